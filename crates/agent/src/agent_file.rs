@@ -1,8 +1,9 @@
 //! Agent files: Markdown whose front matter says what an agent is and may do.
 //!
-//! A superset of the sub-agent files of other coding agents: their keys are accepted, and what
-//! this version cannot do is refused by name, never ignored. Reading a file runs nothing and
-//! looks at no other file. Every problem names file, line and key, and what is allowed.
+//! Agent files are a superset of the sub-agent files of other coding agents. The keys of those are
+//! accepted, and anything that this version cannot do is refused by name, never ignored. Reading a
+//! file runs nothing and reads no other file. Every problem names file, line and key, and says what
+//! is allowed.
 
 use std::fmt;
 use std::io::Read as _;
@@ -33,39 +34,40 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// The longest name of an agent, in characters.
 const NAME_MAX: usize = 100;
 
-/// An agent, as its file describes it.
+/// An agent as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentFile {
-    /// What it is called.
+    /// The agent's name.
     pub name: String,
-    /// What it is for.
+    /// The agent's purpose.
     pub description: String,
-    /// Its tools, in order, each one of [`crate::tools::BUILT_IN`], [`AGENT_TOOL`], or of an MCP
-    /// server (`mcp__SERVER__TOOL`; `mcp__SERVER` and `mcp__SERVER__*` are all of one).
+    /// The agent's tools, in order: tools of [`crate::tools::BUILT_IN`], [`AGENT_TOOL`], and tools
+    /// of MCP servers (`mcp__SERVER__TOOL`; `mcp__SERVER` and `mcp__SERVER__*` are all tools of a
+    /// server).
     pub tools: Vec<String>,
-    /// The line of `tools`, from 1, where there is one.
+    /// The line of `tools`, from 1, if the file has the key.
     pub tools_line: Option<usize>,
-    /// Programs that are tools of it, after the built-in ones.
+    /// Programs that are tools of the agent, after the built-in ones.
     pub commands: Vec<CommandDef>,
-    /// The line of `commands`, from 1, where there is one.
+    /// The line of `commands`, from 1, if the file has the key.
     pub commands_line: Option<usize>,
-    /// The hosts that `http_get` may ask.
+    /// The hosts that `http_get` may contact.
     pub http_allow: Vec<Host>,
-    /// Levels of sub-agents that it may have below it, where it says.
+    /// The levels of sub-agents below the agent, if the file limits them.
     pub depth_limit: Option<u64>,
-    /// `PROVIDER/MODEL`; `None` is `inherit`: whoever runs it decides.
+    /// `PROVIDER/MODEL`. `None` is `inherit`: the caller of the agent decides.
     pub model: Option<String>,
-    /// The line of `model`, from 1, where there is one.
+    /// The line of `model`, from 1, if the file has the key.
     pub model_line: Option<usize>,
-    /// How its model calls tools.
+    /// The way in which the model calls tools.
     pub tool_format: ToolFormat,
-    /// The system prompt: the body, without blank lines around it, line ends as `\n`.
+    /// The system prompt: the body without blank lines around it, with line ends as `\n`.
     pub system: String,
-    /// The policy keys that it sets, in the file's order, each known to be valid.
+    /// The policy keys that the file sets, in its order. All are known to be valid.
     policy: Vec<(String, Value)>,
 }
 
-/// Something wrong, or worth saying, about an agent file.
+/// An error in an agent file, or a warning about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file, as the caller named it.
@@ -74,9 +76,9 @@ pub struct Problem {
     pub line: Option<usize>,
     /// The front-matter key.
     pub key: Option<String>,
-    /// What is the matter.
+    /// The message.
     pub message: String,
-    /// What is allowed there, where that is not all in the message.
+    /// The allowed values, unless the message names them.
     pub allowed: Option<String>,
 }
 
@@ -98,7 +100,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// An agent or what stands against it, and warnings in either case.
+/// An agent or its errors, and the warnings in both cases.
 pub type Parsed = (Result<AgentFile, Vec<Problem>>, Vec<Problem>);
 
 impl AgentFile {
@@ -111,7 +113,7 @@ impl AgentFile {
         }
     }
 
-    /// Parses a file's bytes; `label` names it in problems.
+    /// Parses the bytes of a file; `label` names it in problems.
     pub fn parse_bytes(label: &str, bytes: &[u8]) -> Parsed {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::parse(label, text),
@@ -124,7 +126,7 @@ impl AgentFile {
         }
     }
 
-    /// Parses a file's text; `label` names it in problems.
+    /// Parses the text of a file; `label` names it in problems.
     pub fn parse(label: &str, text: &str) -> Parsed {
         let mut report = Report::new(label);
         let agent = parse(text, &mut report);
@@ -134,17 +136,17 @@ impl AgentFile {
         }
     }
 
-    /// Sets the file's policy keys in `policy`, over what is there.
+    /// Sets the file's policy keys in `policy`, replacing its values.
     pub fn apply_policy(&self, policy: &mut Policy) {
         for (key, value) in &self.policy {
-            // Each was tried when the file was parsed, and a key's validity depends on its value
+            // Each key was tried when the file was parsed, and its validity depends on its value
             // alone, so this cannot fail.
             let tried = policy.set(key, value);
             debug_assert!(tried.is_ok());
         }
     }
 
-    /// The names of the policy keys that the file sets.
+    /// Returns the names of the policy keys that the file sets.
     pub fn policy_keys(&self) -> impl Iterator<Item = &str> {
         self.policy.iter().map(|(key, _)| key.as_str())
     }
@@ -178,7 +180,7 @@ fn too_big() -> String {
     format!("is larger than the {MAX_BYTES} bytes an agent file may have")
 }
 
-/// Collects problems and warnings of one file.
+/// Collects the errors and warnings of one file.
 struct Report {
     file: String,
     errors: Vec<Problem>,
@@ -200,7 +202,7 @@ impl Report {
         self.errors.push(problem);
     }
 
-    /// An error about the value of a key.
+    /// Adds an error about the value of a key.
     fn value(&mut self, entry: &Entry, allowed: &str, found: &str) {
         let mut problem = self.problem(Some(entry.line), Some(&entry.key), format!("got {found}"));
         problem.allowed = Some(allowed.to_owned());
@@ -213,7 +215,7 @@ impl Report {
     }
 }
 
-/// What the front matter has said so far.
+/// The keys of the front matter that have been read so far.
 #[derive(Default)]
 struct Draft {
     name: Option<String>,
@@ -245,14 +247,14 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
     };
     let entries = front_matter::entries(&parts.yaml, report)?;
     let mut draft = Draft::default();
-    // Keys that are there but wrong are reported once, not as missing too.
+    // Keys with wrong values are reported once, and not as missing too.
     let present = |key: &str| entries.iter().any(|entry| entry.key == key);
     for key in ["name", "description"] {
         if !present(key) {
             report.error(Some(1), Some(key), "is required");
         }
     }
-    // The names of commands are names of tools, wherever they stand.
+    // The names of commands are names of tools, wherever the key stands.
     if let Some(entry) = entries.iter().find(|entry| entry.key == "commands") {
         draft.commands = commands::read(entry, report);
         draft.commands_line = Some(entry.line);
@@ -294,7 +296,7 @@ impl Draft {
                 self.tools = tools::read(entry, &self.commands, report);
                 self.tools_line = Some(entry.line);
             }
-            // Read already.
+            // Already read above.
             "commands" => {}
             "http_allow" => self.http_allow = commands::hosts(entry, report),
             "depth_limit" => self.depth_limit = depth_limit(entry, report),
@@ -354,7 +356,7 @@ fn text(entry: &Entry, report: &mut Report) -> Option<String> {
     }
 }
 
-/// `PROVIDER/MODEL`, or `None` for `inherit`.
+/// Reads `PROVIDER/MODEL`; `None` for `inherit`.
 fn model(entry: &Entry, report: &mut Report) -> Option<String> {
     const ALLOWED: &str = "inherit or PROVIDER/MODEL, such as anthropic/claude-sonnet-5-5";
     let Value::Text(model) = &entry.value else {
@@ -374,7 +376,7 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
         report.warn(entry.line, Some("model"), message);
         return None;
     }
-    // Other agents' files name Claude models without a provider.
+    // Files of other agents name Claude models without a provider.
     if model.starts_with("claude-") && !model.contains(['/', ' ']) {
         return Some(format!("anthropic/{model}"));
     }
@@ -388,7 +390,7 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
     Some(model.to_owned())
 }
 
-/// A whole number, quoted or not, as the limits of a policy are.
+/// Reads a whole number, quoted or not, like the limits of a policy.
 fn depth_limit(entry: &Entry, report: &mut Report) -> Option<u64> {
     if entry.value == Value::Null {
         return None;
@@ -412,7 +414,7 @@ fn tool_format(entry: &Entry, report: &mut Report) -> ToolFormat {
     }
 }
 
-/// `mode` is a policy key here and something else in OpenCode's agent files.
+/// Returns true if `mode` has a value of OpenCode's agent files. Here `mode` is a policy key.
 fn is_foreign_mode(value: &Value) -> bool {
     matches!(value, Value::Text(mode) if ["primary", "subagent", "all"].contains(&mode.as_str()))
 }

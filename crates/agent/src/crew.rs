@@ -1,6 +1,6 @@
 //! The agents that an agent may call, and how deep such calls may go.
 //!
-//! It runs nothing: a call is a run of its own, which the loop begins.
+//! This module runs nothing: the loop begins each call as a run of its own.
 
 use std::sync::Arc;
 
@@ -12,21 +12,22 @@ use crate::tool::ToolDef;
 /// The name of the tool that calls agents.
 pub const AGENT_TOOL: &str = "agent";
 
-/// Levels of sub-agents where nothing is said.
+/// The default for the levels of sub-agents.
 pub const DEPTH_LIMIT: u64 = 3;
 
-/// An agent that others may call.
+/// An agent that other agents may call.
 #[derive(Clone)]
 pub struct Member {
-    /// The agent; its name is what it is called by.
+    /// The agent. Callers use its name.
     pub agent: Agent,
-    /// What it is for, for the model that calls it.
+    /// The agent's purpose, for the model that calls it.
     pub description: String,
-    /// Whether it runs on its caller's model instead of its own.
+    /// True if the agent runs on its caller's model instead of its own.
     pub inherits: bool,
-    /// Whether it may call agents itself.
+    /// True if the agent may call agents itself.
     pub delegates: bool,
-    /// Levels of sub-agents below it, where its own file says; its caller's file may allow fewer.
+    /// The levels of sub-agents below this agent, if its own file sets them. The caller's file may
+    /// allow fewer.
     pub depth_limit: Option<u64>,
 }
 
@@ -34,13 +35,13 @@ pub struct Member {
 #[derive(Clone)]
 pub struct Crew {
     members: Arc<[Member]>,
-    /// Levels of sub-agents below the agent that has the crew.
+    /// The levels of sub-agents below the agent that has these sub-agents.
     depth: u64,
-    /// The tool as the model was told of it when the run was begun.
+    /// The definition of the tool as the model was told it when the run began.
     told: Option<ToolDef>,
 }
 
-/// Two members of one name.
+/// Two sub-agents with the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SameName {
     /// The name that both have.
@@ -56,15 +57,15 @@ impl std::fmt::Display for SameName {
 impl std::error::Error for SameName {}
 
 impl Crew {
-    /// The most levels of sub-agents that there may be: each is worked on within the one above it,
-    /// so that they share a stack.
+    /// The most levels of sub-agents. Each level is polled within the level above it, so that all
+    /// of them share one stack.
     pub const MAX_DEPTH: u64 = 16;
 
-    /// A crew for an agent that may have so many levels of sub-agents below it, or
-    /// [`MAX_DEPTH`](Self::MAX_DEPTH) where that is fewer.
+    /// Creates the sub-agents of an agent with at most `depth_limit` levels below it, and never
+    /// more than [`MAX_DEPTH`](Self::MAX_DEPTH).
     ///
     /// # Errors
-    /// When two members have the same name.
+    /// Returns an error if two sub-agents have the same name.
     pub fn new(members: Vec<Member>, depth_limit: u64) -> Result<Self, SameName> {
         for (n, member) in members.iter().enumerate() {
             let name = &member.agent.name;
@@ -75,19 +76,20 @@ impl Crew {
         Ok(Self { members: members.into(), depth: depth_limit.min(Self::MAX_DEPTH), told: None })
     }
 
-    /// The members, in order.
+    /// Returns the sub-agents, in order.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The member of that name.
+    /// Returns the sub-agent with that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.agent.name == name)
     }
 
-    /// The tool's definition; `None` where nobody may be called, so that it is not offered.
+    /// Returns the definition of the tool; `None` if no agent may be called, so that the tool is
+    /// not offered.
     pub(crate) fn def(&self) -> Option<ToolDef> {
         if self.told.is_some() {
             return self.told.clone();
@@ -120,17 +122,18 @@ impl Crew {
                 "required": ["name", "prompt"],
             }),
             reads: false,
-            // One that was under way is gone on with, not begun again.
+            // An interrupted sub-agent's run is resumed, not begun again.
             repeatable: true,
         })
     }
 
-    /// The same crew, as the model was told of it when the run was begun.
+    /// Returns the same sub-agents with the tool definition that the model was told when the run
+    /// began.
     pub(crate) fn with_told(self, told: ToolDef) -> Self {
         Self { told: Some(told), ..self }
     }
 
-    /// The member as `caller` calls it, with tools that have seen nothing yet.
+    /// Returns the sub-agent as `caller` calls it, with tools that have seen no file yet.
     pub(crate) fn called(&self, member: &Member, caller: &Agent) -> Agent {
         let mut agent = member.agent.clone();
         agent.tools = agent.tools.fresh();
@@ -149,8 +152,8 @@ impl Crew {
             told: None,
         });
         let (own, above) = (&mut agent.policy, &caller.policy);
-        // A sub-agent is of its caller's session; what its file says of a session is about itself
-        // and those below it.
+        // A sub-agent belongs to its caller's session. Session limits in its file apply to it and
+        // to the agents below it.
         let session = own.session_cost_limit_usd.take();
         own.cost_limit_usd = [own.cost_limit_usd, session].into_iter().flatten().min();
         own.session_cost_limit_usd = above.session_cost_limit_usd;

@@ -5,29 +5,29 @@ use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Because, Ended, Evidence};
 
-/// One event: an envelope around what happened. Serialises as the contract's line.
+/// An event in its envelope. Serialises as the contract's line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
-    /// The format's version, 1.
+    /// The version of the format, 1.
     pub v: u32,
-    /// Counts from 0 without gaps within a run.
+    /// The event's number, counted from 0 without gaps within a run.
     pub seq: u64,
-    /// When, as RFC 3339 in UTC.
+    /// The time, as RFC 3339 in UTC.
     pub ts: String,
     /// The run's id.
     pub run: String,
-    /// The turn, from 1; 0 before the first.
+    /// The turn, from 1; 0 before the first turn.
     pub turn: u64,
-    /// Whether it was told before, by a process that has ended, and is told again from the run's
-    /// journal. Who shows events need not show it.
+    /// True if a process that has ended emitted this event before, and it is emitted again from the
+    /// run's journal. A program that shows events may skip it.
     #[serde(skip)]
     pub replayed: bool,
-    /// What.
+    /// The event itself.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened. Names and fields are the contract's (section 7).
+/// The kind of an event. Names and fields are the contract's (section 7).
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the contract's words, described there")]
@@ -93,13 +93,13 @@ pub enum EventKind {
         cache_read: u64,
         cache_write: u64,
         cost_usd: Option<f64>,
-        /// The provider's name for the request, where it gave one just now.
+        /// The provider's name for the request, if the provider has just sent one.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// A call began another agent's run. The envelope's `run` is the parent's.
+    /// A call has begun another agent's run. The envelope's `run` is the parent's.
     Child {
-        /// The child's run.
+        /// The id of the sub-agent's run.
         child_run: String,
         agent: String,
         /// The call's id.
@@ -117,52 +117,52 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Whether this is the run's last event.
+    /// Returns true for the run's last event.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Error { .. })
     }
 }
 
-/// How a run ended: the contract's outcome (section 6).
+/// The end of a run: the contract's outcome (section 6).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Outcome, reason, rung, limit, value and what every limit leaves.
+    /// Outcome, reason, rung, limit, value and what is left of every limit.
     #[serde(flatten)]
     pub ended: Ended,
     /// The answer; absent on an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Whose answer it is.
+    /// The author of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<AnsweredBy>,
-    /// Turns of the model.
+    /// The turns of the model.
     pub turns: u64,
-    /// Tool calls that ran.
+    /// The tool calls that ran.
     pub tool_calls: u64,
-    /// Tokens of the whole run, its sub-agents included.
+    /// The tokens of the whole run, sub-agents included.
     pub usage: UsageTotal,
-    /// What it cost in dollars, its sub-agents included; `null` where a model's price is unknown.
+    /// The cost in dollars, sub-agents included; `null` if a model's price is unknown.
     pub cost_usd: Option<f64>,
-    /// The run to go on with, where it came to no answer and was kept in a journal.
+    /// The id of the run to resume, if it is in a journal and ended without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
-    /// What failed, where something did.
+    /// The message of the failure, if there was one.
     #[serde(skip)]
     pub failure: Option<String>,
 }
 
-/// Whose an answer is.
+/// The author of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnsweredBy {
-    /// The model's.
+    /// The model.
     Model,
-    /// softland's.
+    /// softland.
     Local,
 }
 
-/// Tokens by the price they are billed at. `input` is the uncached part.
+/// Tokens by the price at which they are billed. `input` is the uncached part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
 pub struct UsageTotal {
@@ -173,7 +173,7 @@ pub struct UsageTotal {
 }
 
 impl UsageTotal {
-    /// Both together.
+    /// Returns the sum.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),

@@ -1,9 +1,9 @@
-//! The way to a model: what a transport is, and the one that speaks HTTP.
+//! The transport to a model: the trait, and the implementation that speaks HTTP.
 //!
-//! A [`Transport`] sends one request and hands back status, a few headers and the bytes as they
-//! come. It does not look into bodies, does not retry ([`retry`] says whether and when one
-//! should) and knows no protocol but HTTP: who a model's provider is and where its key may go
-//! is in [`provider`].
+//! A [`Transport`] sends one request and returns the status, a few headers and the bytes as they
+//! arrive. It does not read bodies, does not retry ([`retry`] decides whether and when to do so)
+//! and knows no protocol but HTTP. [`provider`] knows which provider serves a model and where its
+//! key may go.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -24,23 +24,23 @@ pub use client::{HttpTransport, Timeouts};
 pub use error::{TimeoutPhase, TransportError, TransportErrorKind};
 pub use secret::Secret;
 
-/// Bytes of a response as they arrive. After an error it ends.
+/// The bytes of a response as they arrive. The stream ends after an error.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// One request to a model. Credentials are not part of it: the transport has them.
+/// One request to a model. It holds no credentials: the transport has them.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The path after the base URL, such as `/v1/messages`.
     pub path: &'static str,
-    /// Headers besides the transport's own (credential, user agent, content type).
+    /// Headers in addition to the transport's own (credential, user agent, content type).
     pub headers: Vec<(String, String)>,
-    /// A JSON text.
+    /// The body, a JSON text.
     pub body: Bytes,
 }
 
-/// What came back; the body is still on its way.
+/// The response to a request; its body is still arriving.
 pub struct Response {
-    /// The HTTP status; redirects never get here.
+    /// The HTTP status. Redirects are errors and never get here.
     pub status: u16,
     /// The headers that matter to a caller.
     pub head: ResponseHead,
@@ -53,11 +53,11 @@ pub struct Response {
 pub struct ResponseHead {
     /// `content-type`, as sent.
     pub content_type: Option<String>,
-    /// `request-id` or `x-request-id`, to quote to the provider's support.
+    /// `request-id` or `x-request-id`, for the provider's support.
     pub request_id: Option<String>,
-    /// `retry-after-ms` or `retry-after`: how long to wait before asking again.
+    /// `retry-after-ms` or `retry-after`: the delay before the next attempt.
     pub retry_after: Option<Duration>,
-    /// `x-should-retry`: what the server says about asking again.
+    /// `x-should-retry`: the server's advice on another attempt.
     pub should_retry: Option<bool>,
 }
 
@@ -71,10 +71,10 @@ impl std::fmt::Debug for Response {
 }
 
 impl Response {
-    /// The whole body, for errors and responses that do not stream.
+    /// Reads the whole body, for errors and for responses that do not stream.
     ///
     /// # Errors
-    /// What the transport reports, or [`TransportErrorKind::TooLarge`] beyond `max` bytes.
+    /// Returns the transport's error, or [`TransportErrorKind::TooLarge`] beyond `max` bytes.
     pub async fn read(mut self, max: usize) -> Result<Bytes, TransportError> {
         let mut body = Vec::new();
         while let Some(chunk) = self.body.next().await {
@@ -88,12 +88,12 @@ impl Response {
     }
 }
 
-/// Sends requests to one model's provider.
+/// Sends requests to the provider of one model.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Sends `request` once. Any status is a response; a redirect is an error.
+    /// Sends `request` once. Any status is a response, except that a redirect is an error.
     ///
     /// # Errors
-    /// When there is no response: see [`TransportErrorKind`].
+    /// Returns an error if there is no response; see [`TransportErrorKind`].
     async fn send(&self, request: Request) -> Result<Response, TransportError>;
 }

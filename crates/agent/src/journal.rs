@@ -1,15 +1,16 @@
 //! The journal of a run: what happened and what was decided, written before it takes effect.
 //!
-//! A record is one line, written with one call and not synchronised: it outlives the process, not
-//! the machine. It holds facts (what came from a model, what a tool gave, what time it was) and,
-//! beside them, what was decided on them. A run that is gone on with comes to every decision
-//! again, by the same code, with the recorded facts in the place of the world; where it comes to
-//! another one than was recorded, it ends with an error. `docs/runs.md` has the format.
+//! A record is one line, written with one call and not synchronised: it outlives the process, but
+//! not the machine. It holds facts (what came from a model, what a tool returned, what time it was)
+//! and the decisions that followed from them. A resumed run makes every decision again, by the same
+//! code, with the recorded facts in place of the world. If a decision differs from the recorded
+//! one, the run ends with an error. `docs/runs.md` describes the format.
 //!
-//! One file holds a whole tree of runs, in the order in which its records were written. Its runs are
-//! gone on with together: each comes to its own records again, and none does anything new before
-//! all have, since what one may spend depends on what the others hold. A [`Journal`] is the file, a [`RunJournal`] the part of
-//! one run; both are cheap to clone and may be used at the same time.
+//! One file holds a whole tree of runs, in the order in which their records were written. The runs
+//! of a tree are resumed together: each replays its own records, and none does anything new before
+//! all of them have caught up, because what one run may spend depends on what the others hold. A
+//! [`Journal`] is the file; a [`RunJournal`] is the part of one run. Both are cheap to clone and
+//! may be used concurrently.
 
 mod bytes;
 mod call;
@@ -43,7 +44,7 @@ pub use record::{Parent, Start, Told};
 pub(crate) use run::{Clock, Fate, body};
 pub use run::{RunJournal, new_id, now};
 
-/// A journal's file, locked while it is open.
+/// The file of a journal, locked while it is open.
 #[derive(Clone)]
 pub struct Journal {
     inner: Arc<Inner>,
@@ -52,44 +53,43 @@ pub struct Journal {
 struct Inner {
     path: PathBuf,
     file: Mutex<file::Writer>,
-    /// What went wrong first: after that nothing is written any more.
+    /// The first failure; after it nothing is written any more.
     failure: Mutex<Option<JournalError>>,
-    /// Nothing is written to it at all.
+    /// True if nothing is ever written to the journal.
     closed: bool,
     runs: Mutex<Runs>,
-    /// Runs that have not come to the end of what is recorded of them.
+    /// The runs that have not yet replayed all their records.
     behind: Mutex<BTreeSet<String>>,
-    /// One of them has.
+    /// Notified when a run has replayed all its records.
     caught_up: Notify,
 }
 
-/// What a finished run came to.
+/// The end of a finished run.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// The run.
+    /// The run's id.
     pub run: String,
-    /// How it ended.
+    /// The end of the run.
     pub report: Report,
-    /// The number and the turn of the event that said so.
+    /// The number of the run's terminal event.
     pub seq: u64,
     /// The turn of that event.
     pub turn: u64,
 }
 
 impl Journal {
-    /// Begins a journal in a new file, with mode 0600 where there are modes.
+    /// Begins a journal in a new file, with mode 0600 on systems with file modes.
     ///
     /// # Errors
-    /// A file that is not empty, is in use, or cannot be made.
+    /// Returns an error if the file is not empty, is in use or cannot be created.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
         Ok(Self::over(path, Some(Box::new(file::create(path)?)), Runs::default()))
     }
 
-    /// Opens the journal of a run that is to be gone on with. A last line that was not written
-    /// whole is dropped.
+    /// Opens the journal of a run that is to be resumed. An incomplete last line is dropped.
     ///
     /// # Errors
-    /// A file that is in use, damaged or cannot be read, or in which no run was begun.
+    /// Returns an error if the file is in use, damaged or unreadable, or if no run was begun in it.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let (file, mut runs) = file::open(path)?;
         runs.reopen();
@@ -99,7 +99,7 @@ impl Journal {
         Ok(Self::over(path, Some(Box::new(file)), runs))
     }
 
-    /// A journal of these runs; without a file nothing is written to it.
+    /// Creates a journal with these runs. Without a file nothing is written.
     fn over(path: &Path, file: Option<file::Writer>, runs: Runs) -> Self {
         let closed = file.is_none();
         let file = file.unwrap_or_else(|| Box::new(std::io::sink()));
@@ -109,7 +109,7 @@ impl Journal {
         Self { inner: Arc::new(Inner { path, file, failure, closed, runs, behind, caught_up }) }
     }
 
-    /// The same, its records written through something else: to count, copy or refuse them.
+    /// Returns the journal with another writer around its file, to count, copy or refuse records.
     #[must_use]
     pub fn through(
         self,
@@ -122,13 +122,13 @@ impl Journal {
         self
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// The run that is no other's child: the recorded one, or a new one of this name.
+    /// Returns the run without a parent: the recorded one, or a new one with the id `new`.
     #[must_use]
     pub fn root(&self, new: &str) -> RunJournal {
         let mut runs = lock(&self.inner.runs);
@@ -138,7 +138,7 @@ impl Journal {
         RunJournal::of(Some(self.clone()), run, None, past)
     }
 
-    /// The run that answers a call: the recorded one, or a new one.
+    /// Returns the run that answers a call: the recorded one, or a new one.
     fn child(&self, parent: Parent, new: impl FnOnce() -> String) -> RunJournal {
         let mut runs = lock(&self.inner.runs);
         let known = runs.children.get(&parent).cloned();
@@ -147,38 +147,39 @@ impl Journal {
         RunJournal::of(Some(self.clone()), run, Some(parent), past)
     }
 
-    /// What went wrong, if something did: then nothing is written any more.
+    /// Returns the first failure, if any. After a failure nothing is written any more.
     #[must_use]
     pub fn failure(&self) -> Option<JournalError> {
         lock(&self.inner.failure).clone()
     }
 
-    /// What the children that are recorded were begun with.
+    /// Returns the start records of all recorded sub-agent runs.
     fn children(&self) -> Vec<Start> {
         let runs = lock(&self.inner.runs);
         let child = |past: &Past| past.start.clone().filter(|start| start.parent.is_some());
         runs.runs.values().filter_map(child).collect()
     }
 
-    /// A run is driven: it and those below it come to what is recorded of them, before any of them
-    /// goes on.
+    /// Collects the runs at and below `run` that have records to replay. None of them does anything
+    /// new before all have caught up.
     fn gather(&self, run: &str, past: &Past) {
         *lock(&self.inner.behind) = lock(&self.inner.runs).left_below(run, past);
     }
 
-    /// A run has come to the end of what is recorded of it.
+    /// Notes that a run has replayed all its records.
     fn is_through(&self, run: &str) {
         lock(&self.inner.behind).remove(run);
         self.inner.caught_up.notify_waiters();
     }
 
-    /// Waits until every run of the tree has come to the end of what is recorded of it: what they
-    /// hold and have spent is not known before. Where the journal has failed, nothing goes on.
+    /// Waits until every run of the tree has replayed all its records; what they hold and have
+    /// spent is not known before. Also returns if the journal has failed, since then nothing new is
+    /// written.
     async fn caught_up(&self) {
         loop {
             let changed = self.inner.caught_up.notified();
             tokio::pin!(changed);
-            // What changes between the look and the wait is not missed.
+            // A change between the look and the wait is not missed.
             changed.as_mut().enable();
             if lock(&self.inner.behind).is_empty() || self.failure().is_some() {
                 return;
@@ -187,7 +188,7 @@ impl Journal {
         }
     }
 
-    /// Writes one record, whole.
+    /// Writes one record as a whole.
     fn append<R: Record>(&self, run: &str, ms: u64, record: &R) -> Result<(), JournalError> {
         if let Some(failure) = self.failure() {
             return Err(failure);
@@ -202,7 +203,7 @@ impl Journal {
         written.map_err(|error| self.fail(JournalError::io(self.path(), "written", &error)))
     }
 
-    /// Keeps what went wrong first.
+    /// Stores an error unless there is an earlier one. Returns the first error.
     fn fail(&self, error: JournalError) -> JournalError {
         let error = lock(&self.inner.failure).get_or_insert(error).clone();
         self.inner.caught_up.notify_waiters();
@@ -215,42 +216,42 @@ impl Journal {
     }
 }
 
-/// What a journal says without being opened for more: also while its run is under way.
+/// The content of a journal that is read but not opened, also while its run is active.
 #[derive(Debug)]
 pub struct Glance {
-    /// The root run's id.
+    /// The id of the root run.
     pub run: String,
-    /// What it was begun with.
+    /// The start record of the root run.
     pub start: Start,
-    /// How it ended, if it has.
+    /// The end of the root run; `None` while it is active.
     pub finished: Option<Finished>,
     past: Past,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoFar {
-    /// Turns that have begun.
+    /// The turns that have begun.
     pub turns: u64,
-    /// Requests that were sent.
+    /// The requests that were sent.
     pub requests: u64,
-    /// Calls that have begun.
+    /// The calls that have begun.
     pub calls: u64,
-    /// What its finished turns cost; `None` where its model has no price.
+    /// The cost of the finished turns; `None` if the model has no price.
     pub cost: Option<NanoUsd>,
 }
 
 impl Glance {
-    /// Whether a process is at work on the journal's runs.
+    /// Returns true if a process is working on the journal's runs.
     #[must_use]
     pub fn is_in_use(path: &Path) -> bool {
         file::is_in_use(path)
     }
 
-    /// Reads a journal.
+    /// Reads a journal without locking it.
     ///
     /// # Errors
-    /// As [`Journal::open`], but that it may be in use.
+    /// Returns the errors of [`Journal::open`], except that the journal may be in use.
     pub fn at(path: &Path) -> Result<Self, JournalError> {
         let mut runs = file::peek(path)?;
         let empty = || JournalError::new(path, JournalErrorKind::Empty);
@@ -265,19 +266,19 @@ impl Glance {
         Ok(Self { run, start: past.start.take().ok_or_else(empty)?, finished, past })
     }
 
-    /// What the run added to its conversation, turn by turn.
+    /// Returns what each turn added to the conversation.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (&Took, Option<&Round>)> {
         self.past.took.values().map(|took| (took, self.past.rounds.get(&took.turn)))
     }
 
-    /// When the run began, in milliseconds since 1970.
+    /// Returns the time at which the run began, in milliseconds since 1970.
     #[must_use]
     pub fn began(&self) -> Option<u64> {
         let at = self.start.ts.parse::<jiff::Timestamp>().ok()?;
         u64::try_from(at.as_millisecond()).ok()
     }
 
-    /// How far the run itself has come, its sub-agents aside.
+    /// Returns the progress of the root run, without its sub-agents.
     #[must_use]
     pub fn so_far(&self) -> SoFar {
         let Past { turns, requests, calls, took, .. } = &self.past;
@@ -292,7 +293,7 @@ impl Glance {
         }
     }
 
-    /// What whoever began the run has left there.
+    /// Returns the settings that the program stored when it began the run.
     #[must_use]
     pub fn setup(&self) -> &Value {
         &self.start.setup
@@ -305,7 +306,7 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-/// No lock is held over anything that panics; were one poisoned, what it holds is whole.
+/// No lock is held over code that panics. The data behind a poisoned lock would be intact.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
 //! An agent runner that always lands: the loop, its tools, agent files and the HTTP transport.
 //!
-//! What this crate does not do: it takes no decision about limits, loops or landing (that is
-//! `softland_session` and the `core` it re-exports), it prints nothing, reads no argument and no
-//! configuration file. Environment variables come in as a function, so that callers and tests
-//! decide what is seen.
+//! This crate takes no decision about limits, loops or landing; that is the work of
+//! `softland_session` and of the `core` that it re-exports. It prints nothing and reads no
+//! arguments and no configuration file. Environment variables are read through a function that the
+//! caller passes, so that callers and tests decide which variables are visible.
 
 pub mod agent_file;
 mod crew;
@@ -26,7 +26,7 @@ pub use tool::{
 };
 pub use tools::Root;
 
-/// The policy core, for limits and outcomes.
+/// The policy core: limits and outcomes.
 pub use softland_session::core;
-/// The wire, for JSON that is edited without being written anew.
+/// The wire formats: JSON that is edited without being written anew.
 pub use softland_session::wire;

@@ -1,8 +1,9 @@
-//! The Model Context Protocol: servers whose tools agents use, and agents that are tools of clients.
+//! The Model Context Protocol: servers whose tools agents use, and agents that are tools of
+//! clients.
 //!
-//! The one place that knows `rmcp`. A server is never trusted: its messages are bounded, its calls
-//! end in time, its words are results like any other, and it ends with this process. What it says
-//! of its tools is asked before a run; the tools of a run never change.
+//! Only this module knows `rmcp`. A server is never trusted: its messages are bounded, its calls
+//! end in time, its output is a result like any other, and it ends with this process. Its tools are
+//! listed before a run; the tools of a run never change.
 
 mod child;
 mod client;
@@ -19,10 +20,10 @@ pub use file::{Declared, Place, Program, ServersFile};
 pub use http::{ListenError, Listening, listen};
 pub use serve::{Specialist, over_stdio};
 
-/// What stands before the names of all MCP tools.
+/// The prefix of the names of all MCP tools.
 pub(crate) const PREFIX: &str = "mcp__";
 
-/// What this program says it is, to servers and clients.
+/// Returns the name and version of this program for servers and clients.
 fn this_program() -> rmcp::model::Implementation {
     rmcp::model::Implementation::new("softland", env!("CARGO_PKG_VERSION"))
 }

@@ -1,7 +1,7 @@
-//! The loop: ask the model, run its tools, answer every call, until the run has landed.
+//! The agent loop: asks the model, runs its tools and answers every call until the run has landed.
 //!
-//! Limits, loops and landing are decided in `softland_session`; this module carries requests and
-//! results, keeps time and money, and tells what happens. It prints nothing.
+//! Limits, loops and landing are decided in `softland_session`. This module carries requests and
+//! results, keeps track of time and money, and emits events. It prints nothing.
 
 mod begun;
 mod body;
@@ -50,41 +50,41 @@ const RESPOND: &str = "respond";
 /// An agent: a model, its instructions, its tools and its policy.
 #[derive(Clone)]
 pub struct Agent {
-    /// What it is called, in events.
+    /// The agent's name, as it stands in events.
     pub name: String,
     /// The system prompt; empty for none.
     pub system: String,
-    /// `PROVIDER/MODEL`.
+    /// The model, as `PROVIDER/MODEL`.
     pub model: String,
-    /// The tools it may call.
+    /// The tools that the agent may call.
     pub tools: ToolSet,
-    /// The agents that it may call, by the tool `agent`; `None`: it has no such tool.
+    /// The agents that this agent may call through the tool `agent`; `None` leaves the tool out.
     pub crew: Option<Crew>,
-    /// What holds for its runs.
+    /// The policy of the agent's runs.
     pub policy: Policy,
-    /// The way to its model.
+    /// The transport to the model's provider.
     pub transport: Arc<dyn Transport>,
-    /// Everything that has a sensible default.
+    /// Settings that have sensible defaults.
     pub options: Options,
 }
 
 /// Settings of an agent that have sensible defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The API that the model is asked through. Default: Anthropic Messages.
+    /// The API through which the model is asked. Default: Anthropic Messages.
     pub api: Api,
-    /// Output tokens of a request; `None`: 16,000 or the model's maximum, if that is less, or 8,192
-    /// where that is not known.
+    /// The output tokens of a request. `None`: 16,000, or the model's maximum if that is less, or
+    /// 8,192 if the maximum is not known.
     pub max_tokens: Option<u64>,
-    /// Whether to ask for visible thinking, where the model has it.
+    /// True if visible thinking is requested from models that offer it.
     pub show_thinking: bool,
-    /// When failed requests are sent again.
+    /// The rules for sending failed requests again.
     pub retry: RetryPolicy,
-    /// What the model's API accepts; `None`: by the built-in table.
+    /// The capabilities of the model's API; `None`: those of the built-in table.
     pub capability: Option<Capability>,
-    /// The price in force; `None`: by the built-in table.
+    /// The price in force; `None`: the price of the built-in table.
     pub price: Option<models::Price>,
-    /// How the model calls tools. Default: through its API.
+    /// The way in which the model calls tools. Default: through its API.
     pub tool_format: ToolFormat,
 }
 
@@ -103,7 +103,7 @@ impl Default for Options {
 }
 
 impl Agent {
-    /// An agent without tools, under the default policy.
+    /// Creates an agent without tools, under the default policy.
     pub fn new(
         name: impl Into<String>,
         model: impl Into<String>,
@@ -124,7 +124,8 @@ impl Agent {
     /// Runs one prompt in a new conversation.
     ///
     /// # Errors
-    /// [`Unfit`] before anything is sent. However the run itself ends is in the report.
+    /// Returns [`SetupError`] before anything is sent. Any later failure of the run is in the
+    /// report.
     pub async fn run(
         &self,
         prompt: &str,
@@ -134,11 +135,11 @@ impl Agent {
         self.ask(&mut conversation, prompt, events, &CancellationToken::new()).await
     }
 
-    /// Runs one prompt in a conversation, which it extends, to the run's end. `cancel` ends the
-    /// run early and leaves the conversation valid.
+    /// Runs one prompt in a conversation, to the end of the run, and appends the run's messages to
+    /// it. `cancel` ends the run early and leaves the conversation valid.
     ///
     /// # Errors
-    /// [`Unfit`] before anything is sent.
+    /// Returns [`SetupError`] before anything is sent.
     pub async fn ask(
         &self,
         conversation: &mut Conversation,
@@ -149,13 +150,15 @@ impl Agent {
         self.keep(&RunJournal::none(), conversation, prompt, events, cancel).await
     }
 
-    /// [`Self::ask`], kept in a journal. A run that is recorded there is gone on with: as it was
-    /// begun, whatever `prompt` and the agent are now, and the conversation becomes that of the
-    /// journal. Tools, transport and crew are this agent's. The runs of its crew are kept in the
-    /// same journal, and gone on with by the same call.
+    /// Runs one prompt like [`Self::run_in_conversation`] and records the run in a journal.
+    ///
+    /// If the journal already holds a run, that run is resumed as it began: `prompt` and the
+    /// agent's current settings are ignored, and the conversation is replaced by the journal's.
+    /// Tools, transport and sub-agents are those of this agent. The runs of its sub-agents are
+    /// recorded in the same journal and resumed by the same call.
     ///
     /// # Errors
-    /// [`Unfit`] before anything is sent.
+    /// Returns [`SetupError`] before anything is sent.
     pub async fn keep(
         &self,
         journal: &RunJournal,
@@ -187,7 +190,7 @@ impl Agent {
         Ok(Box::pin(under_way.run()).await)
     }
 
-    /// Puts the question.
+    /// Adds the prompt to the conversation.
     fn begin(&self, conversation: &mut Conversation, prompt: &str) -> Result<(), Unfit> {
         let (api, format) = (self.options.api, self.options.tool_format);
         if let Some(other) = conversation.api().filter(|known| *known != api) {
@@ -200,7 +203,7 @@ impl Agent {
         Ok(())
     }
 
-    /// A limit on money holds for all whom the agent calls, so each needs a price.
+    /// Checks that every agent that may be called has a price if a limit on money is set.
     fn crew_is_fit(&self) -> Result<(), Unfit> {
         let Some(crew) = &self.crew else { return Ok(()) };
         let limited = self.policy.cost_limit_usd.or(self.policy.session_cost_limit_usd);
@@ -213,13 +216,13 @@ impl Agent {
     }
 }
 
-/// What is settled once per run.
+/// The settings that are decided once per run.
 struct Setup {
     model: Option<&'static Model>,
     price: Option<models::Price>,
     capability: Capability,
     policy: Policy,
-    /// How calls are read that are written as text.
+    /// The reader of calls that are written as text.
     shape: Option<Arc<Shape>>,
 }
 
@@ -246,7 +249,7 @@ impl Setup {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct UnderWay<'a> {
     agent: &'a Agent,
     setup: Setup,
@@ -255,14 +258,14 @@ struct UnderWay<'a> {
     emit: Emitter<'a>,
     cancel: &'a CancellationToken,
     journal: &'a RunJournal,
-    /// What the session had spent before.
+    /// The cost of the session before this run.
     cost_before: NanoUsd,
-    /// Which turn it is, from 1, and which request of that.
+    /// The number of the turn, from 1, and the number of the request within the turn.
     turn: u64,
     nth: u64,
-    /// Children that it has begun.
+    /// The number of sub-agents that this run has begun.
     children: u64,
-    /// The turns that it has come to, and the calls that have run in them.
+    /// The number of turns that the run has reached, and of executed calls.
     reached: (u64, u64),
 }
 
@@ -316,15 +319,16 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Waits for the tree to come to where it was, where the run itself has: nothing new is written
-    /// before.
+    /// Waits until the whole tree has been replayed, once this run has. Nothing new is written
+    /// before that.
     pub(super) async fn settled(&self) {
         if !self.journal.is_replaying() {
             self.journal.caught_up().await;
         }
     }
 
-    /// Takes a turn into the conversation, and answers its calls or ends the run.
+    /// Takes a turn into the conversation. Answers its calls, or returns the report of a run that
+    /// has ended.
     async fn take(&mut self, driven: Driven, used: &Used) -> Option<Report> {
         let Driven { done, failure } = driven;
         let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
@@ -358,7 +362,7 @@ impl UnderWay<'_> {
         })
     }
 
-    /// A report without an answer.
+    /// Returns a report without an answer.
     fn ended(&self, ended: Ended, turns: u64, tool_calls: u64) -> Report {
         let resume = self.journal.resumable().filter(|_| !ended.outcome.is_done());
         Report {
@@ -374,7 +378,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// What cannot be kept is not gone on with.
+    /// Returns the report of a run that ends because its journal cannot be written.
     fn unkept(&self, error: &JournalError) -> Report {
         let ended = Ended::plain(Outcome::Failed, Reason::Journal);
         let report = self.ended(ended, self.reached.0, self.reached.1);
@@ -382,8 +386,8 @@ impl UnderWay<'_> {
         Report { failure: Some(error.to_string()), resume, ..report }
     }
 
-    /// One turn: the request and whatever softland sends for it. Returns what the run had used
-    /// before it, too.
+    /// Runs one turn: its request and every request that softland adds. Also returns what the run
+    /// had used before the turn.
     async fn turn(&mut self) -> (Driven, Used) {
         let body = self.request();
         if !self.journal.has_turn(self.turn) {
@@ -421,7 +425,7 @@ impl UnderWay<'_> {
         (self.drive(exchange).await, used)
     }
 
-    /// Whether what there is for the run is for others, too.
+    /// Returns true if the run shares its budget with other runs.
     fn shares(&self) -> bool {
         self.agent.crew.is_some() || self.journal.is_child()
     }
@@ -435,7 +439,7 @@ impl UnderWay<'_> {
         self.ended(ended, turns, tool_calls)
     }
 
-    /// Tells the end, once it is written.
+    /// Writes the end of the run, then emits it.
     fn report(&mut self, report: Report) -> Report {
         let written = self.journal.end(self.turn, self.emit.seq(), &report);
         let report = match written {
@@ -458,8 +462,8 @@ impl UnderWay<'_> {
 }
 
 impl Agent {
-    /// The provider, if one is named, and the model's own name. A simulated model is priced as
-    /// the model it poses as.
+    /// Returns the provider, if the model's name has one, and the model's own name. A simulated
+    /// model has the price of the model that it poses as.
     fn named_model(&self) -> (Option<&str>, &str) {
         let (provider, name) = match self.model.split_once('/') {
             Some((provider, name)) => (Some(provider), name),
@@ -472,20 +476,20 @@ impl Agent {
     }
 }
 
-/// The provider and the model of a simulated one, `docs/scenarios.md`: without an id it poses as
-/// one model of each vendor's.
+/// Returns the provider and the model that a simulated model poses as (`docs/scenarios.md`).
+/// Without an id it poses as one model of each vendor.
 fn posed(api: Api, name: &str) -> (Option<&str>, &str) {
     let posed = name.split_once('@').map(|(_, model)| model);
     match (api, posed) {
         (Api::Anthropic, posed) => (Some("anthropic"), posed.unwrap_or(SIM_MODEL)),
         (Api::OpenAiChat | Api::OpenAiResponses, None) => (Some("openai"), SIM_OPENAI_MODEL),
         (_, Some(model)) if model.contains('/') => (Some("openrouter"), model),
-        // The name says whose it is.
+        // The model's name tells its vendor.
         (_, Some(model)) => (None, model),
     }
 }
 
 /// The model that `sim/NAME` poses as on Anthropic Messages.
 const SIM_MODEL: &str = "claude-sonnet-5-5";
-/// The model that it poses as on OpenAI's APIs.
+/// The model that `sim/NAME` poses as on OpenAI's APIs.
 const SIM_OPENAI_MODEL: &str = "gpt-5.6-sol";

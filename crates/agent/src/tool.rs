@@ -1,9 +1,9 @@
-//! Tools: what one is, and a set of them that turns every call into exactly one result.
+//! Tools, and sets of tools that turn every call into exactly one result.
 //!
-//! A [`ToolSet`] answers whatever the model sends: an unknown tool, arguments that are not JSON
-//! or do not fit, a tool that fails, panics, hangs or floods all become an error result, and
-//! the caller never has to invent one. It counts nothing and knows no limits of a run; those
-//! are the loop's.
+//! A [`ToolSet`] answers everything that the model sends. An unknown tool, arguments that are not
+//! JSON or do not fit, and a tool that fails, panics, hangs or floods all become an error result,
+//! so that the caller never has to invent one. A set counts nothing and knows no limits of a run;
+//! those belong to the loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,33 +21,34 @@ pub(crate) use cut::cut_line;
 pub use cut::cut_middle;
 pub(crate) use schema::parse_input;
 
-/// How long a tool may run where it does not say otherwise.
+/// The default time limit of a call.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many bytes of a tool's result are kept where the tool does not say otherwise.
+/// The default limit for a tool's result, in bytes.
 pub const DEFAULT_OUTPUT_CAP: usize = 64 * 1024;
 
-/// The longest name of a tool that the APIs take (`^[a-zA-Z0-9_-]{1,64}$` at OpenAI; Anthropic
-/// takes 128).
+/// The longest name of a tool that the APIs accept (`^[a-zA-Z0-9_-]{1,64}$` at OpenAI; Anthropic
+/// accepts 128).
 const NAME_MAX: usize = 64;
 
-/// What a model is told about a tool.
+/// The definition of a tool, for a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDef {
-    /// 1 to 64 of `a-z A-Z 0-9 _ -`, unique in a set.
+    /// The name: 1 to 64 of `a-z A-Z 0-9 _ -`, unique in a set.
     pub name: String,
-    /// What the tool does, for the model.
+    /// The tool's purpose, for the model.
     pub description: String,
-    /// JSON Schema of the arguments; its top level has `type: object`.
+    /// The JSON Schema of the arguments; its top level has `type: object`.
     pub input_schema: Value,
-    /// The tool only reads: it changes nothing that a later call could see.
+    /// True if the tool only reads: it changes nothing that a later call could see.
     pub reads: bool,
-    /// A call that was interrupted may be run again, since twice leaves what once would: for what
-    /// only reads, and for what says so of itself. All others are never run a second time.
+    /// True if an interrupted call may be run again, because running it twice has the same effect
+    /// as running it once. That holds for tools that only read and for tools that say so of
+    /// themselves. Other tools are never run a second time.
     pub repeatable: bool,
 }
 
-/// How a model calls tools.
+/// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolFormat {
     /// Through its API.
@@ -57,63 +58,64 @@ pub enum ToolFormat {
     Tags,
 }
 
-/// What a tool gave back.
+/// The output of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOutput {
-    /// The text the model sees.
+    /// The text for the model.
     pub content: String,
-    /// The call failed; `content` says why and what is allowed.
+    /// True if the call failed; `content` then says why and what is allowed.
     pub is_error: bool,
 }
 
 impl ToolOutput {
-    /// A result of a call that worked.
+    /// Returns the output of a call that succeeded.
     pub fn ok(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: false }
     }
 
-    /// A result of a call that failed.
+    /// Returns the output of a call that failed.
     pub fn error(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: true }
     }
 }
 
-/// What a running tool may look at besides its arguments.
+/// The surroundings of a running tool, besides its arguments.
 ///
-/// Folders, clients and other capabilities are given to a tool when it is made, not here.
+/// Folders, clients and other capabilities are given to a tool when it is created, not here.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ToolContext {
-    /// Cancelled when the run ends, the tool's time is up or its caller has gone. Work that an
-    /// aborted future does not stop (a blocking thread, a child process) has to watch it.
+    /// Cancelled when the run ends, the tool's time is up or the caller has gone. Work that an
+    /// aborted future does not stop (a blocking thread, a child process) must watch this token.
     pub cancel: CancellationToken,
 }
 
 impl ToolContext {
-    /// A context that `cancel` ends.
+    /// Creates a context that `cancel` ends.
     #[must_use]
     pub fn new(cancel: CancellationToken) -> Self {
         Self { cancel }
     }
 }
 
-/// One tool a model may call.
+/// A tool that a model may call.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Name, description and arguments. Asked once, when the tool is added to a [`ToolSet`].
+    /// Returns name, description and arguments. Called once, when the tool is added to a
+    /// [`ToolSet`].
     fn def(&self) -> ToolDef;
 
-    /// Runs the tool. `input` is a complete JSON object that has every required member of the
-    /// schema, each of the type the schema's `properties` name; deeper checks are the tool's.
+    /// Runs the tool. `input` is a complete JSON object with every required member of the schema,
+    /// each of the type that the schema's `properties` name. Deeper checks are up to the tool.
     /// Failures are error results.
     async fn call(&self, input: Value, cx: &ToolContext) -> ToolOutput;
 
-    /// How long one call may take; `None` is [`DEFAULT_TIMEOUT`].
+    /// Returns the time limit of one call; `None` is [`DEFAULT_TIMEOUT`].
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// How many bytes of the result are kept; `None` is [`DEFAULT_OUTPUT_CAP`].
+    /// Returns the limit for the result in bytes; `None` is [`DEFAULT_OUTPUT_CAP`].
     fn output_cap(&self) -> Option<usize> {
         None
     }
@@ -122,29 +124,29 @@ pub trait Tool: Send + Sync {
 /// A call as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Joins the call to its result.
+    /// The id that joins the call to its result.
     pub id: String,
     /// The tool's name, known or not.
     pub name: String,
-    /// The arguments' text, JSON or not. `{}` where there are none.
+    /// The text of the arguments, JSON or not. `{}` without arguments.
     pub input_raw: String,
 }
 
-/// Why a tool cannot join a set.
+/// The reason why a tool cannot join a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolSetError {
-    /// Two tools of one name.
+    /// Two tools have the same name.
     Duplicate {
-        /// The name both have.
+        /// The name that both have.
         name: String,
     },
-    /// A name the APIs do not take.
+    /// The APIs do not accept the name.
     InvalidName {
         /// The name as given.
         name: String,
     },
-    /// A schema whose top level is not an object's.
+    /// The top level of the schema is not an object's.
     InvalidSchema {
         /// The tool's name.
         name: String,
@@ -178,7 +180,7 @@ struct Entry {
     tool: Arc<dyn Tool>,
 }
 
-/// Tools in the order they were added, with unique names.
+/// Tools in the order in which they were added, with unique names.
 #[derive(Clone, Default)]
 pub struct ToolSet {
     entries: Vec<Entry>,
@@ -192,19 +194,20 @@ impl std::fmt::Debug for ToolSet {
 }
 
 impl ToolSet {
-    /// A set without tools.
+    /// Creates a set without tools.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same set, with how to make it for another run: tools may know what they have shown.
+    /// Sets the function that builds this set for another run, since tools may remember what they
+    /// have shown.
     #[must_use]
     pub fn made_by(self, anew: impl Fn() -> Self + Send + Sync + 'static) -> Self {
         Self { anew: Some(Arc::new(anew)), ..self }
     }
 
-    /// The set for another run; the same tools where nothing says how to make them.
+    /// Returns the set for another run. Without a function that builds it, the tools are shared.
     pub(crate) fn fresh(&self) -> Self {
         self.anew.as_ref().map_or_else(|| self.clone(), |anew| anew())
     }
@@ -212,7 +215,8 @@ impl ToolSet {
     /// Adds a tool at the end.
     ///
     /// # Errors
-    /// A name that is taken or that the APIs refuse, or a schema that is not an object's.
+    /// Returns an error if the name is taken or the APIs refuse it, or if the schema is not an
+    /// object's.
     pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), ToolSetError> {
         let def = tool.def();
         if !is_valid_name(&def.name) {
@@ -228,47 +232,48 @@ impl ToolSet {
         Ok(())
     }
 
-    /// [`Self::add`], for building a set in one expression.
+    /// Adds a tool like [`Self::add_tool`], for building a set in one expression.
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// Returns the errors of [`Self::add_tool`].
     pub fn with(mut self, tool: impl Tool + 'static) -> Result<Self, ToolSetError> {
         self.add(Arc::new(tool))?;
         Ok(self)
     }
 
-    /// The definitions, in order.
+    /// Returns the definitions, in order.
     pub fn defs(&self) -> impl Iterator<Item = &ToolDef> {
         self.entries.iter().map(|entry| &entry.def)
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.defs().map(|def| def.name.as_str())
     }
 
-    /// The definition of one tool.
+    /// Returns the definition of one tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ToolDef> {
         self.defs().find(|def| def.name == name)
     }
 
-    /// One tool.
+    /// Returns one tool.
     pub(crate) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let entry = self.entries.iter().find(|entry| entry.def.name == name)?;
         Some(Arc::clone(&entry.tool))
     }
 
-    /// No tools.
+    /// Returns true if the set has no tools.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Runs one call to its one result; never panics, never hangs beyond the tool's timeout.
+    /// Runs one call and returns its one result. Never panics, and never takes longer than the
+    /// tool's time limit.
     ///
-    /// Returns at once when `cancel` fires, with an error result that says so. Must be called
-    /// within a tokio runtime; the tool runs as a task of its own, so a panic stays in it.
+    /// When `cancel` fires, returns at once with an error result that says so. Must be called
+    /// within a tokio runtime: the tool runs as a task of its own, which contains its panics.
     pub async fn run(&self, call: &ToolCall, cancel: &CancellationToken) -> ToolOutput {
         let Some(entry) = self.entries.iter().find(|entry| entry.def.name == call.name) else {
             return self.unknown(&call.name);
@@ -295,13 +300,13 @@ impl ToolSet {
     }
 }
 
-/// Whether the model APIs take `name` for a tool.
+/// Returns true if the model APIs accept `name` for a tool.
 pub(crate) fn is_valid_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Ends the tool's task and what it started, also when the caller drops its future.
+/// Ends the tool's task and the work that it started, also when the caller drops its future.
 struct Stop {
     token: CancellationToken,
     task: tokio::task::AbortHandle,
@@ -339,7 +344,7 @@ async fn run_entry(entry: &Entry, input: Value, cancel: &CancellationToken) -> T
     }
 }
 
-/// What ended a task that gave no result.
+/// Describes the end of a task that gave no result.
 fn describe(failure: tokio::task::JoinError) -> String {
     let Ok(panic) = failure.try_into_panic() else {
         return "was ended before it gave a result".to_owned();

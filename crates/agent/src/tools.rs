@@ -1,9 +1,9 @@
 //! The built-in tools, and the commands of agent files.
 //!
-//! Those over files see and change nothing outside their [`Root`], and bound what they read and
-//! what they return; those that read give the same output for the same folder. `shell` and commands
-//! are not confined. `http_get` reaches the hosts that an agent file allows. The tool `agent` is the
-//! loop's own (`run/child.rs`).
+//! The tools over files see and change nothing outside their [`Root`], and they bound what they
+//! read and return. Tools that read give the same output for the same folder. `shell` and commands
+//! are not confined. `http_get` reaches the hosts that an agent file allows. The tool `agent`
+//! belongs to the loop (`run/sub_agent.rs`).
 
 use std::sync::Arc;
 
@@ -35,15 +35,15 @@ pub use http_get::Host;
 pub use programs::{Held, Programs, is_credential, supervise};
 pub use root::{Root, RootError};
 
-/// The built-in tools of this version, in the order in which models are told of them.
+/// The built-in tools of this version, in the order in which models are told about them.
 pub const BUILT_IN: [&str; 8] =
     ["read_file", "grep", "glob", "list_dir", "write_file", "edit_file", "shell", "http_get"];
 
-/// Those that an agent file without `tools` has: all that only read files.
+/// The tools of an agent file without `tools`: all built-in tools that only read files.
 pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
 
-/// What the tools of one run work with: they share what they have seen. Another run needs means
-/// of its own.
+/// The resources of the tools of one run. The tools share what they have seen, so each run needs
+/// resources of its own.
 #[derive(Clone)]
 pub struct Means {
     files: Files,
@@ -53,19 +53,19 @@ pub struct Means {
 }
 
 impl Means {
-    /// Tools that see the files under `root`, of which they have read none yet; they run no
-    /// program and reach no host.
+    /// Creates resources for tools that see the files under `root`, none of them read yet. They run
+    /// no program and reach no host.
     #[must_use]
     pub fn new(root: Root) -> Self {
         Self { files: Files::new(root), programs: None, hosts: Vec::new(), offered: Vec::new() }
     }
 
-    /// The same for another run, which has read none of the files yet.
+    /// Returns the same resources for another run, which has read none of the files yet.
     pub(crate) fn unseen(&self) -> Self {
         Self { files: Files::new(self.files.root.clone()), ..self.clone() }
     }
 
-    /// With the leave to run programs, which are not confined to the root.
+    /// Permits the tools to run programs, which are not confined to the root.
     #[must_use]
     pub fn with_programs(self, programs: Programs) -> Self {
         Self { programs: Some(programs), ..self }
@@ -75,7 +75,7 @@ impl Means {
         self.programs.is_some()
     }
 
-    /// With the tools of servers (`mcp__SERVER__TOOL`) that agent files may name.
+    /// Adds the tools of servers (`mcp__SERVER__TOOL`) that agent files may name.
     #[must_use]
     pub fn with_offered(self, offered: &[Arc<dyn Tool>]) -> Self {
         Self { offered: offered.to_vec(), ..self }
@@ -85,15 +85,15 @@ impl Means {
         &self.offered
     }
 
-    /// With hosts that `http_get` may ask.
+    /// Sets the hosts that `http_get` may contact.
     #[must_use]
     pub fn with_hosts(self, hosts: Vec<Host>) -> Self {
         Self { hosts, ..self }
     }
 }
 
-/// The built-in tool `name`; `None` where [`BUILT_IN`] does not name it, or the means do not
-/// permit it.
+/// Returns the built-in tool `name`; `None` if [`BUILT_IN`] does not list it or the resources do
+/// not permit it.
 #[must_use]
 pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
     let files = &means.files;
@@ -121,7 +121,7 @@ pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
     })
 }
 
-/// The tool that an agent file defines; `None` where no program may be run.
+/// Returns the tool that an agent file defines; `None` if no program may be run.
 #[must_use]
 pub fn command(def: &CommandDef, means: &Means) -> Option<Arc<dyn Tool>> {
     let (root, programs) = (means.files.root.clone(), means.programs.clone()?);
@@ -137,7 +137,7 @@ where
 
 type Run<T> = fn(&Files, T, &CancellationToken) -> Result<String, String>;
 
-/// A tool whose work is blocking file access under a root.
+/// A tool that accesses files under a root and blocks meanwhile.
 struct FileTool<T> {
     files: Files,
     def: fn() -> ToolDef,
@@ -159,13 +159,13 @@ where
             Err(error) => return ToolOutput::error(format!("arguments do not fit: {error}")),
         };
         let (files, cancel, run) = (self.files.clone(), cx.cancel.clone(), self.run);
-        // The blocking thread is not ended by a timeout; it watches the token between files.
+        // A timeout does not end the blocking thread. The thread checks the token between files.
         let work = tokio::task::spawn_blocking(move || run(&files, args, &cancel));
         match work.await {
             Ok(Ok(content)) => ToolOutput::ok(content),
             Ok(Err(message)) => ToolOutput::error(message),
             Err(failure) => match failure.try_into_panic() {
-                // The tool set turns it into an error result, as for any tool that panics.
+                // The tool set turns a panic into an error result, as for any tool.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => ToolOutput::error("the tool was ended before it gave a result"),
             },

@@ -1,4 +1,4 @@
-//! What was typed: parsed and checked for form, nothing looked up and no file read.
+//! The command line: parsed and validated, with nothing looked up and no file read.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ pub(crate) use mcp::McpArgs;
 #[cfg(feature = "notebook")]
 pub(crate) use notebook::NotebookArgs;
 
-/// A command and what it was given.
+/// A command with its arguments.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Help or version: a text for standard output.
+    /// The help or version text, for standard output.
     Print(String),
-    /// The supervisor of a program, ordered by standard input.
+    /// The supervisor of a program, which takes its orders from standard input.
     Supervise,
     /// `softland run`.
     Run(RunArgs),
@@ -63,11 +63,11 @@ pub(crate) enum Command {
     Notebook(Box<NotebookArgs>),
 }
 
-/// What `softland run` was given.
+/// The parsed arguments of `softland run`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunArgs {
     pub(crate) which: Which,
-    /// Given always for a new run.
+    /// The agent file; always present for a new run.
     pub(crate) agent: Option<PathBuf>,
     pub(crate) prompt: Option<String>,
     pub(crate) agents: Option<PathBuf>,
@@ -82,26 +82,26 @@ pub(crate) struct RunArgs {
     pub(crate) format: Format,
     pub(crate) config: Option<PathBuf>,
     pub(crate) policy: Option<String>,
-    /// Policy keys given as flags, each tried and valid.
+    /// Policy keys given as flags, each already validated.
     pub(crate) keys: Vec<(&'static str, Value)>,
-    /// How often `-v` was given.
+    /// The number of `-v` flags.
     pub(crate) verbose: u8,
     pub(crate) fold_agents: bool,
 }
 
-/// Which run it is about.
+/// The run that `softland run` starts or goes on with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// A new one.
+    /// A new run.
     #[default]
     New,
-    /// One that was interrupted: its id, or its journal's path.
+    /// An interrupted run, by its id or the path of its journal.
     Resume(String),
-    /// A new one in the conversation of this one.
+    /// A new run in the conversation of this ended run.
     Continue(String),
 }
 
-/// What standard output carries.
+/// The content of standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     /// The answer.
@@ -111,7 +111,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What `softland sim` was given.
+/// The parsed arguments of `softland sim`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SimArgs {
     pub(crate) listen: String,
@@ -119,20 +119,20 @@ pub(crate) struct SimArgs {
     pub(crate) accept_foreign_signatures: bool,
 }
 
-/// What `softland check` was given.
+/// The parsed arguments of `softland check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckArgs {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The one argument of this program where it is the supervisor of a program that a tool runs.
-/// Nobody types it, and no help shows it.
+/// The only argument of a process that supervises the program of a tool. Nobody types it, and no
+/// help text shows it.
 pub(crate) const SUPERVISE: &str = "__supervise";
 
 /// Reads the arguments of the process, its own name first.
 ///
 /// # Errors
-/// What is wrong and what is allowed, with exit status 2.
+/// Returns a message that names the invalid argument and the allowed values, with exit status 2.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
     let first = args.get(1).and_then(|arg| arg.to_str());
@@ -165,7 +165,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
     }
 }
 
-/// The whole command line, for what is made from it.
+/// Returns the definition of the command line, from which completions and manual pages are made.
 pub(crate) fn command_line() -> clap::Command {
     spec::command()
 }
@@ -225,8 +225,8 @@ fn which(matches: &ArgMatches) -> Which {
     }
 }
 
-/// The agent file and the question. A run that is there already has an agent file, and one that
-/// goes on has a question, too.
+/// Splits the positional arguments into the agent file and the prompt. An existing run already has
+/// an agent file, and an interrupted one has a prompt, too.
 fn agent_and_prompt(
     matches: &ArgMatches,
     which: &Which,
@@ -247,7 +247,7 @@ fn agent_and_prompt(
     }
 }
 
-/// The policy keys among the flags; a value that is not allowed is an error here already.
+/// Collects the policy keys among the flags. An invalid value is an error at this point already.
 fn policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Value)>, Failure> {
     let mut scratch = Policy::default();
     let mut keys = Vec::new();
@@ -262,7 +262,7 @@ fn policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Value)>, Failu
     Ok(keys)
 }
 
-/// What is wrong with a flag; of a table, which member.
+/// Describes the invalid value of a policy flag; of a table it names the member.
 fn wrong_value(key: &Key, value: &Value, error: KeyError) -> String {
     let (flag, form) = (spec::flag_of(key.name), key.allowed_in_flag());
     match error {

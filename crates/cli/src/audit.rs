@@ -22,10 +22,10 @@ mod worst;
 
 pub(crate) use pages::Pages;
 
-/// Files named in a message.
+/// The most files that a message names.
 const NAMED: usize = 20;
 
-/// Reads, replays and reports.
+/// Reads the sessions, replays them, and writes the report.
 pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let format = format(args)?;
     if let Some(out) = &args.out {
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Fai
     let mut settings =
         Settings { policy, prices, steps: format == ReportFormat::Html, trees: None };
     let mut report = read_all(&paths, &settings, writer);
-    // First with all that sub-agents spent, then with what the policy leaves of it.
+    // The first replay counts all that sub-agents spent, the second what the policy would have left
+    // of it.
     for _ in 0..2 {
         settings.trees = trees(&settings, &report);
         if settings.trees.is_some() {
@@ -92,12 +93,13 @@ fn read_all(paths: &[PathBuf], settings: &Settings, writer: &Writer) -> Report {
     softland_import::report(done)
 }
 
-/// What runs spent together, where limits that they share are asked about: then all is read again.
+/// Returns what trees of runs spent together, if the policy has limits that a tree shares. All
+/// sources are then read again.
 fn trees(settings: &Settings, report: &Report) -> Option<Trees> {
     settings.policy.counts_usage().then(|| Trees::of(report)).flatten()
 }
 
-/// How the report is written: as asked for, or else as the file's name ends.
+/// Returns the report's format: the requested one, or else the one that the file extension implies.
 fn format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
     if let Some(format) = args.format {
         return Ok(format);
@@ -114,7 +116,7 @@ fn format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
     }
 }
 
-/// A report never goes where something was read.
+/// Refuses a report file that is also one of the inputs.
 fn keep_input<P: AsRef<Path>>(
     out: &Path,
     inputs: impl IntoIterator<Item = P>,
@@ -128,13 +130,15 @@ fn keep_input<P: AsRef<Path>>(
     Ok(())
 }
 
-/// Whether something of a file was read: of a known kind alone it may hold nothing that can be.
+/// Returns true if anything was read from a source. A file of a known kind may still contain
+/// nothing readable.
 fn was_read(source: &SourceLine, report: &Report) -> bool {
     let listed = || report.unreadable.iter().any(|one| one.path == source.path);
     source.kind.is_some() && (source.runs > 0 || !listed())
 }
 
-/// The policy and the prices of a config: its `default`, or else the only one that it has.
+/// Reads the policy and the prices from a config. The policy is the one named `default`, or else
+/// the only one.
 fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
     let text = file.to_string_lossy();
     if !file.exists() && !text.contains(['/', '\\', '.']) {
@@ -163,7 +167,7 @@ fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
     Ok((policy, config.prices().to_vec()))
 }
 
-/// The usual places that are there; which they are is said.
+/// Returns the usual locations that exist, and notes them on standard error.
 fn usual(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
     let places = find::usual(&|name| std::env::var_os(name));
     let (there, missing): (Vec<_>, Vec<_>) =

@@ -14,7 +14,7 @@ use crate::render::{Lost, Writer};
 use crate::settings::folder;
 use crate::sim::InProcess;
 
-/// Checks every file; says which are right, and every error and warning.
+/// Checks every file, and reports the valid ones and every error and warning.
 pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let mut problems = Vec::new();
     for file in &args.files {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Fai
     if problems.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::all(problems)) }
 }
 
-/// The agents that can be read of a folder's files.
+/// Loads the agent files that can be read.
 fn readable(files: Vec<PathBuf>) -> Vec<(PathBuf, AgentFile)> {
     files
         .into_iter()
@@ -76,7 +76,7 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
     }
 }
 
-/// The limits of tools that `run` would refuse, since no API holds them.
+/// Returns the tool limits that `run` would refuse because no API can enforce them.
 fn unlimitable_tools(file: &Path, agent: &AgentFile) -> Vec<String> {
     let mut policy = Policy::default();
     agent.apply_policy(&mut policy);
@@ -84,7 +84,7 @@ fn unlimitable_tools(file: &Path, agent: &AgentFile) -> Vec<String> {
     wrong.map(|problem| format!("{}: tool_limits: {problem}", file.display())).collect()
 }
 
-/// Why `run` would refuse the model as it stands in the file.
+/// Returns the reason for which `run` would refuse the model that the file names.
 fn unreachable_model(file: &Path, agent: &AgentFile) -> Option<String> {
     let model = agent.model.as_deref()?;
     let problem = match check_model(model) {

@@ -1,8 +1,8 @@
-//! Config files: one reader for all commands. `run` takes policies, prices and upstreams from
-//! them; `serve` and `wrap` all there is ([`Config::settings`]).
+//! Config files, with one reader for all commands. `run` uses the policies, prices and upstreams;
+//! `serve` and `wrap` use everything.
 //!
-//! Every problem names file, line and key; problems come in the order of their lines. No
-//! environment is read here, and no credential stands in a config: it names variables.
+//! Every problem names file, line and key; problems are in the order of their lines. No environment
+//! is read here, and a config holds no credential: it names variables.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -27,10 +27,10 @@ pub(crate) use policy::unlimitable;
 pub(crate) use resolve::{Asked, Env, LEDGER};
 pub(crate) use upstream::Upstream;
 
-/// The largest config that is read, in bytes.
+/// The largest config file that is read, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Top-level keys of a config (contract, section 8); only the first three matter to a run.
+/// The top-level keys of a config (contract, section 8); a run uses the first three only.
 const TABLES: [&str; 14] = [
     "policy",
     "price",
@@ -48,10 +48,10 @@ const TABLES: [&str; 14] = [
     "header_policies",
 ];
 
-/// Upstreams that there always are: who serves `/v1/messages`, and who the other routes.
+/// The upstreams that always exist: the one for `/v1/messages`, and the one for the other routes.
 const STANDING: [&str; 2] = ["anthropic", "openai"];
 
-/// What a config says.
+/// A parsed config file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Config {
     policies: BTreeMap<String, Policy>,
@@ -64,24 +64,24 @@ pub(crate) struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) name: String,
-    /// Where it is named (`FILE:LINE: KEY`).
+    /// The place where the config names it (`FILE:LINE: KEY`).
     place: String,
 }
 
 impl Config {
-    /// Names by which a proxy before softland is reached.
+    /// Returns the names under which clients reach a proxy in front of softland.
     pub(crate) fn allowed_hosts(&self) -> &[String] {
         &self.gateway.allowed_hosts
     }
 
-    /// Reads a config from disk; `Err` holds at least one problem.
+    /// Reads a config from disk. An error holds at least one problem.
     pub(crate) fn load(path: &Path) -> Result<Self, Vec<String>> {
         let file = path.display().to_string();
         let text = read(path).map_err(|problem| vec![format!("{file}: {problem}")])?;
         Self::parse(&file, &text)
     }
 
-    /// Parses the text of a config; `file` is what problems call it.
+    /// Parses the text of a config; `file` is its name in problems.
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, Vec<String>> {
         let (config, problems) = (Self::default(), Vec::new());
         let mut reader = Reader { file, text, config, problems };
@@ -103,29 +103,29 @@ impl Config {
         Err(reader.problems.into_iter().map(|(_, problem)| problem).collect())
     }
 
-    /// The policy of that name.
+    /// Returns the policy of that name.
     pub(crate) fn policy(&self, name: &str) -> Option<&Policy> {
         self.policies.get(name)
     }
 
-    /// Names of the policies, sorted.
+    /// Returns the names of the policies, sorted.
     pub(crate) fn policy_names(&self) -> impl Iterator<Item = &str> {
         self.policies.keys().map(String::as_str)
     }
 
-    /// What is said about the provider of that name.
+    /// Returns the config of the provider of that name.
     pub(crate) fn upstream(&self, provider: &str) -> Option<&Upstream> {
         self.upstreams.get(provider)
     }
 
-    /// The variables that hold credentials.
+    /// Returns the names of the variables that hold credentials.
     pub(crate) fn key_variables(&self) -> impl Iterator<Item = &str> {
         let upstreams = self.upstreams.values().filter_map(|upstream| upstream.key.as_ref());
         let gateway = [&self.gateway.admin_token, &self.gateway.client_tokens];
         upstreams.chain(gateway.into_iter().flatten()).map(|variable| variable.name.as_str())
     }
 
-    /// Names of the upstreams, sorted; the two that there always are among them.
+    /// Returns the names of the upstreams, sorted, including the two that always exist.
     fn upstream_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.upstreams.keys().map(String::as_str).collect();
         names.extend(STANDING.into_iter().filter(|name| !self.upstreams.contains_key(*name)));
@@ -133,12 +133,13 @@ impl Config {
         names
     }
 
-    /// Prices by model, in order.
+    /// Returns the prices by model, in the order of the file.
     pub(crate) fn prices(&self) -> &[(String, Price)] {
         &self.prices
     }
 
-    /// The first price for a model, named with its provider or without.
+    /// Returns the first price for a model, with or without its provider's name. A price for `*`
+    /// applies to a model without a built-in price.
     pub(crate) fn price(&self, model: &str) -> Option<Price> {
         let bare = model.split_once('/').map_or(model, |(_, name)| name);
         let named = |name: &String| name == model || name == bare;
@@ -149,7 +150,7 @@ impl Config {
     }
 }
 
-/// That there is no policy of that name, and which there are.
+/// Returns a message about an unknown policy, which lists the known ones.
 pub(crate) fn no_policy(name: &str, config: &Config) -> String {
     let mut names: Vec<&str> = Policy::NAMES.to_vec();
     names.extend(config.policy_names().filter(|name| !Policy::NAMES.contains(name)));
@@ -184,18 +185,19 @@ struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     config: Config,
-    /// Each with the byte of the text where it is.
+    /// The problems, each with its byte offset in the text.
     problems: Vec<(usize, String)>,
 }
 
 impl Reader<'_> {
-    /// Notes a problem at a byte of the text; `key` is empty where there is none.
+    /// Notes a problem at a byte offset of the text; `key` is empty if the problem is not about a
+    /// key.
     fn problem(&mut self, at: usize, key: &str, message: &str) {
         let place = self.place(at, key);
         self.problems.push((at, format!("{place}: {message}")));
     }
 
-    /// `FILE:LINE` or `FILE:LINE: KEY`.
+    /// Formats a place as `FILE:LINE` or `FILE:LINE: KEY`.
     fn place(&self, at: usize, key: &str) -> String {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
@@ -219,7 +221,7 @@ impl Reader<'_> {
     }
 }
 
-/// A value as the policy's reader takes it.
+/// Converts a TOML value to a value for the policy's reader.
 fn plain(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::Text(text.to_string()),

@@ -1,5 +1,5 @@
-//! `softland completions` and `softland man`: made from the command line that is parsed, so that
-//! they cannot say anything else.
+//! `softland completions` and `softland man`: generated from the command line definition that is
+//! parsed, so that they always agree with it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::runs::written;
 /// The name of the program.
 const NAME: &str = "softland";
 
-/// Prints a shell's completions.
+/// Prints the completions for a shell.
 pub(crate) fn completions(args: CompletionsArgs, writer: &mut Writer) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command_line(), NAME, &mut text);
@@ -23,7 +23,7 @@ pub(crate) fn completions(args: CompletionsArgs, writer: &mut Writer) -> ExitCod
     written(writer)
 }
 
-/// Prints a manual page, or writes all.
+/// Prints one manual page, or writes all pages into a folder.
 pub(crate) fn man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let pages = pages();
     if let Some(folder) = &args.out {
@@ -45,7 +45,7 @@ pub(crate) fn man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode, Failu
     Ok(written(writer))
 }
 
-/// The page of the program and of each command, by name.
+/// Renders the pages of the program and of each command, with their names.
 fn pages() -> Vec<(String, String)> {
     let whole = command_line();
     let commands = whole.get_subcommands().filter(|command| !command.is_hide_set());

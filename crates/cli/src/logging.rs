@@ -1,8 +1,8 @@
-//! Where the gateway's log goes, and how much of it: `SOFTLAND_LOG` is a filter such as `debug` or
-//! `softland_gateway=debug`; without it, `info`.
+//! The gateway's log. `SOFTLAND_LOG` is a filter such as `debug` or `softland_gateway=debug`; the
+//! default is `info`.
 //!
-//! What other crates log below `info` is never written, whatever the filter says: it may hold
-//! headers, and with them credentials. What softland logs holds none.
+//! Lines of other crates below `info` are never written, whatever the filter says: they may contain
+//! headers, and with them credentials. softland's own lines contain none.
 
 mod behind;
 
@@ -22,21 +22,21 @@ use crate::failure::Failure;
 use crate::render::Writer;
 pub(crate) use behind::Log;
 
-/// The variable that says how much is logged.
+/// The variable that holds the filter.
 const VARIABLE: &str = "SOFTLAND_LOG";
 
 /// Logs to standard error.
 ///
 /// # Errors
-/// A filter that is none.
+/// Returns a failure if the filter is invalid.
 pub(crate) fn to_stderr() -> Result<Log, Failure> {
     start(std::io::stderr(), Writer::of_process().colour())
 }
 
-/// Logs to the end of a file, which only its owner may read if it is new.
+/// Appends the log to a file. A new file can be read by its owner only.
 ///
 /// # Errors
-/// A filter that is none, or a file that cannot be written.
+/// Returns a failure if the filter is invalid or the file cannot be written.
 pub(crate) fn to_file(path: &Path) -> Result<Log, Failure> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     let file = file.map_err(|error| {
@@ -53,7 +53,7 @@ fn start(out: impl Write + Send + 'static, colour: bool) -> Result<Log, Failure>
         .with_writer(lines)
         .with_ansi(colour)
         .with_target(false)
-        // A log that cannot be written is no reason to write elsewhere.
+        // A log that cannot be written is written nowhere else.
         .log_internal_errors(false)
         .with_filter(filter.and(filter_fn(may_be_logged)));
     let started = tracing_subscriber::registry().with(layer).try_init();

@@ -1,7 +1,7 @@
-//! The `softland` command: reads arguments, environment and files, and nothing else does.
+//! The `softland` command, the only reader of arguments, environment and config files.
 //!
-//! It takes no decision about runs (the agent crate and what it builds on do) and prints through
-//! one module only, [`render`].
+//! This crate takes no decision about runs (the agent crate and the crates below it do), and prints
+//! through one module only, [`render`].
 
 mod args;
 mod audit;
@@ -33,9 +33,9 @@ use failure::status;
 use render::{Lost, Writer};
 use softland_agent::tools::supervise;
 
-/// Serving allocates much and keeps little: the C library's allocator takes an eighth of the
-/// processor time more for it (docs/benchmarks.md). On Linux mimalloc takes the place of its `malloc`
-/// (feature `override`), for SQLite, too; Rust's own allocator calls that.
+/// Serving allocates much and keeps little: the C library's allocator takes an eighth more
+/// processor time for it (docs/benchmarks.md). On Linux mimalloc replaces its `malloc` (feature
+/// `override`), for SQLite, too; Rust's own allocator calls that.
 #[cfg(all(feature = "mimalloc", target_os = "linux"))]
 use mimalloc as _;
 

@@ -1,4 +1,5 @@
-//! `softland mcp`: the agent files of a folder as MCP tools; and the servers of `--mcp`.
+//! `softland mcp`: serves the agent files of a folder as MCP tools. The submodule starts the
+//! servers of `--mcp`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ mod servers;
 
 pub(crate) use servers::servers;
 
-/// Serves until the client goes or a signal comes.
+/// Serves until the client disconnects or a signal arrives.
 pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::of_process();
     let system = |error| Failure::usage(format!("nothing can be served: {error}"));
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
         runtime.block_on(servers.end());
     }
     drop(entered);
-    // Standard input may still be waited for.
+    // A thread may still be waiting for standard input.
     runtime.shutdown_background();
     Ok(match ended? {
         Some(()) => ExitCode::SUCCESS,
@@ -48,7 +49,8 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The agent files of the folder, each right by itself, their names fit for tools.
+/// Loads the agent files of the folder. Each must be valid by itself and have a name that is
+/// allowed for a tool.
 fn files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
     let paths = folder::files(&args.folder).map_err(Failure::usage)?;
     let (mut files, mut problems) = (Vec::new(), Vec::new());
@@ -72,7 +74,7 @@ fn is_tool_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// The agents, each tried once, so that what is wrong is known before anybody calls.
+/// Prepares the agents. Each is built once, so that problems are known before the first call.
 fn specialists(
     args: &McpArgs,
     files: Vec<(PathBuf, AgentFile)>,
@@ -107,7 +109,7 @@ fn specialists(
     if problems.is_empty() { Ok(specialists) } else { Err(Failure::all(problems)) }
 }
 
-/// Serves to the end; `None` where that was forced.
+/// Serves to the end. Returns `None` if a second signal forced the end.
 fn serve(
     args: &McpArgs,
     specialists: Vec<Arc<dyn Specialist>>,
@@ -158,8 +160,8 @@ fn serve(
     })
 }
 
-/// An agent file that is served. It is read anew for each call, so that each is what
-/// `softland run` would be, with tools of its own.
+/// An agent file that is served as a tool. The file is read again for each call, so that each call
+/// is what `softland run` would be, with tools of its own.
 struct Served {
     name: String,
     description: String,
@@ -183,7 +185,7 @@ impl Specialist for Served {
         events: &mut (dyn for<'e> FnMut(&'e Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<Report, String> {
-        // Each run has the tools that there are as it begins.
+        // Each run has the tools that the servers offer when it begins.
         self.servers.follow().await;
         let settings = Settings::without_prompt(&self.run, &self.servers)
             .map_err(|failure| failure.messages.join("; "))?;

@@ -1,5 +1,6 @@
-//! `softland notebook`: a notebook's page, until it is told to stop. The notebook, its kernel and
-//! its assistant are the notebook crate's; here are the settings, the signals and the exit status.
+//! `softland notebook`: serves a notebook's page until a signal stops it. The notebook crate has
+//! the notebook, its kernel and its assistant; this module has the settings, the signals and the
+//! exit status.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use crate::run::state;
 use crate::settings::Settings;
 use crate::signals::Signals;
 
-/// The assistant, as an agent file has it.
+/// The agent file of the assistant.
 const ASSISTANT: &str = include_str!("notebook/assistant.md");
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 pub(crate) fn run(args: &NotebookArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::of_process();
     let system = |error| Failure::usage(format!("the notebook cannot be opened: {error}"));
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &NotebookArgs) -> Result<ExitCode, Failure> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
     let served = runtime.block_on(serve(args, settings, programs, config.allowed_hosts(), &writer));
-    // A kernel that does not end at once is not waited for.
+    // The process does not wait for a kernel that does not end at once.
     runtime.shutdown_background();
     served
 }
@@ -59,7 +60,8 @@ async fn serve(
     let journals = state::folder(&|name| std::env::var(name).ok());
     let state = journals.as_deref().and_then(std::path::Path::parent);
     let folder = state.map_or_else(std::env::temp_dir, std::path::Path::to_owned);
-    // Before the notebook is opened: where nothing can be served, no file is made.
+    // The server listens before the notebook is opened: if nothing can be served, no file is
+    // created.
     let listening = Server::listen(args.listen).await;
     let listening = listening.map_err(|why| Failure::usage(format!("--listen: {why}")))?;
     let mut options = RoomOptions::new(folder, Some(programs));
@@ -95,12 +97,12 @@ async fn serve(
     }
     tokio::select! {
         ended = serving => end(ended),
-        // A second signal does not wait.
+        // A second signal ends the process at once.
         () = signals.next() => Ok(ExitCode::from(status::CANCELLED)),
     }
 }
 
-/// The assistant with its tools over the room.
+/// Opens the chat with the assistant, whose tools work in the room.
 async fn chat(
     settings: Settings,
     room: &Arc<Room>,

@@ -1,4 +1,4 @@
-//! Where a model is, and what a person can do about its provider's errors.
+//! The providers of a run's models, and hints for a person about their errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use softland_agent::http::provider::{Endpoint, PROVIDERS};
 use softland_agent::http::{Request, Response, Transport, TransportError};
 use softland_agent::{Event, EventKind, Report, UsageTotal};
 
-/// A provider as errors name it, and the status it last answered with.
+/// A provider, as error messages name it, and the status of its last response.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     name: String,
-    /// Its address; none in this process.
+    /// The provider's origin; `None` for the simulator in this process.
     origin: Option<String>,
     key_hint: String,
-    /// A simulator that listens somewhere.
+    /// True for a simulator that is reached over HTTP.
     simulator: bool,
     status: Arc<AtomicU16>,
 }
 
 impl Place {
-    /// The simulator in this process.
+    /// Creates the entry for the simulator in this process.
     pub(crate) fn simulator() -> Self {
         Self {
             name: "the simulator".to_owned(),
@@ -34,7 +34,8 @@ impl Place {
         }
     }
 
-    /// A provider over HTTP; `key_variable` is the one that a config names for its key.
+    /// Creates the entry for a provider over HTTP; `key_variable` is the variable that a config
+    /// names for its key.
     pub(crate) fn of(endpoint: &Endpoint, key_variable: Option<&str>) -> Self {
         let provider = endpoint.provider();
         let listed = PROVIDERS.iter().find(|known| known.name == provider);
@@ -56,15 +57,16 @@ impl Place {
         }
     }
 
-    /// The transport, with its responses' statuses noted here.
+    /// Wraps a transport so that the statuses of its responses are recorded.
     pub(crate) fn watch(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         Arc::new(Watched { inner, keyless: self.simulator, status: Arc::clone(&self.status) })
     }
 
-    /// A failed run's last event with the place and a hint in its message; any other unchanged.
+    /// Returns the last event of a failed run with the provider and a hint in its message. Returns
+    /// `None` if the event needs no explanation.
     pub(crate) fn explain(&self, event: &Event) -> Option<Event> {
         let EventKind::Error { message, report } = &event.kind else { return None };
-        // Where the journal cannot be kept, no provider is to blame.
+        // A journal that cannot be written is not the provider's fault.
         if report.ended.outcome != Outcome::Failed || report.ended.reason == Reason::Journal {
             return None;
         }
@@ -83,7 +85,7 @@ impl Place {
         Some(Event { kind, ..event.clone() })
     }
 
-    /// What to look at where there was no response.
+    /// Returns the hint for a request without a response.
     fn unreached(&self, message: &str) -> &'static str {
         match self.origin {
             Some(_) if !message.contains("base URL") => "; is the base URL right?",
@@ -91,11 +93,11 @@ impl Place {
         }
     }
 
-    /// What to look at where there was a response without a whole answer in it.
+    /// Returns the hint for a response without a complete answer.
     fn unread(&self, message: &str, report: &Report) -> &'static str {
         match self.origin {
             None => "",
-            // Something was understood, so it is the right place.
+            // Some usage was read, so the address is right.
             Some(_) if report.usage != UsageTotal::default() => "; try again later",
             Some(_) if message.contains("base URL") => "",
             Some(_) => "; is the base URL right, and does it speak the API that was asked?",
@@ -118,20 +120,20 @@ impl Place {
     }
 }
 
-/// The places of a run's models, and of its sub-agents'.
+/// The providers of the models of a run and its sub-agents.
 pub(crate) struct Places {
     of_model: BTreeMap<String, Place>,
-    /// The models of the runs that have begun and not ended.
+    /// The models of the runs that are under way, by the run's id.
     models: BTreeMap<String, String>,
 }
 
 impl Places {
-    /// Places by model.
+    /// Creates the collection from providers by model.
     pub(crate) fn new(of_model: BTreeMap<String, Place>) -> Self {
         Self { of_model, models: BTreeMap::new() }
     }
 
-    /// As [`Place::explain`], by the place of the event's run.
+    /// Explains a failed run's last event by the provider of that run's model.
     pub(crate) fn explain(&mut self, event: &Event) -> Option<Event> {
         if let EventKind::RunStart { model, .. } = &event.kind {
             self.models.insert(event.run.clone(), model.clone());
@@ -144,7 +146,7 @@ impl Places {
     }
 }
 
-/// No request was sent yet: what failed is softland's own.
+/// No request was sent yet: the failure is in softland itself.
 const NOT_ASKED: u16 = 0;
 /// The last request had no response.
 const NO_RESPONSE: u16 = 1;
@@ -153,10 +155,10 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// A transport that notes the status of its last response.
+/// A transport that records the status of its last response.
 struct Watched {
     inner: Arc<dyn Transport>,
-    /// The transport has no key, and the other side wants one and takes any.
+    /// True if the transport has no key and the provider requires one but accepts any.
     keyless: bool,
     status: Arc<AtomicU16>,
 }

@@ -1,5 +1,5 @@
-//! How `softland run --allow-shell` runs programs: under this binary as their supervisor, and with
-//! this process's memory and environment closed to them where the system can do that.
+//! The programs of `softland run --allow-shell`: they run under this binary as their supervisor,
+//! and this process's memory and environment are closed to them where the system supports that.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,19 @@ use crate::args::SUPERVISE;
 use crate::config::Config;
 use crate::failure::Failure;
 
-/// The leave to run programs. Their environment lacks what looks like a credential, and the
-/// variables that the config names for one.
+/// Returns the permission to run programs. Their environment lacks variables that look like
+/// credentials, and those that the config names for one.
 ///
 /// # Errors
-/// This binary cannot be found.
+/// Returns a failure if this binary cannot be found.
 pub(crate) fn allowed(config: &Config) -> Result<Programs, Failure> {
     close_to_others();
     let withheld: Vec<String> = config.key_variables().map(str::to_owned).collect();
     Ok(Programs::new(this_binary()?, SUPERVISE, std::env::vars_os(), &withheld))
 }
 
-/// The file may be replaced while the run goes on; on Linux this is the one that runs.
+/// Returns the path of this binary. Its file may be replaced during the run; on Linux this path is
+/// the binary that runs.
 #[cfg(target_os = "linux")]
 fn this_binary() -> Result<PathBuf, Failure> {
     Ok(PathBuf::from("/proc/self/exe"))
@@ -33,13 +34,13 @@ fn this_binary() -> Result<PathBuf, Failure> {
     })
 }
 
-/// A program of the same user could read the keys in `/proc/PID/environ` otherwise. For root there
-/// is no such lock.
+/// Closes this process's memory and environment to other programs of the same user, which could
+/// otherwise read the keys in `/proc/PID/environ`. Programs of root are not kept out.
 #[cfg(target_os = "linux")]
 pub(crate) fn close_to_others() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-    // Where it fails, all is as on systems that cannot do it.
+    // On failure the process stays open, as on systems without this feature.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 

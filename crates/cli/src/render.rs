@@ -1,8 +1,8 @@
-//! All that is printed. What events look like is a pure function ([`Tree`], [`summary()`]) of the
-//! events, a width and a few settings; [`Writer`] carries it to the two streams.
+//! All output of the program. The view of a run's events is a pure function of the events, a width
+//! and a few options; a writer prints it to the two streams.
 //!
-//! What was printed stays, on terminals and in logs alike; below it a terminal has a line that says
-//! what is waited for ([`status`]), or how far a long reading has come ([`progress`]).
+//! Printed output is never changed, on terminals and in logs alike. Below it a terminal may have a
+//! line with the current [`status`] of the runs, or the [`progress`] of a long reading.
 
 mod markdown;
 mod pieces;

@@ -1,4 +1,4 @@
-//! `softland run`: one agent file to its answer.
+//! `softland run`: runs one agent file to its answer.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -27,10 +27,10 @@ mod tests;
 
 use begun::{Begun, Kept};
 
-/// How long a cancelled run may take before that is worth a word.
+/// The time after which a slow cancellation is reported.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Runs the agent; the report's outcome is the exit status.
+/// Runs the agent, and returns the exit status of its outcome.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::of_process();
     let begun = Begun::of(&args)?;
@@ -43,8 +43,8 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
     let args = begun.recall(args);
     let system = |error| Failure::usage(format!("the run cannot begin: {error}"));
-    // One thread may be held up by a reader that is slow to take standard output; the other
-    // hears Ctrl-C all the same.
+    // One thread may be blocked by a slow reader of standard output; the other still receives
+    // Ctrl-C.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(16)
@@ -59,7 +59,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     for warning in servers.warnings.iter().chain(&settings.warnings) {
         writer.warning(warning);
     }
-    // On a terminal events are shown as text, or not at all.
+    // A status line goes with text output only.
     let _status = (args.format == Format::Text).then(|| writer.status());
     let listener = Listener::new(&args, writer, kept.shown());
     let ended = drive(&runtime, signals, settings, kept, listener);
@@ -67,7 +67,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         runtime.block_on(servers.end());
     }
     drop(entered);
-    // Tools that are still at work do not hold the end up.
+    // The end does not wait for tools that are still at work.
     runtime.shutdown_background();
     match ended {
         Some(Ok((report, lost))) => Ok(ExitCode::from(exit_status(&report, lost))),
@@ -76,10 +76,10 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A run's report, and whether its output was taken.
+/// The report of a run, and the loss on standard output.
 type Ended = Result<(Report, Lost), Unfit>;
 
-/// The exit status of a run that ended so. An answer that nobody could get is no success.
+/// Returns the exit status of an ended run. An answer that could not be written is not a success.
 fn exit_status(report: &Report, lost: Lost) -> u8 {
     match (report.ended.outcome, report.answered_by) {
         (Outcome::Failed, _) if report.ended.reason == Reason::Journal => status::USAGE,
@@ -92,7 +92,7 @@ fn exit_status(report: &Report, lost: Lost) -> u8 {
     }
 }
 
-/// The run to its end; `None` where it was ended by force.
+/// Drives the run to its end. Returns `None` if a second signal forced the end.
 fn drive(
     runtime: &Runtime,
     signals: Signals,
@@ -130,14 +130,14 @@ async fn converse(
     let Kept { journal, conversation, .. } = kept;
     let mut hear = |event: &Event| {
         if !listener.hear(places.explain(event).as_ref().unwrap_or(event)) {
-            // Nobody reads: nothing more is spent.
+            // Nobody reads the output, so nothing more is spent.
             cancel.cancel();
         }
     };
     Box::pin(agent.keep(journal, conversation, prompt, &mut hear, cancel)).await
 }
 
-/// Waits for the run's end; the first signal cancels it, the second does not wait for it.
+/// Waits for the run's end. The first signal cancels the run, a second one ends the wait.
 async fn until_end(
     mut running: JoinHandle<Ended>,
     mut signals: Signals,
@@ -163,21 +163,21 @@ async fn until_end(
     }
 }
 
-/// Says how to go on where cancelling takes long.
+/// Explains after a while how to end a run whose cancellation is slow.
 async fn tell_of_delay() -> Infallible {
     tokio::time::sleep(PATIENCE).await;
     Writer::of_process().note("cancelling; a second signal ends the run at once");
     std::future::pending().await
 }
 
-/// Hears events and shows them.
+/// A printer of a run's events.
 enum Listener {
     Text { view: Box<Tree>, writer: Writer },
     Json { writer: Writer },
 }
 
 impl Listener {
-    /// `kept`: how the run's calls are looked up.
+    /// Creates a printer; `kept` holds the arguments with which the run's calls are looked up.
     fn new(args: &RunArgs, writer: Writer, kept: Option<Shown>) -> Self {
         match args.format {
             Format::Json => Self::Json { writer },
@@ -197,7 +197,8 @@ impl Listener {
         }
     }
 
-    /// Shows one event, unless a process before this one did; false when nobody reads any more.
+    /// Prints one event, unless an earlier process has done so. Returns false if nobody reads the
+    /// output any more.
     fn hear(&mut self, event: &Event) -> bool {
         match self {
             Self::Text { view, writer } => {
@@ -205,7 +206,7 @@ impl Listener {
                     view.resize(writer.width());
                 }
                 status_line::hear(event);
-                // What was shown before says what stands where now.
+                // Replayed events update the view, since later output depends on them.
                 let pieces = view.event(event);
                 if !event.replayed {
                     writer.pieces(&pieces);
@@ -230,7 +231,7 @@ impl Listener {
         }
     }
 
-    /// Says how to go on with a run that has ended before.
+    /// Prints how to continue a run that had ended before.
     fn ended_before(&mut self, finished: &Finished, named: Option<&Path>) {
         if let Self::Text { writer, .. } = self {
             let (run, outcome) = (&finished.run, finished.report.ended.outcome.word());
@@ -239,7 +240,7 @@ impl Listener {
         }
     }
 
-    /// Says how to go on.
+    /// Prints how to resume or continue the run.
     fn further(&mut self, report: &Report, kept: &Kept) {
         let Some(command) = kept.command(report.resume.is_some()) else { return };
         if let Self::Text { writer, .. } = self {

@@ -1,5 +1,5 @@
 //! `softland runs`: lists the runs of a ledger and those that `softland run` has kept, or deletes
-//! some of the ledger's. And which ledger is meant, for `softland show` too.
+//! runs of the ledger. It also finds the ledger for `softland show`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,21 +20,21 @@ mod table;
 use kept::Listed;
 pub(crate) use table::{dollars, ending, money, tokens};
 
-/// Runs that are named where one was not found.
+/// The most runs that a message about an unknown run names.
 const NAMED: usize = 5;
 
-/// Lists or deletes.
+/// Lists or deletes runs.
 pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let path = ledger(&args.of)?;
     if let Some(deletion) = &args.delete {
         return deleted(&path, deletion, writer);
     }
     let since = args.since.map(ago);
-    // Those that are kept are no ledger's, and of no session.
+    // Kept runs belong to no ledger and to no session.
     let named = args.of.ledger.is_some() || args.of.config.is_some() || args.session.is_some();
     let kept = if named { Vec::new() } else { kept::newest(since, args.limit, writer) };
     let reader = match open(&path) {
-        // Whoever has only run agents has no ledger.
+        // A user who has only used `softland run` has no ledger.
         Err(_) if !kept.is_empty() && !path.exists() => None,
         reader => reader?,
     };
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
         listed.sort_by_key(|one| std::cmp::Reverse(one.run.started));
         listed.truncate(args.limit.unwrap_or(usize::MAX));
     }
-    // What belongs to no run is spent all the same.
+    // Requests that belong to no run cost money, too.
     let beside = Some(beside).filter(|beside| beside.requests > 0);
     if args.of.json {
         listed.iter().for_each(|one| writer.result(&(one.json() + "\n")));
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
     Ok(written(writer))
 }
 
-/// The ledger that is meant.
+/// Returns the path of the ledger that the arguments name.
 pub(crate) fn ledger(args: &LedgerArgs) -> Result<PathBuf, Failure> {
     if let Some(path) = &args.ledger {
         return Ok(path.clone());
@@ -79,7 +79,7 @@ pub(crate) fn ledger(args: &LedgerArgs) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The ledger to read; `None` where nothing was written to it yet.
+/// Opens the ledger. Returns `None` if nothing was written to it yet.
 pub(crate) fn open(path: &Path) -> Result<Option<Reader>, Failure> {
     match Reader::open(path) {
         Ok(reader) => Ok(Some(reader)),
@@ -94,7 +94,8 @@ pub(crate) fn open(path: &Path) -> Result<Option<Reader>, Failure> {
     }
 }
 
-/// The runs that an id, a client's name for them, or the beginning of an id means; at least one.
+/// Finds the runs by an id, the beginning of an id, or the client's name for them. Returns at least
+/// one run.
 pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run>, Failure> {
     let file = path.display();
     let found = reader.find(prefix).map_err(failure)?;
@@ -173,12 +174,12 @@ fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Columns for a text; `None` where it does not go to a terminal and is not cut.
+/// Returns the columns of standard output; `None` if it is not a terminal and lines are not cut.
 pub(crate) fn width(writer: &Writer) -> Option<usize> {
     writer.stdout_is_terminal().then(|| writer.width())
 }
 
-/// The exit status after a text was written.
+/// Returns the exit status after output was written.
 pub(crate) fn written(writer: &Writer) -> ExitCode {
     match writer.lost() {
         Lost::Failed => ExitCode::from(status::USAGE),
@@ -190,7 +191,7 @@ pub(crate) fn failure(error: softland_ledger::ReadError) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// So long ago, in milliseconds since 1970.
+/// Returns the time that long ago, in milliseconds since 1970.
 fn ago(time: Millis) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_sub(time.0)

@@ -1,5 +1,5 @@
-//! `softland serve`: the gateway, until it is told to stop. What happens to a request is the
-//! gateway crate's; here are the config, the signals and the exit status.
+//! `softland serve`: runs the gateway until a signal stops it. The gateway crate handles requests;
+//! this module has the config, the signals and the exit status.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::render::Writer;
 use crate::signals::{Hangups, Signals};
 use crate::threads;
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops the gateway.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let _log = logging::to_stderr()?;
     let (settings, warnings) = settings(args).map_err(Failure::all)?;
@@ -26,12 +26,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let runtime = threads::serving().map_err(system)?;
     let served = runtime.block_on(serve(args, settings, &writer));
-    // What a second signal cuts off is not waited for.
+    // The process does not wait for requests that a second signal cut off.
     runtime.shutdown_background();
     served
 }
 
-/// What the gateway is told, by flags and config as they are now, and what is worth saying.
+/// Reads the gateway's settings from the flags and the current config, with warnings.
 fn settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String>> {
     let config = match &args.config {
         Some(path) => Config::load(path)?,
@@ -75,8 +75,8 @@ async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<
     Ok(drained(serving, &handle, signals, hangups).await)
 }
 
-/// Waits for the requests under way; a second signal ends them. What they came to is written all
-/// the same, for as long as the gateway lets that take; a third signal does not wait for it.
+/// Waits for the requests under way. A second signal cuts them off; their results are still
+/// recorded, within the gateway's time limit. A third signal ends the process at once.
 async fn drained(
     mut serving: JoinHandle<Summary>,
     handle: &Handle,
@@ -119,7 +119,7 @@ fn end(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
     }
 }
 
-/// Puts the config as it is now in force, or says why not.
+/// Reads the config again and applies it, or logs the reason why not.
 fn reload(args: &ServeArgs, handle: &Handle) {
     if args.config.is_none() {
         tracing::warn!("there is no config to read again (--config FILE)");

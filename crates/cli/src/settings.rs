@@ -1,4 +1,4 @@
-//! Arguments, files and environment resolved to one agent that can run.
+//! Resolves arguments, files and environment to an agent that can run.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
@@ -25,22 +25,22 @@ pub(crate) mod folder;
 /// The longest prompt that is read from standard input, in bytes.
 const MAX_PROMPT: u64 = 8 * 1024 * 1024;
 
-/// An agent that can run, and what to ask it.
+/// An agent that can run, and its prompt.
 pub(crate) struct Settings {
     pub(crate) agent: Agent,
     pub(crate) prompt: String,
     pub(crate) places: Places,
-    /// Nothing real is paid.
+    /// True if all models are simulated, so that nothing is paid.
     pub(crate) simulated: bool,
-    /// Worth saying, in the way of nothing.
+    /// Problems that do not prevent the run.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Settings {
-    /// Looks everything up, in the order in which a person would want to hear of a mistake.
+    /// Resolves the arguments, in the order in which a person would want to learn of mistakes.
     ///
     /// # Errors
-    /// The first part with mistakes, all of its mistakes.
+    /// Returns all mistakes of the first part that has any.
     pub(crate) fn of(args: &RunArgs, servers: &Servers) -> Result<Self, Failure> {
         let settings = Self::without_prompt(args, servers)?;
         let prompt = match args.which {
@@ -50,10 +50,10 @@ impl Settings {
         Ok(Self { prompt, ..settings })
     }
 
-    /// The same for whoever has no prompt yet.
+    /// Resolves the arguments of an agent without a prompt.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Returns all mistakes of the first part that has any.
     pub(crate) fn without_prompt(args: &RunArgs, servers: &Servers) -> Result<Self, Failure> {
         let path = args.agent.as_deref().unwrap_or_else(|| Path::new(""));
         let (file, warnings) = AgentFile::load(path);
@@ -95,10 +95,11 @@ impl Settings {
 
 #[cfg(feature = "notebook")]
 impl Settings {
-    /// An assistant that is part of this program, yet without its tools; it asks no other agent.
+    /// Resolves the settings of an assistant that is part of this program. It has no tools yet and
+    /// calls no other agents.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// Returns all mistakes of the first part that has any.
     pub(crate) fn of_assistant(
         args: &RunArgs,
         config: &Config,
@@ -126,8 +127,8 @@ impl Settings {
     }
 }
 
-/// Built-in default, then the config's, then the agent file's keys, then, for the agent that was
-/// asked for, the flags.
+/// Resolves the policy of an agent: the built-in default, then the config's policy, then the agent
+/// file's keys, then the flags, if the agent is the one that was `asked` for.
 fn policy(
     args: &RunArgs,
     config: &Config,
@@ -161,12 +162,12 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     })
 }
 
-/// The ways to the models of a run, one for each.
+/// The routes to the models of a run, one for each model.
 struct Ways<'a> {
     args: &'a RunArgs,
     config: &'a Config,
     servers: &'a Servers,
-    /// The model of the agent that was asked for, whose provider the flags are about.
+    /// The model of the run's first agent, to whose provider the flags apply.
     first: &'a str,
     known: BTreeMap<String, Way>,
 }
@@ -176,7 +177,7 @@ impl Ways<'_> {
         if let Some(way) = self.known.get(model) {
             return Ok(way.clone());
         }
-        // A base URL that was given for one provider is never asked with another one's key.
+        // A base URL that was given for one provider is never used with another provider's key.
         let flags = provider(model) == provider(self.first);
         let way = way(self.args, self.config, model, flags)?;
         self.known.insert(model.to_owned(), way.clone());
@@ -188,7 +189,7 @@ fn provider(model: &str) -> &str {
     model.split_once('/').map_or(model, |(provider, _)| provider)
 }
 
-/// The way to a model.
+/// The route to a model.
 #[derive(Clone)]
 struct Way {
     transport: Arc<dyn Transport>,
@@ -196,8 +197,9 @@ struct Way {
     api: Api,
 }
 
-/// A base URL of the flag goes before the config's, that before the environment's. All name the
-/// origin of the provider's key. `flags`: whether those of the command line are about this model.
+/// Resolves the route to a model. The base URL of the flag takes precedence over the config's, and
+/// that over the environment's; each names the origin for the provider's key. `flags` is true if
+/// the flags of the command line apply to this model.
 fn way(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<Way, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     let upstream = config.upstream(provider(model)).cloned().unwrap_or_default();
@@ -220,7 +222,7 @@ fn way(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<Way,
     Ok(Way { transport: place.watch(transport), place, api })
 }
 
-/// What the tools of one agent work with.
+/// Returns the resources that the tools of an agent work with.
 fn means(
     args: &RunArgs,
     config: &Config,
@@ -231,7 +233,7 @@ fn means(
     if args.allow_shell { Ok(means.with_programs(programs::allowed(config)?)) } else { Ok(means) }
 }
 
-/// What the servers say of the tools that the agent has, where its policy says nothing of them.
+/// Applies the servers' hints about the agent's tools, where its policy does not set them.
 fn hint(agent: &mut Agent, servers: &Servers) {
     let tools = &agent.tools;
     servers.hint(&mut agent.policy, &|name| tools.get(name).is_some());
@@ -242,7 +244,7 @@ fn tools(label: &str, file: &AgentFile, means: Means) -> Result<ToolSet, Failure
     file.tool_set(label, means).map_err(problems)
 }
 
-/// The prompt as given, or standard input's where it is `-` or there is none.
+/// Returns the given prompt, or reads it from standard input if it is `-` or missing.
 fn prompt(given: Option<&str>) -> Result<String, Failure> {
     let (prompt, from) = match given {
         Some(text) if text != "-" => (text.to_owned(), "the prompt"),

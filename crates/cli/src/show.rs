@@ -1,6 +1,6 @@
-//! `softland show RUN`: one run of a ledger, or those that a client calls so, step by step, with
-//! the reason of each decision; or one call of a run that is kept, whole. One that `softland run` has
-//! kept is shown from its journal.
+//! `softland show RUN`: shows one run of a ledger, or all runs with that client's name, step by
+//! step, with the reason of each decision; or one complete call of a kept run. A run that `softland
+//! run` has kept is shown from its journal.
 
 use std::process::ExitCode;
 
@@ -15,10 +15,10 @@ mod call;
 mod kept;
 mod steps;
 
-/// Columns of the head where there is no terminal.
+/// The width of the heading if there is no terminal, in columns.
 const WIDTH: usize = 100;
 
-/// Shows the run, or each of them.
+/// Shows the run, or each of the runs.
 pub(crate) fn run(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     if !args.call.is_empty() {
         return call::show(args, writer);
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Fail
     Ok(runs::written(writer))
 }
 
-/// What the run was and came to.
+/// Describes the run and its outcome.
 fn head(run: &Run, width: usize) -> String {
     let named = |what: &str, name: &Option<String>| {
         name.as_ref().filter(|name| !name.is_empty()).map(|name| format!("{what} {name}"))

@@ -1,19 +1,19 @@
-//! Ctrl-C, a polite kill, and the signal to read a config again. Only listens; what follows is the
-//! caller's.
+//! Signals: Ctrl-C, a termination request, and the request to read a config again. This module only
+//! listens; the caller decides on the effect.
 
 use std::sync::Arc;
 
 use signal_hook::consts::SIGXFSZ;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// From here on a write beyond the most that a file may have (`ulimit -f`) fails as one on a full disk
-/// does, and does not kill the process. Programs that are started from here have the system's way.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail as on a full disk, instead of
+/// killing the process. Programs that are started by this process keep the system's default.
 pub(crate) fn let_long_writes_fail() {
-    // Where it cannot be had, the system's way holds here, too.
+    // On failure the system's default stays.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// SIGINT, SIGTERM and, where it ends the process too, SIGHUP, as they come.
+/// A listener for SIGINT, SIGTERM and, if it ends the process too, SIGHUP.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -21,10 +21,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen. From here on the signals no longer end the process by themselves.
+    /// Begins to listen. From then on the signals no longer end the process by themselves.
     ///
     /// # Errors
-    /// When the system does not let the process listen.
+    /// Returns an error if the system does not let the process listen.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -33,11 +33,11 @@ impl Signals {
         })
     }
 
-    /// The same, with the end of the terminal among them, unless whoever started the process
-    /// wants it to live on without one (`nohup`).
+    /// Begins to listen, including for the end of the terminal, unless the process was started to
+    /// outlive its terminal (`nohup`).
     ///
     /// # Errors
-    /// As there.
+    /// Returns an error if the system does not let the process listen.
     pub(crate) fn with_hangup() -> std::io::Result<Self> {
         let hangup = match ignores_hangup() {
             true => None,
@@ -46,7 +46,7 @@ impl Signals {
         Ok(Self { hangup, ..Self::listen()? })
     }
 
-    /// Waits for the next one of any.
+    /// Waits for the next signal of any kind.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -65,28 +65,28 @@ async fn hung_up(signal: Option<&mut Signal>) {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored, as far as the system tells.
+/// Returns true if the process was started with SIGHUP ignored, as far as the system tells.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // The first signal is the lowest bit.
+    // SIGHUP is the first signal, and thus the lowest bit.
     mask.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// SIGHUP, as it comes.
+/// A listener for SIGHUP.
 pub(crate) struct Hangups(Signal);
 
 impl Hangups {
-    /// Begins to listen. From here on the signal no longer ends the process by itself.
+    /// Begins to listen. From then on the signal no longer ends the process by itself.
     ///
     /// # Errors
-    /// When the system does not let the process listen.
+    /// Returns an error if the system does not let the process listen.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self(signal(SignalKind::hangup())?))
     }
 
-    /// Waits for the next one.
+    /// Waits for the next SIGHUP.
     pub(crate) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending().await

@@ -1,4 +1,5 @@
-//! `softland sim`: the simulated provider over HTTP. The same in process is [`InProcess`].
+//! `softland sim`: serves the simulated provider over HTTP. The submodule is the simulator as a
+//! transport in this process.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ mod in_process;
 
 pub(crate) use in_process::InProcess;
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops the simulator.
 pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let scenario = Scenario::load(&args.scenario)
         .map_err(|wrong| Failure::usage(format!("--scenario: {wrong}")))?;
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
     let served = runtime.block_on(serve_until_told(args, Arc::new(Sim::new(config))));
-    // Responses that are still being written out slowly do not hold a second Ctrl-C up.
+    // A second Ctrl-C does not wait for responses that are being written slowly.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
@@ -58,7 +59,7 @@ async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> 
     }
 }
 
-/// The address, and how to go there.
+/// Lists the address, and the commands that use it.
 fn usage(url: &str, scenario: &str) -> [String; 3] {
     [
         format!("listening on {url} (scenario {scenario}; nothing costs anything)"),

@@ -1,4 +1,4 @@
-//! The threads that serve.
+//! The runtime of the gateway's threads.
 
 use std::io;
 use std::num::NonZero;
@@ -6,9 +6,9 @@ use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime with a thread for each core that the process may use. Where that is one, it is the
-/// caller's own, and what threads need to share work is left out; tasks go on only while it waits
-/// for one of them.
+/// Builds a runtime with a thread for each core that the process may use. With a single core the
+/// runtime uses the caller's thread, without the overhead of sharing work; tasks then make progress
+/// only while the caller waits in `block_on`.
 pub(crate) fn serving() -> io::Result<Runtime> {
     let alone = thread::available_parallelism().is_ok_and(|cores| cores == NonZero::<usize>::MIN);
     let mut builder =

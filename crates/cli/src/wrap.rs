@@ -1,6 +1,6 @@
-//! `softland wrap`: a program with a gateway of its own, for as long as it runs. The program has
-//! the terminal: nothing is printed between its beginning and its end, but before it the address
-//! of the pages.
+//! `softland wrap`: runs a program with a gateway of its own, for as long as the program runs. The
+//! program has the terminal: apart from the address of the pages, which is printed before it
+//! starts, nothing is printed until it has ended.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -23,12 +23,12 @@ mod clients;
 mod environment;
 mod program;
 
-/// A free port that only this machine reaches.
+/// A free port on the loopback address.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// What is still under way when the program has ended is nobody's any more.
+/// The most time for requests that are under way when the program has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Runs the program; its status is the exit status.
+/// Runs the program, and returns its exit status.
 pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
     if let Some(why) = environment::elsewhere(&variable) {
         return Err(Failure::usage(why));
@@ -88,7 +88,7 @@ fn settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Setting
     Ok(settings)
 }
 
-/// The program's exit status, and what the gateway has done for it.
+/// Runs the program behind a gateway. Returns the program's exit status and the gateway's summary.
 async fn wrap(
     args: &WrapArgs,
     client: &Client,
@@ -99,7 +99,7 @@ async fn wrap(
         Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
     let url = format!("http://{}", gateway.local_addr());
     let pages = gateway.pages_url();
-    // From here on a signal is the program's.
+    // From here on signals are passed on to the program.
     let heard = program::Heard::listen().map_err(system)?;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));

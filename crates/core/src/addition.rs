@@ -1,4 +1,4 @@
-//! Lines for the model: what is added to a message, and where.
+//! Lines for the model: their text, and the place in a message where they are added.
 
 use alloc::string::String;
 
@@ -9,9 +9,9 @@ use crate::because::Because;
 /// A line added to a user message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {
-    /// Where.
+    /// The place of the line.
     pub place: Place,
-    /// What kind of line.
+    /// The kind of line.
     pub kind: AdditionKind,
     /// The rule and its numbers.
     pub because: Option<Because>,
@@ -19,16 +19,16 @@ pub struct Addition {
     pub text: String,
 }
 
-/// Where a line goes.
+/// The place of a line in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The end of the message's tool result of this index.
+    /// The end of the message's tool result with this index.
     Result(usize),
     /// The end of the human message.
     End,
 }
 
-/// The kinds of lines, from the least important.
+/// The kinds of lines, from the least important to the most important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the contract's interventions (section 1)")]
@@ -40,7 +40,7 @@ pub enum AdditionKind {
 }
 
 impl AdditionKind {
-    /// The contract's word.
+    /// Returns the contract's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

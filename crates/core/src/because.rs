@@ -1,4 +1,4 @@
-//! Why something was decided: the rule and the numbers behind it.
+//! The reason of a decision: the rule and the numbers behind it.
 
 use alloc::string::{String, ToString as _};
 use core::fmt;
@@ -37,7 +37,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The policy key whose limit this is, if it is one.
+    /// Returns the policy key of the limit, if the reason is one.
     #[must_use]
     pub fn key(&self) -> Option<&'static str> {
         Some(match self {
@@ -154,23 +154,24 @@ impl fmt::Display for Limit {
 pub struct Because {
     /// The rule.
     pub reason: Reason,
-    /// What was used, counted or seen.
+    /// The amount that was used, counted or seen.
     pub used: Limit,
-    /// What the policy allows.
+    /// The amount that the policy allows.
     pub limit: Limit,
-    /// What one more request may cost, where that is why: it does not fit into what is left.
+    /// The most that one more request may cost, if the decision is that it does not fit into the
+    /// rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<NanoUsd>,
 }
 
 impl Because {
-    /// A rule about a count.
+    /// Creates the reason of a decision about a count.
     #[must_use]
     pub fn count(reason: Reason, used: u64, limit: u64) -> Self {
         Self::new(reason, Limit::Count(used), Limit::Count(limit))
     }
 
-    /// A rule and its numbers.
+    /// Creates a reason from a rule and its numbers.
     #[must_use]
     pub fn new(reason: Reason, used: Limit, limit: Limit) -> Self {
         Self { reason, used, limit, needed: None }

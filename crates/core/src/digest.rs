@@ -1,11 +1,11 @@
-//! A fast digest for telling texts apart. It is not cryptographic: who can choose both texts can
-//! make two of them meet, and would only hide a loop of their own.
+//! A fast digest for telling texts apart. It is not cryptographic: a client that chooses both texts
+//! can make their digests equal, and would only hide a loop of its own.
 
 use core::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// 128 bits that stand for a text. Written as 32 hexadecimal digits.
+/// The digest of a text, in 128 bits. Written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64, u64);
 
@@ -13,10 +13,10 @@ const SEEDS: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03, 0x8cb9_2ba7_2f3d_8dd7, 0xeb44_acca_b455_d165];
 
 impl Digest {
-    /// The digest of nothing at all, where a chain begins.
+    /// The digest of no text, where a chain begins.
     pub const EMPTY: Self = Self(SEEDS[0], SEEDS[1]);
 
-    /// The digest of these bytes.
+    /// Returns the digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut a = SEEDS[0] ^ bytes.len() as u64;
@@ -31,7 +31,7 @@ impl Digest {
         Self(folded(a ^ x, SEEDS[2] ^ y), folded(b ^ y, SEEDS[3] ^ x.rotate_left(32)))
     }
 
-    /// This digest and then another: order matters.
+    /// Returns the digest of this digest and then another. Order matters.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         Self(
@@ -40,19 +40,19 @@ impl Digest {
         )
     }
 
-    /// Both digests, in whatever order.
+    /// Returns the digest of both digests, in any order.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0), self.1.wrapping_add(other.1))
     }
 }
 
-/// As [`halves`] of fewer than 16 bytes and zeros behind them. Most texts are keys, names and
-/// numbers, for which copying the bytes costs more than the digest.
+/// Returns the [`halves`] of fewer than 16 bytes with zeros behind them. Most texts are keys, names
+/// and numbers, for which copying the bytes costs more than the digest.
 fn filled(bytes: &[u8]) -> (u64, u64) {
     let (first, last) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>());
     if let (Some(first), Some(last)) = (first, last) {
-        // The last bytes hold some of the first again: those are shifted out.
+        // The last bytes repeat some of the first; those are shifted out.
         let again = 8 * (16 - bytes.len() as u32);
         let last = u64::from_le_bytes(*last).checked_shr(again).unwrap_or(0);
         return (u64::from_le_bytes(*first), last);

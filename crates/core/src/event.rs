@@ -1,4 +1,4 @@
-//! What happened, as the fold sees it: neutral words for what any protocol's messages say.
+//! The events that the fold reads: neutral words for the messages of any protocol.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -17,16 +17,16 @@ pub struct User<'a> {
     pub results: Vec<ToolResult<'a>>,
     /// Texts beside or instead of results, in order.
     pub texts: Vec<UserText<'a>>,
-    /// Whether the message holds something else that a person may have sent (an image, a file).
+    /// True if the message holds other content that a person may have sent (an image, a file).
     pub media: bool,
-    /// The name of who speaks, where the protocol has one.
+    /// The name of the speaker, if the protocol has one.
     pub name: Option<Cow<'a, str>>,
-    /// Whether a person's message stands right behind its results, where those have one of their
-    /// own.
+    /// True if a person's message stands right behind the results, in a protocol in which results
+    /// have messages of their own.
     pub spoken_after: bool,
 }
 
-/// One text of a user message, with the digest of its words, which several ask for.
+/// One text of a user message, with the digest of its words.
 #[derive(Clone, Debug)]
 pub struct UserText<'a> {
     text: Cow<'a, str>,
@@ -35,7 +35,7 @@ pub struct UserText<'a> {
 }
 
 impl<'a> UserText<'a> {
-    /// A text, unescaped.
+    /// Reads a text, unescaped.
     #[must_use]
     pub fn of(text: impl Into<Cow<'a, str>>) -> Self {
         let text = text.into();
@@ -45,23 +45,23 @@ impl<'a> UserText<'a> {
         Self { text, digest, tags }
     }
 
-    /// The text, unescaped.
+    /// Returns the text, unescaped.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What somebody said: the text without the harness's tags around it.
+    /// Returns the words of the text: the text without the harness's tags around it.
     pub(crate) fn words(&self) -> &str {
         tables::own_words(&self.text)
     }
 
-    /// Of the words.
+    /// Returns the digest of the words.
     pub(crate) const fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// Whether it is nothing but a harness's tags.
+    /// Returns true if the text is nothing but a harness's tags.
     pub(crate) const fn is_tags(&self) -> bool {
         self.tags
     }
@@ -72,38 +72,38 @@ impl<'a> UserText<'a> {
 pub struct ToolResult<'a> {
     /// The id of the call it answers.
     pub id: Cow<'a, str>,
-    /// Digest of its content, volatile members and lines left out ([`crate::identity`]).
+    /// The digest of its content, without volatile members and lines ([`crate::identity`]).
     pub digest: Digest,
-    /// Characters of its text.
+    /// The number of characters of its text.
     pub chars: u64,
-    /// Whether the call failed.
+    /// True if the call failed.
     pub failed: bool,
-    /// Whether it asks for the call once more, in the form that was asked for.
+    /// True if the result asks for the call again, in another form.
     pub sent_back: bool,
-    /// Whether it says that what was asked about still runs: then the call polls.
+    /// True if the result says that something still runs; then the call polls.
     pub unfinished: bool,
-    /// Whether the client has replaced the content by a constant marker.
+    /// True if the client has replaced the content by a constant marker.
     pub cleared: bool,
-    /// Whether it already ends in a line of softland's.
+    /// True if the result already ends in a line of softland's.
     pub lined: bool,
-    /// Whether a person's words stand at its end ([`crate::lines::remark`]).
+    /// True if a person's words stand at its end ([`crate::lines::remark`]).
     pub remarked: bool,
 }
 
 /// One tool call of a turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Joins it to its result, within one round only.
+    /// The id that joins it to its result, within one round only.
     pub id: &'a str,
-    /// The tool.
+    /// The tool's name.
     pub name: &'a str,
-    /// The arguments: complete JSON.
+    /// The arguments, as complete JSON.
     pub input: &'a str,
-    /// Whether the provider runs it (web search and the like).
+    /// True if the provider runs it (web search and the like).
     pub server: bool,
 }
 
-/// Why a turn ended, in neutral words.
+/// The reason why a turn ended, in neutral words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The model was done, or wants its tools run.
@@ -118,43 +118,44 @@ pub enum Stop {
     Pause,
     /// The context window is full.
     ContextFull,
-    /// History does not say, or the word is new.
+    /// The history does not say, or the word is new.
     Unknown,
 }
 
 /// A finished turn of the model.
 #[derive(Clone, Debug)]
 pub struct Finished<'a> {
-    /// What its visible text comes to.
+    /// Its visible text.
     pub text: Text,
     /// Its tool calls, in order.
     pub calls: Vec<Call<'a>>,
-    /// Whether the last call is incomplete: cut by the output limit, or not valid JSON.
+    /// True if the last call is incomplete: cut by the output limit, or not valid JSON.
     pub cut_call: bool,
-    /// Whether it holds thinking or other content that is not visible.
+    /// True if the turn holds thinking or other content that is not visible.
     pub hidden: bool,
-    /// Whether it gives the client something beside text and calls: an image, sound, what a tool
-    /// of the provider's made.
+    /// True if the turn gives the client something beside text and calls: an image, sound, the
+    /// product of a provider's tool.
     pub gives: bool,
-    /// Why it ended.
+    /// The reason why it ended.
     pub stop: Stop,
-    /// Output tokens, where known.
+    /// The number of output tokens, if known.
     pub output_tokens: Option<u64>,
 }
 
-/// What the rules need of a turn's visible text.
+/// The properties of a turn's visible text that the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Tells one text from another; `None` where there is none.
+    /// The digest of the text; `None` if there is none.
     pub digest: Option<Digest>,
-    /// Visible characters, white space at the ends left out; counted to [`Text::ENOUGH`] at most.
+    /// The number of visible characters, without white space at the ends, counted to
+    /// [`Text::ENOUGH`] at most.
     pub visible: u64,
-    /// Whether it is the placeholder of an empty turn.
+    /// True if the text is the placeholder of an empty turn.
     pub placeholder: bool,
 }
 
 impl Text {
-    /// More visible characters than any rule asks for.
+    /// A number of visible characters above any rule's threshold.
     pub const ENOUGH: u64 = 64;
 
     /// Reads a text, unescaped.
@@ -168,20 +169,20 @@ impl Text {
         }
     }
 
-    /// Whether nothing is to be seen.
+    /// Returns true if nothing of the text is visible.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.visible == 0
     }
 
-    /// Whether nothing is to be seen of a text, without reading all of it.
+    /// Returns true if nothing of a text is visible, without reading all of it.
     #[must_use]
     pub fn shows_nothing(text: &str) -> bool {
         text.chars().all(invisible)
     }
 }
 
-/// How many characters a text has, counted to [`Text::ENOUGH`] at most.
+/// Counts the characters of a text, to [`Text::ENOUGH`] at most.
 fn counted(text: &str) -> u64 {
     // No character is longer than four bytes.
     let enough = text.floor_char_boundary(4 * Text::ENOUGH as usize);
@@ -189,58 +190,59 @@ fn counted(text: &str) -> u64 {
     (head.chars().count() as u64).min(Text::ENOUGH)
 }
 
-/// Characters that show nothing: white space, and the zero-width ones that models emit.
+/// Returns true for characters that show nothing: white space, and the zero-width characters that
+/// models emit.
 fn invisible(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
-/// What the transcript cannot show, at the moment of a request.
+/// The facts of a request that the transcript does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Input (cached or not) and output tokens of the run so far.
+    /// The input (cached or not) and output tokens of the run so far.
     pub tokens: u64,
-    /// Money of the run so far, its children included.
+    /// The money of the run so far, including its children.
     pub cost: NanoUsd,
-    /// Money of the session so far.
+    /// The money of the session so far.
     pub session_cost: NanoUsd,
-    /// What requests under way hold of the run's money: it is not spent, and not to be had.
+    /// The run's money held by requests under way. It is not spent, and not available.
     #[serde(default)]
     pub cost_held: NanoUsd,
-    /// The same of the session's.
+    /// The session's money held by requests under way.
     #[serde(default)]
     pub session_cost_held: NanoUsd,
-    /// Time since the run's first request, idle gaps left out.
+    /// The time since the run's first request, without idle gaps.
     pub elapsed: Millis,
-    /// What the next request's input comes to in tokens, as near as that can be told: a request
-    /// that may fit into a token limit is not refused for its worst case, which is for money.
+    /// The estimated input of the next request, in tokens. A token limit refuses no request for its
+    /// worst case; only a money limit does.
     pub next_input: u64,
-    /// The dearest the next request's input can be billed.
+    /// The most that the next request's input can cost.
     pub next_input_cost: NanoUsd,
-    /// The same at the uncached input price, for the request after it.
+    /// The same at the uncached input price, for the request after the next one.
     pub reserve_input_cost: NanoUsd,
-    /// What one output token costs at most, in pico-dollars.
+    /// The most that one output token costs, in pico-dollars.
     pub output_pico: u64,
-    /// Thinking tokens that the request asks for within its output.
+    /// The thinking tokens that the request asks for within its output.
     pub thinking_budget: u64,
-    /// How often this same context was answered in vain before.
+    /// The number of times that this same context was answered in vain before.
     pub stale: u64,
-    /// Turns refused by a tool's own limit that the transcript does not show.
+    /// The number of turns refused by a tool's own limit that the transcript does not show.
     pub tool_refusals: u64,
-    /// Where the run is somebody's sub-agent: the money of the account above it, but the
-    /// session's, that has the least left.
+    /// For a sub-agent's run: the money of the account above it that has the least left, except the
+    /// session's.
     #[serde(default)]
     pub cost_above: Option<Above<NanoUsd>>,
-    /// The same of tokens.
+    /// The same for tokens.
     #[serde(default)]
     pub tokens_above: Option<Above<u64>>,
 }
 
-/// What stands in an account above a run's own.
+/// The usage and limit of an account above the run's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Above<T> {
-    /// Spent, or held back for the answers of others.
+    /// The amount that is spent, or held back for the answers of others.
     pub used: T,
-    /// The limit of whoever the account belongs to.
+    /// The account's limit.
     pub limit: T,
 }
 

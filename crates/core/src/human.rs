@@ -1,8 +1,9 @@
-//! Whose message it is: a person's begins a run, a program's goes on with one (contract §1).
+//! The sender of a message: a person's message begins a run, a program's goes on with one (contract
+//! §1).
 //!
-//! A text says by itself that a program wrote it, or it does not. Where it does not, two things
-//! tell that need the time: it says again what was said in this run, or it follows a landing, and
-//! no person is so quick. What they tell is decided at first sight and recorded.
+//! Some texts show by themselves that a program wrote them. For any other text, two signs need the
+//! time: the text repeats an earlier one of this run, or it follows a landing, and it comes faster
+//! than a person can answer. What the time shows is decided at first sight and recorded.
 
 mod alike;
 
@@ -17,15 +18,15 @@ use crate::run::{Last, Phase, Run};
 use crate::tables;
 use crate::time::Millis;
 
-/// Whoever answers within so long has not read the turn.
+/// The longest pause in which nobody can have read the turn.
 const AT_ONCE: Millis = Millis::from_secs(2);
 
-/// How a message came, which no transcript shows.
+/// The arrival of a message, which no transcript shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// How long after the end of the turn before it.
+    /// The time since the end of the turn before it.
     pub pause: Millis,
-    /// Whether softland landed that turn.
+    /// True if softland landed that turn.
     pub landed: bool,
 }
 
@@ -35,33 +36,33 @@ impl Arrival {
     }
 }
 
-/// Who wrote a message.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
-    /// A person: it begins a run.
+    /// A person: the message begins a run.
     Person,
-    /// A program, by what the transcript shows.
+    /// A program, as the transcript shows.
     Program,
-    /// A program, since it came at once: to be recorded.
+    /// A program, because the message came at once. This is recorded.
     AtOnce {
-        /// Whether nothing but a landing before it tells so.
+        /// True if nothing but a landing before the message shows this.
         landing: bool,
     },
 }
 
-/// What was said in a run so far.
+/// The messages of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    /// Digests of its user texts.
+    /// The digests of its user texts.
     texts: BTreeSet<Digest>,
-    /// Digests of its messages behind finished turns, apart from numbers and times.
+    /// The digests of its messages behind finished turns, without numbers and times.
     behind: BTreeSet<Digest>,
-    /// Whether one of these stood behind a landing.
+    /// True if one of these stood behind a landing.
     behind_landing: bool,
 }
 
 impl Heard {
-    /// Takes a message in. `last` is what the turn before it was.
+    /// Records a message. `last` is the turn before it.
     pub(crate) fn hear(&mut self, user: &User<'_>, last: Last, phase: &Phase) {
         self.texts.extend(user.texts.iter().map(UserText::digest));
         if user.results.is_empty() && last.is_finished() {
@@ -70,7 +71,8 @@ impl Heard {
         }
     }
 
-    /// Who wrote a message of a run. `forced`: the client forces an answer tool.
+    /// Finds the sender of a message of a run. `forced` is true if the client forces an answer
+    /// tool.
     pub(crate) fn sender(
         &self,
         run: &Run,
@@ -80,15 +82,15 @@ impl Heard {
     ) -> Sender {
         let last = run.last();
         let answered = last.is_finished();
-        // Beside the results of an open round it is steering; an answer tool's round is closed.
-        // An answer that failed, or has another form than it should, is to be made again.
+        // A text beside the results of an open round is steering. The round of an answer tool is
+        // closed. An answer that failed, or has the wrong form, has to be made again.
         let again = user.results.iter().any(|result| result.failed || result.sent_back);
         if !user.results.is_empty() && (!answered || again) {
             return Sender::Program;
         }
-        // Under a forced choice a client may ask for the answer's form, as nobody did.
+        // Under a forced choice, a client may ask for the answer's form. No person wrote that text.
         let retries = |text: &str| forced && tables::is_validation_retry(text);
-        // softland's own nudge follows no answer, and is in words that a person may write.
+        // softland's own nudge follows no answer, and a person may write the same words.
         let common = |text: &str| answered && tables::is_common_nudge(text);
         let is_spoken = |text: &&UserText<'_>| {
             let (text, words) = (text.text(), text.words());
@@ -109,7 +111,7 @@ impl Heard {
         if program { Sender::Program } else { Sender::Person }
     }
 
-    /// Who wrote a message behind a finished turn that holds words of somebody's.
+    /// Finds the sender of a message with words of its own behind a finished turn.
     fn behind_a_turn<'u>(
         &self,
         run: &Run,
@@ -135,32 +137,33 @@ impl Heard {
     }
 }
 
-/// How a message stands where it does.
+/// The circumstances of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Came<'a> {
-    /// The digest of all messages, this one included.
+    /// The digest of all messages, including this one.
     pub(crate) place: Digest,
-    /// What is known of its time.
+    /// The arrival, if it is known.
     pub(crate) arrival: Option<&'a Arrival>,
-    /// Whether another speaker's name stands over it.
+    /// True if the message has another speaker's name.
     pub(crate) by_another: bool,
 }
 
-/// Whether a message is another speaker's than the person's: its `name` says so. `opener` is the
-/// name over the conversation's first message, which is the person's.
+/// Returns true if the `name` of a message is another speaker's than the person's. `opener` is the
+/// name of the conversation's first message, which is the person's.
 pub(crate) fn is_by_another(user: &User<'_>, opener: Option<&str>) -> bool {
     let name = user.name.as_deref();
     name.is_some_and(|name| Some(name) != opener && !tables::names_a_person(name))
 }
 
-/// Text that no person wrote: a harness's own tags, a summary, softland's own words.
+/// Returns true for a text that no person wrote: a harness's own tags, a summary, softland's own
+/// words.
 pub(crate) fn is_machine_made(text: &str) -> bool {
     lines::is_own_message(text)
         || tables::is_harness_only(text)
         || tables::is_compaction_summary(text)
 }
 
-/// The digest of what a message says, apart from numbers and times.
+/// Returns the digest of a message's words, without numbers and times.
 fn alike(user: &User<'_>) -> Digest {
     let spoken = user.texts.iter().filter(|text| !is_machine_made(text.text()));
     spoken.fold(Digest::EMPTY, |sum, text| sum.then(alike::digest(text.words())))

@@ -1,24 +1,24 @@
-//! What makes two calls, or two results, the same: a digest that ignores how JSON is written
-//! (key order, spacing) and the members that do not count.
+//! The identity of calls and results: a digest that ignores the form of JSON (key order, spacing)
+//! and the members that do not count.
 //!
-//! This reads JSON only to compare it. It never decides whether a call may run; that takes
+//! JSON is read here only to compare it. This never decides whether a call may run; that takes
 //! complete, checked JSON and is not done here.
 
 use crate::digest::Digest;
 
-/// Deeper JSON is compared as plain text.
+/// The greatest depth of JSON that is compared as JSON; deeper JSON is compared as plain text.
 const MAX_DEPTH: u8 = 64;
 
-/// The digest of a text, read as JSON where it is JSON; members that `drop` names are ignored at
-/// every depth.
+/// Returns the digest of a text, read as JSON if it is JSON. Members for which `drop` returns true
+/// are ignored at every depth.
 #[must_use]
 pub fn of_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
     of_text_with(text, drop, &mut |_, _| {})
 }
 
-/// As [`of_text`], and hands each top-level member of an object to `seen` on the way: its key and
-/// its value, both as written ([`unquoted`] reads a value as [`member`] does). A text that turns out not to be JSON may have been
-/// handed over in part.
+/// Returns the digest as [`of_text`] does, and calls `seen` with each top-level member of an
+/// object: its key and its value, both as written ([`unquoted`] reads a value as [`member`] does).
+/// For a text that proves not to be JSON, `seen` may have been called for some of it.
 #[must_use]
 pub fn of_text_with<'a>(
     text: &'a str,
@@ -29,13 +29,13 @@ pub fn of_text_with<'a>(
     json.unwrap_or_else(|| Digest::of(text.as_bytes()))
 }
 
-/// Whether a text may be a JSON object or list: worth unescaping and reading.
+/// Returns true if a text may be a JSON object or list, and is worth unescaping and reading.
 #[must_use]
 pub fn looks_like_json(text: &str) -> bool {
     matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'['))
 }
 
-/// The digest of a JSON text, or nothing where it is not valid enough to compare.
+/// Returns the digest of a JSON text; `None` if it is not valid enough to compare.
 #[must_use]
 pub fn of_json(text: &str, drop: &dyn Fn(&str) -> bool) -> Option<Digest> {
     json_with(text, drop, &mut |_, _| {})
@@ -56,8 +56,8 @@ fn json_with<'a>(
     (walk.at == text.len()).then_some(digest)
 }
 
-/// The raw text of a top-level member of a JSON object: a string without its quotes (escapes as
-/// they stand), anything else as written.
+/// Returns the raw text of a top-level member of a JSON object: a string without its quotes
+/// (escapes as they stand), anything else as written.
 #[must_use]
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut walk = Walk::new(object);
@@ -74,14 +74,14 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
-/// A string without its quotes, anything else without the space around it.
+/// Returns a string without its quotes, and anything else without the space around it.
 #[must_use]
 pub fn unquoted(raw: &str) -> &str {
     let raw = raw.trim();
     raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw)
 }
 
-/// The digest of some top-level members of an object, in the order named.
+/// Returns the digest of some top-level members of an object, in the order of `names`.
 #[must_use]
 pub fn of_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Digest {
     names.fold(Digest::EMPTY, |sum, name| {
@@ -91,12 +91,12 @@ pub fn of_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Dig
     })
 }
 
-/// The digest of a plain text without the lines that `volatile` names within so many bytes of its
-/// ends; nothing where there are none, or nothing else: then the whole text is what it says.
+/// Returns the digest of a plain text without its `volatile` lines within `edge` bytes of its ends.
+/// Returns `None` if there are no such lines, or no others: then the whole text counts.
 #[must_use]
 pub fn of_lines(text: &str, edge: usize, volatile: &dyn Fn(&str) -> bool) -> Option<Digest> {
     let (mut at, mut left_out, mut kept) = (0, false, Digest::of(b"lines"));
-    // Lines that are kept are taken together, as one piece.
+    // Adjoining lines that are kept are digested together, as one piece.
     let (mut piece, mut says) = (0, false);
     while at < text.len() {
         if at > edge && at + edge < text.len() {
@@ -148,13 +148,13 @@ impl<'a> Walk<'a> {
         match self.peek()? {
             b'{' => self.object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
             b'[' => self.list(drop, depth.checked_sub(1)?),
-            // Not the digest of a word: `"1"` is not `1`.
+            // A string is not digested like a literal: `"1"` is not `1`.
             b'"' => self.string().map(|raw| Digest::of(raw.as_bytes()).then(Digest::EMPTY)),
             _ => self.word().map(|word| Digest::of(word.as_bytes())),
         }
     }
 
-    /// A value that nobody compares.
+    /// Skips a value that is not compared.
     fn pass(&mut self) -> Option<()> {
         match self.peek()? {
             b'"' => self.string().map(|_| ()),
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Members are summed, so that their order does not matter.
+    /// Returns the digest of an object. Members are summed, so that their order does not matter.
     fn object(
         &mut self,
         drop: &dyn Fn(&str) -> bool,
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What stands between the quotes.
+    /// Reads a string and returns the text between its quotes.
     fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let start = self.at;
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A number, `true`, `false` or `null`, as written.
+    /// Reads a number, `true`, `false` or `null`, as written.
     fn word(&mut self) -> Option<&'a str> {
         let start = self.at;
         while let Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'+' | b'.') = self.peek() {
@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How many bytes come before the first `"` or `\`: a machine word at a time.
+/// Counts the bytes before the first `"` or `\`, a machine word at a time.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     // The lowest set bit marks the first byte that is zero.

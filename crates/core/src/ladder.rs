@@ -1,7 +1,8 @@
-//! One client request, and all that softland sends upstream for it: nudges, continuations,
-//! pauses, and the rungs of a landing. It says what to do next; somebody else has the bytes.
+//! One client request, and every request that softland sends upstream for it: nudges,
+//! continuations, pauses, and the rungs of a landing. The ladder says what to do next; its caller
+//! has the bytes.
 //!
-//! It is bounded: see [`Ladder::most_requests`].
+//! The number of requests is bounded: see [`Ladder::most_requests`].
 
 use crate::because::{Because, Reason};
 use crate::outcome::{Ended, Outcome};
@@ -11,89 +12,90 @@ use crate::run::{Phase, Role};
 use crate::rung::Rung;
 use crate::turn::Class;
 
-/// Continuations of a truncated turn.
+/// The most continuations of a truncated turn.
 const CONTINUATIONS: u64 = 3;
-/// Times a paused turn is sent back.
+/// The most times that a paused turn is sent back.
 const PAUSES: u64 = 5;
-/// Requests of a landing: `ask` or its refusal, the forced tool, `none`.
+/// The most requests of a landing: `ask` or its refusal, the forced tool, `none`.
 const RUNGS: u64 = 4;
 
-/// What holds for one client request, apart from the run's state.
+/// The settings of one client request, apart from the run's state.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Who executes the tools.
+    /// The side that executes the tools.
     pub role: Role,
     /// The policy's `landing`.
     pub landing: Landing,
     /// The policy's `empty_limit`.
     pub empty_limit: u64,
-    /// Empty turns in a row before this request.
+    /// The number of empty turns in a row before this request.
     pub empty_before: u64,
-    /// An answer tool is declared, and the API accepts forcing it.
+    /// True if an answer tool is declared and the API accepts forcing it.
     pub may_force: bool,
-    /// Policy or client asks for the answer tool.
+    /// True if the policy or the client asks for the answer tool.
     pub wants_tool: bool,
-    /// The client itself forces a tool call: an answer in text is none.
+    /// True if the client itself forces a tool call; then a text is no answer.
     pub client_forces: bool,
-    /// The API accepts `tool_choice: none`.
+    /// True if the API accepts `tool_choice: none`.
     pub may_none: bool,
-    /// The request declares tools: without any, `none` changes nothing in it.
+    /// True if the request declares tools. Without tools, `none` changes nothing in it.
     pub declares: bool,
-    /// Turns refused by tools' own limits before this request.
+    /// The number of turns refused by tools' own limits before this request.
     pub refusals_before: u64,
-    /// Whether an empty turn is one: in a gateway only where there are tools or results.
+    /// True if an empty turn counts as empty: in a gateway only if the request has tools or
+    /// results.
     pub repairs: bool,
-    /// Whether the limits leave enough for one more answer.
+    /// True if the limits leave enough for one more answer.
     pub affordable: bool,
 }
 
-/// What to add behind the governed history before the next request.
+/// The messages to add behind the governed history before the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// Nothing: as it is.
+    /// Nothing: the history is sent as it is.
     Keep,
-    /// The turn, and its calls answered as not run.
+    /// The turn, with its calls answered as not run.
     Refuse(Because),
-    /// The turn, and its calls answered as over their tools' limits; the run goes on.
+    /// The turn, with its calls answered as over their tools' limits; the run goes on.
     ToolRefuse,
-    /// The empty turn's nudge.
+    /// The nudge after an empty turn.
     Nudge(Because),
-    /// The truncated turn, without a cut call, and the request to go on.
+    /// The truncated turn, without a cut call, and the request to continue.
     Continue,
     /// The paused turn as it is.
     Resume,
-    /// The placeholder and the note, where a limit was reached while the model was at it.
+    /// The placeholder and the note, when a limit was reached while the model was answering.
     Expire(Because),
 }
 
-/// Why a request brought no turn.
+/// The reason why a request brought no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The provider failed beyond the caller's retries.
     Provider,
-    /// The caller went away or was cancelled.
+    /// The client went away, or the request was cancelled.
     Cancelled,
 }
 
-/// What to do next.
+/// The next action for a client request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Send a request upstream.
     Send {
-        /// The landing rung, if it is one.
+        /// The landing rung, if the request is one.
         rung: Option<Rung>,
-        /// What to add behind the history.
+        /// The messages to add behind the history.
         tail: Tail,
-        /// Whether `max_tokens` is doubled, up to the model's maximum.
+        /// True if `max_tokens` is doubled, up to the model's maximum.
         grow: bool,
     },
-    /// The turn is the client's: its calls are run, the run goes on.
+    /// Pass the turn to the client: its calls are run, and the run goes on.
     Pass,
-    /// The run is over.
+    /// End the run.
     End {
-        /// How.
+        /// The outcome with its reason.
         ended: Ended,
-        /// Whether softland answers in the model's place.
+        /// True if softland answers in the model's place.
         local: bool,
     },
 }
@@ -105,14 +107,14 @@ pub struct Ladder {
     /// The limit, once the run is landing.
     landing: Option<Because>,
     stopping: bool,
-    /// The note stands in no line yet.
+    /// True if no line holds the note yet.
     late: bool,
     in_result: bool,
     rung: Option<Rung>,
     refused: bool,
     empties: u64,
     tool_refusals: u64,
-    /// Why this request's own turns were refused by a tool's limit, if one was.
+    /// The tool's limit that refused a turn of this request, if one did.
     tool_refused: Option<Because>,
     continuations: u64,
     pauses: u64,
@@ -139,55 +141,56 @@ impl Ladder {
         }
     }
 
-    /// Requests upstream that one client request may lead to at most under this policy.
+    /// Returns the most requests upstream that one client request may lead to under this policy.
     #[must_use]
     pub fn most_requests(policy: &Policy) -> u64 {
         policy.empty_limit.max(1) + CONTINUATIONS + PAUSES + RUNGS + rules::tool::REFUSALS
     }
 
-    /// Empty turns in a row, this request's included.
+    /// Returns the number of empty turns in a row, including those of this request.
     #[must_use]
     pub fn empties(&self) -> u64 {
         self.empties
     }
 
-    /// Turns refused by tools' own limits, those before this request included.
+    /// Returns the number of turns refused by tools' own limits, including those before this
+    /// request.
     #[must_use]
     pub fn tool_refusals(&self) -> u64 {
         self.tool_refusals
     }
 
-    /// The tool's limit that a turn was refused for last.
+    /// Returns the tool's limit that the last refused turn had reached.
     #[must_use]
     pub fn tool_refused(&self) -> Option<&Because> {
         self.tool_refused.as_ref()
     }
 
-    /// An empty turn is one from now on, whatever the request holds: it was softland that left
-    /// nothing of it.
+    /// Counts an empty turn as empty from now on, whatever the request holds, because softland
+    /// itself left nothing of the turn.
     pub fn repair(&mut self) {
         self.setting.repairs = true;
     }
 
-    /// Continuations so far.
+    /// Returns the number of continuations so far.
     #[must_use]
     pub fn continuations(&self) -> u64 {
         self.continuations
     }
 
-    /// The rung of the request under way.
+    /// Returns the rung of the request under way.
     #[must_use]
     pub fn rung(&self) -> Option<Rung> {
         self.rung
     }
 
-    /// Why the run is landing, if it is.
+    /// Returns the reason why the run is landing, if it is.
     #[must_use]
     pub fn landing(&self) -> Option<&Because> {
         self.landing.as_ref()
     }
 
-    /// What to send first.
+    /// Returns the first action of the client request.
     #[must_use]
     pub fn first(&mut self) -> Next {
         let Some(because) = self.landing.clone() else {
@@ -207,7 +210,8 @@ impl Ladder {
         }
     }
 
-    /// What follows from a finished turn. `none_pass`: none of its calls may run.
+    /// Returns the action after a finished turn. `none_pass` is the limit because of which none of
+    /// the turn's calls may run. `text` is true if the turn holds visible text.
     pub fn answered(&mut self, class: Class, none_pass: Option<&Because>, text: bool) -> Next {
         match self.landing.clone() {
             Some(because) => self.landed(class, &because, text),
@@ -215,7 +219,7 @@ impl Ladder {
         }
     }
 
-    /// What follows when no turn came back.
+    /// Returns the action after a request that brought no turn.
     pub fn failed(&mut self, failure: Failure) -> Next {
         if failure == Failure::Cancelled {
             return Self::end(Ended::plain(Outcome::Cancelled, Reason::User), false);
@@ -227,19 +231,20 @@ impl Ladder {
             return self.local(&because);
         }
         if self.empties > self.setting.empty_before {
-            // No further turn was empty: it is the provider's failure that ends the row.
+            // No further turn was empty: the failure of the provider ends the row.
             let limit = self.setting.empty_limit.max(1);
             return self.local(&Because::count(Reason::Provider, self.empties, limit));
         }
         Self::end(Ended::plain(Outcome::Failed, Reason::Provider), false)
     }
 
-    /// The nudge that [`Tail::Nudge`] asks for cannot be given: softland answers.
+    /// Ends the run with a local answer, because the nudge of [`Tail::Nudge`] cannot be given.
     pub fn unanswered(&mut self, because: &Because) -> Next {
         self.local(because)
     }
 
-    /// A limit was reached while a request was under way, which was given up for it.
+    /// Lands the run at a limit that was reached while a request was under way. The request was
+    /// given up for it.
     pub fn expired(&mut self, because: Because) -> Next {
         if self.landing.is_some() {
             return self.failed(Failure::Provider);
@@ -251,7 +256,7 @@ impl Ladder {
         self.force(Tail::Expire(because))
     }
 
-    /// A request cannot be paid: softland answers, whatever the request was.
+    /// Ends the run with a local answer, because a request cannot be paid.
     pub fn denied(&mut self, because: &Because) -> Next {
         self.landing.get_or_insert_with(|| because.clone());
         self.local(because)
@@ -287,7 +292,7 @@ impl Ladder {
         match class {
             Class::Final if !forced_only => self.lands(because),
             Class::Answer => self.lands(because),
-            // A gateway hands the client's own output limit on.
+            // A gateway passes on a turn that was cut by the client's own output limit.
             Class::Truncated | Class::Silent
                 if self.setting.role == Role::Gateway
                     && self.rung == Some(Rung::Ask)
@@ -303,7 +308,7 @@ impl Ladder {
         }
     }
 
-    /// The next rung after one that brought nothing.
+    /// Takes the next rung, after one that brought no answer.
     fn after(&mut self, because: &Because, tail: Tail) -> Next {
         match (self.setting.landing, self.rung) {
             (Landing::Auto, Some(Rung::Ask | Rung::Refuse)) => self.force(tail),
@@ -316,7 +321,7 @@ impl Ladder {
         }
     }
 
-    /// Rung 3: the forced answer tool where it is wanted and legal, else `none`.
+    /// Takes rung 3: the forced answer tool if it is wanted and legal, otherwise `none`.
     fn force(&mut self, tail: Tail) -> Next {
         let setting = &self.setting;
         let tool = setting.may_force
@@ -328,7 +333,7 @@ impl Ladder {
         if tool {
             return self.take(Rung::Respond, tail);
         }
-        // A request that brought nothing is not sent once more as it is.
+        // A request that brought nothing is not sent again unchanged.
         let same = self.rung.is_some() && tail == Tail::Keep && !setting.declares;
         if setting.may_none && !setting.client_forces && !same {
             return self.take(Rung::None, tail);
@@ -368,8 +373,8 @@ impl Ladder {
         self.no_answer(Reason::Truncated, text)
     }
 
-    /// A turn that is no answer: with text it stands for one, else softland answers in its place;
-    /// a gateway passes it on as it is.
+    /// Ends the run with a turn that is no answer. Its text stands for an answer. Without text, the
+    /// engine answers in its place; a gateway passes the turn on as it is.
     fn no_answer(&mut self, reason: Reason, text: bool) -> Next {
         let outcome = match (&reason, text) {
             (Reason::Refusal, true) => Outcome::Answered,
@@ -386,7 +391,7 @@ impl Ladder {
         )
     }
 
-    /// In a gateway, a turn of which no call may pass is answered behind the client's back.
+    /// Refuses a turn none of whose calls may pass, in a gateway, without showing it to the client.
     fn hidden_refusal(&mut self, because: &Because) -> Next {
         if matches!(because.reason, Reason::Tool(_)) {
             self.tool_refusals += 1;

@@ -1,26 +1,28 @@
-//! Leases on what a tree of runs may use together: reserved, spent, given back.
+//! Leases on the budgets that a tree of runs shares: reserved, spent, given back.
 //!
-//! Every run has an account below the account of the run that called it; the topmost is the
-//! session's. Each may have caps on money, tokens and calls, which count all that is spent below
-//! it, and a time by which it ends. Nothing is handed out in slices: a request takes a lease on
-//! every account from its own up to the session's, all or nothing, and what it does not spend is
-//! everybody's again. Two things nobody else can take:
+//! Every run has an account below the account of the run that called it. The topmost account is the
+//! session's. An account may have caps on money, tokens and calls, which count everything that is
+//! spent in it and below it, and a time by which it ends. Budgets are not divided into slices. A
+//! request takes a lease on every account from its own up to the session's, or on none of them. The
+//! part that it does not spend is available to all runs again. Two amounts are not available to
+//! others:
 //!
-//! - a **reserve**: what an account holds back for its own answer, or for handing back to its
-//!   parent. It is taken off what all others may lease, and only [`Leases::answer`] spends it.
+//! - a **reserve**: the amount that an account holds back for its own answer, or to hand back to
+//!   its parent. It is taken off the amount that all others may lease, and only [`Leases::answer`]
+//!   spends it.
 //! - a lease, until it is settled.
 //!
-//! So on every account spent + leased + reserved never passes a cap, in whatever order the runs
-//! of the tree go on, as long as no request costs more than its lease; one that does is booked
+//! So spent + leased + reserved never passes a cap on any account, in whatever order the runs of
+//! the tree go on, as long as no request costs more than its lease. A request that does is booked
 //! all the same.
 //!
-//! **How fine a cap is.** A run may explore while its reserve and one more request fit; so what a
-//! cap leaves unused is less than the reserve plus one request at its worst (all input at its
-//! dearest, and the least useful output). Where that is a twentieth of the cap each, nine tenths
-//! are used.
+//! **The precision of a cap.** A run may explore while its reserve and one more request fit. So the
+//! amount that a cap leaves unused is less than the reserve plus one request in the worst case (all
+//! input at its highest price, and the least useful output). If each of the two is a twentieth of
+//! the cap, nine tenths are used.
 //!
-//! It knows no prices, decides no landing and reads no clock: a caller says what a request may
-//! cost and what time it is.
+//! This module knows no prices, decides no landing and reads no clock: the caller passes the
+//! possible cost of a request and the current time.
 
 mod accounts;
 mod room;
@@ -31,7 +33,7 @@ pub use room::{Short, Standing, What};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-/// What is reserved or spent.
+/// An amount that is reserved or spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Money.
@@ -43,7 +45,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// Both together.
+    /// Returns the sum of both amounts.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -53,7 +55,7 @@ impl Amount {
         }
     }
 
-    /// What is left of `self` after `other`; nothing below zero.
+    /// Returns the rest of `self` after `other`; nothing falls below zero.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self {
@@ -63,7 +65,7 @@ impl Amount {
         }
     }
 
-    /// Of each the smaller.
+    /// Returns the smaller value of each kind.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self {
@@ -74,7 +76,7 @@ impl Amount {
     }
 }
 
-/// What an account may come to, with all that is below it; `None`: counted, not limited.
+/// The caps of an account, which include all accounts below it. `None` is counted, but not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// Money.
@@ -83,46 +85,47 @@ pub struct Caps {
     pub tokens: Option<u64>,
     /// Tool calls.
     pub calls: Option<u64>,
-    /// Time from the account's opening.
+    /// The time from the account's opening.
     pub time: Option<Millis>,
 }
 
-/// On what terms an account is opened.
+/// The terms on which an account is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// What it may come to.
+    /// Its caps.
     pub caps: Caps,
-    /// What it holds back for its answer.
+    /// The amount that it holds back for its answer.
     pub reserve: Amount,
-    /// Time that it holds back for its answer; at most half of what it has.
+    /// The time that it holds back for its answer; at most half of the time that it has.
     pub reserve_time: Millis,
-    /// When it is taken for crashed, unless it is [renewed](Leases::renew) before; `None`: never.
+    /// The time at which its run counts as crashed, unless the account is [renewed](Leases::renew)
+    /// before; `None` is never.
     pub expires: Option<Millis>,
 }
 
-/// What a request wants: `base`, and output tokens on top of it.
+/// The amount that a request asks for: `base`, and output tokens on top of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// What it may come to without any output.
+    /// The most that the request can cost without any output.
     pub base: Amount,
-    /// What one output token costs at most, in pico-dollars.
+    /// The most that one output token costs, in pico-dollars.
     pub output_pico: u64,
-    /// The most output that it can have.
+    /// The most output that the request can have, in tokens.
     pub most: u64,
-    /// What will do while others hold the rest.
+    /// The output that suffices while others hold the rest, in tokens.
     pub enough: u64,
-    /// Less output is of no use.
+    /// The least output that is of use, in tokens.
     pub least: u64,
 }
 
 impl Ask {
-    /// An amount that is fixed.
+    /// Asks for a fixed amount.
     #[must_use]
     pub fn exactly(base: Amount) -> Self {
         Self { base, ..Self::default() }
     }
 
-    /// What it comes to with so much output.
+    /// Returns the cost with `output` tokens of output.
     #[must_use]
     pub fn with(&self, output: u64) -> Amount {
         let nano = u128::from(output) * u128::from(self.output_pico);

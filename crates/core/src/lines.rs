@@ -1,5 +1,5 @@
-//! Every word that softland puts before a model, under a version: what was said once is said
-//! the same for ever. New wordings are added beside the old ones, never over them.
+//! Every text that softland puts before a model, under a version. A text that was sent once is sent
+//! the same for ever: new wordings are added beside the old ones, never over them.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Limit, Reason};
 
-/// A wording.
+/// A version of the wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
     /// The first.
@@ -23,16 +23,16 @@ impl Version {
     pub const NEWEST: Self = Self::V1;
 }
 
-/// The assistant message that stands for an empty turn.
+/// The assistant message in place of an empty turn.
 pub const NO_ANSWER: &str = "[no answer]";
 /// The user message of a nudge.
 pub const NUDGE: &str = "Please continue.";
 /// The user message after cut text.
 pub const CONTINUE: &str = "Continue exactly where you stopped.";
-/// The line of a gateway's batch of which some calls were taken out.
+/// The line of a gateway's batch from which some calls were taken out.
 pub const BEYOND: &str = "Further calls of that turn were beyond the limit and were not run.";
 
-/// What a [`remark`] ends in; nothing of it is written otherwise in JSON.
+/// The end of a [`remark`]. JSON escapes no character of it.
 pub const REMARK_END: &str = "(This is all that the user said.)";
 
 const ANSWER_NOW: &str = "Answer now with what you have; further tool calls will not be run.";
@@ -41,30 +41,31 @@ const CHANGE: &str = "Try something else, or answer with what you have.";
 const REMAIN: &str = "; other tools remain";
 const NOT_RUN: &str = "limit reached: not run.";
 
-/// `3 tool calls remaining`; with a tool's name, `3 grep calls remaining`.
+/// Returns `3 tool calls remaining`; with a tool's name, `3 grep calls remaining`.
 #[must_use]
 pub fn countdown(remaining: u64, tool: Option<&str>) -> String {
     let tool = tool.unwrap_or("tool");
     let calls = if remaining == 1 { "call" } else { "calls" };
     let mut line = String::with_capacity(40 + tool.len());
-    // Said after nearly every result, so written into room of its own; a string takes all of it.
+    // A countdown ends nearly every result, so it is written into reserved room. A string takes all
+    // of it.
     let _ = write!(line, "{remaining} {tool} {calls} remaining");
     line
 }
 
-/// What a person said while a round ran, for the end of its last result.
+/// Returns the text that a person wrote while a round ran, for the end of the round's last result.
 #[must_use]
 pub fn remark(said: &str) -> String {
     format!("The user said while this ran:\n{said}\n{REMARK_END}")
 }
 
-/// The note that asks for the answer, at a limit or in a loop.
+/// Returns the note that asks for the answer, at a limit or in a loop.
 #[must_use]
 pub fn ask(because: &Because) -> String {
     format!("{} {ANSWER_NOW}", what_was_reached(because))
 }
 
-/// The one warning before a limit. `left` is in percent of it.
+/// Returns the one warning before a limit. `left` is in percent of the limit.
 #[must_use]
 pub fn warning(reason: &Reason, left: u32) -> String {
     match reason {
@@ -73,19 +74,19 @@ pub fn warning(reason: &Reason, left: u32) -> String {
     }
 }
 
-/// The note of a loop, before it leads to anything.
+/// Returns the note about a loop, before the loop leads to anything.
 #[must_use]
 pub fn note(because: &Because) -> String {
     format!("{} {CHANGE}", what_was_reached(because))
 }
 
-/// A tool at its own limit, while others remain.
+/// Returns the result of a call of a tool at its own limit, while other tools remain.
 #[must_use]
 pub fn tool_refused(tool: &str, limit: Limit) -> String {
     format!("{tool}: limit of {limit} reached{REMAIN}")
 }
 
-/// The same of several tools, in one line.
+/// Returns the same for several tools, in one line.
 #[must_use]
 pub fn tools_refused(refused: &[&Because]) -> String {
     let reached = |because: &&Because| match &because.reason {
@@ -96,7 +97,7 @@ pub fn tools_refused(refused: &[&Because]) -> String {
     format!("{}{REMAIN}", reached.join("; "))
 }
 
-/// The result of a call of a batch that passed the limit.
+/// Returns the result of a call beyond the limit, in a batch that passed it.
 #[must_use]
 pub fn beyond(because: &Because) -> String {
     let name = limit_name(&because.reason);
@@ -107,20 +108,20 @@ pub fn beyond(because: &Because) -> String {
     )
 }
 
-/// The result of a call that is refused while the run is landing.
+/// Returns the result of a call that is refused while the run is landing.
 #[must_use]
 pub fn refused(because: &Because) -> String {
     format!("Not run. {}", ask(because))
 }
 
-/// Whether a text already ends in a line of softland's, of any version.
+/// Returns true if a text already ends in a line of softland's, of any version.
 #[must_use]
 pub fn ends_in_line(text: &str) -> bool {
     let text = text.trim_end();
     is_line(text.rsplit('\n').next().unwrap_or(text).trim_start())
 }
 
-/// How the sentences before [`ANSWER_NOW`] and [`CHANGE`] begin.
+/// The beginnings of the sentences before [`ANSWER_NOW`] and [`CHANGE`].
 const OPENINGS: [&str; 9] = [
     "Tool call limit reached (",
     "Turn limit reached (",
@@ -133,7 +134,7 @@ const OPENINGS: [&str; 9] = [
     "Not run. ",
 ];
 
-/// Whether this is a whole line of softland's, not only its last words.
+/// Returns true if this is a whole line of softland's, not only its last words.
 fn is_line(line: &str) -> bool {
     let opens = |with: &str| line.starts_with(with);
     let warns = opens("About ") || opens("One tool call remains.");
@@ -146,12 +147,12 @@ fn is_line(line: &str) -> bool {
         || is_countdown(line)
 }
 
-/// Whether a text of which this is the end, escaped as in JSON or not, may end in a line of
-/// softland's: each of them ends in one of three letters. Spares most results the closer look.
+/// Returns true if a text with this end, escaped as in JSON or not, may end in a line of
+/// softland's: each line ends in one of three characters. This spares most results the closer look.
 #[must_use]
 pub fn may_end_in_line(end: &str) -> bool {
     let mut end = end.trim_end();
-    // White space that is written as an escape: the usual ones, and any other as `\uXXXX`.
+    // White space may be written as an escape: the usual ones, or any other as `\uXXXX`.
     while let Some((before, b"\\n" | b"\\r" | b"\\t" | b"\\f")) = end.as_bytes().split_last_chunk()
     {
         end = end.get(..before.len()).unwrap_or_default().trim_end();
@@ -160,14 +161,15 @@ pub fn may_end_in_line(end: &str) -> bool {
     escape || matches!(end.as_bytes().last(), None | Some(b'.' | b'n' | b'g'))
 }
 
-/// Whether a user message is a text of softland's own: a nudge, a continuation, or the note alone.
+/// Returns true if a user message is a text of softland's own: a nudge, a continuation, or the note
+/// alone.
 #[must_use]
 pub fn is_own_message(text: &str) -> bool {
     let text = text.trim();
     matches!(text, NUDGE | CONTINUE) || (text.ends_with(ANSWER_NOW) && is_line(text))
 }
 
-/// How long a tail of a result [`ends_in_line`] needs to see, in bytes.
+/// The length of a result's end that [`ends_in_line`] needs, in bytes.
 pub const LINE_BYTES: usize = 400;
 
 fn is_countdown(line: &str) -> bool {
@@ -207,8 +209,8 @@ fn what_was_reached(because: &Because) -> String {
     }
 }
 
-/// Whether a streak of errors is of several: it is long enough, and one error alone would have been
-/// noted and landed before.
+/// Returns true if a streak of errors consists of several errors: it is long enough, and a single
+/// error would have been noted and landed earlier.
 fn among_few(used: &Limit, limit: &Limit) -> bool {
     match (used, limit) {
         (Limit::Count(used), Limit::Count(limit)) => *limit > 2 && *used >= 2 * limit,
@@ -216,7 +218,7 @@ fn among_few(used: &Limit, limit: &Limit) -> bool {
     }
 }
 
-/// What a limit is called in a sentence.
+/// Returns the name of a limit in a sentence.
 #[must_use]
 pub fn limit_name(reason: &Reason) -> String {
     match reason {

@@ -1,10 +1,11 @@
-//! What is known of models before a request is sent: prices, windows, maxima, capabilities.
+//! The data about models that is known before a request is sent: prices, windows, maxima,
+//! capabilities.
 //!
-//! Two bodies of data: the generated table of prices and sizes ([`find`], [`Model`]) and
-//! the hand-kept rows of what each model's API accepts ([`capability()`]). Nothing here
-//! looks at a request or decides anything; it answers questions about a name. Money is
-//! plain integers: prices in pico-dollars per token (10⁻¹² USD, so that $0.0375 per
-//! million tokens is exactly 37 500), costs in nano-dollars (10⁻⁹ USD).
+//! There are two bodies of data: the generated table of prices and sizes ([`find`], [`Model`]) and
+//! the hand-kept rows of what each model's API accepts ([`capability()`]). Nothing here looks at a
+//! request or decides anything; it answers questions about a name. Money is in plain integers:
+//! prices in pico-dollars per token (10⁻¹² USD, so that $0.0375 per million tokens is exactly
+//! 37,500), costs in nano-dollars (10⁻⁹ USD).
 
 pub mod billing;
 pub mod capability;
@@ -18,8 +19,8 @@ pub use table::{TABLE_DATE, TABLE_SOURCE};
 
 /// Prices of one model's tokens, each in pico-dollars per token.
 ///
-/// Prices are of text tokens at standard speed; what else is billed is in [`billing`]. A price that the source lacks is filled in so that it is never too low
-/// (`docs/models.md`).
+/// Prices are of text tokens at standard speed; other fees are in [`billing`]. A price that the
+/// source lacks is filled in so that it is never too low (`docs/models.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     /// An input token that is neither read from a cache nor written to it.
@@ -35,11 +36,11 @@ pub struct Price {
 }
 
 impl Price {
-    /// The cost in nano-dollars of so many tokens of each kind, rounded up once at the end
-    /// and saturating at `u64::MAX` (18 billion dollars).
+    /// Returns the cost of tokens of each kind in nano-dollars, rounded up once at the end and
+    /// saturating at `u64::MAX` (18 billion dollars).
     ///
-    /// `input` counts uncached tokens only. OpenAI's usage has them all in one number:
-    /// the caller takes the cached ones out first.
+    /// `input` counts uncached tokens only. OpenAI's usage has all input tokens in one number; the
+    /// caller subtracts the cached ones first.
     #[must_use]
     pub fn cost_nano(
         &self,
@@ -62,7 +63,7 @@ impl Price {
         u64::try_from(pico.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// The most that one input token can cost, in pico-dollars: as plain input or written
+    /// Returns the most that one input token can cost, in pico-dollars: as plain input or written
     /// to the cache (`hour`: with the one-hour lifetime).
     #[must_use]
     pub fn dearest_input(&self, hour: bool) -> u64 {
@@ -71,7 +72,7 @@ impl Price {
         self.input.max(self.cache_read).max(written)
     }
 
-    /// The same in thousandths of it, rounded up.
+    /// Returns the prices multiplied by `thousandths`/1000, rounded up.
     #[must_use]
     pub fn times(self, thousandths: u64) -> Self {
         let of = |pico: u64| pico.saturating_mul(thousandths).div_ceil(1000);
@@ -84,7 +85,7 @@ impl Price {
         }
     }
 
-    /// Each price the higher of the two.
+    /// Returns the higher of the two prices of each kind.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -97,11 +98,11 @@ impl Price {
     }
 }
 
-/// The price of requests whose whole input is longer than a threshold: *all* their tokens,
-/// output included, are billed at it, not only those above.
+/// The price of requests whose whole input is longer than a threshold. *All* their tokens, output
+/// included, are billed at it, not only those above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
-    /// In force when the input, cached or not, has more tokens than this.
+    /// The threshold: the price applies if the input, cached or not, has more tokens.
     pub above: u64,
     /// The price of such a request.
     pub price: Price,
@@ -139,9 +140,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// The price of a request with `input_tokens` of input, cached ones included.
+    /// Returns the price of a request with `input_tokens` of input, including cached tokens.
     ///
-    /// `minute_of_day` is the UTC minute (0..1440) at which it was sent; without it daily
+    /// `minute_of_day` is the UTC minute (0..1440) at which the request was sent; without it daily
     /// windows are left out. No model of the table has both windows and tiers (a test).
     #[must_use]
     pub fn price_for(&self, input_tokens: u64, minute_of_day: Option<u16>) -> Price {
@@ -157,8 +158,8 @@ impl Model {
         tier.map_or(self.price, |tier| tier.price)
     }
 
-    /// The dearest that a request with at most `input_tokens` of input can be billed, at
-    /// any time of day: each price the highest of those that may apply.
+    /// Returns the highest price at which a request with at most `input_tokens` of input can be
+    /// billed, at any time of day: each price is the highest of those that may apply.
     #[must_use]
     pub fn dearest(&self, input_tokens: u64) -> Price {
         let tiers = self.tiers.iter().filter(|t| input_tokens > t.above);
@@ -167,20 +168,20 @@ impl Model {
     }
 }
 
-/// The row of a model by the name that a request or a recording gives it.
+/// Finds the row of a model by the name that a request or a recording gives it. Returns `None` if
+/// no price is known.
 ///
-/// `provider` is the upstream's name (`x-ai` and `xai` are one); an unknown name, or
-/// none, leaves the search to what the model's name says. The exact id goes first, then
-/// the provider's other names for it, then the name without what routes and hosts put
-/// around it: `anthropic/…`, `us.anthropic.…`, `bedrock/…`, `-latest`, `:free`, `-v1:0`,
-/// `[1m]` and dates (`-20250929`, `@20250929`, `-2025-09-29`). A dated id with a price of
-/// its own (`gpt-4o-2024-05-13`) keeps it. `None`: no price is known.
+/// `provider` is the upstream's name (`x-ai` and `xai` are one). Without it, or if it is unknown,
+/// the model's name alone decides. The exact id goes first, then the provider's other names for it,
+/// then the name without the parts that routes and hosts put around it: `anthropic/…`,
+/// `us.anthropic.…`, `bedrock/…`, `-latest`, `:free`, `-v1:0`, `[1m]` and dates (`-20250929`,
+/// `@20250929`, `-2025-09-29`). A dated id with a price of its own (`gpt-4o-2024-05-13`) keeps it.
 #[must_use]
 pub fn find(provider: Option<&str>, model: &str) -> Option<&'static Model> {
     names::find(provider, model)
 }
 
-/// All rows, sorted by (provider, id).
+/// Returns all rows, sorted by (provider, id).
 #[must_use]
 pub fn all() -> &'static [Model] {
     table::MODELS

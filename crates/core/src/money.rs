@@ -1,4 +1,4 @@
-//! Money: whole nano-dollars, so that sums are exact and caps are comparable.
+//! Money in whole nano-dollars, so that sums are exact and caps are comparable.
 
 use core::fmt;
 use core::iter::Sum;
@@ -20,28 +20,30 @@ impl NanoUsd {
     /// No money.
     pub const ZERO: Self = Self(0);
 
-    /// So many tokens at a price in pico-dollars each, rounded up to the nano-dollar.
+    /// Returns the cost of `tokens` tokens at `pico` pico-dollars each, rounded up to the
+    /// nano-dollar.
     #[must_use]
     pub fn of_tokens(tokens: u64, pico: u64) -> Self {
         let nano = (u128::from(tokens) * u128::from(pico)).div_ceil(1000);
         Self(u64::try_from(nano).unwrap_or(u64::MAX))
     }
 
-    /// What is left of `self` after `spent`, zero where nothing is.
+    /// Returns the rest of `self` after `spent`; zero if there is none.
     #[must_use]
     pub const fn less(self, spent: Self) -> Self {
         Self(self.0.saturating_sub(spent.0))
     }
 
-    /// The amount in dollars, for display and JSON.
+    /// Returns the amount in dollars, for display and JSON.
     #[must_use]
     pub fn dollars(self) -> f64 {
-        // One division is the number nearest to the decimal, and so is written as that decimal;
-        // the sum of two parts would show their rounding (4.9981919999999995).
+        // A single division gives the number nearest to the decimal, so it is written as that
+        // decimal. The sum of two parts would show their rounding (4.9981919999999995).
         self.0 as f64 / PER_DOLLAR as f64
     }
 
-    /// The amount nearest to `dollars`; nothing for a negative, infinite or unheld number.
+    /// Returns the amount nearest to `dollars`; `None` for a negative or infinite number, or for
+    /// one that is too large.
     #[must_use]
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         let nano = dollars * PER_DOLLAR as f64;
@@ -72,7 +74,7 @@ impl Sum for NanoUsd {
     }
 }
 
-/// Why a text is no amount of money.
+/// The error for a text that is no amount of money.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoMoney;
 

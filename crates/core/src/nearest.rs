@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-/// Longer names are not compared: nobody mistypes a paragraph.
+/// The greatest length that is compared, in characters: nobody mistypes a paragraph.
 const LONGEST: usize = 64;
 
-/// The candidate with the smallest edit distance to `name`, if it is near enough to be meant
-/// (a third of the longer name's length, at least 1); the first of equals.
+/// Returns the candidate with the smallest edit distance to `name`, if it is near enough to be
+/// meant (a third of the longer name's length, at least 1); the first of equals.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
@@ -19,7 +19,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// The distance of two names, if they are near enough; upper and lower case are the same.
+/// Returns the distance of two names if they are near enough. Upper and lower case are the same.
 #[must_use]
 pub fn near(a: &str, b: &str) -> Option<usize> {
     let a: Vec<char> = a.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
@@ -29,7 +29,8 @@ pub fn near(a: &str, b: &str) -> Option<usize> {
     (distance <= allowed).then_some(distance)
 }
 
-/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein).
+/// Returns the number of insertions, deletions and replacements that turn `a` into `b`
+/// (Levenshtein).
 fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! How a run ended: exactly one outcome, and it is true.
+//! The end of a run: exactly one outcome, and it is true.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -9,7 +9,7 @@ use crate::because::{Because, Limit, Reason};
 use crate::money::NanoUsd;
 use crate::rung::Rung;
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -17,7 +17,7 @@ pub enum Outcome {
     Answered,
     /// The model answered a request that carried a landing note, or after continuations.
     Landed,
-    /// No answer of the model could be had: a local answer.
+    /// The model gave no answer: softland gives a local answer.
     Stopped,
     /// The provider failed beyond its retries.
     Failed,
@@ -26,7 +26,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The contract's word.
+    /// Returns the contract's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -38,49 +38,49 @@ impl Outcome {
         }
     }
 
-    /// Whether the run ends in a `done` event rather than an `error`.
+    /// Returns true if the run ends in a `done` event, not in an `error`.
     #[must_use]
     pub fn is_done(self) -> bool {
         !matches!(self, Self::Failed | Self::Cancelled)
     }
 }
 
-/// What every set limit leaves, by policy key.
+/// The rest of every limit that is set, by policy key.
 pub type Remaining = BTreeMap<Cow<'static, str>, Limit>;
 
 /// The end of a run, with its reason and the numbers behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// The rung that brought the answer, where the run was landed.
+    /// The rung that brought the answer, if the run was landed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<Rung>,
-    /// The policy key that ended it, if one did.
+    /// The policy key whose limit ended the run, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Cow<'static, str>>,
-    /// What was set there.
+    /// The value of that key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Limit>,
-    /// What one more request may cost, where that is more than the limit leaves.
+    /// The most that one more request may cost, if that is more than the limit leaves.
     #[serde(default, rename = "needed_usd", skip_serializing_if = "Option::is_none")]
     pub needed: Option<NanoUsd>,
-    /// What every set limit leaves.
+    /// The rest of every limit that is set.
     #[serde(default)]
     pub remaining: Remaining,
 }
 
 impl Ended {
-    /// An end that no limit brought.
+    /// Returns an end that no limit brought.
     #[must_use]
     pub fn plain(outcome: Outcome, reason: Reason) -> Self {
         let remaining = Remaining::new();
         Self { outcome, reason, rung: None, limit: None, value: None, needed: None, remaining }
     }
 
-    /// An end by a rule.
+    /// Returns an end by a rule.
     #[must_use]
     pub fn by(outcome: Outcome, because: &Because, rung: Option<Rung>) -> Self {
         let limit = because.reason.key().map(Cow::Borrowed);

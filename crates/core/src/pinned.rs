@@ -1,4 +1,4 @@
-//! What is fixed at a run's first governed request and used for its lines for ever.
+//! The record of a run: fixed at the first governed request, and used for the run's lines for ever.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -13,35 +13,36 @@ use crate::lines::Version;
 use crate::policy::Policy;
 use crate::used::Used;
 
-/// The pinned records of a conversation, by what identifies their runs. Boxed: a tree makes room
-/// for eleven of them at once, and most conversations have one.
+/// The pinned records of a conversation, by the keys of their runs. The records are boxed because a
+/// tree node has room for eleven at once, and most conversations have one.
 pub type Records = BTreeMap<Digest, Box<Pinned>>;
 
-/// The pinned record of one run. A line is a function of (transcript, this record).
+/// The pinned record of one run. A line is a function of the transcript and this record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// The resolved policy, which all runs under it share.
+    /// The resolved policy, shared by all runs under it.
     pub policy: Arc<Policy>,
-    /// The wording.
+    /// The version of the wording.
     pub version: Version,
-    /// What was decided on facts that the transcript does not show, in order of place.
+    /// The decisions on facts that the transcript does not show, in order of place.
     pub decided: Vec<Decided>,
-    /// The newest place whose facts were looked at: rounds answered, 0 is the human message. What
-    /// was not decided there then is never decided there later.
+    /// The newest place whose facts were looked at: the number of answered rounds, or 0 for the
+    /// human message. A decision that was not made there at that time is never made there later.
     #[serde(default)]
     pub looked: Option<u64>,
-    /// What the run had used that its history does not show, where the client has compacted it.
+    /// Usage of the run that its history does not show, because the client has compacted the
+    /// history.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<Carried>,
-    /// How often the client has compacted its history: of two records of a run the one that has seen
-    /// more of them is the newer, whatever places were looked at.
+    /// The number of times that the client has compacted its history. Of two records of a run, the
+    /// record with more compactions is the newer, whatever places were looked at.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub compactions: u64,
-    /// Places of messages that a person could have written, but not so quickly: the run went on
-    /// with them.
+    /// The places of messages whose words a person could have written, but not as fast. The run
+    /// went on with them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub went_on: BTreeSet<Digest>,
-    /// The one of them of which nothing but the landing before it tells so.
+    /// The one of these places for which nothing but the landing before it shows this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_landing: Option<Digest>,
 }
@@ -51,23 +52,25 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a run had used that its history no longer shows: a constant of a transcript, counted at one
+/// Usage of a run that its history no longer shows: a constant of a transcript, counted at one
 /// place of it. Rounds are not carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
-    /// The digest of all messages up to where it counts: no history from before shows that place.
+    /// The digest of all messages up to the place where the usage counts. No history from before
+    /// the compaction has that place.
     pub place: Digest,
-    /// How much it is.
+    /// The usage.
     pub used: Used,
 }
 
-/// Places of one run at which something counts that is not shown: histories from before the oldest
+/// The most places of one run at which carried usage counts. Histories from before the oldest place
 /// are no longer known.
 const PLACES: usize = 32;
 
 impl Pinned {
-    /// Keeps that these calls, refused by their tools' own limits, were taken out of the turn that
-    /// is answered as this round. What a request was made of before is not changed any more.
+    /// Records that these calls, refused by their tools' own limits, were taken out of the turn
+    /// that is answered as this round. A round that a request was built from before does not change
+    /// any more.
     pub fn take_out<'b>(&mut self, round: u64, calls: impl Iterator<Item = &'b Because>) {
         if self.looked.is_some_and(|looked| looked >= round) {
             return;
@@ -81,7 +84,7 @@ impl Pinned {
         }
     }
 
-    /// A new record under the newest wording.
+    /// Creates a record under the newest wording.
     #[must_use]
     pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
         Self {
@@ -96,15 +99,15 @@ impl Pinned {
         }
     }
 
-    /// What counts from this place on, and is not shown before it.
+    /// Returns the usage that counts from this place on and is not shown before it.
     #[must_use]
     pub fn carried_at(&self, place: Digest) -> Option<&Used> {
         self.carried.iter().find(|carried| carried.place == place).map(|carried| &carried.used)
     }
 
-    /// The record of a history that the client has compacted: the policy and the wording stay, what
-    /// has landed the run lands it here, behind so many `rounds`, and what it had used counts from
-    /// `place` on.
+    /// Returns the record of a history that the client has compacted. The policy and the wording
+    /// stay. A limit that has landed the run lands it here, behind `rounds` rounds. Earlier usage
+    /// counts from `place` on.
     #[must_use]
     pub fn compacted(mut self, rounds: u64, place: Digest, used: Used) -> Self {
         let landed = self.decided.into_iter().find(|decided| decided.lands);
@@ -112,7 +115,7 @@ impl Pinned {
             landed.map(|landed| Decided { round: rounds, ..landed }).into_iter().collect();
         self.looked = None;
         self.compactions += 1;
-        // What counts there already is part of what the history shows.
+        // Usage that counts there already is part of what the history shows.
         match self.carried.iter_mut().find(|carried| carried.place == place) {
             Some(carried) => carried.used.carry(&used),
             None => {
@@ -129,17 +132,18 @@ impl Pinned {
 /// A decision on facts, repeated at the same place in every later request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Rounds of the run that had been answered; 0 is the human message.
+    /// The number of the run's rounds that had been answered; 0 is the human message.
     pub round: u64,
-    /// Whether it lands the run; else it is the one warning of its limit, or, for a tool's own
-    /// limit, that calls of it were taken out of the turn before.
+    /// True if the decision lands the run. Otherwise it is the one warning of its limit. For a
+    /// tool's own limit, it is that calls of the tool were taken out of the turn before.
     pub lands: bool,
     /// The rule and its numbers.
     pub because: Because,
 }
 
 impl Decided {
-    /// Whether it says that calls were taken out of a turn by their tool's own limit.
+    /// Returns true if the decision is that calls were taken out of a turn by their tool's own
+    /// limit.
     #[must_use]
     pub fn takes_out(&self) -> bool {
         !self.lands && matches!(self.because.reason, Reason::Tool(_))

@@ -1,4 +1,4 @@
-//! The policy of a run: plain, validated data. What enforces it is elsewhere.
+//! The policy of a run: plain, validated data. Other modules enforce it.
 //!
 //! One list of keys ([`KEYS`]) and one reader ([`Policy::set`]) serve front matter, configs and
 //! flags alike.
@@ -17,7 +17,7 @@ use crate::time::Millis;
 
 pub use keys::{KEYS, Key, KeyError, Value, is_limit};
 
-/// What holds for one run. Field names are the keys of the contract; `None` is no limit.
+/// The policy of one run. Field names are the keys of the contract; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "each field is the key of that name, documented in KEYS")]
@@ -87,7 +87,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// A built-in policy: `default`, `coding` or `specialist`.
+    /// Returns a built-in policy: `default`, `coding` or `specialist`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -102,16 +102,17 @@ impl Policy {
         }
     }
 
-    /// Names of the built-in policies.
+    /// The names of the built-in policies.
     pub const NAMES: [&'static str; 3] = ["default", "coding", "specialist"];
 
-    /// Whether it limits money.
+    /// Returns true if the policy limits money.
     #[must_use]
     pub fn limits_money(&self) -> bool {
         self.cost_limit_usd.or(self.session_cost_limit_usd).is_some()
     }
 
-    /// Whether it limits anything but money: calls, turns, characters, tokens or time.
+    /// Returns true if the policy limits anything but money: calls, turns, characters, tokens or
+    /// time.
     #[must_use]
     pub fn limits_work(&self) -> bool {
         let counts =
@@ -121,7 +122,7 @@ impl Policy {
             || self.time_limit.is_some()
     }
 
-    /// What was set for the key of this reason; `None` where nothing was, or it has no key.
+    /// Returns the value of the key of this reason; `None` without a value or without a key.
     #[must_use]
     pub fn value(&self, reason: &Reason) -> Option<Limit> {
         let count = |limit: Option<u64>| limit.map(Limit::Count);
@@ -148,13 +149,13 @@ impl Policy {
         }
     }
 
-    /// Whether softland leaves the bytes alone.
+    /// Returns true if softland leaves the bytes alone.
     #[must_use]
     pub fn observes(&self) -> bool {
         self.mode == Mode::Observe
     }
 
-    /// Whether a limit counts what the provider says of tokens.
+    /// Returns true if a limit counts tokens as the provider reports them.
     #[must_use]
     pub fn counts_usage(&self) -> bool {
         self.tokens_limit.is_some()
@@ -163,7 +164,7 @@ impl Policy {
     }
 }
 
-/// Names: none, one, or a list of them. Records of earlier releases hold one or none.
+/// Reads names: none, a single name, or a list. Records of earlier releases hold at most one name.
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -187,19 +188,19 @@ pub struct Share(u32);
 impl Share {
     const WHOLE: u32 = 1_000_000;
 
-    /// `percent` of a limit; more than the whole is the whole.
+    /// Returns `percent` of a limit; more than the whole is the whole.
     #[must_use]
     pub const fn from_percent(percent: u32) -> Self {
         if percent >= 100 { Self(Self::WHOLE) } else { Self(percent * (Self::WHOLE / 100)) }
     }
 
-    /// Whether `used` of `limit` is at least this share (inclusive).
+    /// Returns true if `used` of `limit` is at least this share (inclusive).
     #[must_use]
     pub fn reached(self, used: u64, limit: u64) -> bool {
         u128::from(used) * u128::from(Self::WHOLE) >= u128::from(limit) * u128::from(self.0)
     }
 
-    /// What the share leaves, in whole percent, rounded.
+    /// Returns the rest beside the share, in whole percent, rounded.
     #[must_use]
     pub fn left_percent(self) -> u32 {
         (Self::WHOLE - self.0 + Self::WHOLE / 200) / (Self::WHOLE / 100)
@@ -235,13 +236,13 @@ macro_rules! words {
             /// Every word, in the contract's order.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The variant of that name.
+            /// Returns the variant of this word.
             #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
 
-            /// The word.
+            /// Returns the word.
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -255,7 +256,7 @@ words! {
     Mode {
         /// Limits hold.
         Enforce = "enforce",
-        /// Bytes are untouched; what would have been done is told.
+        /// Bytes are not changed; the intended actions are reported.
         Observe = "observe",
     }
 }
@@ -271,20 +272,20 @@ words! {
     }
 }
 words! {
-    /// Key `batch`: what becomes of parallel calls that would pass the limit.
+    /// Key `batch`: the calls of a parallel batch that run if the batch would exceed the limit.
     Batch {
-        /// The first that fit run.
+        /// The first calls that fit run.
         First = "first",
-        /// All run.
+        /// All calls run.
         All = "all",
-        /// None runs.
+        /// No call runs.
         None = "none",
     }
 }
 words! {
-    /// Key `landing`: which rungs may be used.
+    /// Key `landing`: the rungs that may be used.
     Landing {
-        /// The cheapest legal ones, in order.
+        /// The cheapest legal rungs, in order.
         Auto = "auto",
         /// The note alone.
         Ask = "ask",
@@ -316,21 +317,21 @@ words! {
         Human = "human",
         /// One run per conversation.
         Conversation = "conversation",
-        /// Only `x-softland-run` starts one.
+        /// Only `x-softland-run` starts a run.
         Header = "header",
     }
 }
 words! {
     /// Key `on_store_loss`.
     OnStoreLoss {
-        /// Money is refused.
+        /// Requests under a money limit are refused.
         Closed = "closed",
-        /// Goes on and says so.
+        /// Requests go on, and softland reports it.
         Open = "open",
     }
 }
 
-/// A row of `loop_keys`: what identifies a tool's call, or what kind of tool it is.
+/// A row of `loop_keys`: the arguments that identify a tool's call, or the kind of the tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LoopKey {
@@ -341,7 +342,7 @@ pub enum LoopKey {
 }
 
 words! {
-    /// What a tool does, as far as loops are concerned.
+    /// The kind of a tool, as loops see it.
     LoopKind {
         /// Changes nothing.
         Reads = "reads",

@@ -1,5 +1,5 @@
-//! The rules, one file each. A rule sees rounds or totals and gives evidence or a reason; what
-//! follows from it is decided in one place, [`crate::Run`].
+//! The rules, one file each. A rule sees rounds or totals, and returns evidence or a reason. The
+//! consequences are decided in one place, [`crate::Run`].
 
 pub(crate) mod calls;
 pub(crate) mod cost;
@@ -27,11 +27,11 @@ use crate::digest::Digest;
 use crate::event::Call;
 use crate::policy::LoopKind;
 
-/// Turns that the evidence of a loop names, its newest, where the loop's limit needs no more: a loop
-/// may be as long as its history, and is told of again in each of its turns.
+/// The most turns that the evidence of a loop names, its newest, unless the loop's limit needs
+/// more. A loop may be as long as its history, and it is signalled again in each of its turns.
 pub(crate) const NAMED: usize = 64;
 
-/// What a detector saw.
+/// The kind of a signal, as a detector reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the contract's words (sections 1 and 4)")]
@@ -61,7 +61,7 @@ impl SignalKind {
         Self::Truncated,
     ];
 
-    /// The contract's word.
+    /// Returns the contract's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -78,10 +78,10 @@ impl SignalKind {
     }
 }
 
-/// What a person can check a signal by.
+/// The evidence by which a person can check a signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The member turns, 1-based within the run.
+    /// The turns that belong to it, 1-based within the run.
     pub turns: Vec<u64>,
     /// The call: the tool's name and its arguments, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub struct Evidence {
     /// The result's digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Digest>,
-    /// What was said, shortened.
+    /// The text, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -97,19 +97,19 @@ pub struct Evidence {
 /// A signal with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
-    /// What was seen.
+    /// The kind of the signal.
     pub signal: SignalKind,
-    /// What to check it by.
+    /// The evidence for it.
     pub evidence: Evidence,
-    /// The rule and its numbers, where a limit was reached.
+    /// The rule and its numbers, if a limit was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<Because>,
-    /// Tells one loop from another; equal for the same loop seen again.
+    /// The identity of the loop: equal for the same loop when it is seen again.
     pub identity: Digest,
 }
 
 impl Signal {
-    /// A signal about one turn.
+    /// Creates a signal about one turn.
     #[must_use]
     pub fn of_turn(signal: SignalKind, turn: u64, because: Option<Because>) -> Self {
         let evidence = Evidence { turns: alloc::vec![turn], ..Evidence::default() };
@@ -117,11 +117,11 @@ impl Signal {
     }
 }
 
-/// One answered round, as the loop rules see it: copies of a call within it are one.
+/// One answered round, as the loop rules see it: equal calls within it are united.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Round {
     pub(crate) turn: u64,
-    /// Tool calls of the run before this round.
+    /// The number of tool calls of the run before this round.
     pub(crate) calls_before: u64,
     pub(crate) calls: Vec<Answered>,
 }
@@ -130,26 +130,26 @@ pub(crate) struct Round {
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub(crate) name: Digest,
-    /// What identifies the call: tool and arguments.
+    /// The identity of the call: tool and arguments.
     pub(crate) key: Digest,
-    /// What came back; `None` where the client has cleared it.
+    /// The digest of the result; `None` if the client has cleared it.
     pub(crate) result: Option<Digest>,
     pub(crate) failed: bool,
-    /// `None` for a tool that nothing is known of.
+    /// The kind of the tool; `None` if nothing is known about it.
     pub(crate) kind: Option<LoopKind>,
     pub(crate) words: Words,
 }
 
-/// What is kept of a call's words, in one text: its id, and behind that what evidence shows, which
-/// begins with the tool's name.
+/// The words of a call that are kept, in one text: its id, then the words that evidence shows,
+/// which begin with the tool's name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Words {
     text: String,
-    /// Where the tool's name begins, and where it ends.
+    /// The range of the tool's name in the text.
     tool: (usize, usize),
 }
 
-/// Bytes of a call's arguments that evidence shows.
+/// The length of a call's arguments that evidence shows, in bytes.
 const SHOWN: usize = 120;
 
 impl Words {
@@ -168,16 +168,16 @@ impl Words {
         self.text.get(self.tool.0..self.tool.1).unwrap_or_default()
     }
 
-    /// The tool's name and its arguments, shortened.
+    /// Returns the tool's name and its arguments, shortened.
     pub(crate) fn label(&self) -> &str {
         self.text.get(self.tool.0..).unwrap_or_default()
     }
 }
 
 impl Round {
-    /// Unites copies and leaves out what is exempt.
+    /// Unites equal calls, and leaves out exempt ones.
     pub(crate) fn new(turn: u64, calls_before: u64, mut calls: Vec<Answered>) -> Self {
-        // Most rounds are of one call, which nothing is a copy of.
+        // Most rounds consist of one call, which has no copies.
         let alone = calls.len() == 1;
         let mut seen = BTreeSet::new();
         calls.retain(|call| {
@@ -186,14 +186,14 @@ impl Round {
         Self { turn, calls_before, calls }
     }
 
-    /// The round as one digest, its calls in whatever order; `None` where a result is cleared.
+    /// Returns the digest of the round, with its calls in any order; `None` if a result is cleared.
     pub(crate) fn digest(&self) -> Option<Digest> {
         self.calls.iter().try_fold(Digest::EMPTY, |sum, call| {
             call.result.map(|result| sum.with(call.key.then(result)))
         })
     }
 
-    /// Whether one of its calls waits or polls.
+    /// Returns true if one of its calls waits or polls.
     pub(crate) fn polls(&self) -> bool {
         self.calls.iter().any(|call| call.kind == Some(LoopKind::Polls))
     }

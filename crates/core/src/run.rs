@@ -1,5 +1,5 @@
-//! One run: what was used, what was seen, and what that leads to. A run is a fold; everything in
-//! it can be had again from the transcript and the pinned record.
+//! The state of one run: its usage, the signals in it, and its phase. A run is a fold. All of it
+//! can be rebuilt from the transcript and the pinned record.
 
 mod admit;
 mod answers;
@@ -30,42 +30,43 @@ pub use admit::{Admission, Admitted};
 pub(crate) use answers::Answers;
 pub use lands::Advice;
 
-/// Who executes the tools.
+/// The side that executes the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// softland's own loop: calls beyond a limit are in its history, answered as not run.
     Engine,
-    /// Somebody else: whatever call is in the history was run.
+    /// Another program: every call in the history was run.
     Gateway,
 }
 
-/// Where a run stands.
+/// The phase of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It may call tools.
+    /// The run may call tools.
     Open,
-    /// It has reached a limit and is asked for its answer.
+    /// The run has reached a limit and is asked for its answer.
     Landing {
         /// The limit.
         because: Because,
-        /// Whether the note stands in a tool result; else at the end of the human message.
+        /// True if the note stands in a tool result; otherwise it stands at the end of the human
+        /// message.
         in_result: bool,
     },
-    /// A limit was reached since this same place was looked at before: the note can stand in no
-    /// line any more, and comes behind the history.
+    /// A limit was reached after this place had been looked at. No line can hold the note any more,
+    /// so it comes behind the history.
     Late {
         /// The limit.
         because: Because,
     },
-    /// It is over: softland answers.
+    /// The run is over: softland answers.
     Stopping {
-        /// Why.
+        /// The reason.
         because: Because,
     },
 }
 
 impl Phase {
-    /// Why the run may not go on, if it may not.
+    /// Returns the reason why the run may not go on, if there is one.
     #[must_use]
     pub fn because(&self) -> Option<&Because> {
         match self {
@@ -87,50 +88,50 @@ pub struct Run {
     open: Option<OpenRound>,
     loops: Loops,
     warned: BTreeSet<Reason>,
-    /// Warnings that found their place taken.
+    /// Warnings whose result already had another line.
     displaced: Vec<Because>,
     empty_in_row: u64,
     last: Last,
-    /// The tools by which the client is seen to take its answers, beside those of the policy.
+    /// The tools whose calls the client takes as answers, beside those of the policy.
     answers: Answers,
     /// Tools that the provider runs.
     hosted: BTreeSet<String>,
-    /// The next model message belongs to the same turn: it was paused, nudged, continued or
-    /// refused, and the client has not spoken since.
+    /// True if the next model message belongs to the same turn: the turn was paused, nudged,
+    /// continued or refused, and the client has sent nothing since.
     within_turn: bool,
 }
 
-/// What the last turn was, as far as the next message is concerned.
+/// The last turn, as far as it decides how the next message is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     /// No turn yet.
     Nothing,
-    /// An answer: what follows is human, unless machine-made.
+    /// An answer: the next message is human, unless a machine made it.
     Finished,
-    /// Calls, or a turn that ended in no answer and whose request goes on.
+    /// Calls, or a turn that ended without an answer and whose request goes on.
     Unfinished,
     /// The placeholder of an empty turn.
     Empty,
-    /// An answer that would be trivial if the run went on by itself, behind so many turns in a row
-    /// that were empty or trivial.
+    /// An answer that counts as trivial if the run goes on by itself. `before` is the number of
+    /// empty or trivial turns in a row before it.
     TrivialLooking { before: u64 },
 }
 
 impl Last {
-    /// Whether it was an answer.
+    /// Returns true if the turn was an answer.
     pub(crate) fn is_finished(self) -> bool {
         matches!(self, Self::Finished | Self::TrivialLooking { .. })
     }
 }
 
 impl Run {
-    /// A run that begins at a human message.
+    /// Begins a run at a human message.
     pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
         Self::begin_at(Digest::EMPTY, pinned, role, BTreeSet::new(), facts)
     }
 
-    /// A run that begins at a human message which stands at this place. `hosted` are the tools that
-    /// the provider runs.
+    /// Begins a run at the human message at this place. `hosted` are the tools that the provider
+    /// runs.
     pub(crate) fn begin_at(
         place: Digest,
         pinned: Pinned,
@@ -161,15 +162,16 @@ impl Run {
         run
     }
 
-    /// Counts what the history does not show, if it counts from this place on.
+    /// Adds usage that the history does not show, if the record counts it from this place on.
+    /// Returns true if it does.
     pub(crate) fn carry(&mut self, place: Digest) -> bool {
         let Some(carried) = self.pinned.carried_at(place) else { return false };
         self.used.carry(carried);
         true
     }
 
-    /// A message that brings no result stands where what was used before began to count: the run may
-    /// be at a limit by that.
+    /// Lands the run at a message without results, if usage that counts from this place on reaches
+    /// a limit. Returns the limit.
     pub(crate) fn lands_here(&mut self, facts: Option<&Facts>) -> Option<Because> {
         let facts = self.look(facts);
         if self.phase != Phase::Open {
@@ -180,7 +182,7 @@ impl Run {
         Some(because)
     }
 
-    /// A run of a history that has no human message to begin it: nothing is limited.
+    /// Returns a run without limits, for a history that has no human message to begin one.
     #[must_use]
     pub fn unlimited(pinned: Pinned, role: Role) -> Self {
         let policy = Policy { empty_limit: pinned.policy.empty_limit, ..Policy::default() };
@@ -188,7 +190,7 @@ impl Run {
         Self::begin(pinned, role, None)
     }
 
-    /// Takes a turn of the model into account.
+    /// Adds a turn of the model.
     pub(crate) fn model(&mut self, turn: &Finished<'_>) {
         if !self.within_turn {
             self.used.turns += 1;
@@ -214,7 +216,8 @@ impl Run {
         self.within_turn = true;
     }
 
-    /// The run goes on by itself after a turn that looked finished: a machine's message followed.
+    /// Records that the run goes on by itself after a turn that looked finished, because a message
+    /// that a machine made followed.
     pub(crate) fn goes_on(&mut self, own: bool) -> Option<Signal> {
         self.within_turn &= own;
         let Last::TrivialLooking { before } = self.last else { return None };
@@ -228,13 +231,14 @@ impl Run {
         Some(Signal::of_turn(SignalKind::Trivial, self.used.turns, None))
     }
 
-    /// Somebody else than the person answers the turn: the run goes on, but not by itself.
+    /// Records that another speaker than the person answered the turn: the run goes on, but not by
+    /// itself.
     pub(crate) fn is_answered(&mut self) {
         self.within_turn = false;
     }
 
-    /// The message at this place came at once: the run goes on with it, now and whenever its
-    /// history is read. `landing`: nothing but a landing before it told so.
+    /// Records that the message at this place came at once, so the run goes on with it whenever its
+    /// history is read. `landing` is true if nothing but a landing before it shows this.
     pub(crate) fn goes_on_at(&mut self, place: Digest, landing: bool) {
         self.pinned.went_on.insert(place);
         if landing {
@@ -242,50 +246,50 @@ impl Run {
         }
     }
 
-    /// One context was answered in vain too often: the run is stopped.
+    /// Stops the run if one context was answered in vain too often.
     pub(crate) fn stale(&mut self, facts: &Facts) -> Option<Signal> {
         let because = rules::stale::reached(facts, self.policy())?;
         self.phase = Phase::Stopping { because: because.clone() };
         Some(Signal::of_turn(SignalKind::Stale, self.used.turns + 1, Some(because)))
     }
 
-    /// A person spoke in the middle of a round: what came before is no loop any more.
+    /// Clears the loop detectors: a person spoke within a round, so what came before is no loop.
     pub(crate) fn steer(&mut self) {
         self.loops.clear();
     }
 
-    /// Who executes the run's tools.
+    /// Returns the side that executes the run's tools.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The policy that holds for this run.
+    /// Returns the policy of this run.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.pinned.policy
     }
 
-    /// Whether a call is the answer: the policy names its tool, or the client is seen to take its
-    /// answers by it. It is not refused, and not counted unless something comes back for it.
+    /// Returns true if a call is the answer: the policy names its tool, or the client takes answers
+    /// by it. An answer is not refused, and it counts only if something comes back for it.
     #[must_use]
     pub fn is_answer(&self, call: &Call<'_>) -> bool {
         self.names_answer_tool(call.name) || self.answers.has(call)
     }
 
-    /// Whether the provider runs this tool.
+    /// Returns true if the provider runs this tool.
     #[must_use]
     pub fn is_hosted(&self, tool: &str) -> bool {
         self.hosted.contains(tool)
     }
 
-    /// Whether calls of this tool are the answer.
+    /// Returns true if calls of this tool are the answer.
     #[must_use]
     pub fn is_answer_tool(&self, tool: &str) -> bool {
         self.names_answer_tool(tool) || self.answers.has_tool(tool)
     }
 
-    /// Whether the policy names this tool for one whose call is the answer.
+    /// Returns true if the policy names this tool as an answer tool.
     pub(crate) fn names_answer_tool(&self, tool: &str) -> bool {
         self.policy().answer_tool.iter().any(|named| named == tool)
     }
@@ -294,41 +298,42 @@ impl Run {
         self.answers = answers;
     }
 
-    /// The answer tools as they are known now, for the client's next run.
+    /// Returns the answer tools as known now, for the client's next run.
     pub(crate) fn answers(&self) -> &Answers {
         &self.answers
     }
 
-    /// Whether the newest turn was an answer by a tool's call, for which nothing has come back.
+    /// Returns true if the newest turn was an answer by a tool call, and nothing has come back for
+    /// it.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {
         self.last == Last::Finished && self.open.as_ref().is_some_and(OpenRound::answers)
     }
 
-    /// A person goes on behind such an answer: what stands between the two closes it.
+    /// Closes such an answer, because a person goes on behind it.
     pub(crate) fn closes_answer(&mut self) {
         (self.open, self.within_turn) = (None, false);
     }
 
-    /// The record to keep for this run.
+    /// Returns the record to store for this run.
     #[must_use]
     pub fn pinned(&self) -> &Pinned {
         &self.pinned
     }
 
-    /// What the run has used.
+    /// Returns the usage of the run.
     #[must_use]
     pub fn used(&self) -> &Used {
         &self.used
     }
 
-    /// Where the run stands.
+    /// Returns the phase of the run.
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
     }
 
-    /// Empty turns in a row at the end of the transcript.
+    /// Returns the number of empty turns in a row at the end of the transcript.
     #[must_use]
     pub fn empty_in_row(&self) -> u64 {
         self.empty_in_row
@@ -338,7 +343,7 @@ impl Run {
         self.last
     }
 
-    /// Turns in which a tool was refused by its own limit, while others remained.
+    /// Counts a turn in which a tool was refused by its own limit while others remained.
     fn count_refusals(&mut self) {
         let Some(open) = &self.open else { return };
         if let Some(tool) = open.refused_tool() {

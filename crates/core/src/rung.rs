@@ -1,4 +1,4 @@
-//! The rungs of a landing. Which one is taken when is the ladder's business.
+//! The rungs of a landing. The ladder decides which rung is taken.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
-    /// The note inside the last tool result; nothing else changes.
+    /// The note inside the last tool result. Nothing else changes.
     Ask,
-    /// The calls made all the same are answered as not run, with the note again.
+    /// The calls that the model made all the same are answered as not run, with the note again.
     Refuse,
     /// The answer tool is forced.
     Respond,
-    /// `tool_choice: none`.
+    /// The request has `tool_choice: none`.
     None,
     /// softland answers.
     LocalAnswer,
 }
 
 impl Rung {
-    /// The contract's intervention of this rung.
+    /// Returns the contract's intervention for this rung.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,10 +1,11 @@
-//! Data that detectors and classifiers look things up in: what tools do, which arguments
-//! and fields say nothing, what a harness writes in a user's name, how results fail.
+//! Data that detectors and classifiers look things up in: the effects of tools, the arguments and
+//! fields without meaning, the texts that a harness writes in a user's name, the signs of failed
+//! results.
 //!
-//! Every row has its source. All functions are pure, look at bounded parts of their input
-//! or once over it, and do not allocate. Nothing here decides what a match means: rules do.
-//! Names are compared without regard to case, `_`, `-`, `.` and spaces, so that
-//! `read_file`, `ReadFile` and `read-file` are one.
+//! Every row has its source. All functions are pure, look at bounded parts of their input or once
+//! over it, and do not allocate. Nothing here decides what a match means: rules do. Names are
+//! compared without regard to case, `_`, `-`, `.` and spaces, so that `read_file`, `ReadFile` and
+//! `read-file` are equal.
 
 mod compaction;
 mod flat;
@@ -35,12 +36,12 @@ pub use tools::{
 
 use core::cmp::Ordering;
 
-/// One word of a table, with where it comes from.
+/// One word of a table, with its source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
-    /// The word, folded (lower case letters and digits only) where names are compared.
+    /// The word, folded (lower case letters and digits only) if names are compared.
     pub(crate) word: &'static str,
-    /// Whose word it is.
+    /// The program or standard that the word is from.
     #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
     pub(crate) source: &'static str,
 }
@@ -49,12 +50,12 @@ const fn w(word: &'static str, source: &'static str) -> Word {
     Word { word, source }
 }
 
-/// The letters and digits of a name, in lower case.
+/// Returns the letters and digits of a name, in lower case.
 fn folded(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
 }
 
-/// No folded word of a table that is searched is longer, in bytes.
+/// The length of the longest folded word of the searched tables, in bytes.
 const LONGEST: usize = 40;
 
 /// A folded name, to be looked up in several tables.
@@ -64,17 +65,17 @@ struct Folded {
 }
 
 impl Folded {
-    /// `None` for a name that no table with these [`lengths`] has.
+    /// Folds a name; `None` for a name that no table with these [`lengths`] has.
     fn within(lengths: &[u64; 26], name: &str) -> Option<Self> {
         let letter = folded(name).next()?.checked_sub(b'a')?;
         let lengths = *lengths.get(usize::from(letter))?;
-        // Folding takes letters away and adds none.
+        // Folding removes letters and adds none.
         let shorter = u64::MAX >> 63_usize.saturating_sub(name.len());
         let folded = (lengths & shorter != 0).then(|| Self::of(name))??;
         (lengths >> folded.length & 1 == 1).then_some(folded)
     }
 
-    /// `None` for a name that is longer than every word of the tables.
+    /// Folds a name; `None` for a name that is longer than every word of the tables.
     fn of(name: &str) -> Option<Self> {
         let mut bytes = [0; LONGEST];
         let mut slots = bytes.iter_mut();
@@ -89,7 +90,7 @@ impl Folded {
         self.bytes.get(..self.length) == Some(word.as_bytes())
     }
 
-    /// Order of a folded word of a table against this name. First letters decide nearly always,
+    /// Compares a folded word of a table with this name. First letters nearly always decide,
     /// without a call to compare memory.
     fn order(&self, word: &str) -> Ordering {
         let name = self.bytes.get(..self.length).unwrap_or_default();
@@ -98,7 +99,8 @@ impl Folded {
     }
 }
 
-/// The lengths of a table's words, a bit for each, by their first letter: what most names fail at.
+/// Returns the lengths of a table's words, a bit for each, by their first letter. Most names fail
+/// at this check.
 const fn lengths(table: &[Word]) -> [u64; 26] {
     let mut lengths = [0; 26];
     let mut at = 0;
@@ -110,7 +112,7 @@ const fn lengths(table: &[Word]) -> [u64; 26] {
     lengths
 }
 
-/// Whether a table sorted by folded word has a name.
+/// Returns true if a table sorted by folded word has a name.
 fn has_name(table: &[Word], name: &str) -> bool {
     Folded::of(name).is_some_and(|name| has_folded(table, &name))
 }
@@ -125,7 +127,7 @@ fn starts_with_any(table: &[Word], text: &str) -> bool {
 
 fn starts_ignoring_case(text: &str, start: &str) -> bool {
     let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
-    // Most rows differ in the first letter already.
+    // Most rows differ in the first letter.
     let head = text.as_bytes().get(..start.len()).filter(|_| first(text) == first(start));
     head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
 }

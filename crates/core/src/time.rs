@@ -1,6 +1,6 @@
-//! Time as softland's core knows it: whole milliseconds that come in as facts.
+//! Time as the core knows it: whole milliseconds that come in as facts.
 //!
-//! Nothing here reads a clock; the rim does and passes the reading in.
+//! Nothing here reads a clock. The outer crates read it and pass the time in.
 
 use alloc::string::{String, ToString as _};
 use core::fmt;
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// `n` whole seconds.
+    /// Returns `n` whole seconds.
     #[must_use]
     pub const fn from_secs(n: u64) -> Self {
         Self(n.saturating_mul(1000))
     }
 }
 
-/// Why a text is no span of time.
+/// The error for a text that is no span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoTime;
 

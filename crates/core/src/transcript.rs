@@ -1,5 +1,6 @@
-//! A transcript read from its beginning: runs, their boundaries, and what is added where. The
-//! live loop, the gateway and the replay of recordings all read by this.
+//! The fold over a transcript: the runs in it, their boundaries, and the lines added to its
+//! messages. The live loop, the gateway and the replay of recordings all read a history by this
+//! code.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -22,54 +23,54 @@ use crate::run::{Answers, Last, Phase, Role, Run};
 #[derive(Clone, Debug)]
 pub struct Transcript {
     role: Role,
-    /// What a run is pinned to that has no record yet.
+    /// The policy of runs that have no record yet.
     policy: Arc<Policy>,
     records: Records,
     /// Digest of all messages so far.
     chain: Digest,
     run: Option<(Digest, Arc<Run>)>,
     runs: u64,
-    /// What was said in this run.
+    /// The messages of the newest run.
     heard: Heard,
-    /// The name over the conversation's first message, if there is one.
+    /// The `name` of the conversation's first message, if it has one.
     opener: Option<String>,
-    /// How what stands behind the newest turn came, where that is known.
+    /// The arrival of the message behind the newest turn, if it is known.
     arrival: Option<Arrival>,
-    /// The tools by which the client is seen to take its answers.
+    /// The tools whose calls the client takes as answers, as far as its requests show.
     answers: Answers,
-    /// Whether the client forces one of them.
+    /// True if the client forces one of these tools.
     forces_answer: bool,
     /// Tools that the provider runs.
     hosted: BTreeSet<String>,
-    /// Where runs of the name that the conversation goes by began, if it has one.
+    /// The places where runs of the conversation's name began, if the conversation has a name.
     named: Option<BTreeSet<Digest>>,
 }
 
-/// Where a message that was not taken yet will stand.
+/// The position of a message that the transcript has not taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Here {
-    /// What identifies its run.
+    /// The key of its run.
     pub run: Digest,
-    /// Whether it starts that run.
+    /// True if the message starts that run.
     pub starts: bool,
     /// The digest of all messages, this one included.
     pub place: Digest,
 }
 
-/// What one message leads to.
+/// The effect of one message.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     /// Lines to add to this message.
     pub additions: Vec<Addition>,
-    /// What the detectors saw in it.
+    /// The signals of the detectors for this message.
     pub signals: Vec<Signal>,
-    /// Whether it starts a run.
+    /// True if the message starts a run.
     pub starts_run: bool,
 }
 
 impl Transcript {
-    /// An empty transcript. `records` are what earlier requests returned to be kept; a run
-    /// without one is pinned to `policy`.
+    /// Creates an empty transcript. `records` are the records that earlier requests returned; a run
+    /// without a record is pinned to `policy`.
     #[must_use]
     pub fn new(role: Role, policy: impl Into<Arc<Policy>>, records: Records) -> Self {
         Self {
@@ -89,7 +90,7 @@ impl Transcript {
         }
     }
 
-    /// Takes a user message. `facts` are given for the newest message only.
+    /// Adds a user message. `facts` are given for the newest message only.
     pub fn user(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
         let mut step = self.message(user, facts);
         if let (Some((_, run)), Some(facts)) = (&mut self.run, facts) {
@@ -100,7 +101,7 @@ impl Transcript {
         step
     }
 
-    /// Where a user message would stand if it came next.
+    /// Returns the position that a user message would have if it came next.
     #[must_use]
     pub fn here(&self, user: &User<'_>) -> Here {
         let place = self.behind(user);
@@ -112,7 +113,7 @@ impl Transcript {
         }
     }
 
-    /// The policy that holds, or will hold, for the run of that name.
+    /// Returns the policy that holds, or will hold, for the run of this key.
     #[must_use]
     pub fn policy_of(&self, run: &Digest) -> &Policy {
         match &self.run {
@@ -121,45 +122,45 @@ impl Transcript {
         }
     }
 
-    /// The digest of all messages so far.
+    /// Returns the digest of all messages so far.
     #[must_use]
     pub fn place(&self) -> Digest {
         self.chain
     }
 
-    /// Where a history stands that ends in a turn of the model; `None` before any.
+    /// Returns the position of a history that ends in a turn of the model; `None` before any turn.
     #[must_use]
     pub fn ends(&self) -> Option<Here> {
         Some(Here { run: self.key()?, starts: false, place: self.chain })
     }
 
-    /// Says by which tools the client is seen to take its answers, beside those that the policy
-    /// names, and whether it forces one. To be said before anything is taken.
+    /// Sets the tools whose calls the client takes as answers, beside those that the policy names.
+    /// `forced` is true if the client forces one of them. Call this before any message is added.
     pub fn answer_by(&mut self, tools: Vec<String>, forced: bool) {
         self.forces_answer = forced && !tools.is_empty();
         self.answers = Answers::shown(tools);
     }
 
-    /// Says which tools the requests declare that the provider runs. To be said before anything is
-    /// taken.
+    /// Sets the tools that the provider runs, as the requests declare them. Call this before any
+    /// message is added.
     pub fn host(&mut self, tools: BTreeSet<String>) {
         self.hosted = tools;
     }
 
-    /// Says that the conversation goes by a name of its user's, for policies whose runs are begun
-    /// by that alone: `begun` are the places where runs of that name began. A name without any is
-    /// new, and its run begins at the newest human message. To be said before anything is taken.
+    /// Sets the places where runs of this conversation's name began. Policies whose runs only a
+    /// header starts read them. A name without any place is new: its run begins at the newest human
+    /// message. Call this before any message is added.
     pub fn named(&mut self, begun: Vec<Digest>) {
         self.named = Some(begun.into_iter().collect());
     }
 
-    /// Says how the messages came that are taken next, up to the model's next turn.
+    /// Sets the arrival of the messages that are added next, up to the model's next turn.
     pub fn arrives(&mut self, arrival: Option<Arrival>) {
         self.arrival = arrival;
     }
 
-    /// Takes a turn of the model. A history that opens with one (a client has left out what was
-    /// asked, or put a summary in its place) begins a run there.
+    /// Adds a turn of the model. A history may open with a turn, because the client has left out
+    /// the prompt or put a summary in its place; then a run begins there.
     pub fn model(&mut self, turn: &Finished<'_>) {
         let calls = turn.calls.iter().fold(Digest::EMPTY, |sum, call| {
             sum.then(Digest::of(call.name.as_bytes())).then(Digest::of(call.input.as_bytes()))
@@ -180,27 +181,27 @@ impl Transcript {
         }
     }
 
-    /// The newest run.
+    /// Returns the newest run.
     #[must_use]
     pub fn run(&self) -> Option<&Run> {
         self.run.as_ref().map(|(_, run)| &**run)
     }
 
-    /// What identifies the newest run: the digest of the messages up to and including the human
-    /// one that started it.
+    /// Returns the key of the newest run: the digest of the messages up to and including the human
+    /// message that started it.
     #[must_use]
     pub fn key(&self) -> Option<Digest> {
         self.run.as_ref().map(|(key, _)| *key)
     }
 
-    /// How many runs the transcript holds.
+    /// Returns the number of runs in the transcript.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// What remains of a transcript that was read: the newest run's [`key`](Self::key), the run
-    /// itself, and every record to keep, those that came in included.
+    /// Returns the newest run's [`key`](Self::key), the run itself, and every record to store,
+    /// including those that were passed in.
     #[must_use]
     pub fn into_parts(mut self) -> (Option<Digest>, Option<Arc<Run>>, Records) {
         self.keep();
@@ -257,7 +258,7 @@ impl Transcript {
         self.begin_run(facts)
     }
 
-    /// Begins a run behind what was taken last.
+    /// Begins a run behind the newest message.
     fn begin_run(&mut self, facts: Option<&Facts>) -> Step {
         self.keep();
         let key = self.chain;
@@ -287,9 +288,9 @@ impl Transcript {
         }
     }
 
-    /// The digest of all messages with this one behind them. What consists of a harness's tags is
-    /// left out: some harnesses move them from message to message. A first message has nothing
-    /// before it that could stand for it.
+    /// Returns the digest of all messages with this one behind them. A message that consists of a
+    /// harness's tags is left out, since some harnesses move their tags from message to message. A
+    /// first message counts in any case, because nothing before it could stand for it.
     fn behind(&self, user: &User<'_>) -> Digest {
         let says_nothing = user.results.is_empty() && !user.media && !user.texts.is_empty();
         if says_nothing && self.run.is_some() && user.texts.iter().all(UserText::is_tags) {
@@ -298,7 +299,7 @@ impl Transcript {
         self.chain.then(Digest::of(b"user")).then(content(user))
     }
 
-    /// Who wrote a message that stands at this place of the run.
+    /// Finds the sender of a message at this place of the run.
     fn sender(&self, run: &Run, user: &User<'_>, place: Digest) -> Sender {
         let by_name = |begins: bool| if begins { Sender::Person } else { Sender::Program };
         match (run.policy().run_boundary, &self.named) {
@@ -314,15 +315,15 @@ impl Transcript {
         }
     }
 
-    /// Whether a person says something in a message, or shows it.
+    /// Returns true if a message holds words or media of a person.
     #[must_use]
     pub fn is_spoken(user: &User<'_>) -> bool {
         user.media || user.texts.iter().any(|text| !is_machine_made(text.text()))
     }
 }
 
-/// Whether results close an answer, and a person goes on in the same message: a result that failed
-/// wants the answer again.
+/// Returns true if the results close an answer and a person goes on in the same message. A result
+/// that failed asks for the answer again.
 fn closes(user: &User<'_>) -> bool {
     let taken = |result: &ToolResult<'_>| !result.failed && !result.sent_back;
     !user.results.is_empty()
@@ -330,7 +331,7 @@ fn closes(user: &User<'_>) -> bool {
         && user.texts.iter().any(|text| !is_machine_made(text.text()))
 }
 
-/// The note at the end of a message that brings no result.
+/// Returns the note at the end of a message that holds no result.
 fn ask(because: &Because) -> Addition {
     Addition {
         place: Place::End,

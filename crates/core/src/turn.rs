@@ -1,40 +1,40 @@
-//! The one classifier of a finished turn. Every path asks here what a turn was; nothing else
-//! looks for emptiness, truncation or refusals.
+//! The one classifier of a finished turn. Every path asks it; no other code looks for emptiness,
+//! truncation or refusals.
 
 use crate::event::{Call, Finished, Stop};
 use crate::tables;
 
-/// What a finished turn was.
+/// The class of a finished turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Visible text, or something else that the client is given, and no tool call: the answer,
-    /// whatever markup it quotes.
+    /// The answer: visible text, or other content that the client is given, and no tool call. It
+    /// does not matter which markup the text quotes.
     Final,
     /// A call of the answer tool.
     Answer,
-    /// Tool calls to decide on. A cut last call is not among them.
+    /// Tool calls to decide on. A cut last call does not count.
     Calls,
-    /// Nothing visible, nothing given and no call, ended naturally.
+    /// Nothing visible, nothing given and no call, with a natural end.
     Empty,
-    /// Nothing visible and no call, but not by a natural end (a stop sequence).
+    /// Nothing visible and no call, without a natural end (a stop sequence).
     Silent,
     /// Cut by the output limit, with or without text.
     Truncated,
-    /// Refused; `text` says whether something was said.
+    /// Refused by the model or a filter.
     Refused {
-        /// Whether there is visible text.
+        /// True if there is visible text.
         text: bool,
     },
     /// The provider paused its own tools.
     Paused,
-    /// The context window is full; `text` says whether something was said.
+    /// Cut because the context window is full.
     Full {
-        /// Whether there is visible text.
+        /// True if there is visible text.
         text: bool,
     },
 }
 
-/// Classifies a turn. `answers` says which calls are the answer.
+/// Classifies a turn. `answers` returns true for a call that is the answer.
 #[must_use]
 pub fn classify(turn: &Finished<'_>, answers: impl Fn(&Call<'_>) -> bool) -> Class {
     let text = !turn.text.is_blank() && !turn.text.placeholder;
@@ -50,7 +50,7 @@ pub fn classify(turn: &Finished<'_>, answers: impl Fn(&Call<'_>) -> bool) -> Cla
         return Class::Calls;
     }
     match turn.stop {
-        // Without a tool of the provider's there is nothing to wait for, and nothing to resume.
+        // Without a tool of the provider's, there is nothing to wait for and nothing to resume.
         Stop::Pause if turn.calls.iter().any(|call| call.server) => Class::Paused,
         Stop::Length => Class::Truncated,
         Stop::ContextFull => Class::Full { text },
@@ -61,8 +61,8 @@ pub fn classify(turn: &Finished<'_>, answers: impl Fn(&Call<'_>) -> bool) -> Cla
     }
 }
 
-/// Whether a tool is known by name as one whose call is the answer. `forced`: the client lets the
-/// model do nothing but call tools; else the tool must be the client's own, not one of a server's.
+/// Returns true if a tool is known by name as an answer tool. `forced` is true if the client allows
+/// the model nothing but tool calls; otherwise the tool must be the client's own, not a server's.
 #[must_use]
 pub fn known_answer_tool(name: &str, forced: bool) -> bool {
     tables::is_answer_tool(name) && (forced || tables::bare_name(name) == name)
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(classify(&turn("", &["respond"], Natural, false), |_| false), Class::Calls);
     }
 
-    /// What is given stands for text where a turn would say nothing, and for nothing else.
+    /// Given content stands for text in a turn that would say nothing, and nowhere else.
     #[test]
     fn what_is_given_is_an_answer() {
         use Stop::{Length, Natural, Refusal, Sequence, Unknown};

@@ -1,4 +1,4 @@
-//! What a run has used so far, as its transcript shows it.
+//! The usage of a run so far, as its transcript shows it.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
@@ -12,25 +12,28 @@ use crate::money::NanoUsd;
 use crate::outcome::Remaining;
 use crate::policy::Policy;
 
-/// What a run has used.
+/// The usage of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
-    /// Tool calls that were admitted; answer tools and provider-run tools apart.
+    /// The number of tool calls that were admitted, without calls of answer tools and of tools that
+    /// the provider runs.
     pub calls: u64,
-    /// The same by tool name.
+    /// The number of calls by tool name.
     pub by_tool: BTreeMap<String, u64>,
-    /// Turns of the model.
+    /// The number of turns of the model.
     pub turns: u64,
-    /// Rounds that were answered.
+    /// The number of rounds that were answered.
     pub rounds: u64,
-    /// Characters of tool results.
+    /// The number of characters of tool results.
     pub result_chars: u64,
-    /// The tool last refused by its own limit, and how many turns were so refused in all.
+    /// The tool last refused by its own limit, and the number of all turns refused for such a
+    /// limit.
     pub refused_tool: Option<(String, u64)>,
 }
 
 impl Used {
-    /// What of it a history does not show that shows `shown`. Rounds are not carried.
+    /// Returns the part of the usage that a history with the usage `shown` does not show. Rounds
+    /// are not carried.
     #[must_use]
     pub fn beyond(&self, shown: &Self) -> Self {
         let by_tool = self.by_tool.iter().filter_map(|(tool, used)| {
@@ -51,13 +54,13 @@ impl Used {
         }
     }
 
-    /// Whether it is nothing.
+    /// Returns true if nothing was used.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds what a history does not show.
+    /// Adds usage that a history does not show.
     pub(crate) fn carry(&mut self, used: &Self) {
         self.calls = self.calls.saturating_add(used.calls);
         for (tool, calls) in &used.by_tool {
@@ -72,8 +75,8 @@ impl Used {
         }
     }
 
-    /// What every set limit leaves, by policy key (`tool_limits.NAME` for a tool's): counts, money
-    /// in dollars, time in whole seconds.
+    /// Returns the rest of every limit that is set, by policy key (`tool_limits.NAME` for a
+    /// tool's): counts, money in dollars, time in whole seconds.
     #[must_use]
     pub fn remaining(&self, policy: &Policy, facts: &Facts) -> Remaining {
         let count =

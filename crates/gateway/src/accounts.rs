@@ -1,12 +1,12 @@
-//! Accounts of money that concurrent requests share, and the leases they take on them.
+//! Accounts of money that concurrent requests share, and the leases that requests take on them.
 //!
-//! An account is a name (`session:…`, `run:…`) with what was spent and what is reserved. Before a
-//! request is sent its worst cost is reserved on every account it counts in, all or nothing;
-//! when it has ended, what it really cost is booked. So the sum of both never passes a limit, as
-//! long as no request costs more than its worst case; one that does is booked all the same.
+//! An account is a name (`session:…`, `run:…`) with the amounts spent and reserved. Before a
+//! request is sent, its worst cost is reserved on every account it counts in, all or nothing. When
+//! the request has ended, its real cost is booked. So the sum of both never exceeds a limit, as
+//! long as no request costs more than its worst case; a request that does is booked all the same.
 //!
-//! It knows no prices, no protocol and no policy, and it decides no landing: it says why there is
-//! no lease.
+//! This module knows no prices, no protocol and no policy, and it decides no landing: it says why
+//! there is no lease.
 
 mod memory;
 #[cfg(test)]
@@ -21,20 +21,22 @@ use softland_session::core::NanoUsd;
 
 pub(crate) use memory::MemoryAccounts;
 
-/// Where accounts are kept.
+/// A store of accounts.
 #[async_trait]
 pub(crate) trait Accounts: Send + Sync + fmt::Debug {
-    /// Reserves on all accounts of `claims`, or on none: the most that is asked for where it
-    /// fits, else as `ask` and `patience` say. Accounts begin with nothing spent when they are
+    /// Reserves money on all accounts of `claims`, or on none: the most that is asked for if it
+    /// fits, else as `ask` and `patience` say. An account begins with nothing spent when it is
     /// first named.
     ///
-    /// Those who wait are served in the order in which they came. What they leave may be taken
-    /// by a smaller request behind them, until they have waited [`OVERTAKEN_FOR`]; from then on
-    /// nobody gets past them on the accounts that they lack, except at the end of his own
-    /// patience. Dropping the future gives up the place, and what was granted in between.
+    /// Waiting requests are served in order of arrival. Money that the first ones cannot use may be
+    /// taken by a smaller request behind them, until they have waited for [`OVERTAKEN_FOR`]. From
+    /// then on no request gets past them on the accounts that they lack, except at the end of its
+    /// own patience. Dropping the future gives up the place in the queue, and what was granted in
+    /// the meantime.
     ///
     /// # Errors
-    /// [`Refusal`] says which account is short, and whether others could still free it.
+    /// Returns a [`Refusal`] that says which account is short, and whether others could still free
+    /// it.
     async fn reserve(
         &self,
         claims: Vec<Claim>,
@@ -42,14 +44,14 @@ pub(crate) trait Accounts: Send + Sync + fmt::Debug {
         patience: Patience,
     ) -> Result<Lease, Refusal>;
 
-    /// What stands in each of these accounts, in their order; nothing for unknown ones.
+    /// Returns the balance of each of these accounts, in their order; zero for unknown ones.
     ///
     /// # Errors
-    /// When the store is away.
+    /// Returns an error if the store does not answer.
     async fn balance(&self, accounts: &[&str]) -> Result<Vec<Balance>, Away>;
 }
 
-/// How long those who wait may be overtaken by smaller requests.
+/// The time for which waiting requests may be overtaken by smaller ones.
 pub(crate) const OVERTAKEN_FOR: Duration = Duration::from_secs(2);
 
 /// One account that a request counts in.
@@ -57,12 +59,13 @@ pub(crate) const OVERTAKEN_FOR: Duration = Duration::from_secs(2);
 pub(crate) struct Claim {
     /// The account.
     pub(crate) account: Arc<str>,
-    /// What the account may come to with this request, reservations of others included; `None`:
-    /// counted, not limited. What is held back for a final answer is taken off by the caller.
+    /// The largest sum that the account may reach with this request, reservations of others
+    /// included; `None`: counted, not limited. The caller has already subtracted what is held back
+    /// for a final answer.
     pub(crate) limit: Option<NanoUsd>,
 }
 
-/// How much is wanted. Always `least` ≤ `enough` ≤ `most`.
+/// The amounts that a request asks for. Always `least` ≤ `enough` ≤ `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     most: NanoUsd,
@@ -71,56 +74,56 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// That amount and nothing else.
+    /// Asks for exactly this amount.
     pub(crate) fn exactly(amount: NanoUsd) -> Self {
         Self::new(amount, amount, amount)
     }
 
-    /// `most`; while others hold it, what is `enough`; in the end anything from `least` on.
-    /// Values out of order are brought down to the next larger one.
+    /// Asks for `most`; while others hold it, for `enough`; in the end for anything from `least`
+    /// on. Values out of order are lowered to the next larger one.
     pub(crate) fn new(most: NanoUsd, enough: NanoUsd, least: NanoUsd) -> Self {
         let enough = enough.min(most);
         Self { most, enough, least: least.min(enough) }
     }
 }
 
-/// How long to wait for others to settle. Nobody waits for what cannot come: when what others
-/// hold would not suffice for the most, less is taken at once, and when it would not suffice for
-/// the least, it is refused at once.
+/// The time to wait for others to settle. No request waits for what cannot come: if the money that
+/// others hold would not suffice for the most, less is taken at once, and if it would not suffice
+/// for the least, the request is refused at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
-    /// For the most. After it, a share of what fits is taken, if that is enough.
+    /// The time to wait for the most. After it, a share of what fits is taken, if that is enough.
     pub(crate) for_most: Duration,
-    /// In all. At its end anything is taken that is not less than the least.
+    /// The time to wait in all. At its end, any amount that is not below the least is taken.
     pub(crate) in_all: Duration,
 }
 
 impl Patience {
-    /// What fits now, past those who wait, or nothing.
+    /// Takes what fits now, ahead of waiting requests, or nothing.
     pub(crate) const NONE: Self = Self { for_most: Duration::ZERO, in_all: Duration::ZERO };
 }
 
-/// What stands in an account.
+/// The state of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Balance {
     /// Spent for good.
     pub(crate) spent: NanoUsd,
-    /// Held by requests under way.
+    /// Held by running requests.
     pub(crate) reserved: NanoUsd,
 }
 
-/// Why there is no lease.
+/// The reason why there is no lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The money is spent: nothing that others free would help.
     Spent(Short),
-    /// Others hold it, and did not free it in time.
+    /// Other requests hold the money, and did not free it in time.
     Busy(Short),
     /// The store does not answer.
     Away(Away),
     /// There are too many accounts; more would need unbounded memory.
     Full {
-        /// How many there may be.
+        /// The largest number of accounts.
         most: usize,
     },
 }
@@ -144,21 +147,21 @@ pub(crate) struct Short {
     pub(crate) account: Arc<str>,
     /// Its limit, as claimed.
     pub(crate) limit: NanoUsd,
-    /// What was spent of it.
+    /// The amount spent of it.
     pub(crate) spent: NanoUsd,
-    /// What other requests hold of it.
+    /// The amount that other requests hold of it.
     pub(crate) reserved: NanoUsd,
     /// The least that was asked for.
     pub(crate) least: NanoUsd,
 }
 
 impl Short {
-    /// What is left, reservations of others taken off.
+    /// Returns what is left after the reservations of others.
     pub(crate) fn left(&self) -> NanoUsd {
         self.unspent().less(self.reserved)
     }
 
-    /// What would be left if all others cost nothing.
+    /// Returns what would be left if all other requests cost nothing.
     pub(crate) fn unspent(&self) -> NanoUsd {
         self.limit.less(self.spent)
     }
@@ -175,10 +178,10 @@ impl fmt::Display for Short {
     }
 }
 
-/// The store does not answer.
+/// An error of a store that does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Away {
-    /// What it said, without credentials.
+    /// The store's message, without credentials.
     pub(crate) because: String,
 }
 
@@ -190,45 +193,47 @@ impl fmt::Display for Away {
 
 impl std::error::Error for Away {}
 
-/// Where leases are given back; it may neither block nor fail, since a drop can do neither.
+/// The store to which leases are given back. It may neither block nor fail, since a drop can do
+/// neither.
 pub(crate) trait Book: Send + Sync + fmt::Debug {
-    /// Takes so much off the reservations of these accounts; the lease goes on.
+    /// Reduces the reservations on these accounts by this amount; the lease continues.
     fn lower(&self, accounts: &[Arc<str>], by: NanoUsd);
-    /// Ends a lease: its reservation goes, and what was spent is booked.
+    /// Ends a lease: releases its reservation and books what was spent.
     fn settle(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
 }
 
-/// Money held for one request. Dropped without [`Lease::settle`] (a panic, a cancelled task) it
-/// books what was last [`Lease::received`], or all of it if nothing was: never nothing, and never
-/// is a reservation left behind.
+/// Money held for one request. If it is dropped without [`Lease::settle`] (a panic, a cancelled
+/// task), it books the last amount given to [`Lease::received`], or the whole reservation if there
+/// was none. So a dropped lease never books nothing by accident, and never leaves a reservation
+/// behind.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped books its whole amount"]
 pub(crate) struct Lease {
     book: Arc<dyn Book>,
     accounts: Vec<Arc<str>>,
     reserved: NanoUsd,
-    /// What a drop books.
+    /// The amount that a drop books.
     received: Option<NanoUsd>,
 }
 
 impl Lease {
-    /// A lease whose reservation stands in `book` already.
+    /// Creates a lease whose reservation is in `book` already.
     pub(crate) fn new(book: Arc<dyn Book>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
         Self { book, accounts, reserved, received: None }
     }
 
-    /// What is held.
+    /// Returns the amount that is held.
     pub(crate) fn reserved(&self) -> NanoUsd {
         self.reserved
     }
 
-    /// What the response has cost so far, should it end here.
+    /// Notes what the response has cost so far, in case it ends here.
     pub(crate) fn received(&mut self, cost: NanoUsd) {
         self.received = Some(cost);
     }
 
-    /// Holds no more than `to` from now on, so that others can have the rest: as soon as a
-    /// response says what its input is billed, the worst case is only a matter of its output.
+    /// Lowers the reservation to `to`, so that others can have the rest. As soon as a response
+    /// states its billed input, only its output is uncertain.
     pub(crate) fn lower(&mut self, to: NanoUsd) {
         let by = self.reserved.less(to);
         if by > NanoUsd::ZERO {
@@ -237,7 +242,7 @@ impl Lease {
         }
     }
 
-    /// Books what the request really cost, also where it is more than was held.
+    /// Ends the lease and books the real cost, even if it is more than was held.
     pub(crate) fn settle(mut self, actual: NanoUsd) {
         self.received = Some(actual);
     }

@@ -1,5 +1,5 @@
-//! What the pages need to show an audit. Reading recordings is not the gateway's: who fills in its
-//! settings brings it.
+//! The interface through which the pages show an audit. The gateway itself reads no recordings: the
+//! program that fills in its settings brings the reader.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,35 +7,36 @@ use std::sync::atomic::AtomicBool;
 
 /// Makes reports on recorded sessions.
 pub trait Audit: fmt::Debug + Send + Sync {
-    /// The report on a file. Blocks; what cannot be read stands in it.
+    /// Returns the report on a file. Blocks. Parts that cannot be read are listed in the report.
     fn report(&self, asked: &AuditAsked<'_>) -> String;
 
-    /// A file that the page with a report needs, by its path: its type and its bytes.
+    /// Returns the media type and the bytes of a file that the page with a report needs, by its
+    /// path.
     fn file(&self, path: &str) -> Option<(&'static str, &'static [u8])>;
 
-    /// Where recordings are kept that browsers hand over, until they are read.
+    /// Returns the folder for recordings that browsers upload, until they are read.
     fn folder(&self) -> PathBuf {
         std::env::temp_dir()
     }
 }
 
-/// What a report is asked for.
+/// A request for a report.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditAsked<'a> {
-    /// The file.
+    /// The recording.
     pub path: &'a Path,
-    /// What it is called in the report, where it is none of this machine's.
+    /// The file's name in the report, if it is none of this machine's files.
     pub name: Option<&'a str>,
-    /// What the report is for.
+    /// The format of the report.
     pub form: AuditForm,
-    /// Set once nobody wants it any more.
+    /// Set to true when nobody waits for the report any more.
     pub stop: &'a AtomicBool,
 }
 
-/// What a report is for.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditForm {
-    /// Programs: the JSON of the contract.
+    /// The JSON of `softland audit --format json`, for programs.
     Json,
     /// A part of a page.
     Page,

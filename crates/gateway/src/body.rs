@@ -1,4 +1,4 @@
-//! Bodies: of responses to clients ([`Body`]), of requests to upstreams ([`Outgoing`]), and the
+//! Bodies of responses to clients ([`Body`]) and of requests to upstreams ([`Outgoing`]), and
 //! reading of a whole request body within bounds ([`read`]).
 //!
 //! Nothing here is buffered without a bound: a slow reader slows its writer.
@@ -29,7 +29,7 @@ pub(crate) use read::{BodyError, ReadBody, read};
 /// The body of a response to a client.
 pub(crate) struct Body {
     inner: Inner,
-    /// Ends with the body: the account of the request.
+    /// The metrics of the request, which end with the body.
     ticket: Option<Box<Ticket>>,
 }
 
@@ -40,12 +40,12 @@ enum Inner {
 }
 
 impl Body {
-    /// Bytes that are there already.
+    /// Creates a body of bytes that exist already.
     pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
         Self { inner: Inner::Whole(bytes.into()), ticket: None }
     }
 
-    /// Bytes that somebody else sends, `capacity` pieces ahead of the client at most.
+    /// Creates a body that a [`Sender`] writes, at most `capacity` pieces ahead of the client.
     pub(crate) fn channel(capacity: usize) -> (Sender, Self) {
         let (sender, pieces) = mpsc::channel(capacity.max(1));
         let finished = Arc::new(AtomicBool::new(false));
@@ -53,23 +53,23 @@ impl Body {
         (Sender { pieces: sender, finished }, Self { inner, ticket: None })
     }
 
-    /// An upstream's bytes as they come.
+    /// Creates a body that passes an upstream's bytes on as they arrive.
     pub(crate) fn upstream(relay: Relay) -> Self {
         Self { inner: Inner::Upstream(relay), ticket: None }
     }
 
-    /// Whether it is sent in pieces.
+    /// Returns true if the body is sent in pieces.
     pub(crate) fn streams(&self) -> bool {
         !matches!(self.inner, Inner::Whole(_))
     }
 
-    /// The bytes, of a body that is there already.
+    /// Returns the bytes of a body that exists already.
     #[cfg(test)]
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         if let Inner::Whole(bytes) = &self.inner { Some(bytes) } else { None }
     }
 
-    /// Lets the account of the request end with this body.
+    /// Attaches the metrics of the request, so that they end with this body.
     pub(crate) fn carry(&mut self, mut ticket: Box<Ticket>) {
         if self.is_end_stream() {
             ticket.whole();
@@ -77,7 +77,7 @@ impl Body {
         self.ticket = Some(ticket);
     }
 
-    /// A reader that knows the length does not ask for the end.
+    /// Counts a frame. A reader that knows the length does not poll for the end.
     fn account(&mut self, frame: &Option<Result<Frame<Bytes>, Cut>>) {
         let last = frame.is_none() || self.is_end_stream();
         let Some(ticket) = &mut self.ticket else { return };
@@ -134,14 +134,14 @@ impl HttpBody for Body {
     }
 }
 
-/// Why a response ended before its end. The client's connection is broken, as the upstream's was.
+/// The reason why a response ended early. The client's connection is broken, as the upstream's was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The upstream's connection broke.
     Upstream(String),
-    /// Nothing came from the upstream for so long.
+    /// Nothing came from the upstream for this time.
     Idle(Duration),
-    /// Whoever wrote the response gave up.
+    /// The writer of the response gave up.
     Aborted,
 }
 
@@ -157,23 +157,23 @@ impl fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The writing end of [`Body::channel`]. Dropped without [`finish`](Self::finish), the client
-/// sees a broken connection: half a response must not look whole.
+/// The writing end of [`Body::channel`]. If it is dropped without [`finish`](Self::finish), the
+/// client sees a broken connection: half a response must not look complete.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pieces: mpsc::Sender<Bytes>,
     finished: Arc<AtomicBool>,
 }
 
-/// The client went away.
+/// An error: the client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gone;
 
 impl Sender {
-    /// Hands over a piece, waiting until there is room.
+    /// Sends a piece, waiting until there is room.
     ///
     /// # Errors
-    /// When the client went away.
+    /// Returns an error if the client has disconnected.
     pub(crate) async fn send(&self, bytes: Bytes) -> Result<(), Gone> {
         if bytes.is_empty() {
             return if self.pieces.is_closed() { Err(Gone) } else { Ok(()) };
@@ -181,7 +181,7 @@ impl Sender {
         self.pieces.send(bytes).await.map_err(|_| Gone)
     }
 
-    /// Resolves when the client went away.
+    /// Resolves when the client has disconnected.
     pub(crate) async fn closed(&self) {
         self.pieces.closed().await;
     }
@@ -191,7 +191,8 @@ impl Sender {
         self.finished.store(true, Ordering::Release);
     }
 
-    /// Breaks the client's connection after what was sent: what dropping does, said aloud.
+    /// Breaks the client's connection after what was sent. Dropping does the same; this call makes
+    /// it visible.
     pub(crate) fn abort(self) {
         drop(self);
     }
@@ -202,7 +203,7 @@ impl Sender {
 pub(crate) struct Relay {
     incoming: Incoming,
     idle: Duration,
-    /// Runs while a piece is waited for.
+    /// Runs while the relay waits for a piece.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
 }

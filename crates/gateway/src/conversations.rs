@@ -1,20 +1,20 @@
-//! Conversations that a provider keeps, and whose turn it is in them: what one request of such a
-//! conversation leads to has to be known before the next one is decided on.
+//! Conversations that a provider stores, and the order of requests in them. The result of one
+//! request must be known before the next one is decided on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
-/// The conversations with a request under way.
+/// The conversations with a running request.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
 }
 
 impl Conversations {
-    /// Waits until no other request of the conversation is under way. The turn ends when what is
-    /// returned is dropped.
+    /// Waits until no other request of the conversation is running. The turn lasts until the
+    /// returned guard is dropped.
     pub(crate) async fn turn(&self, name: String) -> OwnedMutexGuard<()> {
         let turn = self.of(name);
         turn.lock_owned().await
@@ -25,7 +25,7 @@ impl Conversations {
         if let Some(turn) = turns.get(&name).and_then(Weak::upgrade) {
             return turn;
         }
-        // Those that are over are looked for each time that the rest may have doubled.
+        // Finished turns are dropped each time the number of the others may have doubled.
         if turns.len() == turns.capacity() {
             turns.retain(|_, turn| turn.strong_count() > 0);
         }

@@ -1,6 +1,6 @@
-//! What the gateway says where it cannot serve: errors in the shape of the client's protocol.
+//! Errors of the gateway itself, in the shape of the client's protocol.
 //!
-//! Nothing here repeats what a client sent in a header or a body, so no credential gets in.
+//! Nothing here repeats a header or a body of the client, so no credential gets into an error.
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use crate::body::Body;
 use crate::settings::Protocol;
 
-/// Tells the vendors' SDKs whether to try again, whatever the status says.
+/// Tells the vendors' SDKs whether to retry, whatever the status says.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// An error in Anthropic's shape.
+/// Returns an error in Anthropic's shape.
 pub(crate) fn anthropic(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
     let error = json!({"type": "error", "error": {"type": kind, "message": message}});
     response(status, error.to_string())
 }
 
-/// An error in Anthropic's shape with `error.details`, which some of its SDKs read.
+/// Returns an error in Anthropic's shape with `error.details`, which some of its SDKs read.
 pub(crate) fn anthropic_with(
     status: StatusCode,
     kind: &str,
@@ -29,13 +29,13 @@ pub(crate) fn anthropic_with(
     response(status, json!({"type": "error", "error": error}).to_string())
 }
 
-/// An error in OpenAI's shape.
+/// Returns an error in OpenAI's shape.
 pub(crate) fn openai(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
     let error = json!({"message": message, "type": kind, "param": null, "code": null});
     response(status, json!({"error": error}).to_string())
 }
 
-/// An error in a protocol's shape, with the type that goes with the status there.
+/// Returns an error in the shape of a protocol, with the protocol's error type for the status.
 pub(crate) fn shaped(protocol: Protocol, status: StatusCode, message: &str) -> Response<Body> {
     match protocol {
         Protocol::Anthropic => anthropic(status, anthropic_kind(status), message),
@@ -43,7 +43,7 @@ pub(crate) fn shaped(protocol: Protocol, status: StatusCode, message: &str) -> R
     }
 }
 
-/// The same response, telling SDKs not to send the request again.
+/// Returns the same response, marked so that SDKs do not send the request again.
 pub(crate) fn without_retry(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     response
@@ -52,11 +52,11 @@ pub(crate) fn without_retry(mut response: Response<Body>) -> Response<Body> {
 /// A request that the gateway does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The status it is refused with.
+    /// The status of the response.
     pub(crate) status: StatusCode,
-    /// The shape of the answer.
+    /// The protocol that gives the error its shape.
     pub(crate) protocol: Protocol,
-    /// What is wrong and what is allowed.
+    /// The problem, and the allowed values.
     pub(crate) message: String,
 }
 
@@ -65,7 +65,7 @@ impl Refusal {
         Self { status, protocol, message: message.into() }
     }
 
-    /// The response. What the client got wrong it would get wrong again.
+    /// Returns the response. It forbids a retry of a client error, which would fail again.
     pub(crate) fn response(&self) -> Response<Body> {
         let response = shaped(self.protocol, self.status, &self.message);
         if self.status.is_client_error() { without_retry(response) } else { response }
@@ -79,7 +79,7 @@ fn response(status: StatusCode, body: String) -> Response<Body> {
     response
 }
 
-/// wire.md's table of Anthropic's error types.
+/// Returns the error type that Anthropic's API documents for a status.
 fn anthropic_kind(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "authentication_error",

@@ -1,6 +1,7 @@
-//! What all requests of a gateway share: settings that a reload replaces, upstreams, counters.
+//! The state that all requests of a gateway share: settings that a reload replaces, upstreams and
+//! counters.
 //!
-//! It decides nothing about a request.
+//! This module decides nothing about a request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +32,7 @@ use crate::settings::Settings;
 use crate::store::{MemoryStore, Store};
 use crate::upstream::{Origin, Upstreams};
 
-/// What all requests of a gateway share.
+/// The state that all requests of a gateway share.
 pub(crate) struct Gate {
     live: ArcSwap<Live>,
     pub(crate) upstreams: Upstreams,
@@ -40,43 +41,43 @@ pub(crate) struct Gate {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) accounts: Arc<dyn Accounts>,
     pub(crate) learned: Learned,
-    /// What providers have counted.
+    /// Token counts that providers have returned.
     pub(crate) counts: govern::Counts,
     pub(crate) names: Names,
     pub(crate) conversations: Conversations,
     pub(crate) runs: Runs,
     pub(crate) ledger: Option<Ledger>,
-    /// The label of requests that go nowhere.
+    /// The metrics label of requests that are not sent to an upstream.
     pub(crate) no_upstream: Arc<str>,
-    /// What the bodies of all requests may take.
+    /// The memory that the bodies of all requests may use together.
     pub(crate) bodies: Budget,
-    /// Connections of clients now.
+    /// The number of open client connections.
     pub(crate) connections: AtomicUsize,
-    /// Streams under way, whose accounts are not closed yet.
+    /// Running streams, whose spend is not booked yet.
     pub(crate) flows: TaskTracker,
-    /// Whoever is still served is cut off.
+    /// Cancelled to cut off everything that is still being served.
     pub(crate) cut: CancellationToken,
-    /// What happens in runs that somebody watches.
+    /// The events of runs that somebody is watching.
     pub(crate) tapes: Tapes,
-    /// Streams to pages now.
+    /// The number of open streams to pages.
     pub(crate) pages_seats: Arc<AtomicUsize>,
-    /// Whoever has it makes a report.
+    /// A permit to make an audit report; only one is made at a time.
     pub(crate) pages_audit: Arc<Semaphore>,
-    /// How runs were asked, where that is kept.
+    /// Short texts of what runs were asked, where the ledger keeps contents.
     pub(crate) pages_questions: crate::pages::Questions,
-    /// Where the pages are.
+    /// The address at which the pages are served.
     pages: SocketAddr,
-    /// What the pages ask for where the configuration names no token.
+    /// The token of the pages, for a configuration that names none.
     pub(crate) pages_token: Secret,
-    /// Tells this process from another one on the same address.
+    /// Distinguishes this process from another one on the same address.
     pub(crate) stamp: String,
-    /// No page is served any more.
+    /// Cancelled when the pages are no longer served.
     pub(crate) leaving: CancellationToken,
     draining: AtomicBool,
     clock: Clock,
 }
 
-/// The settings in force, and what is made of them once.
+/// The settings in force, and the values that are derived from them once.
 pub(crate) struct Live {
     pub(crate) settings: Settings,
     pub(crate) origins: BTreeMap<String, Arc<Origin>>,
@@ -125,7 +126,7 @@ impl Gate {
         })
     }
 
-    /// The address of the pages, for a person.
+    /// Returns the address of the pages, as it is shown to a person.
     pub(crate) fn pages_url(&self) -> String {
         let at = self.pages;
         match &self.live().settings.admin.token {
@@ -134,17 +135,17 @@ impl Gate {
         }
     }
 
-    /// The settings in force now. A request takes them once, and keeps them to its end.
+    /// Returns the settings in force now. A request reads them once and keeps them to its end.
     pub(crate) fn live(&self) -> Arc<Live> {
         self.live.load_full()
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
         (self.clock)()
     }
 
-    /// Ends the runs that nobody goes on with (contract §7).
+    /// Ends the runs that have had no request for too long.
     pub(crate) fn end_idle(&self) {
         self.tapes.sweep();
         let now = self.now();
@@ -153,8 +154,8 @@ impl Gate {
         }
     }
 
-    /// Ends all open runs: what is known of them goes with this process, so that whoever comes
-    /// back goes on under another name.
+    /// Ends all open runs. Their state is lost with this process, so a client that comes back later
+    /// continues under another run name.
     pub(crate) fn end_all(&self) {
         let now = self.now();
         for (run, open) in self.runs.all() {
@@ -162,14 +163,14 @@ impl Gate {
         }
     }
 
-    /// Ends a run that another one goes on from, if nobody has yet.
+    /// Ends a run that another run continues, unless it has ended already.
     pub(crate) fn end_left(&self, run: &str) {
         if let Some(open) = self.runs.ends(run) {
             self.left(self.now(), run, &open);
         }
     }
 
-    /// A run has ended that nobody goes on with.
+    /// Records the end of a run that nobody continues.
     fn left(&self, now: u64, run: &str, open: &OpenRun) {
         let ended = open.left();
         self.metrics.run_ended(ended.outcome);
@@ -177,7 +178,7 @@ impl Gate {
         self.tell(|| govern::ends(now, run, ended, false, None, open));
     }
 
-    /// Hands a record to the ledger, if there is one.
+    /// Hands a record to the ledger, if there is one, and to the page that watches the run.
     pub(crate) fn tell(&self, record: impl FnOnce() -> Record) {
         let watched = !self.tapes.is_idle();
         if self.ledger.is_none() && !watched {
@@ -192,18 +193,21 @@ impl Gate {
         }
     }
 
-    /// Whether new requests are welcome.
+    /// Returns true if new requests are accepted.
     pub(crate) fn is_ready(&self) -> bool {
         !self.draining.load(Ordering::Acquire)
     }
 
-    /// From now on it is not ready.
+    /// Stops accepting new requests and ends the streams to pages.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         self.leaving.cancel();
     }
 
     /// Puts new settings in force.
+    ///
+    /// # Errors
+    /// Returns what cannot change while the gateway runs, or an upstream that cannot be used.
     pub(crate) fn reload(&self, settings: Settings) -> Result<(), ReloadProblem> {
         let old = self.live();
         if old.settings.listen != settings.listen {
@@ -222,13 +226,13 @@ impl Gate {
     }
 }
 
-/// What the ledger was opened with.
+/// Returns the settings that the ledger was opened with, which a reload may not change.
 fn kept(settings: &Settings) -> impl PartialEq + '_ {
     let Settings { ledger, ledger_full, retention, log, .. } = settings;
     (ledger, ledger_full, retention, &log.events)
 }
 
-/// One writer for the ledger and the event log, if there is either.
+/// Opens the one writer for the ledger and the event log, if either is configured.
 fn open_ledger(settings: &Settings, clock: &Clock) -> Result<Option<Ledger>, OpenError> {
     let (path, events_path) = (settings.ledger.clone(), settings.log.events.clone());
     if path.is_none() && events_path.is_none() {
@@ -246,7 +250,7 @@ fn open_ledger(settings: &Settings, clock: &Clock) -> Result<Option<Ledger>, Ope
     Ledger::open(options, Arc::clone(clock)).map(Some)
 }
 
-/// The system's time, in milliseconds since 1970.
+/// Returns the system's time in milliseconds since 1970.
 pub(crate) fn system_clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
@@ -267,9 +271,9 @@ impl Live {
 /// An upstream that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamProblem {
-    /// Its name.
+    /// The name of the upstream.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem, for a person.
     pub what: &'static str,
 }
 
@@ -281,14 +285,14 @@ impl fmt::Display for UpstreamProblem {
 
 impl std::error::Error for UpstreamProblem {}
 
-/// Why new settings were not taken; the old ones stay in force.
+/// The reason why new settings were not accepted. The old ones stay in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReloadProblem {
-    /// `listen` is another one.
+    /// `listen` differs.
     Listen,
-    /// `[admin] listen` is another one.
+    /// `[admin] listen` differs.
     AdminListen,
-    /// Something of `[ledger]`, or the event log, is another one.
+    /// The event log or something in `[ledger]` differs.
     Ledger,
     /// An upstream cannot be used.
     Upstream(UpstreamProblem),

@@ -1,7 +1,7 @@
-//! One governed request of any protocol, from its arrival to the end of its answer: whose it is,
-//! what is sent for it, what the client gets, and what is kept of it.
+//! One governed request of any protocol, from its arrival to the end of its response: its
+//! conversation, what is sent for it, what the client gets, and what is stored of it.
 //!
-//! What to send and what to show is decided by [`softland_session`]; here it is carried out.
+//! [`softland_session`] decides what to send and what to show; this module carries it out.
 
 mod above;
 mod account;
@@ -38,25 +38,25 @@ use open::Opening;
 pub(crate) use told::{Told, Word};
 pub(crate) use unread::stop as stop_unread;
 
-/// A client's request, read whole.
+/// A client's request whose body has been read.
 pub(crate) struct Asked {
     pub(crate) gate: Arc<Gate>,
-    /// How it speaks.
+    /// Its API.
     pub(crate) api: Api,
     pub(crate) target: Target,
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
-    /// The memory that it takes, until nobody needs it any more.
+    /// The memory of its body, until the body is no longer needed.
     #[expect(dead_code, reason = "it is held, and given back when it is dropped")]
     pub(crate) share: Share,
     pub(crate) told: Told,
 }
 
-/// A turn. What is no request of the API's passes as it is: the upstream says what is wrong with
-/// it.
+/// Answers a turn. A request that is not valid for the API is passed on unchanged, and the upstream
+/// says what is wrong with it.
 pub(crate) async fn turn(asked: Asked) -> Response<Body> {
     let asked = Arc::new(asked);
-    // Made in its place: it is large, and a future that is moved there is copied whole.
+    // Built in place: the future is large, and moving it would copy it whole.
     let making = Box::write(Box::new_uninit(), make(Arc::clone(&asked)));
     let mut making: alive::Making = Box::into_pin(making);
     tokio::select! {
@@ -78,7 +78,7 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
     let turn = history::turn(&asked, &request).await;
     let joined = history::joined(&asked, &request).await;
     let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
-    // What was joined from sound parts is sound.
+    // A request joined from valid parts is valid.
     let request = match &chain {
         Some(_) => Request::of(asked.api, &whole).unwrap_or(request),
         None => request,
@@ -98,8 +98,9 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
     }
 }
 
-/// What cannot be read here may be served all the same: one upstream's reader takes more than
-/// another's, and OpenAI's API needs neither model nor input where a stored prompt names them.
+/// Passes on a request that cannot be read, unless a limit holds. It may be served all the same:
+/// upstreams accept more or less, and OpenAI's API needs neither model nor input if a stored prompt
+/// names them.
 async fn unread(asked: &Asked, error: &RequestError) -> Response<Body> {
     let Asked { gate, api, target, parts, body, .. } = asked;
     match unread::stop(gate, (target, *api), parts, body, &error.to_string()) {
@@ -111,8 +112,8 @@ async fn unread(asked: &Asked, error: &RequestError) -> Response<Body> {
     pass::as_unmetered(pass::whole(gate, target, parts.clone(), body.clone()).await)
 }
 
-/// `POST /v1/messages/count_tokens`: the tokens of what would be sent. Nothing is spent and
-/// nothing is kept.
+/// Answers `POST /v1/messages/count_tokens` with the tokens of what would be sent. Nothing is spent
+/// and nothing is stored.
 pub(crate) async fn count_tokens(asked: Asked) -> Response<Body> {
     let asked = Arc::new(asked);
     let body = asked.body.clone();

@@ -1,8 +1,9 @@
-//! Who may talk to the gateway: `Host`, `Origin`, client tokens, and what identity headers may say.
+//! Access control: `Host`, `Origin`, client tokens, and the form of identity headers.
 //!
-//! Loopback is not authentication: any web page can send requests to it, by its own name or by one
-//! that it lets point here. So names are checked, not only addresses. A page cannot make a browser
-//! send an address that it did not connect to, so the address of the connection is a good name.
+//! Loopback is not authentication: any web page can send requests to it, under its own name or
+//! under a name that it points there. So names are checked, not only addresses. A page cannot make
+//! a browser send an address that it did not connect to, so the connection's own address is a safe
+//! name.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,14 +19,14 @@ use crate::settings::{Protocol, Settings};
 /// Bytes of an identity header's value.
 const IDENTITY_BYTES: usize = 256;
 
-/// Headers that name what a request belongs to.
+/// Headers that name the run, session or policy of a request.
 const IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("x-softland-run"),
     HeaderName::from_static("x-softland-session"),
     HeaderName::from_static("x-softland-policy"),
 ];
 
-/// Headers by which a proxy says that it passes on what somebody else asks.
+/// Headers with which a proxy marks a request that it forwards.
 const PASSED_ON: [HeaderName; 3] = [
     HeaderName::from_static("forwarded"),
     HeaderName::from_static("x-forwarded-for"),
@@ -34,19 +35,19 @@ const PASSED_ON: [HeaderName; 3] = [
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Whether a proxy says that it passes a request on.
+/// Returns true if a proxy has marked the request as forwarded.
 pub(crate) fn passed_on(headers: &HeaderMap) -> bool {
     PASSED_ON.iter().any(|name| headers.contains_key(name))
 }
 
-/// The rules of one configuration.
+/// The access rules of one configuration.
 #[derive(Debug)]
 pub(crate) struct Guard {
     listen: IpAddr,
-    /// Whether an address of the gateway itself is for this machine only.
+    /// True if the gateway's own address is reachable from this machine only.
     admin_is_loopback: bool,
     admin_token: Option<Secret>,
-    /// Further names; without a port at any port.
+    /// Further host names; a name without a port holds for every port.
     allowed: Vec<(String, Option<u16>)>,
     tokens: Option<Vec<Secret>>,
 }
@@ -66,10 +67,11 @@ impl Guard {
         }
     }
 
-    /// Whether a request on a connection to `local` is answered at all.
+    /// Checks that a request on a connection to `local` may be answered at all.
     ///
     /// # Errors
-    /// With what is wrong: the host, the origin, the method, or an identity header.
+    /// Returns a refusal that names the problem: the host, the origin, the method, or an identity
+    /// header.
     pub(crate) fn admit(
         &self,
         parts: &Parts,
@@ -102,10 +104,10 @@ impl Guard {
         identities(&parts.headers, protocol)
     }
 
-    /// Whether a client may use a provider through here.
+    /// Checks that a client may use a provider through this gateway.
     ///
     /// # Errors
-    /// When tokens are asked for and none of them is there.
+    /// Returns a refusal if tokens are required and the request has none of them.
     pub(crate) fn authorise(&self, headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
         if self.tokens.is_none()
             || [X_API_KEY, AUTHORIZATION]
@@ -118,11 +120,11 @@ impl Guard {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, protocol, what))
     }
 
-    /// Whether somebody may look at the gateway itself. On loopback anybody may; elsewhere the
-    /// admin token has to be shown, and where there is none nobody may.
+    /// Checks that a request may read the gateway's own state. On loopback every request may;
+    /// elsewhere it needs the admin token, and without one in the configuration no request may.
     ///
     /// # Errors
-    /// With what has to be shown, or configured.
+    /// Returns a refusal that says which token is needed, or what to configure.
     pub(crate) fn may_look(&self, headers: &HeaderMap, door: Door) -> Result<(), Refusal> {
         let loopback = match door {
             Door::Clients => self.listen.is_loopback(),
@@ -145,11 +147,11 @@ impl Guard {
         refuse(StatusCode::UNAUTHORIZED, what)
     }
 
-    /// Whether somebody may read the pages' API: on loopback anybody, elsewhere and through a proxy
-    /// that says so who shows the token.
+    /// Checks that a request may read the pages' API. On loopback every request may; elsewhere, and
+    /// through a proxy that says so, it needs the token.
     ///
     /// # Errors
-    /// With what has to be shown.
+    /// Returns a refusal that says which token is needed.
     pub(crate) fn may_read(
         &self,
         headers: &HeaderMap,
@@ -160,15 +162,15 @@ impl Guard {
             Door::Clients => self.listen.is_loopback(),
             Door::Admin => self.admin_is_loopback,
         };
-        // Who comes through a proxy may be anywhere, wherever the proxy is.
+        // A request through a proxy may come from anywhere, wherever the proxy is.
         if loopback && !passed_on(headers) { Ok(()) } else { self.may_change(headers, token) }
     }
 
-    /// Whether somebody may change something by the pages' API: with the token of the
-    /// configuration, or else with `token`, as bearer token. No form and no image can send that.
+    /// Checks that a request may change something through the pages' API: it needs the token of the
+    /// configuration, or else `token`, as bearer token. No form and no image can send that.
     ///
     /// # Errors
-    /// With what has to be shown.
+    /// Returns a refusal that says which token is needed.
     pub(crate) fn may_change(&self, headers: &HeaderMap, token: &Secret) -> Result<(), Refusal> {
         let token = self.admin_token.as_ref().unwrap_or(token);
         let shown = |value: &HeaderValue| {
@@ -183,11 +185,11 @@ impl Guard {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Protocol::Anthropic, what))
     }
 
-    /// Whether a credential is one for this gateway, and so for nobody behind it.
+    /// Returns true if a credential is a client token of this gateway, which must not go upstream.
     pub(crate) fn is_token(&self, value: &HeaderValue) -> bool {
         let Some(tokens) = &self.tokens else { return false };
         let given = bearer(value.as_bytes());
-        // Every token is compared to its end, whether or not one fitted before.
+        // Every token is compared to its end, whether or not an earlier one matched.
         tokens.iter().fold(false, |found, token| same(token.expose().as_bytes(), given) | found)
     }
 
@@ -210,7 +212,7 @@ impl Guard {
         let Ok(address) = host.parse::<IpAddr>() else { return false };
         let address = address.to_canonical();
         let loopback = ["127.0.0.1", "::1"].contains(&host);
-        // Who listens everywhere says so, and clients reach this machine by that name.
+        // A gateway that listens on all addresses prints that address, and clients use it.
         let listened = address == self.listen;
         loopback || listened || address == local.ip().to_canonical()
     }
@@ -225,8 +227,8 @@ impl Guard {
     }
 }
 
-/// Whether a request wants to leave HTTP for a WebSocket. Other upgrades (`h2c`) are offers that a
-/// server may pass over.
+/// Returns true if a request asks for a WebSocket. Other upgrades (`h2c`) are offers that a server
+/// may ignore.
 pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
     headers.get_all(UPGRADE).iter().any(|value| {
         let mut protocols = value.as_bytes().split(|byte| matches!(byte, b',' | b'/'));
@@ -234,7 +236,7 @@ pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
@@ -261,7 +263,7 @@ fn identities(headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Host and port of `host`, `host:port`, `[v6]` and `[v6]:port`; the brackets go.
+/// Splits `host`, `host:port`, `[v6]` and `[v6]:port` into host and port, without the brackets.
 fn split(name: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match name.strip_prefix('[') {
         Some(rest) => {
@@ -290,11 +292,11 @@ fn bearer(value: &[u8]) -> &[u8] {
     }
 }
 
-/// Compares in a time that tells nothing but the given one's length.
+/// Compares in a time that reveals only the length of the given value.
 fn same(wanted: &[u8], given: &[u8]) -> bool {
     let length = wanted.len() ^ given.len();
     let differ = given.iter().enumerate().fold(0_u8, |differ, (at, byte)| {
-        // Past the end of the wanted one, the length already tells that they differ.
+        // Past the end of the wanted value, the length already shows that they differ.
         differ | (byte ^ wanted.get(at).copied().unwrap_or_default())
     });
     std::hint::black_box(length == 0) & (std::hint::black_box(differ) == 0) & !wanted.is_empty()

@@ -1,6 +1,6 @@
-//! Which headers go on, in either direction.
+//! The headers that are passed on, in either direction.
 //!
-//! All do, but: those that belong to one connection, those of softland, and credentials where the
+//! All headers are, except those of one connection, those of softland, and credentials where the
 //! gateway has its own. Values are never changed.
 
 use http::header::{
@@ -15,12 +15,12 @@ use crate::settings::Protocol;
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// What Azure calls `x-api-key`.
+/// Azure's name for `x-api-key`.
 const API_KEY: HeaderName = HeaderName::from_static("api-key");
 const PREFIX: &str = "x-softland-";
 
-/// The headers of a client's request as they go upstream. A governed body is sent unpacked and in
-/// one piece, and its response must be readable.
+/// Returns the headers of a client's request as they go upstream. A governed body is sent
+/// uncompressed and in one piece, and its response must be readable.
 pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -> HeaderMap {
     let named = Named::by(client);
     let guard = &target.live.guard;
@@ -36,7 +36,7 @@ pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -
         if !dropped {
             let mut value = value.clone();
             if is_credential(name) || *name == COOKIE {
-                // No library on the way may log it, nor a table of HTTP/2 keep it.
+                // No library on the way may log it, and no HTTP/2 table may keep it.
                 value.set_sensitive(true);
             }
             headers.append(name, value);
@@ -51,8 +51,8 @@ pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -
     headers
 }
 
-/// The headers of an upstream's response as they go to the client. `content-length` is not among
-/// them: the body that is sent knows its own.
+/// Returns the headers of an upstream's response as they go to the client, without
+/// `content-length`: the body that is sent knows its own length.
 pub(crate) fn to_client(upstream: &HeaderMap) -> HeaderMap {
     let named = Named::by(upstream);
     let mut headers = HeaderMap::with_capacity(upstream.len() + 4);
@@ -68,7 +68,8 @@ pub(crate) fn to_client(upstream: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Where the gateway's own key goes: as the vendor has it; of others, as the client had its own.
+/// Returns the header for the gateway's own key: the vendor's; for other providers, the one that
+/// the client used.
 fn credential_name(client: &HeaderMap, target: &Target) -> HeaderName {
     match target.origin.name() {
         "anthropic" => X_API_KEY,
@@ -84,7 +85,7 @@ fn is_credential(name: &HeaderName) -> bool {
     matches!(*name, AUTHORIZATION) || *name == X_API_KEY || *name == API_KEY
 }
 
-/// Headers of one connection, RFC 9110 §7.6.1 and those that came before it.
+/// Returns true for the headers of one connection: RFC 9110 §7.6.1 and their predecessors.
 fn is_hop(name: &HeaderName) -> bool {
     matches!(
         *name,
@@ -99,7 +100,7 @@ fn is_hop(name: &HeaderName) -> bool {
         || *name == PROXY_CONNECTION
 }
 
-/// The headers that `Connection` names.
+/// The headers that `Connection` lists.
 struct Named<'a>(Vec<&'a [u8]>);
 
 impl<'a> Named<'a> {
@@ -120,7 +121,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The header with the gateway's own key.
+/// Returns the value of a header with the gateway's own key.
 fn key_value(name: &HeaderName, key: &str) -> Option<HeaderValue> {
     let text = if *name == AUTHORIZATION { ["Bearer ", key].concat() } else { key.to_owned() };
     let mut value = HeaderValue::try_from(text).ok()?;
@@ -128,7 +129,7 @@ fn key_value(name: &HeaderName, key: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Both forms of an upstream's key.
+/// An upstream's key as both headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Credential {
     x_api_key: HeaderValue,
@@ -136,7 +137,7 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    /// `None` where the key has bytes that no header may have.
+    /// Prepares a key; `None` if it has bytes that no header may have.
     pub(crate) fn new(key: &str) -> Option<Self> {
         let x_api_key = key_value(&X_API_KEY, key)?;
         Some(Self { x_api_key, bearer: key_value(&AUTHORIZATION, key)? })

@@ -1,4 +1,4 @@
-//! Whose a request is: by the names that its client gives it (`governing.md` §6). Histories
+//! The identity of a request, by the names that its client sends (`governing.md` §6). Histories
 //! without any name are found by their content, in the [store](crate::store).
 
 use std::borrow::Cow;
@@ -10,14 +10,14 @@ use serde::Deserialize;
 #[cfg(test)]
 mod tests;
 
-/// The names a request carries.
+/// The names that a request carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The session.
     pub(crate) session: Option<Name>,
-    /// The client's own name of the session, whoever named what shares money.
+    /// The client's own name of the session, whoever named the session that shares money.
     pub(crate) client: Option<Arc<str>>,
-    /// The agent within it; none is the session's own.
+    /// The agent within the session; `None` is the session's own agent.
     pub(crate) agent: Option<Arc<str>>,
     /// `x-softland-run`: one account over all prompts.
     pub(crate) run: Option<Arc<str>>,
@@ -25,13 +25,13 @@ pub(crate) struct Identity {
     pub(crate) policy: Option<Arc<str>>,
 }
 
-/// A session's name, and who gave it.
+/// A session's name, and the party that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// The user, by `x-softland-session` or `x-softland-run`: usually one header for all that a
-    /// program sends, so that it may carry several conversations.
+    /// A name from the user, in `x-softland-session` or `x-softland-run`: usually one header for
+    /// all requests of a program, so that it may carry several conversations.
     Given(Arc<str>),
-    /// The client, for what it takes for one session.
+    /// A name from the client, for what the client considers one session.
     Client(Arc<str>),
 }
 
@@ -43,7 +43,8 @@ impl Name {
     }
 }
 
-/// Headers by which clients name their session and the agent within it, read off what each sends.
+/// The headers in which clients name their session and the agent within it, taken from what each
+/// client sends.
 const CLIENTS: [ClientHeaders; 6] = [
     // Claude Code, Claude Agent SDK
     ClientHeaders {
@@ -65,7 +66,7 @@ const CLIENTS: [ClientHeaders; 6] = [
     ClientHeaders { session: "agent-session-id", agent: None, parent: None, own: true },
     // Mistral Vibe 3.0
     ClientHeaders { session: "x-affinity", agent: None, parent: None, own: true },
-    // OpenHands SDK 1.58, and whoever sends it through LiteLLM for all that a program asks.
+    // OpenHands SDK 1.58, and programs that send it through LiteLLM for all their requests.
     ClientHeaders { session: "x-litellm-session-id", agent: None, parent: None, own: false },
 ];
 
@@ -75,13 +76,13 @@ const OWN: [&str; 3] = ["x-softland-session", "x-softland-run", "x-softland-poli
 struct ClientHeaders {
     session: &'static str,
     agent: Option<&'static str>,
-    /// Where a sub-agent has a session id of its own: the header that names its parent's.
+    /// The header that names the parent's session, if a sub-agent has a session id of its own.
     parent: Option<&'static str>,
-    /// Whether it is the client that gives each of its conversations a name of its own.
+    /// True if the client gives each of its conversations a name of its own.
     own: bool,
 }
 
-/// Whether a header of that name is read here.
+/// Returns true if a header of that name is read here.
 fn tells(name: &str) -> bool {
     let is = |known: &Option<&str>| *known == Some(name);
     OWN.contains(&name)
@@ -90,13 +91,13 @@ fn tells(name: &str) -> bool {
             .any(|client| client.session == name || is(&client.agent) || is(&client.parent))
 }
 
-/// The longest name that is taken.
+/// The longest name that is accepted, in bytes.
 const LONGEST: usize = 256;
 
 impl Identity {
-    /// Reads headers and, where they name no session, the body's `metadata.user_id`.
+    /// Reads the headers and, if they name no session, the body's `metadata.user_id`.
     pub(crate) fn of(headers: &HeaderMap, user_id: Option<&str>) -> Self {
-        // Gone through once: each look-up by a text would make a header's name of it first.
+        // One pass over the headers: each look-up by text would first build a header name of it.
         let named = headers.iter().filter(|(name, _)| tells(name.as_str()));
         let named: Vec<(&HeaderName, &HeaderValue)> = named.collect();
         let get = |name: &str| {
@@ -134,15 +135,15 @@ impl Identity {
         identity
     }
 
-    /// The same for a request that names a conversation of its provider's: that is a session, where
-    /// nothing else names one.
+    /// Adds the provider's conversation, which is the session if nothing else names one.
     pub(crate) fn in_conversation(mut self, id: Option<&str>) -> Self {
         let id = id.filter(|id| !id.is_empty() && id.len() <= LONGEST);
         self.session = self.session.or_else(|| Some(Name::Client(Arc::from(id?))));
         self
     }
 
-    /// Under which name the conversation is kept; `None` where it has to be found by its content.
+    /// Returns the name under which the conversation is stored; `None` if it is found by its
+    /// content.
     pub(crate) fn scope(&self) -> Option<Arc<str>> {
         let session = self.session.as_ref()?;
         let kind = match session {
@@ -153,7 +154,7 @@ impl Identity {
         let policy = self.policy.as_deref().unwrap_or_default();
         let run = self.run.as_deref().unwrap_or_default();
         let client = self.client.as_deref().unwrap_or_default();
-        // Lengths keep parts apart, whatever is in them.
+        // The lengths keep the parts apart, whatever is in them.
         let session = session.text();
         let mut scope = String::with_capacity(
             kind.len() + session.len() + client.len() + agent.len() + policy.len() + run.len() + 20,
@@ -178,11 +179,11 @@ struct UserId<'a> {
     session_id: Option<Cow<'a, str>>,
 }
 
-/// The session in a `metadata.user_id`: JSON in text, or `…_session_ID` in older versions.
+/// Returns the session in a `metadata.user_id`: JSON in text, or `…_session_ID` in older versions.
 fn session_of(user_id: &str) -> Option<Arc<str>> {
     let found = match user_id.trim_start().as_bytes().first()? {
         b'{' => serde_json::from_str::<UserId<'_>>(user_id).ok()?.session_id?,
-        // JSON, too, but of no client.
+        // JSON as well, but not from any client.
         b'[' | b'"' => return None,
         _ => Cow::Borrowed(user_id.rsplit_once("_session_")?.1),
     };

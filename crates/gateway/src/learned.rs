@@ -1,6 +1,6 @@
-//! What this process knows of the models that it was asked for: what the tables say, looked up once
-//! for each name, and what a provider's refusals have taught of models that no table knows
-//! (`governing.md` §8).
+//! Knowledge about the models that were requested: what the tables say, looked up once for each
+//! name, and what a provider's refusals have taught about models that no table has (`governing.md`
+//! §8).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,30 +9,30 @@ use softland_session::core::Rung;
 use softland_session::core::models::capability::{Capability, Forced};
 use softland_session::core::models::{self, Model};
 
-/// Models that are remembered.
+/// The number of models that are remembered.
 const MOST: usize = 1000;
 
-/// Bytes of a name that is remembered: a client may write any.
+/// The longest model name that is remembered, in bytes: clients may send any name.
 const LONGEST: usize = 256;
 
-/// What is known, by model.
+/// The knowledge about each model.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     models: Mutex<BTreeMap<String, Lessons>>,
     looked_up: Mutex<BTreeMap<String, Known>>,
 }
 
-/// What the tables say of a model.
+/// The tables' entries for a model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     /// Its row in the table of prices and sizes.
     pub(crate) row: Option<&'static Model>,
-    /// What its API accepts.
+    /// The capability of its API.
     pub(crate) capability: Capability,
 }
 
 impl Known {
-    /// A name is searched for without its wrappings and dates, and tried against patterns.
+    /// Looks a model up: without prefixes and dates in its name, and by patterns.
     fn of(model: &str) -> Self {
         let row = models::find(None, model);
         Self { row, capability: models::capability_of(row, None, model) }
@@ -46,21 +46,21 @@ struct Lessons {
     limit: Option<LimitLesson>,
 }
 
-/// How a model wants an output limit that its client has not asked for.
+/// The form in which a model accepts an output limit that its client has not asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitLesson {
-    /// Of Chat Completions: by the newer name, `max_completion_tokens`.
+    /// True if Chat Completions needs the newer name, `max_completion_tokens`.
     pub(crate) completion: bool,
-    /// The most, in tokens.
+    /// The highest limit, in tokens.
     pub(crate) most: u64,
 }
 
-/// Where an error does not say how much output a model may be asked for: what every model has.
+/// The limit for an error that states none: every model supports this much output.
 const SMALL: u64 = 4096;
 
 impl Learned {
-    /// A 400 was the answer to this rung. It teaches of a model that no table knows: where one
-    /// does, the refusal was for something else.
+    /// Learns from a 400 to this rung. It teaches something only about a model that no table has;
+    /// otherwise the refusal had another reason.
     pub(crate) fn refused(&self, model: &str, rung: Option<Rung>) {
         if models::find(None, model).is_some() {
             return;
@@ -77,8 +77,8 @@ impl Learned {
         }
     }
 
-    /// A 400 was the answer to an output limit that softland had added. True where it taught
-    /// something, so that another one is worth a try.
+    /// Learns from a 400 to an output limit that softland had added. Returns true if it taught
+    /// something, so that another limit is worth a try.
     pub(crate) fn limit_refused(&self, model: &str, limit: u64, error: &str) -> bool {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         if models.len() >= MOST && !models.contains_key(model) {
@@ -99,13 +99,14 @@ impl Learned {
         lessons.limit != before && (lesson.most < limit || lesson.completion)
     }
 
-    /// How the model wants an output limit, where it has refused one.
+    /// Returns the form in which the model accepts an output limit, if it has refused one.
     pub(crate) fn limit_of(&self, model: &str) -> Option<LimitLesson> {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         models.get(model)?.limit
     }
 
-    /// What the tables say of the model. Clients name few; a name beyond them is looked up anew.
+    /// Returns what the tables say about the model. Names beyond the remembered number are looked
+    /// up each time.
     pub(crate) fn known(&self, model: &str) -> Known {
         let mut looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = looked_up.get(model) {
@@ -118,7 +119,7 @@ impl Learned {
         known
     }
 
-    /// What the table says of the model, less what it has refused.
+    /// Returns the table's capability of the model, without what the model has refused.
     pub(crate) fn of(&self, model: &str, table: Capability) -> Capability {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lessons) = models.get(model).copied() else { return table };
@@ -130,7 +131,7 @@ impl Learned {
     }
 }
 
-/// The most that an error says may be asked for, less than `limit`.
+/// Returns the highest limit below `limit` that an error states.
 fn most_of(error: &str, limit: u64) -> u64 {
     let numbers = error.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
     let fits = |n: &u64| *n < limit && *n >= SMALL;
@@ -153,7 +154,7 @@ mod tests {
         learned.refused("m", Some(Rung::Respond));
         assert_eq!(learned.of("m", table).forced, Forced::No);
         assert_eq!(learned.of("other", table), table);
-        // Of a model in the table one refusal says nothing.
+        // One refusal says nothing about a model in the table.
         learned.refused("claude-sonnet-4-5", Some(Rung::None));
         assert_eq!(learned.of("claude-sonnet-4-5", table), table);
     }
@@ -182,7 +183,7 @@ mod tests {
         assert!(learned.limit_refused("m", 315_665, name));
         assert!(learned.limit_refused("m", 315_665, size));
         assert_eq!(learned.limit_of("m"), Some(LimitLesson { completion: true, most: 16_384 }));
-        // Nothing more can be learned of the same.
+        // The same error teaches nothing more.
         assert!(!learned.limit_refused("m", 16_384, name));
         assert!(!learned.limit_refused("n", 900, "messages: something else"));
         assert!(learned.limit_refused("o", 900_000, "max_tokens: not so much"));

@@ -1,7 +1,8 @@
-//! A gateway between agents and their models: what one request and its response become is decided
-//! by [`softland_session`]; here are sockets, stores, money and the ledger.
+//! A gateway between agents and their models. [`softland_session`] decides what becomes of a
+//! request and its response; this crate has the sockets, the stores, the money and the ledger.
 //!
-//! It reads no argument, no environment variable and no configuration file: [`Settings`] come in.
+//! It reads no arguments, no environment variables and no configuration files: [`Settings`] are
+//! passed in.
 
 mod accounts;
 mod audit;

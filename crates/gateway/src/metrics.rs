@@ -1,7 +1,7 @@
-//! What a gateway counts, and the account of one request ([`Ticket`]): its metrics and its line in
-//! the log.
+//! The counters of a gateway, and the metrics and log line of one request ([`Ticket`]).
 //!
-//! No label comes from a client but through a closed list: a hostile one cannot make them grow.
+//! A client's words reach a label only through a closed list: a hostile client cannot make the
+//! labels grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ pub(crate) use ticket::{RequestId, Requests, Ticket};
 /// The media type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Bounds of the histograms, in seconds: of what softland adds, and of whole requests.
+/// The bounds of the histograms in seconds: of the time that softland adds, and of whole requests.
 const ADDED: [f64; 10] = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25];
 const WHOLE: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 180.0, 600.0];
 
@@ -48,7 +48,7 @@ pub(crate) struct Metrics {
     tally: Tally,
 }
 
-/// Whole numbers beside the metrics, for [`Summary`].
+/// Integer counters beside the metrics, for [`Summary`].
 #[derive(Debug, Default)]
 struct Tally {
     requests: AtomicU64,
@@ -64,12 +64,12 @@ struct Tally {
     would: [AtomicU64; INTERVENTIONS.len()],
 }
 
-/// What a gateway has done since it started.
+/// A summary of what a gateway has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Requests of clients, of every kind.
     pub requests: u64,
-    /// What the runs cost.
+    /// The cost of the runs.
     pub spend: NanoUsd,
     /// Runs that the model ended by itself.
     pub answered: u64,
@@ -81,24 +81,24 @@ pub struct Summary {
     pub failed: u64,
     /// Runs that their user ended.
     pub cancelled: u64,
-    /// What would have been done to runs that were only observed.
+    /// The interventions in runs that were only observed, had they been carried out.
     pub would: Would,
 }
 
-/// What would have been done by a policy that only observes.
+/// The interventions of policies that only observe, had they been carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Would {
-    /// Runs that were only observed, those that go on among them.
+    /// Runs that were only observed, including those that are still open.
     pub runs: u64,
-    /// Of them, those that would have been brought to an answer at a limit.
+    /// Those of them that would have been brought to an answer at a limit.
     pub landed: u64,
-    /// Those that would have got softland's own answer.
+    /// Those of them that would have ended with softland's own answer.
     pub stopped: u64,
-    /// How often each of [`INTERVENTIONS`] would have been done.
+    /// The number of times that each of [`INTERVENTIONS`] would have been made.
     pub times: [u64; INTERVENTIONS.len()],
 }
 
-/// What softland does, in the contract's words and order.
+/// The interventions, in the contract's words and order.
 pub const INTERVENTIONS: [&str; 12] = [
     "countdown",
     "warn",
@@ -153,7 +153,7 @@ struct EventLabels {
 }
 
 impl Metrics {
-    /// Counters at zero.
+    /// Creates counters at zero.
     pub(crate) fn new() -> Self {
         let duration: fn() -> Histogram = || Histogram::new(WHOLE);
         let mut metrics = Self {
@@ -177,7 +177,7 @@ impl Metrics {
         metrics
     }
 
-    /// Counters get `_total` behind their names from the encoder.
+    /// Registers all metrics. The encoder appends `_total` to the names of counters.
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("requests", "Requests of clients", self.requests.clone());
@@ -215,7 +215,7 @@ impl Metrics {
         );
     }
 
-    /// All of them in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         // Writing into a string cannot fail.
@@ -223,7 +223,7 @@ impl Metrics {
         out
     }
 
-    /// A client's request is over. `upstream` is a configured name, or empty.
+    /// Counts a client's request that has ended. `upstream` is a configured name, or empty.
     pub(crate) fn request(
         &self,
         route: &'static str,
@@ -234,44 +234,44 @@ impl Metrics {
         let labels = RequestLabels { route, upstream: Arc::clone(upstream), status };
         self.requests.get_or_create(&labels).inc();
         self.duration.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
-        // Who watches is no client.
+        // A request for the pages is not a client's.
         if route != crate::pages::ROUTE {
             self.tally.requests.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What softland itself took of the time before a request went on.
+    /// Observes the time that softland itself took before a request was sent upstream.
     pub(crate) fn added_latency(&self, took: Duration) {
         self.added.observe(took.as_secs_f64());
     }
 
-    /// A stream began.
+    /// Counts a stream that begins.
     pub(crate) fn stream_begins(&self) {
         self.streams.inc();
     }
 
-    /// A stream ended.
+    /// Counts a stream that has ended.
     pub(crate) fn stream_ends(&self) {
         self.streams.dec();
     }
 
-    /// Tool calls of a response that clients get.
+    /// Counts the tool calls of a response that a client receives.
     pub(crate) fn tool_calls(&self, calls: u64) {
         self.tool_calls.inc_by(calls);
     }
 
-    /// A governed request was answered in this phase of its run.
+    /// Counts a governed request by the phase of its run.
     pub(crate) fn phase(&self, phase: &'static str) {
         self.phases.get_or_create(&PhaseLabels { phase }).inc();
     }
 
-    /// softland did something.
+    /// Counts an intervention.
     pub(crate) fn intervention(&self, intervention: &'static str) {
         self.interventions.get_or_create(&InterventionLabels { intervention }).inc();
     }
 
-    /// softland would have done something to a run that it only observes, which would first have
-    /// brought that to such an end.
+    /// Counts an intervention that was only observed. `fate` is the end to which it would have
+    /// brought the run, if no earlier one would have.
     pub(crate) fn would(&self, intervention: &'static str, fate: Option<Fate>) {
         self.observed.get_or_create(&InterventionLabels { intervention }).inc();
         let at = INTERVENTIONS.iter().position(|known| *known == intervention);
@@ -285,33 +285,33 @@ impl Metrics {
         };
     }
 
-    /// A run began that is only observed.
+    /// Counts a run that begins and is only observed.
     pub(crate) fn run_observed(&self) {
         self.tally.observed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A detector saw something.
+    /// Counts a signal of a detector.
     pub(crate) fn signal(&self, signal: &'static str) {
         self.signals.get_or_create(&SignalLabels { signal }).inc();
     }
 
-    /// A run reached a limit (a policy key) and ended so.
+    /// Counts a run that ended at a limit (a policy key).
     pub(crate) fn limit_hit(&self, limit: &str, outcome: &'static str) {
         self.limit_hits.get_or_create(&LimitLabels { limit: limit.to_owned(), outcome }).inc();
     }
 
-    /// Money was spent.
+    /// Adds money that was spent.
     pub(crate) fn spend(&self, amount: NanoUsd) {
         self.spend.inc_by(amount.dollars());
         self.tally.spend.fetch_add(amount.0, Ordering::Relaxed);
     }
 
-    /// Something an operator should know happened: a word of a closed list.
+    /// Counts an event that an operator should know about: a word of a closed list.
     pub(crate) fn event(&self, event: &'static str) {
         self.events.get_or_create(&EventLabels { event }).inc();
     }
 
-    /// How the ledger stands: records that it has lost so far, and those that wait.
+    /// Sets the numbers of records that the ledger has lost so far, and that wait to be written.
     pub(crate) fn ledger(&self, lost: u64, waiting: u64) {
         if lost > 0 {
             let labels = EventLabels { event: "ledger_lost" };
@@ -320,7 +320,7 @@ impl Metrics {
         self.ledger_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// A run ended.
+    /// Counts a run that has ended.
     pub(crate) fn run_ended(&self, outcome: Outcome) {
         let count = match outcome {
             Outcome::Answered => &self.tally.answered,
@@ -332,7 +332,7 @@ impl Metrics {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What has been done so far.
+    /// Returns a summary of what has been done so far.
     pub(crate) fn summary(&self) -> Summary {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let tally = &self.tally;

@@ -1,9 +1,9 @@
-//! What a request can cost at most, what it has cost, and how its worst case is reserved before
-//! it is sent.
+//! The cost of requests: the most that a request can cost, what it has cost, and the reservation of
+//! its worst case before it is sent.
 //!
-//! It sends nothing and changes no request: it says which output limit to send. Prices come from
-//! [`crate::settings::Prices`], accounts from [`Accounts`]; whether a run lands for another
-//! reason is for the session to say.
+//! This module sends nothing and changes no request: it says which output limit to send. Prices
+//! come from [`crate::settings::Prices`], accounts from [`Accounts`]. The session decides whether a
+//! run lands for another reason.
 
 mod reserve;
 #[cfg(test)]
@@ -16,7 +16,7 @@ pub(crate) use softland_session::bound::{
     Bound, Known, Size, input_bound, input_estimate, output_bound, window, writes,
 };
 
-/// So many tokens at that price fit into an amount.
+/// Returns the number of tokens at that price (in pico-dollars a token) that an amount pays for.
 pub(crate) fn tokens_for(amount: NanoUsd, pico: u64) -> u64 {
     let tokens = (u128::from(amount.0) * 1000).checked_div(u128::from(pico));
     tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! Names that are given out once: of conversations, and of runs.
+//! Unique names for conversations and runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,30 +7,31 @@ use softland_session::core::Digest;
 
 use crate::secret::Secret;
 
-/// What names of conversations begin with that have none of their own.
+/// The prefix of the names of conversations that have no name of their own.
 pub(crate) const UNNAMED: &str = "content:";
 
-/// Gives out names.
+/// A generator of unique names.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// When the process began, so that another one's names are others.
+    /// The start of the process, so that another process gives other names.
     begun: Digest,
     given: AtomicU64,
 }
 
 impl Names {
-    /// `now` in milliseconds, `process` its number: together they are not had twice.
+    /// Creates a generator. `now` in milliseconds and the number of the `process` occur together
+    /// only once.
     pub(crate) fn new(now: u64, process: u32) -> Self {
         let begun = Digest::of(&now.to_le_bytes()).then(Digest::of(&process.to_le_bytes()));
         Self { begun, given: AtomicU64::new(0) }
     }
 
-    /// A name for a conversation that has none.
+    /// Returns a name for a conversation that has none.
     pub(crate) fn conversation(&self) -> Arc<str> {
         format!("{UNNAMED}{}", self.next()).into()
     }
 
-    /// A name for a run.
+    /// Returns a name for a run.
     pub(crate) fn run(&self) -> Arc<str> {
         let mut name = self.next().to_string();
         name.truncate(16);
@@ -43,10 +44,11 @@ impl Names {
     }
 }
 
-/// A token that nobody can guess, and a short name of this process that tells nothing of it.
+/// Returns a token that cannot be guessed, and a short name of this process that does not reveal
+/// it.
 pub(crate) fn secrets() -> (Secret, String) {
     let mut token = [0_u8; 24];
-    // Without randomness there is a token that nobody has: nothing can be changed then.
+    // Without randomness the token is empty: then nothing can be changed through the pages.
     let provider = rustls::crypto::ring::default_provider();
     let token = match provider.secure_random.fill(&mut token) {
         Ok(()) => token.iter().map(|byte| format!("{byte:02x}")).collect(),

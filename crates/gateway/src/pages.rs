@@ -1,7 +1,7 @@
-//! The pages: what runs do, and did, for a person with a browser, and the API behind them.
+//! The pages for a person with a browser, which show what runs do and did, and the API behind them.
 //!
-//! They show, and cancel runs; they change nothing else. What nobody watches costs nothing here:
-//! text is made of what happens only while somebody reads it.
+//! They show runs and cancel them; they change nothing else. A run that nobody watches costs
+//! nothing here: its events are converted to text only while somebody reads it.
 
 use std::sync::Arc;
 
@@ -34,15 +34,15 @@ pub(crate) use questions::Questions;
 pub(crate) use said::{asks, history, live, step};
 pub(crate) use tape::{Tape, Tapes};
 
-/// Its word in metrics.
+/// The pages' label in metrics.
 pub(crate) const ROUTE: &str = "pages";
 
-/// Whether a path is the pages'.
+/// Returns true if a path belongs to the pages.
 pub(crate) fn is_here(path: &str) -> bool {
     path.starts_with("/api/") || path.starts_with("/audit/") || assets::find(path).is_some()
 }
 
-/// Answers a request for a page or of one.
+/// Answers a request for a page, or for a file or an API path of a page.
 pub(crate) async fn answer(
     gate: &Arc<Gate>,
     parts: &Parts,
@@ -64,7 +64,7 @@ async fn route(
     door: Door,
 ) -> Result<Response<Body>, Refusal> {
     let path = parts.uri.path();
-    // With an address of their own they are there alone.
+    // If the pages have an address of their own, they are served only there.
     if door == Door::Clients && gate.live().settings.admin.listen.is_some() {
         return Err(refusal(
             StatusCode::NOT_FOUND,
@@ -75,7 +75,7 @@ async fn route(
         only(&parts.method, &[Method::GET, Method::HEAD])?;
         return assets::find(path).or_else(|| audit::file(gate, path)).ok_or_else(nothing);
     };
-    // A browser says so of itself; who is no browser says nothing.
+    // Browsers send this header; other clients do not.
     if parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
         let what = "requests of web pages of another origin are refused";
         return Err(refusal(StatusCode::FORBIDDEN, what));

@@ -1,4 +1,5 @@
-//! Requests that softland does not govern: what comes in goes out, in both directions, as it comes.
+//! Requests that softland does not govern: everything is passed on as it arrives, in both
+//! directions.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ mod unmetered;
 
 pub(crate) use unmetered::{as_unmetered, is_unmetered, refusal, unmetered};
 
-/// Passes a request on while its body comes in.
+/// Passes a request on while its body arrives.
 pub(crate) async fn stream(
     gate: &Arc<Gate>,
     target: &Target,
@@ -29,7 +30,7 @@ pub(crate) async fn stream(
     send(gate, target, parts, Outgoing::stream(body, pause)).await
 }
 
-/// Passes a request on whose body is there.
+/// Passes a request on whose body has been read.
 pub(crate) async fn whole(
     gate: &Arc<Gate>,
     target: &Target,
@@ -57,11 +58,11 @@ async fn send(
     }
 }
 
-/// An upstream's response, for the client.
+/// Converts an upstream's response into the client's.
 pub(crate) fn pass_back(upstream: Response) -> http::Response<Body> {
     let mut headers = headers::to_client(&upstream.headers);
-    // The body is the upstream's own, and so is its length; of a response to HEAD nothing else
-    // tells it.
+    // The body is the upstream's own, and so is its length. For a response to HEAD, only this
+    // header states the length.
     if let Some(length) = upstream.headers.get(CONTENT_LENGTH) {
         headers.insert(CONTENT_LENGTH, length.clone());
     }

@@ -1,7 +1,7 @@
-//! Where a request goes, by its path alone: to which upstream, in which protocol, and whether it is
-//! one that softland governs.
+//! Routing of a request by its path alone: the upstream, the protocol, and whether softland governs
+//! the path.
 //!
-//! The upstream's origin never comes from a client: only path and query do.
+//! The upstream's origin never comes from a client; only path and query do.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,31 +19,31 @@ use crate::pages;
 use crate::settings::Protocol;
 use crate::upstream::Origin;
 
-/// What a request asks for.
+/// The destination of a request.
 #[derive(Debug)]
 pub(crate) enum Way {
-    /// Whether the process lives.
+    /// `/healthz`: the process is alive.
     Health,
-    /// Whether it takes requests.
+    /// `/readyz`: the gateway accepts requests.
     Ready,
-    /// Its counters.
+    /// `/metrics`: the counters.
     Metrics,
-    /// A page, or what one asks for.
+    /// A page, or a file or an API path that a page requests.
     Pages,
-    /// Something of a provider.
+    /// A path of a provider.
     Provider {
-        /// Which.
+        /// The upstream.
         origin: Arc<Origin>,
-        /// How it speaks.
+        /// The protocol for errors.
         protocol: Protocol,
-        /// What.
+        /// The endpoint.
         route: Route,
-        /// The path that goes upstream, from `/v1/` on, with its query.
+        /// The path that is sent upstream, from `/v1/` on, with its query.
         path: PathAndQuery,
     },
 }
 
-/// A path that is known by name.
+/// An endpoint of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `POST /v1/messages`
@@ -59,7 +59,8 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// The API that it is a turn of, or the counting of one; `None` where nothing is governed.
+    /// Returns the API whose turns, or whose token counts, this endpoint serves; `None` if the
+    /// endpoint is not governed.
     pub(crate) fn api(self) -> Option<Api> {
         match self {
             Self::Messages | Self::CountTokens => Some(Api::Anthropic),
@@ -69,7 +70,7 @@ impl Route {
         }
     }
 
-    /// Its word in metrics.
+    /// Returns the label of this endpoint in metrics.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Messages => "messages",
@@ -81,29 +82,30 @@ impl Route {
     }
 }
 
-/// Where one request goes, and under which settings.
+/// The destination of one request at a provider, with the settings that hold for it.
 #[derive(Clone)]
 pub(crate) struct Target {
     /// The upstream.
     pub(crate) origin: Arc<Origin>,
-    /// The shape of errors.
+    /// The protocol that gives errors their shape.
     pub(crate) protocol: Protocol,
-    /// What is asked for.
+    /// The endpoint.
     pub(crate) route: Route,
-    /// The path upstream, from `/v1/` on, with its query. A governed one is written as its API has it.
+    /// The path upstream, from `/v1/` on, with its query. A governed path is written exactly as its
+    /// API defines it.
     pub(crate) path: PathAndQuery,
-    /// The settings of this request, to its end.
+    /// The settings of this request, until it ends.
     pub(crate) live: Arc<Live>,
     /// The gateway's name for the request.
     pub(crate) id: RequestId,
-    /// When its head was there.
+    /// The time at which the request's head was complete.
     pub(crate) began: Instant,
 }
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// The paths that are governed, each asked for with POST.
+/// The governed paths, each with the method POST.
 const GOVERNED: [(&str, Route); 4] = [
     ("/v1/messages", Route::Messages),
     ("/v1/messages/count_tokens", Route::CountTokens),
@@ -111,7 +113,10 @@ const GOVERNED: [(&str, Route); 4] = [
     ("/v1/responses", Route::Responses),
 ];
 
-/// Finds the way of a request.
+/// Finds the destination of a request.
+///
+/// # Errors
+/// Returns a refusal if the path leads nowhere or may be read in two ways.
 pub(crate) fn find(
     live: &Live,
     method: &Method,
@@ -173,8 +178,8 @@ pub(crate) fn find(
     Ok(Way::Provider { origin: Arc::clone(origin), protocol, route, path })
 }
 
-/// The governed path that a path is, or is but for a slash or a `/v1` too many. Clients write those
-/// who join a base URL and a path without looking at where they meet.
+/// Returns the governed path that `path` stands for, also with an extra slash or a second `/v1`.
+/// Clients that join a base URL and a path carelessly write such paths.
 fn meant(path: &str) -> Option<(&'static str, Route)> {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty()).peekable();
     segments.next_if_eq(&"v1")?;
@@ -183,8 +188,8 @@ fn meant(path: &str) -> Option<(&'static str, Route)> {
     GOVERNED.into_iter().find(|(known, _)| known.split('/').skip(2).eq(rest.iter().copied()))
 }
 
-/// The governed path that a path would be to a server that reads it with less care: one that takes
-/// either case, reads escapes, leaves parameters out or does not mind what stands before.
+/// Returns the governed path that a less careful server could take `path` for: one that ignores
+/// case, decodes escapes, drops parameters or ignores a prefix.
 fn resembles(path: &str) -> Option<&'static str> {
     let plain = String::from_utf8_lossy(&unescape(path)).to_lowercase();
     let segments = plain.split(['/', '\\']);
@@ -194,15 +199,15 @@ fn resembles(path: &str) -> Option<&'static str> {
         let known: Vec<&str> = known.split('/').filter(|segment| !segment.is_empty()).collect();
         segments.ends_with(&known)
     };
-    // No other API has a path with the latter end.
+    // No other API has a path with this ending.
     let (known, _) = GOVERNED.into_iter().find(|(known, route)| {
         ends_in(known) || *route == Route::ChatCompletions && ends_in("chat/completions")
     })?;
     Some(known)
 }
 
-/// Which protocol a request is in that is not governed. Both vendors have `/v1/models`, `/v1/files`
-/// and the like: there Anthropic's own headers tell.
+/// Returns the protocol of a request that is not governed. Both vendors have paths such as
+/// `/v1/models` and `/v1/files`; there, Anthropic's own headers decide.
 fn speaks(named: &str, path: &str, headers: &HeaderMap) -> Protocol {
     let below = |known: &str| {
         path.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -221,7 +226,7 @@ fn speaks(named: &str, path: &str, headers: &HeaderMap) -> Protocol {
     }
 }
 
-/// A governed path as it goes upstream, with the query that it was asked with.
+/// Returns a governed path as it is sent upstream, with the query of the request.
 fn known_path(known: &'static str, query: Option<&str>) -> Option<PathAndQuery> {
     match query {
         None => Some(PathAndQuery::from_static(known)),
@@ -229,7 +234,7 @@ fn known_path(known: &'static str, query: Option<&str>) -> Option<PathAndQuery> 
     }
 }
 
-/// The path and query behind the first `skip` bytes.
+/// Returns the path and query behind the first `skip` bytes.
 fn behind(whole: &PathAndQuery, skip: usize) -> Option<PathAndQuery> {
     PathAndQuery::try_from(whole.as_str().get(skip..)?).ok()
 }
@@ -239,8 +244,8 @@ fn unknown(live: &Live) -> String {
     format!("/to/ must be followed by the name of an upstream: {}", names.join(", "))
 }
 
-/// Refuses paths that two readers may understand in two ways: those that climb, that have empty
-/// segments or backslashes, and those that another reader may take for a governed one, which would
+/// Refuses paths that two servers may read differently: paths that climb, that have empty segments
+/// or backslashes, and those that another server may take for a governed path, which would then
 /// reach a provider ungoverned.
 fn sound(path: &str) -> Result<(), String> {
     let meant = meant(path).is_some();
@@ -265,7 +270,7 @@ fn sound(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `%XX` read once, as a server does.
+/// Decodes `%XX` once, as a server does.
 fn unescape(path: &str) -> Vec<u8> {
     let hex = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let bytes = path.as_bytes();

@@ -1,4 +1,4 @@
-//! The runs that are open now: what their ends will say, and which of them nobody goes on with.
+//! The runs that are open now: their totals, and the ones that nobody continues.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,35 +15,35 @@ mod shown;
 pub(crate) use shown::{Face, Row};
 use shown::{Past, Shown};
 
-/// Runs that are told of at a time; beyond it those idle longest are ended.
+/// The number of runs that are tracked at once; beyond it, the ones idle longest are ended.
 const MOST: usize = 50_000;
 
-/// What an open run has come to.
+/// The totals of an open run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenRun {
-    /// When its newest request ended, in milliseconds since 1970.
+    /// The end of its newest request, in milliseconds since 1970.
     pub(crate) last: u64,
     pub(crate) turns: u64,
     pub(crate) calls: u64,
     pub(crate) tokens: Tokens,
     /// `None` once a request's cost was not known.
     pub(crate) cost: Option<NanoUsd>,
-    /// Turns and calls of the runs that it goes on from: the ledger has them in their own rows.
+    /// Turns and calls of the runs that it continues, which the ledger has in rows of their own.
     before: (u64, u64),
-    /// The newest turn that was told to have begun.
+    /// The newest turn whose start was recorded.
     begun: u64,
-    /// What would have been made of it, where it is only observed.
+    /// The end that it would have had, if it is only observed.
     fate: Option<Fate>,
-    /// The newest request brought no turn, since the provider failed.
+    /// True if the newest request brought no turn because the provider failed.
     failed: bool,
-    /// Requests under way: while there are any, somebody goes on with it.
+    /// The number of running requests; while there are any, the run is not idle.
     under_way: usize,
-    /// What whoever watches is shown of it.
+    /// The view of the run for the pages.
     shown: Shown,
 }
 
 impl OpenRun {
-    /// What one request came to.
+    /// Creates the totals of one request.
     pub(crate) fn request(
         last: u64,
         (turns, calls): (u64, u64),
@@ -53,18 +53,18 @@ impl OpenRun {
         Self { last, turns, calls, tokens, cost, ..Self::default() }
     }
 
-    /// The same of one to which the provider said no.
+    /// Marks a request that the provider refused.
     pub(crate) fn refused(self) -> Self {
         Self { failed: true, ..self }
     }
 
-    /// Its own turns and calls.
+    /// Returns the run's own turns and calls.
     pub(crate) fn own(&self) -> (u64, u64) {
         let (turns, calls) = self.before;
         (self.turns.saturating_sub(turns), self.calls.saturating_sub(calls))
     }
 
-    /// How it has ended, where nobody goes on with it.
+    /// Returns how the run ended, if nobody continues it.
     pub(crate) fn left(&self) -> Ended {
         match self.failed {
             true => Ended::plain(Outcome::Failed, Reason::Provider),
@@ -73,7 +73,7 @@ impl OpenRun {
     }
 }
 
-/// What would have become of a run that is only observed.
+/// The end that a run would have had if it were not only observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Landed,
@@ -84,14 +84,14 @@ pub(crate) enum Fate {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     open: Mutex<HashMap<String, OpenRun, RandomState>>,
-    /// Counts what changes, so that whoever watches need look at what is new only.
+    /// Counts the changes, so that a page has to read only what is new.
     version: AtomicU64,
     past: Mutex<Past>,
 }
 
 impl Runs {
-    /// Counts a request of a run; true if the run is new here. `before`: turns and calls of the runs
-    /// that a new one goes on from.
+    /// Counts a request of a run. Returns true if the run is new. `before` are the turns and calls
+    /// of the runs that a new run continues.
     pub(crate) fn begins(&self, run: &str, now: u64, before: (u64, u64)) -> bool {
         let mut open = self.lock();
         let version = self.next_version();
@@ -108,7 +108,7 @@ impl Runs {
         true
     }
 
-    /// A request for this turn; true if the turn is new.
+    /// Notes the start of a turn. Returns true if the turn is new.
     pub(crate) fn turn_begins(&self, run: &str, turn: u64) -> bool {
         let mut open = self.lock();
         let Some(open) = open.get_mut(run).filter(|open| open.begun < turn) else { return false };
@@ -116,11 +116,11 @@ impl Runs {
         true
     }
 
-    /// This would have been done to it. What would first have brought it to an end is its fate,
-    /// and is told once: what follows would not have been.
+    /// Notes an intervention that was only observed. Returns the end that it would have caused, but
+    /// only for the first such intervention: the later ones would not have happened.
     pub(crate) fn would(&self, run: &str, intervention: &str) -> Option<Fate> {
         let fate = match intervention {
-            // A call is refused for its tool's own limit, too, and the run goes on.
+            // A call is also refused at its tool's own limit, and then the run continues.
             "ask" | "none" | "respond" => Fate::Landed,
             "local_answer" | "stop" => Fate::Stopped,
             _ => return None,
@@ -131,7 +131,7 @@ impl Runs {
         Some(fate)
     }
 
-    /// What a request of it came to. Turns and calls are the run's, tokens and cost the request's.
+    /// Adds the totals of a request. Turns and calls are the run's, tokens and cost the request's.
     pub(crate) fn goes_on(&self, run: &str, request: &OpenRun) {
         let mut open = self.lock();
         let version = self.next_version();
@@ -147,12 +147,12 @@ impl Runs {
         }
     }
 
-    /// A run has ended: what it came to.
+    /// Removes a run that has ended. Returns its totals.
     pub(crate) fn ends(&self, run: &str) -> Option<OpenRun> {
         self.lock().remove(run)
     }
 
-    /// The runs that nobody goes on with.
+    /// Removes and returns the runs that nobody continues.
     pub(crate) fn idle(&self, now: u64) -> Vec<(String, OpenRun)> {
         let mut open = self.lock();
         let limit = if open.len() > MOST { IDLE_MS / 10 } else { IDLE_MS };
@@ -162,13 +162,13 @@ impl Runs {
         open.extract_if(is_idle).collect()
     }
 
-    /// All of them, ended.
+    /// Removes and returns all runs.
     pub(crate) fn all(&self) -> Vec<(String, OpenRun)> {
         self.lock().drain().collect()
     }
 
-    /// To be asked for under the lock of what has changed: who reads up to a version finds all of
-    /// it there.
+    /// Returns a new version. The caller holds the lock of what has changed, so that a reader of
+    /// this version finds all of it there.
     fn next_version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -221,7 +221,7 @@ mod tests {
             scope.spawn(|| {
                 for n in 0..MANY {
                     runs.over(&n.to_string(), &OpenRun::default(), &ended, false, 0);
-                    // Only so many are remembered.
+                    // The number of remembered runs is bounded.
                     while n > seen.load(Ordering::Relaxed) + 100 && Instant::now() < until {
                         std::thread::yield_now();
                     }

@@ -1,7 +1,7 @@
 //! A credential that cannot be printed by accident.
 //!
-//! The agent crate has one like it. It is not shared, because a type of another crate would have to
-//! show the credential to everybody: here only this crate can.
+//! The agent crate has a type like it. It is not shared, because a type of another crate would have
+//! to expose the credential publicly: here only this crate can read it.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes `text` as a credential.
+    /// Wraps `text` as a credential.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The credential itself, for the one place that writes it into a header.
+    /// Returns the credential itself, for the one place that writes it into a header.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text` with every occurrence of the credential replaced.
+    /// Returns `text` with every occurrence of the credential replaced.
     pub(crate) fn redact(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[redacted]") }
     }

@@ -1,7 +1,7 @@
-//! The listening side: connections, requests, and the way to a stop.
+//! The listening side: accepts connections and requests, and shuts down in order.
 //!
-//! Each connection is one task, and a request is handled in its connection's task: when the client
-//! goes away, all that was done for it is dropped, the upstream's request included.
+//! Each connection is one task, which also handles the connection's requests. When the client
+//! disconnects, all work for it is dropped, including the upstream request.
 
 use std::fmt;
 use std::future::Future;
@@ -25,24 +25,24 @@ use crate::settings::Settings;
 pub(crate) mod connection;
 mod request;
 
-/// Connections that the system keeps for us before they are accepted.
+/// The number of connections that the system queues before they are accepted.
 const BACKLOG: u32 = 4096;
-/// After an error of the listener itself, such as too many open files; and the least between two
-/// looks for idle runs.
+/// The pause after an error of the listener itself, such as too many open files, and the shortest
+/// interval between two sweeps for idle runs.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long streams that were cut off may take to close their accounts.
+/// The time that streams that were cut off have to book their spend.
 const ACCOUNTS_CLOSE: Duration = Duration::from_secs(1);
-/// How long those may take who ask how it is, once there is nothing more to say.
+/// The time that requests to the admin address have after the last client request has ended.
 const LAST_LOOKS: Duration = Duration::from_millis(250);
-/// How long the ledger may take to write what waits.
+/// The time that the ledger has to write the queued records.
 const LEDGER_CLOSES: Duration = Duration::from_secs(5);
 
-/// Where a connection came in.
+/// The listener that accepted a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// Where clients ask for models.
+    /// The address for clients, which send requests to models.
     Clients,
-    /// Where it is only said how the gateway is.
+    /// The admin address, which shows the state of the gateway only.
     Admin,
 }
 
@@ -59,29 +59,30 @@ struct Listener {
     door: Door,
 }
 
-/// A way to a running gateway. Cheap to clone.
+/// A handle to a running gateway. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     gate: Arc<Gate>,
 }
 
 impl Gateway {
-    /// Takes the addresses and prepares the upstreams. Nothing is served before
+    /// Binds the addresses and prepares the upstreams. Nothing is served before
     /// [`run`](Self::run).
     ///
     /// # Errors
-    /// When an address cannot be had or an upstream cannot be used.
+    /// Returns an error if an address cannot be bound or an upstream cannot be used.
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
         Self::bind_with_clock(settings, Arc::new(gate::system_clock)).await
     }
 
-    /// The same with another clock: it says which runs nobody goes on with, how much of a time
-    /// limit is used, and what stands in the ledger. Pauses on the wire have the system's.
+    /// Binds like [`bind`](Self::bind), with another clock. The clock decides which runs are idle
+    /// and how much of a time limit is used, and it dates the ledger's records. Pauses on the wire
+    /// use the system's clock.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind).
+    /// The same as those of [`bind`](Self::bind).
     pub async fn bind_with_clock(settings: Settings, clock: Clock) -> Result<Self, StartError> {
-        // First, so that an address that is taken leaves no file behind.
+        // Bound first, so that an occupied address leaves no file behind.
         let clients = Listener::at(settings.listen, Door::Clients)?;
         let admin = settings.admin.listen.map(|at| Listener::at(at, Door::Admin)).transpose()?;
         let pages = admin.as_ref().unwrap_or(&clients).local;
@@ -89,33 +90,34 @@ impl Gateway {
         Ok(Self { gate, clients, admin })
     }
 
-    /// Where it listens, with the port it got.
+    /// Returns the address on which the gateway listens, with its actual port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.clients.local
     }
 
-    /// Where it says how it is, if that is an address of its own.
+    /// Returns the admin address, if it is an address of its own.
     #[must_use]
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|admin| admin.local)
     }
 
-    /// The address of its pages, for a person: with the token in its fragment, unless the
-    /// configuration names one.
+    /// Returns the address of the gateway's pages, as it is shown to a person: with the token in
+    /// its fragment, unless the configuration names one.
     #[must_use]
     pub fn pages_url(&self) -> String {
         self.gate.pages_url()
     }
 
-    /// A way to it while it runs.
+    /// Returns a handle that works while the gateway runs.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle { gate: Arc::clone(&self.gate) }
     }
 
-    /// Serves until `shutdown` is done, then lets requests under way end, for the drain time at
-    /// most. The admin address is served to the end of that.
+    /// Serves until `shutdown` resolves, then lets running requests end within the drain time. The
+    /// admin address is served until all of them have ended. Returns a summary of everything the
+    /// gateway has done.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let Self { gate, clients, admin } = self;
         gate.upstreams.warm(gate.live().origins.values().cloned());
@@ -150,28 +152,29 @@ impl Gateway {
 }
 
 impl Handle {
-    /// Puts new settings in force for requests that come from now on.
+    /// Puts new settings in force for requests that arrive from now on.
     ///
     /// # Errors
-    /// When they would need a restart or cannot be used; then the old ones stay.
+    /// Returns an error if the settings would need a restart or cannot be used. The old ones stay
+    /// then.
     pub fn reload(&self, settings: Settings) -> Result<(), ReloadProblem> {
         self.gate.reload(settings)
     }
 
-    /// As [`Gateway::pages_url`].
+    /// Returns the same address as [`Gateway::pages_url`].
     #[must_use]
     pub fn pages_url(&self) -> String {
         self.gate.pages_url()
     }
 
-    /// What the gateway has done so far.
+    /// Returns a summary of what the gateway has done so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
         self.gate.metrics.summary()
     }
 
-    /// Cuts off what is under way once the gateway is told to stop, rather than let it end. What
-    /// it came to is booked, and the ledger is written to its end all the same.
+    /// Cuts off running requests once the gateway is told to stop, instead of letting them end.
+    /// Their spend so far is booked, and the ledger is still written to its end.
     pub fn cut_off(&self) {
         self.gate.cut.cancel();
     }
@@ -189,14 +192,14 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Why a gateway does not start.
+/// The reason why a gateway does not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The address cannot be had.
+    /// The address cannot be bound.
     Listen {
-        /// Which.
+        /// The address.
         at: SocketAddr,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
     /// An upstream cannot be used.
@@ -227,14 +230,15 @@ impl std::error::Error for StartError {
 
 fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // On Windows it would let two programs share the port.
+    // On Windows this option would let two programs share the port.
     #[cfg(not(windows))]
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
     socket.listen(BACKLOG)
 }
 
-/// Streams are booked, runs are ended, and the ledger is written: for as long as each may take.
+/// Books the spend of streams, ends the open runs and writes the ledger, each within its time
+/// limit.
 async fn close_accounts(gate: &Gate) {
     gate.flows.close();
     if tokio::time::timeout(ACCOUNTS_CLOSE, gate.flows.wait()).await.is_err() {
@@ -248,13 +252,13 @@ async fn close_accounts(gate: &Gate) {
     }
 }
 
-/// How connections learn of the end.
+/// The signals that tell connections to end.
 #[derive(Clone, Debug)]
 struct Ends {
     tasks: TaskTracker,
-    /// No new request; the one under way may end.
+    /// Cancelled when no new request may begin; the running one may end.
     soon: CancellationToken,
-    /// At once.
+    /// Cancelled when connections must end at once.
     now: CancellationToken,
 }
 
@@ -319,7 +323,7 @@ impl Listener {
     }
 }
 
-/// Somebody at the admin address, if there is one.
+/// Accepts a connection at the admin address; never resolves if there is none.
 async fn accept(admin: Option<&Listener>) -> (&Listener, Accepted) {
     match admin {
         Some(admin) => (admin, admin.accept().await),
@@ -331,7 +335,7 @@ async fn look(gate: &Arc<Gate>, looks: &Ends, (admin, accepted): (&Listener, Acc
     admin.take(gate, looks, accepted).await;
 }
 
-/// One of the connections that there may be; free again however its task ends.
+/// One of the limited number of connections. It is released however the connection's task ends.
 struct Place(Arc<Gate>);
 
 impl Drop for Place {

@@ -1,5 +1,5 @@
-//! What a gateway is told: typed, checked and complete. Whoever reads files, flags and variables
-//! fills it in; a reload hands over a new one.
+//! The settings of a gateway: typed, checked and complete. The program that reads files, flags and
+//! variables fills them in; a reload passes new ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,17 +15,17 @@ use softland_session::wire::tags::Shape;
 use crate::audit::Audit;
 use crate::secret::Secret;
 
-/// Everything a gateway is told.
+/// All settings of a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens; port 0 is a free one.
+    /// The address to listen on; port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Values of `Host` that are served beside the listen address and loopback names.
+    /// `Host` values that are served besides the listen address and loopback names.
     pub allowed_hosts: Vec<String>,
-    /// Who may look at the gateway itself.
+    /// Access to the gateway's own pages and metrics.
     pub admin: Admin,
-    /// What a client must show (as `x-api-key` or bearer) where the gateway holds a provider's
-    /// key; `None`: the client's own credentials pass through.
+    /// The tokens of which a client must show one (as `x-api-key` or bearer token) if the gateway
+    /// holds a provider's key; `None`: the client's own credentials pass through.
     pub client_tokens: Option<Vec<Secret>>,
     /// Providers by name: `anthropic` serves `/v1/messages`, `openai` the two others,
     /// `/to/NAME/…` reaches any.
@@ -34,25 +34,25 @@ pub struct Settings {
     pub prices: Prices,
     /// Policies of the configuration by name.
     pub policies: BTreeMap<String, Policy>,
-    /// Which model goes where; the first that matches.
+    /// Policy, upstream and shape by model; the first route that matches wins.
     pub routes: Vec<Route>,
     /// Shapes by name, for routes.
     pub shapes: BTreeMap<String, Shaping>,
-    /// The name of every request's policy, whatever a route or a header says (`--policy`); one of
+    /// The policy of every request, whatever a route or a header says (`--policy`); one of
     /// [`policies`](Self::policies).
     pub forced_policy: Option<String>,
     /// The names that a client's `x-softland-policy` may select; each is one of
     /// [`policies`](Self::policies).
     pub header_policies: Vec<String>,
-    /// Requests that cannot be metered pass under a cost limit.
+    /// True if requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
     /// The ledger's file; `None`: off.
     pub ledger: Option<PathBuf>,
-    /// Whether the ledger keeps whole contents, or digests of them.
+    /// True if the ledger keeps whole contents, false if it keeps digests of them.
     pub ledger_full: bool,
-    /// How long the ledger keeps a run.
+    /// The time for which the ledger keeps a run; `None`: for ever.
     pub retention: Option<Duration>,
-    /// What makes the reports of the page `/audit`; `None`: there are none.
+    /// The maker of the reports of the page `/audit`; `None`: there are no reports.
     pub audit: Option<Arc<dyn Audit>>,
     /// The event log.
     pub log: LogSettings,
@@ -61,8 +61,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The policy that is selected for a request, whatever its route: by `--policy`, or else by its
-    /// header, where the operator allows that.
+    /// Returns the policy that is selected for a request, whatever its route: by `--policy`, or
+    /// else by the request's header, if the operator allows that.
+    ///
+    /// # Errors
+    /// Returns the names that may be selected, if the header names another one.
     pub(crate) fn selected<'a>(
         &'a self,
         header: Option<&'a str>,
@@ -76,16 +79,16 @@ impl Settings {
         Err(NotSelectable { allowed: self.header_policies.clone() })
     }
 
-    /// The policy of a name: the configuration's, or else the built-in one.
+    /// Returns the policy of that name: the configuration's, or else the built-in one.
     pub(crate) fn policy(&self, name: &str) -> Option<Policy> {
         self.policies.get(name).cloned().or_else(|| Policy::named(name))
     }
 }
 
-/// A header selects a policy that it may not.
+/// A header that selects a policy which clients may not select.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotSelectable {
-    /// What it may select.
+    /// The names that it may select.
     allowed: Vec<String>,
 }
 
@@ -101,26 +104,26 @@ impl fmt::Display for NotSelectable {
     }
 }
 
-/// Who may look at the gateway itself, and where: `/metrics`, its pages and their API.
+/// Access to `/metrics`, the pages and their API: the address, and the token.
 #[derive(Clone, Debug, Default)]
 pub struct Admin {
-    /// An address of its own, which is served to the end of a drain and asks no provider.
+    /// An address of its own, which is served until a drain ends and reaches no provider.
     pub listen: Option<SocketAddr>,
-    /// What has to be shown (as bearer token) at an address that is not loopback. `None`: there
-    /// nobody may look.
+    /// The bearer token that is needed at an address that is not loopback. `None`: access is
+    /// refused there.
     pub token: Option<Secret>,
 }
 
 /// A provider.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Where it is.
+    /// Its base URL.
     pub base_url: BaseUrl,
     /// Its key; `None`: the client's own credentials pass through.
     pub key: Option<Secret>,
 }
 
-/// What a provider speaks, where that matters.
+/// The protocol of a provider, where the difference matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Anthropic's Messages.
@@ -136,7 +139,7 @@ pub struct Route {
     pub model: String,
     /// The policy of its runs.
     pub policy: Option<String>,
-    /// The upstream it goes to.
+    /// The upstream that its requests are sent to.
     pub upstream: Option<String>,
     /// The [`Shaping`] of its models' responses.
     pub shape: Option<String>,
@@ -145,29 +148,30 @@ pub struct Route {
 /// `[shape.NAME]`: models that write their calls as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shaping {
-    /// How the text is read, and what of it passes.
+    /// The way the text is read, and the parts of it that pass.
     pub shape: Arc<Shape>,
-    /// How long a client hears nothing while text is held back, before a sign of life.
+    /// The time for which a client gets nothing while text is held back, before a keepalive is
+    /// sent.
     pub keepalive: Duration,
 }
 
 impl Shaping {
-    /// `keepalive` where nothing is said of it.
+    /// The default of `keepalive`.
     pub const KEEPALIVE: Duration = Duration::from_secs(15);
 }
 
 impl Route {
-    /// Whether this route is for that model.
+    /// Returns true if this route is for that model.
     #[must_use]
     pub fn matches(&self, model: &str) -> bool {
         fits(self.model.as_bytes(), model.as_bytes())
     }
 }
 
-/// `*` in a pattern is any run of bytes.
+/// Matches a text against a pattern, in which `*` is any run of bytes.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the newest star does not fit.
+    // The position to resume at if the text behind the newest star does not match.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -192,7 +196,7 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
 /// The event log.
 #[derive(Clone, Debug, Default)]
 pub struct LogSettings {
-    /// Its file; none: no event log.
+    /// Its file; `None`: no event log.
     pub events: Option<PathBuf>,
 }
 
@@ -201,11 +205,11 @@ pub struct LogSettings {
 pub struct Limits {
     /// Bytes of a governed request body, unpacked.
     pub body: usize,
-    /// Bytes of all such bodies together that are in memory at a time.
+    /// Bytes of all such bodies together that are in memory at once.
     pub bodies: usize,
-    /// Bytes of a recording that a browser hands over for the audit.
+    /// Bytes of a recording that a browser uploads for the audit.
     pub recording: u64,
-    /// Connections at a time.
+    /// Connections at once.
     pub connections: usize,
     /// Time for a request's head.
     pub head_time: Duration,
@@ -217,12 +221,12 @@ pub struct Limits {
     pub first_byte: Duration,
     /// Time between two pieces of a response.
     pub idle: Duration,
-    /// Time that requests under way have when the gateway is stopped.
+    /// Time that running requests have when the gateway is stopped.
     pub drain: Duration,
-    /// How often it is looked for runs that nobody goes on with.
+    /// The interval between two sweeps for idle runs.
     pub sweep: Duration,
-    /// Records that may wait for a ledger that cannot be written now; what comes then is lost,
-    /// and counted.
+    /// Records that may queue for a ledger that cannot be written at the moment; further records
+    /// are lost, and counted.
     pub ledger_records: usize,
 }
 
@@ -247,30 +251,32 @@ impl Default for Limits {
     }
 }
 
-/// Prices of a configuration, over the built-in table.
+/// Prices of a configuration, which take precedence over the built-in table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices(Vec<(String, Price)>);
 
 impl Prices {
-    /// These rows, the first of a name winning.
+    /// Creates a table of these rows; the first row of a name wins.
     #[must_use]
     pub fn new(rows: Vec<(String, Price)>) -> Self {
         Self(rows)
     }
 
-    /// The configuration's own price of a model, by its name.
+    /// Returns the configuration's own price of a model, by its name.
     #[must_use]
     pub fn own(&self, model: &str) -> Option<Price> {
         self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price)
     }
 
-    /// The configuration's price of what no other row and no table prices: of the model `*`.
+    /// Returns the configuration's price of the model `*`, which holds for models that no other row
+    /// and no table prices.
     #[must_use]
     pub fn of_any(&self) -> Option<Price> {
         self.own("*")
     }
 
-    /// What so much input of a model is billed at, at the dearest; `None` where it is not known.
+    /// Returns the highest price at which `input` tokens of a model may be billed; `None` if it is
+    /// unknown.
     #[must_use]
     pub fn of(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
         self.own(model)
@@ -279,7 +285,7 @@ impl Prices {
     }
 }
 
-/// Where a provider is: an origin and perhaps a path, joined once with what a client asks for.
+/// The base URL of a provider: an origin and perhaps a path, joined once with a request's path.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BaseUrl {
     /// Scheme, host, port and path, without a slash or `/v1` at its end.
@@ -287,10 +293,11 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Takes a base URL with or without `/v1` or a slash at its end.
+    /// Parses a base URL with or without `/v1` or a slash at its end.
     ///
     /// # Errors
-    /// When it is no `http` or `https` URL with a host, or has credentials, a query or a fragment.
+    /// Returns an error if the text is no `http` or `https` URL with a host, or has credentials, a
+    /// query or a fragment.
     pub fn parse(text: &str) -> Result<Self, BaseUrlProblem> {
         let url = url::Url::parse(text.trim()).map_err(|_| BaseUrlProblem::NotAUrl)?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -307,7 +314,7 @@ impl BaseUrl {
         Ok(Self { base })
     }
 
-    /// The URL for a path that begins with `/v1/` (and its query).
+    /// Returns the URL for a path that begins with `/v1/`, and its query.
     #[must_use]
     pub fn join(&self, path_and_query: &str) -> String {
         [&self.base, path_and_query].concat()
@@ -326,14 +333,14 @@ impl fmt::Debug for BaseUrl {
     }
 }
 
-/// Why a text is no base URL. It does not repeat the text: people paste keys.
+/// The reason why a text is no base URL. It does not repeat the text: people paste keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BaseUrlProblem {
-    /// No `http://` or `https://` URL with a host.
+    /// The text is no `http://` or `https://` URL with a host.
     NotAUrl,
-    /// A user or a password in it.
+    /// The URL has a user or a password.
     Credentials,
-    /// A query or a fragment in it.
+    /// The URL has a query or a fragment.
     Query,
 }
 

@@ -1,9 +1,10 @@
-//! What transcripts cannot show, kept between requests: pins, tails, first sights, what a run has
-//! used of tokens and time, and which conversation a history without a name belongs to.
+//! The store: what transcripts cannot show, kept between requests. It holds pins, tails, first
+//! sights, the tokens and time that a run has used, and the clues to the conversation of a history
+//! without a name.
 //!
 //! A store keeps and finds; it decides nothing. Losing all of it loses no answer: lines are then
-//! made by the current policy, and counts that only a store knows begin at 0. Money has its own
-//! place ([`Accounts`](crate::accounts::Accounts)).
+//! made by the current policy, and counts that only a store knows restart at 0. Money is kept apart
+//! ([`Accounts`](crate::accounts::Accounts)).
 
 #[cfg(test)]
 mod lost;
@@ -21,36 +22,37 @@ use softland_session::{KeptTail, Link, Seen, Shown};
 
 pub(crate) use memory::MemoryStore;
 
-/// Where a gateway keeps what it has to remember. Every call is one round trip.
+/// The storage of a gateway. Every call is one round trip.
 #[async_trait]
 pub(crate) trait Store: Send + Sync + fmt::Debug {
-    /// The conversation that is known by the first of these clues that any is known by. `here` is
-    /// the history that asks.
+    /// Finds the conversation of the first of these clues that is known. `here` is the history of
+    /// the request.
     async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError>;
 
-    /// How many of these clues anything is known by, up to the first that nothing is.
+    /// Returns how many of these clues are known, up to the first that is not.
     async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError>;
 
-    /// The conversations that go by a name, the one that was kept last in the end.
+    /// Returns the conversations with a name, the last stored one at the end.
     async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError>;
 
-    /// A conversation without a name that asked this and was not answered; each is found once.
+    /// Finds a conversation without a name that asked this and was not answered. Each is found
+    /// once.
     async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError>;
 
-    /// What is kept of a conversation; empty where nothing is.
+    /// Returns the stored state of a conversation; empty if there is none.
     async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError>;
 
-    /// Keeps what a request has changed.
+    /// Stores the changes of a request.
     async fn keep(&self, scope: &str, changes: Changes) -> Result<(), StoreError>;
 
-    /// What goes on from a response that a client was shown.
+    /// Returns the link of a response that a client was shown, from which a conversation continues.
     async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError>;
 
-    /// Remembers a response under all its ids.
+    /// Stores a response under all its ids.
     async fn show(&self, shown: Shown) -> Result<(), StoreError>;
 }
 
-/// A store that cannot be reached.
+/// The error of a store that cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreError(pub(crate) String);
 
@@ -62,93 +64,95 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// A conversation found by what its history shows.
+/// A conversation that was found by the content of its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The number of the clue.
+    /// The index of the clue that matched.
     pub(crate) clue: usize,
-    /// Its scope.
+    /// The conversation's scope.
     pub(crate) scope: Arc<str>,
-    /// Whether another history went on from the same turn before: this one is a fork, which does
-    /// not see what that one spends from there on.
+    /// True if another history has continued from the same turn before. This one is a fork, which
+    /// does not see what the other spends from there on.
     pub(crate) fork: bool,
-    /// The run as it was when the turn was answered.
+    /// The state of the run when the turn was answered.
     pub(crate) then: Arc<RunState>,
     /// The run.
     pub(crate) run: Digest,
 }
 
-/// What is kept of one conversation of one agent.
+/// The stored state of one conversation of one agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Scope {
     /// The records of its runs.
     pub(crate) pins: Records,
-    /// Tails that stand in its history, by place.
+    /// Tails in its history, by place.
     pub(crate) tails: BTreeMap<Digest, KeptTail>,
     /// Results at first sight, by place.
     pub(crate) results: BTreeMap<Digest, Seen>,
-    /// What its runs have used.
+    /// The states of its runs.
     pub(crate) runs: BTreeMap<Digest, Arc<RunState>>,
     /// Its newest run.
     pub(crate) newest: Option<Digest>,
-    /// What its users have said, the newest last.
+    /// The messages of its users, the newest last.
     pub(crate) asked: Vec<Digest>,
-    /// What it is told by from others that go by the same name.
+    /// The properties that distinguish it from others of the same name.
     pub(crate) face: Option<Namesake>,
 }
 
-/// What a conversation is told by from others that go by the same name.
+/// The properties that distinguish a conversation from others of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Namesake {
-    /// Its scope.
+    /// The conversation's scope.
     pub(crate) scope: Arc<str>,
-    /// The scope of the conversation that it is a fork of; its own, if it is none.
+    /// The scope of the conversation that it is a fork of; its own, if it is no fork.
     pub(crate) root: Arc<str>,
     /// The digest of its tools' names.
     pub(crate) tools: Digest,
     /// The digest of its system prompt.
     pub(crate) system: Digest,
-    /// What stood before its first turn when it was first met.
+    /// The digest of the messages before its first turn, when it was first seen.
     pub(crate) opening: Digest,
-    /// What a user said last in that.
+    /// The last user message among them.
     pub(crate) asked: Option<Digest>,
-    /// Whether anything was answered in it.
+    /// True if the conversation has had an answer.
     pub(crate) answered: bool,
-    /// When it was last heard of, in milliseconds since 1970.
+    /// The time of its newest request, in milliseconds since 1970.
     pub(crate) last: u64,
 }
 
-/// What a store keeps of one run. Its names are shared with the states before it.
+/// The stored state of one run. Its names are shared with the states before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunState {
-    /// The name it goes by.
+    /// The run's name.
     pub(crate) id: Arc<str>,
-    /// The account of money that it has; empty before its first request.
+    /// The run's account of money; empty before its first request.
     pub(crate) account: Arc<str>,
-    /// What identifies it in the newest history of it: that changes where a client compacts.
+    /// The digest that identifies the run in its newest history, which changes if a client compacts
+    /// it.
     pub(crate) key: Digest,
-    /// What it has used along this branch of its history, its newest calls included: what was not
-    /// shown any more, too.
+    /// The usage along this branch of its history, with its newest calls and with calls that the
+    /// history no longer shows.
     pub(crate) used: Used,
-    /// Tool calls in a row up to here that were answered in this conversation.
+    /// The number of consecutive tool calls up to here that were answered in this conversation.
     pub(crate) row: usize,
     /// The digest of the calls of its newest turn.
     pub(crate) delivered: Option<Digest>,
     /// Tokens of all its requests.
     pub(crate) tokens: u64,
-    /// What they cost, as far as is known.
+    /// The cost of all its requests, as far as it is known.
     pub(crate) cost: NanoUsd,
-    /// Whether it has been told to have ended: what follows goes by another name.
+    /// True if the run was reported to have ended: a continuation gets another name.
     pub(crate) ended: bool,
-    /// Milliseconds since 1970 of its first request.
+    /// The time of its first request, in milliseconds since 1970.
     pub(crate) begun: u64,
-    /// When its newest request ended, or began.
+    /// The time at which its newest request ended, or began.
     pub(crate) last: u64,
     /// Milliseconds that count against its time limit, up to `last`.
     pub(crate) active: u64,
-    /// Turns that its tools' own limits refused and its transcript does not show.
+    /// The number of turns that were refused at a tool's own limit and that the transcript does not
+    /// show.
     pub(crate) tool_refusals: u64,
-    /// The context answered last, and how often it was answered in vain.
+    /// The context that was answered last, and how often it was answered in vain.
     pub(crate) vain: Option<(Digest, u64)>,
     /// The newest context whose size the provider has counted.
     pub(crate) known: Option<Counted>,
@@ -156,14 +160,14 @@ pub(crate) struct RunState {
     pub(crate) turn: Option<TurnEnd>,
 }
 
-/// The end of a turn that a client was given.
+/// The end of a turn that a client received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TurnEnd {
     /// The digest of the messages that it answers.
     pub(crate) context: Digest,
-    /// Milliseconds since 1970.
+    /// The time of the end, in milliseconds since 1970.
     pub(crate) at: u64,
-    /// Whether softland landed it.
+    /// True if softland landed the run with it.
     pub(crate) landed: bool,
 }
 
@@ -172,49 +176,50 @@ pub(crate) struct TurnEnd {
 pub(crate) struct Counted {
     /// The digest of its messages.
     pub(crate) context: Digest,
-    /// Its tokens, the answer's included.
+    /// Its tokens, including the answer's.
     pub(crate) tokens: u64,
-    /// Its bytes of text, its media by their table, and what did not show its size.
+    /// Its bytes of text, its media tokens by the table, and its content of unknown size.
     pub(crate) shown: [u64; 3],
 }
 
-/// Idle gaps longer than this do not count against a time limit, and end a run.
+/// A gap between requests that is longer than this does not count against a time limit, and ends a
+/// run.
 pub(crate) const IDLE_MS: u64 = 10 * 60 * 1000;
 
 impl RunState {
-    /// Milliseconds that count at this moment.
+    /// Returns the milliseconds that count against the time limit at this moment.
     pub(crate) fn active_at(&self, now: u64) -> u64 {
         let gap = now.saturating_sub(self.last);
         self.active + if gap <= IDLE_MS { gap } else { 0 }
     }
 
-    /// The run goes on at this moment.
+    /// Notes that the run continues at this moment.
     pub(crate) fn touch(&mut self, now: u64) {
         self.active = self.active_at(now);
         self.last = self.last.max(now);
     }
 }
 
-/// What a request has changed.
+/// The changes of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
-    /// Records of runs; one that has looked further wins.
+    /// Records of runs. Of two records of a run, the one that has looked further wins.
     pub(crate) pins: Records,
     pub(crate) tails: Vec<(Digest, KeptTail)>,
     pub(crate) results: Vec<(Digest, Seen)>,
-    /// The run, and what its state is now. Tokens and cost are added, the rest replaced.
+    /// The run and its new state. Tokens and cost are added, the rest is replaced.
     pub(crate) run: Option<(Digest, RunState)>,
-    /// Tokens that another run of the conversation answers for: a sub-agent's.
+    /// Tokens of a sub-agent, which count for another run of the conversation.
     pub(crate) child_tokens: Option<(Digest, u64)>,
-    /// What users have said that is new.
+    /// The new messages of users.
     pub(crate) asked: Vec<Digest>,
-    /// The names that the conversation goes by, and what it is told by under them.
+    /// The names of the conversation, and its properties under them.
     pub(crate) named: Option<(Vec<Digest>, Namesake)>,
-    /// What it is found by again as it is now: the turn that was answered.
+    /// The clues of the conversation as it is now: the turn that was answered.
     pub(crate) clues: Vec<Digest>,
-    /// The same of what it was before this request: the calls whose results have come.
+    /// The clues of the conversation before this request: the calls whose results have come.
     pub(crate) past_clues: Option<(Digest, Arc<RunState>, Vec<Digest>)>,
-    /// The history that was not answered, where nothing else tells the conversation: whoever asks
-    /// the same asks again.
+    /// The history that was not answered, if nothing else identifies the conversation: the same
+    /// question then continues it.
     pub(crate) untaken: Option<Digest>,
 }

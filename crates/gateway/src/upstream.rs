@@ -1,8 +1,9 @@
-//! The way to the providers: an HTTP client, which sends a request to a configured origin and hands
-//! back the head and the pieces of the response.
+//! The HTTP client for the providers. It sends a request to a configured origin and returns the
+//! head and the pieces of the response.
 //!
-//! It follows no redirect, unpacks nothing, retries only what never left, and knows no protocol
-//! but HTTP. Dropping a [`Response`], or the future that waits for one, cancels the request.
+//! It follows no redirect, decompresses nothing, retries only requests that were never sent, and
+//! knows no protocol but HTTP. Dropping a [`Response`], or the future that waits for one, cancels
+//! the request.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -29,13 +30,13 @@ mod error;
 use connect::Connector;
 pub(crate) use error::{Phase, UpstreamError, causes};
 
-/// How long an unused connection is kept. The client closes it within as long again; vendors' load
-/// balancers close theirs after a minute or more.
+/// The time for which an unused connection is kept. The client closes it within twice this time;
+/// vendors' load balancers close theirs after a minute or more.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most unused connections that are kept to one origin.
+/// The largest number of unused connections to one origin.
 const MAX_IDLE: usize = 1024;
 
-/// A configured provider, prepared for use.
+/// A configured provider, ready to use.
 #[derive(Debug)]
 pub(crate) struct Origin {
     name: Arc<str>,
@@ -44,7 +45,7 @@ pub(crate) struct Origin {
     authority: Authority,
     /// The login for a proxy that reads the requests.
     proxy_login: Option<HeaderValue>,
-    /// What goes before `/v1/…`; mostly nothing.
+    /// The path in front of `/v1/…`; usually empty.
     base_path: String,
     key: Option<Credential>,
 }
@@ -80,12 +81,12 @@ impl Origin {
         Ok(Self { name, upstream, scheme, authority, proxy_login, base_path, key })
     }
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same, to keep.
+    /// Returns the same name, for a value that keeps it.
     pub(crate) fn label(&self) -> &Arc<str> {
         &self.name
     }
@@ -98,7 +99,7 @@ impl Origin {
         self.scheme == Scheme::HTTPS
     }
 
-    /// The address of a request. Only path and query come from a client.
+    /// Returns the address of a request. Only path and query come from a client.
     fn address(&self, path: &PathAndQuery) -> Result<Uri, UpstreamError> {
         let path = if self.base_path.is_empty() {
             path.clone()
@@ -118,13 +119,13 @@ impl Origin {
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     connector: Connector,
-    /// Keeps connections for further requests, also when settings are read again.
+    /// Keeps connections for further requests, also across reloads.
     client: Client<Connector, Outgoing>,
     first_byte: Millis,
     idle: Millis,
 }
 
-/// A time that a reload changes.
+/// A duration that a reload changes.
 #[derive(Debug)]
 struct Millis(AtomicU64);
 
@@ -151,7 +152,8 @@ impl Upstreams {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE)
-            // A request that was not sent, since its kept connection was closed, goes over another one.
+            // A request that was not sent, because its kept connection was closed, uses another
+            // one.
             .retry_canceled_requests(true)
             .build(connector.clone());
         Self {
@@ -162,14 +164,14 @@ impl Upstreams {
         }
     }
 
-    /// Takes the times of new settings.
+    /// Applies the time limits of new settings.
     pub(crate) fn adjust(&self, limits: &Limits) {
         self.connector.adjust(limits.connect);
         self.first_byte.set(limits.first_byte);
         self.idle.set(limits.idle);
     }
 
-    /// Reads the system's root certificates, where a first request would else wait for it.
+    /// Reads the system's root certificates, for which a first request would otherwise wait.
     pub(crate) fn warm(&self, origins: impl IntoIterator<Item = Arc<Origin>>) {
         if origins.into_iter().any(|origin| origin.is_secure()) {
             let connector = self.connector.clone();
@@ -180,7 +182,7 @@ impl Upstreams {
     /// Sends a request and waits for the head of its response.
     ///
     /// # Errors
-    /// Where none comes: with the upstream's name, never with a credential.
+    /// Returns an error if there is no response. It names the upstream, never a credential.
     pub(crate) async fn send(
         &self,
         to: &Origin,
@@ -204,7 +206,7 @@ impl Upstreams {
         let answer = loop {
             match timeout(limit, &mut sent).await {
                 Ok(answer) => break answer,
-                // A long upload is no silent upstream.
+                // A long upload does not count as a silent upstream.
                 Err(_) if pieces(progress.as_ref()) != before => before = pieces(progress.as_ref()),
                 Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
             }
@@ -225,31 +227,31 @@ fn pieces(progress: Option<&Progress>) -> u64 {
     progress.map_or(0, Progress::pieces)
 }
 
-/// An upstream's response; its body is still on its way.
+/// An upstream's response, whose body is still arriving.
 pub(crate) struct Response {
-    /// Any, redirects too.
+    /// Any status, redirects too.
     pub(crate) status: StatusCode,
-    /// As they came: slices of what the connection reads into, not to be kept for as long as a
-    /// stream.
+    /// The headers as received. They are slices of the connection's read buffer, so they must not
+    /// be kept for the length of a stream.
     pub(crate) headers: HeaderMap,
     relay: Relay,
-    /// Bytes of its body so far.
+    /// Bytes of the body that have arrived.
     received: u64,
     name: Arc<str>,
 }
 
 impl Response {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     ///
     /// # Errors
-    /// When the connection breaks, or nothing comes for the idle limit.
+    /// Returns an error if the connection breaks, or nothing arrives within the idle limit.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         loop {
             match poll_fn(|cx| self.relay.poll_frame(cx)).await {
                 None => return Ok(None),
                 Some(Err(cut)) => return Err(UpstreamError::cut(&self.name, cut)),
                 Some(Ok(frame)) => {
-                    // Trailers carry nothing that anybody here reads.
+                    // The gateway reads nothing in trailers.
                     if let Ok(bytes) = frame.into_data() {
                         self.received = self.received.saturating_add(bytes.len() as u64);
                         return Ok(Some(bytes));
@@ -259,10 +261,11 @@ impl Response {
         }
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk), and when it has more than `limit` bytes.
+    /// The same as those of [`chunk`](Self::chunk), and an error if the body has more than `limit`
+    /// bytes.
     pub(crate) async fn whole(&mut self, limit: usize) -> Result<Bytes, UpstreamError> {
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.chunk().await? else { return self.within(first, limit) };
@@ -276,7 +279,7 @@ impl Response {
         self.within(bytes.freeze(), limit)
     }
 
-    /// How many bytes of the body have come.
+    /// Returns the number of bytes of the body that have arrived.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
@@ -288,7 +291,7 @@ impl Response {
         Ok(bytes)
     }
 
-    /// The body, to be passed on as it comes.
+    /// Returns the body, to be passed on as it arrives.
     pub(crate) fn into_relay(self) -> Relay {
         self.relay
     }

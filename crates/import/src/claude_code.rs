@@ -1,5 +1,5 @@
-//! Sessions of Claude Code: one line per block of a response, results between them, sub-agents in
-//! files of their own or among the lines.
+//! Sessions of Claude Code: one line for each block of a response, results between them, sub-agents
+//! in files of their own or among the lines.
 
 mod line;
 
@@ -14,24 +14,24 @@ use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 use line::Line;
 
-/// What a file has of ids that other files may have as well.
+/// The ids of a file that other files may hold as well.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     pub(crate) messages: HashSet<Digest>,
     pub(crate) lines: HashSet<Digest>,
-    /// Whether it is a sub-agent's own file.
+    /// True if the file is a sub-agent's own.
     pub(crate) agent: bool,
 }
 
 pub(crate) struct Reader<'x> {
-    /// What files before this one hold.
+    /// The ids of the files before this one.
     known: &'x Ids,
     ids: Ids,
-    /// Ids of this file alone, that are its own.
+    /// Ids that were first seen in this file.
     done: HashSet<Digest>,
     session: Option<String>,
     chains: BTreeMap<String, Chain>,
-    /// Which nameless sub-agent a line belongs to.
+    /// The nameless sub-agent that a line belongs to, by the line's id.
     sides: BTreeMap<Digest, String>,
 }
 
@@ -42,14 +42,14 @@ struct Chain {
     results: Results,
 }
 
-/// A response whose lines still come.
+/// A response whose lines are still coming.
 struct Open {
     id: Digest,
     draft: Draft,
     calls: HashSet<String>,
 }
 
-/// Reads a session; what it holds of `known` was read before.
+/// Reads a session, without the messages and lines in `known`, which were read before.
 pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>, known: &Ids) -> Ids {
     let mut reader = Reader {
         known,
@@ -102,14 +102,14 @@ impl Reader<'_> {
         chain.model(out, said, id, again, line, number)
     }
 
-    /// Whether this very line was read before, here or in another file.
+    /// Returns true if this line was read before, here or in another file.
     fn is_known(&mut self, line: &Line<'_>) -> bool {
         let Some(uuid) = line.inner_uuid.or(line.uuid) else { return false };
         let uuid = Digest::of(uuid.raw().as_bytes());
         self.known.lines.contains(&uuid) || !self.ids.lines.insert(uuid)
     }
 
-    /// The sub-agent that says this line.
+    /// Returns the sub-agent that wrote this line.
     fn agent(&mut self, line: &Line<'_>) -> Option<String> {
         if let Some(agent) = line.agent {
             return (line.inner.is_some() || line.sidechain).then(|| agent.unescape().into_owned());
@@ -117,7 +117,7 @@ impl Reader<'_> {
         if !line.sidechain {
             return None;
         }
-        // Older versions name no agent: its lines hang together.
+        // Older versions name no agent: its lines are linked by their parents.
         let parent = line.parent.map(|parent| Digest::of(parent.raw().as_bytes()));
         let known = parent.and_then(|parent| self.sides.get(&parent)).cloned();
         let count = self.chains.len() + 1;
@@ -159,7 +159,7 @@ impl Chain {
             out.texts(self.talk, &texts, said);
             return;
         }
-        // Results come between the lines of one response: they answer it as a whole.
+        // Results come between the lines of one response: they answer the response as a whole.
         let of = &mut self.results;
         of.list.extend(results);
         of.texts.extend(texts.into_iter().filter(|_| !machine));
@@ -210,7 +210,8 @@ impl Chain {
     }
 }
 
-/// What Claude Code writes in a user's name: commands, shells, interruptions.
+/// Returns true for text that Claude Code writes in the user's name: commands, shells,
+/// interruptions.
 fn is_echo(text: &str) -> bool {
     const OPENINGS: &[&str] = &[
         "<command-",

@@ -1,4 +1,4 @@
-//! Rollouts of Codex: a turn is what comes before a `token_count` with a new total.
+//! Rollouts of Codex: a turn is everything before a `token_count` with a new total.
 
 use softland_session::wire::Tokens;
 
@@ -66,7 +66,7 @@ impl Reader {
         *self.talk.get_or_insert_with(|| out.begin(&begin))
     }
 
-    /// The turn that is being written; results of the one before it come first.
+    /// Returns the turn that is being written. Results of the turn before are handed on first.
     fn draft(&mut self, out: &mut Out<'_>, at: Option<u64>, line: u64) -> &mut Draft {
         let talk = self.talk(out, line);
         if self.draft.is_none() {
@@ -107,7 +107,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A response is over, if its total is a new one.
+    /// Ends a response, if its total is a new one.
     fn count(&mut self, out: &mut Out<'_>, payload: &Fields<'_>, at: Option<u64>, line: u64) {
         let Some(info) = payload.object("info") else { return };
         let Some(total) = info.raw("total_token_usage") else { return };

@@ -16,7 +16,8 @@ use crate::step::{Begin, Talk};
 struct Reader {
     session: Option<String>,
     model: Option<String>,
-    /// By sub-agent, named by the call that it works for; the session's own is nameless.
+    /// Conversations by sub-agent, named by the call that it works for. The session's own has no
+    /// name.
     chains: BTreeMap<String, (Option<Talk>, Results)>,
 }
 
@@ -48,7 +49,7 @@ impl Reader {
                 let (talk, results) = self.chain(out, &agent, line);
                 results.give(out, talk);
                 let text = data.text("content").unwrap_or_default();
-                // Beside a person's messages there are those of skills and of the system.
+                // Skills and the system also write user messages, beside the person's.
                 let machine = data.text("source").is_some_and(|source| source != "user");
                 let said = Said { machine, time: at, line: Some(line), ..Said::default() };
                 out.texts(talk, &[&text], said);

@@ -1,4 +1,4 @@
-//! A turn and its results, gathered from pieces.
+//! A turn and its results, assembled from pieces.
 
 use softland_session::TextRead;
 use softland_session::core::{Call, Finished, NanoUsd, Stop, ToolResult, User, UserText};
@@ -8,19 +8,19 @@ use softland_session::wire::json::Str;
 use crate::out::Out;
 use crate::step::{Row, Talk, Turn, Usage, UserStep};
 
-/// Output tokens that may be no count at all (`docs/audit.md`): Claude Code's are mostly 1 to 10.
+/// Output tokens that may be no real count (`docs/audit.md`): Claude Code mostly records 1 to 10.
 const PLACEHOLDER: u64 = 5;
 
 /// A turn of the model that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// Its visible text so far.
+    /// The visible text so far.
     pub(crate) seen: TextRead,
     pub(crate) calls: Vec<OwnCall>,
     pub(crate) hidden: bool,
     pub(crate) gives: bool,
     pub(crate) cut_call: bool,
-    /// Characters of what the model wrote.
+    /// Characters that the model wrote.
     pub(crate) chars: u64,
     pub(crate) stop: Option<Stop>,
     pub(crate) model: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Draft {
     pub(crate) time: Option<u64>,
     pub(crate) line: Option<u64>,
     pub(crate) row: Option<Row>,
-    /// A call of it hands the answer in.
+    /// True if one of its calls submits the answer.
     pub(crate) submits: bool,
 }
 
@@ -58,7 +58,7 @@ impl Draft {
         self.calls.push(OwnCall { id, name, input, server });
     }
 
-    /// Hands it on.
+    /// Hands the turn to the sink.
     pub(crate) fn give(self, out: &mut Out<'_>, talk: Talk) {
         let by_content = self.chars / 4;
         let recorded = self.tokens.is_some();
@@ -77,7 +77,8 @@ impl Draft {
             hidden: self.hidden,
             gives: self.gives,
             stop: self.stop.unwrap_or(Stop::Unknown),
-            // Of few recorded, recordings say little: some keep what stood there as it began.
+            // A small count says little: some recordings keep the value from the start of the
+            // response.
             output_tokens: Some(tokens.output).filter(|output| *output > PLACEHOLDER),
         };
         let usage = Usage { tokens, estimated, recorded, chars: self.chars };
@@ -87,7 +88,7 @@ impl Draft {
     }
 }
 
-/// Results, and texts beside them, that wait for the end of their message.
+/// Results, and the texts beside them, that wait for the end of their message.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) list: Vec<(String, ToolResult<'static>)>,
@@ -103,7 +104,7 @@ impl Results {
         self.list.is_empty() && self.texts.is_empty() && !self.media && !self.machine
     }
 
-    /// Hands them on as one message, if there are any.
+    /// Hands the results to the sink as one message, if there are any.
     pub(crate) fn give(&mut self, out: &mut Out<'_>, talk: Talk) {
         let this = std::mem::take(self);
         if this.is_empty() {
@@ -119,7 +120,7 @@ impl Results {
     }
 }
 
-/// A word of any provider's for why a turn ended.
+/// Parses any provider's word for the reason why a turn ended.
 pub(crate) fn stop(word: &str) -> Stop {
     match word.to_ascii_lowercase().as_str() {
         "end_turn" | "stop" | "tool_use" | "tool_calls" | "tool-calls" | "function_call" => {
@@ -134,7 +135,7 @@ pub(crate) fn stop(word: &str) -> Stop {
     }
 }
 
-/// A time as recordings write it, in milliseconds since 1970.
+/// Parses a time as recordings write it; returns milliseconds since 1970.
 pub(crate) fn time(text: &str) -> Option<u64> {
     let moment: jiff::Timestamp = text.parse().ok().or_else(|| {
         let civil: jiff::civil::DateTime = text.trim_end_matches(" UTC").parse().ok()?;

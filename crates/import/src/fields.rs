@@ -1,4 +1,4 @@
-//! A JSON object's members, found in one pass; for objects of which much is asked.
+//! The members of a JSON object, found in one pass, for objects of which many members are needed.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
         Ok(Self { list })
     }
 
-    /// A member's value as written.
+    /// Returns a member's value, as written.
     pub(crate) fn raw(&self, key: &str) -> Option<&'a str> {
         self.list.iter().rev().find(|(name, _)| name.eq_str(key)).map(|(_, value)| *value)
     }
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
         self.raw(key).is_some()
     }
 
-    /// A member that is a string.
+    /// Returns a member that is a string.
     pub(crate) fn str(&self, key: &str) -> Option<Str<'a>> {
         string(self.raw(key)?)
     }
@@ -46,12 +46,12 @@ impl<'a> Fields<'a> {
         self.str(key).map(|text| text.unescape())
     }
 
-    /// A member that is a string, owned.
+    /// Returns a member that is a string, owned.
     pub(crate) fn owned(&self, key: &str) -> Option<String> {
         self.text(key).map(Cow::into_owned)
     }
 
-    /// A member that is an id: a string, or a number as some write it.
+    /// Returns a member that is an id: a string, or a number as some recordings write it.
     pub(crate) fn id(&self, key: &str) -> Option<String> {
         id(self.raw(key)?)
     }
@@ -64,18 +64,18 @@ impl<'a> Fields<'a> {
         self.raw(key) == Some("true")
     }
 
-    /// A member that is an object.
+    /// Returns a member that is an object.
     pub(crate) fn object(&self, key: &str) -> Option<Self> {
         Self::read(self.raw(key)?).ok()
     }
 }
 
-/// A value that is a string.
+/// Decodes a value that is a string.
 pub(crate) fn string(raw: &str) -> Option<Str<'_>> {
     raw.starts_with('"').then(|| Cursor::new(raw).string().ok().map(|(text, _)| text)).flatten()
 }
 
-/// A value that is an id.
+/// Decodes a value that is an id.
 pub(crate) fn id(raw: &str) -> Option<String> {
     match raw.as_bytes().first()? {
         b'"' => string(raw).map(|text| text.unescape().into_owned()),
@@ -84,7 +84,7 @@ pub(crate) fn id(raw: &str) -> Option<String> {
     }
 }
 
-/// The elements of an array, as written; none of any other value.
+/// Returns the elements of an array, as written; none for any other value.
 pub(crate) fn elements(raw: &str) -> Vec<&str> {
     let mut list = Vec::new();
     let mut cursor = Cursor::new(raw);
@@ -97,7 +97,7 @@ pub(crate) fn elements(raw: &str) -> Vec<&str> {
     list
 }
 
-/// Calls `take` with a text as the string that JSON would write.
+/// Calls `take` with a text, as JSON would write it as a string.
 pub(crate) fn with_str<R>(text: &str, take: impl FnOnce(Str<'_>) -> R) -> R {
     if let Some(plain) = Str::plain(text) {
         return take(plain);

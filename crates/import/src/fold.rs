@@ -1,5 +1,5 @@
-//! Recorded conversations, replayed through the core's fold: once as an observer, for what the
-//! detectors see, and once as the policy would have had it, for what it would have done.
+//! Replays recorded conversations through the core's fold: once as an observer, for what the
+//! detectors see, and once under the policy, for what it would have done.
 
 mod current;
 mod judge;
@@ -27,20 +27,20 @@ use money::{Input, Prices, held, with_price};
 use trees::Place;
 pub use trees::{Spend, Trees};
 
-/// What stands for a message that a program wrote and that says nothing to us.
+/// The stand-in for a message that a program wrote and that carries no information.
 const MACHINE: &str = "<system-reminder></system-reminder>";
 
-/// How recordings are replayed.
+/// Settings of the replay.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What `what_if` asks about.
+    /// The policy that `what_if` asks about.
     pub policy: Policy,
-    /// Prices that go before the table, by model.
+    /// Prices by model, which take precedence over the table.
     pub prices: Vec<(String, Price)>,
-    /// Whether the steps of runs with signals are kept for a person to look at.
+    /// True if the steps of runs with signals are kept for a person to look at.
     pub steps: bool,
-    /// What an earlier reading of the same files found that runs spend together: under limits of
-    /// money and tokens, it counts.
+    /// The spending that runs share, as a first reading of the same files found it. It counts under
+    /// limits of money and tokens.
     pub trees: Option<Trees>,
 }
 
@@ -54,14 +54,14 @@ pub struct Folder<'s> {
 }
 
 impl<'s> Folder<'s> {
-    /// For a file of that path.
+    /// Creates a sink for the file at `path`.
     #[must_use]
     pub fn new(settings: &'s Settings, path: &Path) -> Self {
         let path = path.display().to_string();
         Self { settings, path, talks: BTreeMap::new(), runs: Vec::new() }
     }
 
-    /// The runs, in the order in which they ended.
+    /// Returns the runs, in the order in which they ended.
     #[must_use]
     pub fn into_runs(mut self) -> Vec<RunReport> {
         for (_, mut talk) in std::mem::take(&mut self.talks) {
@@ -113,7 +113,7 @@ impl Sink for Folder<'_> {
         if let Some(mut talk) = self.talks.remove(&talk) {
             talk.finish(&mut self.runs);
         }
-        // There may be a million small files: none keeps room for what it will not have.
+        // There may be a million small files: release unused capacity.
         if self.talks.is_empty() {
             self.talks = BTreeMap::new();
             if self.runs.len() < 4 {
@@ -123,11 +123,11 @@ impl Sink for Folder<'_> {
     }
 }
 
-/// One conversation, in the middle of its steps.
+/// One conversation while its steps are read.
 #[derive(Debug)]
 struct Conversation<'s> {
     settings: &'s Settings,
-    /// The limits that signals are listed by.
+    /// The limits by which signals are listed.
     limits: Policy,
     path: String,
     session: String,
@@ -135,7 +135,7 @@ struct Conversation<'s> {
     agent: Option<String>,
     caller: Option<String>,
     inferred: bool,
-    /// It is one run, whatever is said in it.
+    /// True if the conversation is one run, whatever is said in it.
     whole: bool,
     line: Option<u64>,
     transcript: Transcript,
@@ -143,13 +143,13 @@ struct Conversation<'s> {
     prices: Prices,
     run: Option<Current>,
     runs: u64,
-    /// What the run before leaves to the detectors.
+    /// The signals' state that the run before leaves to the detectors.
     seen: Seen,
-    /// The step before was the model's.
+    /// True if the step before was the model's.
     spoke: bool,
     /// Money of all runs so far.
     spent: NanoUsd,
-    /// What the next request's input comes to.
+    /// The estimate of the next request's input.
     input: Input,
 }
 
@@ -157,7 +157,7 @@ impl<'s> Conversation<'s> {
     fn new(settings: &'s Settings, path: &str, begin: &Begin<'_>) -> Self {
         let whole = begin.run.is_some() || begin.inferred;
         let run_boundary = if whole { RunBoundary::Conversation } else { RunBoundary::Human };
-        // What is told of tools holds for the detectors, too; limits of the policy do not.
+        // The policy's knowledge of tools holds for the detectors too; its limits do not.
         let limits = Policy {
             mode: Mode::Observe,
             run_boundary,
@@ -196,7 +196,7 @@ impl<'s> Conversation<'s> {
         self.take(user, step.time, step.line, done);
     }
 
-    /// A program spoke, or nobody did.
+    /// Takes a message that a program wrote, or that nobody is recorded to have written.
     fn machine(&mut self, time: Option<u64>, line: Option<u64>, done: &mut Vec<RunReport>) {
         let texts = vec![UserText::of(MACHINE)];
         self.take(&User { texts, ..User::default() }, time, line, done);
@@ -233,7 +233,7 @@ impl<'s> Conversation<'s> {
     }
 
     fn turn(&mut self, turn: &Turn<'_>, done: &mut Vec<RunReport>) {
-        // Two turns in a row are two, and one without a message before it has one.
+        // Two turns in a row are two turns. A turn without a message before it gets one.
         if self.spoke || self.run.is_none() {
             self.machine(turn.time, turn.line, done);
         }
@@ -267,7 +267,7 @@ impl<'s> Conversation<'s> {
         self.input.turn(turn);
     }
 
-    /// What holds when the request of this turn is sent.
+    /// Returns the facts that hold when the request of this turn is sent.
     fn facts(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>) -> Facts {
         let Some(run) = &self.run else { return Facts::default() };
         let recorded = turn.usage.tokens.input_total();
@@ -301,7 +301,7 @@ impl<'s> Conversation<'s> {
         with_price(facts, most, price, cost)
     }
 
-    /// Ends the run that is open.
+    /// Ends the open run.
     fn finish(&mut self, done: &mut Vec<RunReport>) {
         let Some(run) = self.run.take() else { return };
         let verdict = self.judge.finish(run.turns());
@@ -335,8 +335,7 @@ impl<'s> Conversation<'s> {
     }
 }
 
-/// What the fold is told of a row of numbers: a word, a call of nothing that is known, or an
-/// answer.
+/// Returns the turn that stands for a row of numbers: a word, an unknown call, or an answer.
 fn finished_of(row: Row) -> Finished<'static> {
     let digest = Digest::of(b"row");
     let text = if row.trivial {
@@ -355,7 +354,7 @@ fn finished_of(row: Row) -> Finished<'static> {
     }
 }
 
-/// What a person calls a turn.
+/// Returns a person's word for a turn.
 fn word_of(class: Class) -> &'static str {
     match class {
         Class::Final | Class::Answer => "answer",
@@ -368,7 +367,7 @@ fn word_of(class: Class) -> &'static str {
     }
 }
 
-/// Whether a turn would be trivial if its run goes on.
+/// Returns true if a turn would be trivial in case its run goes on.
 fn may_be_trivial(finished: &Finished<'_>, class: Class) -> bool {
     matches!(class, Class::Final | Class::Truncated) && looks_trivial(finished)
 }

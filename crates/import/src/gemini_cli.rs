@@ -1,4 +1,4 @@
-//! Chats of Gemini CLI: one document, calls and their results within the model's messages.
+//! Chats of Gemini CLI: one document, with calls and their results within the model's messages.
 
 use softland_session::ResultRead;
 use softland_session::core::ToolResult;
@@ -92,7 +92,7 @@ fn message(out: &mut Out<'_>, talk: Talk, text: &str, line: u64) -> Result<(), S
     Ok(())
 }
 
-/// A content is a text or parts.
+/// Calls `take` with each text of a content, which is a text or a list of parts.
 fn each_text<'a>(content: &'a str, take: &mut dyn FnMut(softland_session::wire::json::Str<'a>)) {
     if let Some(text) = string(content) {
         take(text);
@@ -122,7 +122,7 @@ fn usage(tokens: &Fields<'_>) -> Tokens {
     }
 }
 
-/// What a call led to; `None` where nobody recorded it.
+/// Returns the result of a call; `None` if it is not recorded.
 fn result(call: &Fields<'_>) -> Option<ToolResult<'static>> {
     let list = elements(call.raw("result")?);
     let status = call.text("status").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A file's bytes: decompressed, by lines or by JSON values, never more of them at once than one
-//! line or one value.
+//! A file's bytes, decompressed, by lines or by JSON values. No more than one line or value is held
+//! at a time.
 
 mod open;
 mod scan;
@@ -10,30 +10,30 @@ use std::io::Read;
 pub(crate) use open::{GIVEN_UP, open};
 pub(crate) use scan::Scan;
 
-/// The longest line or value that is read.
+/// The longest line or value that is read, in bytes.
 pub(crate) const LONGEST: usize = 64 << 20;
 const CHUNK: usize = 256 << 10;
 
-/// What stops a JSON document.
+/// The reason why a JSON document cannot be read on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// It ends before it is over.
+    /// The document ends too early.
     Cut,
-    /// It is no JSON from here.
+    /// The text is not JSON from here on.
     Malformed,
 }
 
-/// One line or one value.
+/// One line or one JSON value.
 #[derive(Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) line: u64,
     pub(crate) text: Cow<'a, str>,
-    /// Whether it is followed by a line end: the last line of a file may be cut.
+    /// True if a line end follows. The last line of a file may be cut.
     pub(crate) whole: bool,
 }
 
 impl Piece<'_> {
-    /// Whether bytes that are no UTF-8 were replaced.
+    /// Returns true if bytes that are not UTF-8 were replaced.
     pub(crate) fn is_mended(&self) -> bool {
         matches!(self.text, Cow::Owned(_))
     }
@@ -48,7 +48,7 @@ pub(crate) struct Input<'r> {
     line: u64,
     /// Bytes before `start`.
     passed: u64,
-    /// Why it ended early.
+    /// The error that ended reading early.
     failed: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl<'r> Input<'r> {
         Self { inner, buffer: Vec::new(), start, end, over: false, line: 1, passed, failed: None }
     }
 
-    /// Why reading stopped before the end, if it did.
+    /// Returns the error that ended reading early, if there was one.
     pub(crate) fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
@@ -67,12 +67,12 @@ impl<'r> Input<'r> {
         self.line
     }
 
-    /// Bytes taken so far.
+    /// Returns the number of bytes taken so far.
     pub(crate) fn position(&self) -> u64 {
         self.passed
     }
 
-    /// What comes next, at least so many bytes of it where there are as many.
+    /// Returns the next bytes: at least `bytes` of them, or all that are left.
     pub(crate) fn ahead(&mut self, bytes: usize) -> &[u8] {
         while self.end - self.start < bytes && self.fill() {}
         self.rest()
@@ -89,7 +89,7 @@ impl<'r> Input<'r> {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Reads more; false at the end.
+    /// Reads more bytes; returns false at the end.
     fn fill(&mut self) -> bool {
         if self.over {
             return false;
@@ -104,7 +104,7 @@ impl<'r> Input<'r> {
             }
         }
         if self.end + CHUNK / 2 > self.buffer.len() {
-            // Twice as much, but no more than the longest line takes.
+            // Double the buffer, but no further than the longest line needs.
             let length = self.buffer.len();
             let most = (LONGEST + 2 * CHUNK).saturating_sub(length);
             let more = length.min(most).max(CHUNK);
@@ -134,7 +134,7 @@ impl<'r> Input<'r> {
         self.passed += bytes as u64;
     }
 
-    /// The next line, or the number of one that is too long.
+    /// Takes the next line; returns `Err` with the number of a line that is too long.
     pub(crate) fn line(&mut self) -> Option<Result<Piece<'_>, u64>> {
         let mut seen = 0;
         let length = loop {
@@ -162,7 +162,7 @@ impl<'r> Input<'r> {
         Some(Ok(Piece { line, text: text(bytes), whole }))
     }
 
-    /// Leaves the rest of a line behind; which one it was.
+    /// Skips the rest of a line; returns the line's number.
     pub(crate) fn pass_line(&mut self) -> u64 {
         let line = self.line;
         loop {
@@ -177,7 +177,7 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// The next byte that is no white space, left where it is.
+    /// Returns the next byte that is not white space, without taking it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
             let rest = self.rest();
@@ -201,7 +201,8 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// Takes an object, calling `each` at every member's value; what it does not take is skipped.
+    /// Takes an object. Calls `each` at every member's value, and skips values that `each` does not
+    /// take.
     pub(crate) fn object(
         &mut self,
         each: &mut dyn FnMut(&mut Self, &str) -> Result<(), Broken>,
@@ -231,7 +232,7 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// Takes an array, calling `each` at every element; what it does not take is skipped.
+    /// Takes an array. Calls `each` at every element, and skips elements that `each` does not take.
     pub(crate) fn array(
         &mut self,
         each: &mut dyn FnMut(&mut Self) -> Result<(), Broken>,
@@ -270,7 +271,7 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// Takes one value; `None` for one that is too long, which is skipped.
+    /// Takes one value. A value that is too long is skipped, and `None` is returned.
     pub(crate) fn take(&mut self) -> Result<Option<Piece<'_>>, Broken> {
         self.peek().ok_or(Broken::Cut)?;
         let (mut scan, mut seen) = (Scan::default(), 0);
@@ -293,13 +294,13 @@ impl<'r> Input<'r> {
         Ok(Some(Piece { line, text: text(bytes), whole: true }))
     }
 
-    /// Skips one value, however long.
+    /// Skips one value of any length.
     pub(crate) fn skip(&mut self) -> Result<(), Broken> {
         self.peek().ok_or(Broken::Cut)?;
         self.skip_with(Scan::default())
     }
 
-    /// Skips the rest of a value whose beginning, all that is here, was seen.
+    /// Skips the rest of a value. Everything in the buffer belongs to it and was scanned.
     fn skip_from(&mut self, scan: Scan) -> Result<(), Broken> {
         self.pass(self.end - self.start);
         if !self.fill() {

@@ -6,17 +6,17 @@ use softland_session::core::ToolResult;
 use crate::draft::Draft;
 use crate::fields::{Fields, elements, string};
 
-/// Whether an item of this type is what a model wrote, messages apart.
+/// Returns true if a model wrote items of this type, other than messages.
 pub(crate) fn is_models(kind: &str) -> bool {
     kind == "reasoning" || kind.ends_with("_call")
 }
 
-/// Whether an item of this type answers a call.
+/// Returns true if items of this type answer a call.
 pub(crate) fn is_result(kind: &str) -> bool {
     kind.ends_with("_call_output")
 }
 
-/// Adds an item of the model's to its turn.
+/// Adds an item of the model to its turn.
 pub(crate) fn add_to(draft: &mut Draft, kind: &str, item: &Fields<'_>) -> Result<(), String> {
     match kind {
         "reasoning" => {
@@ -41,7 +41,7 @@ pub(crate) fn add_to(draft: &mut Draft, kind: &str, item: &Fields<'_>) -> Result
     Ok(())
 }
 
-/// What came back for a call.
+/// Reads the result of a call.
 pub(crate) fn output(payload: &Fields<'_>) -> ToolResult<'static> {
     let mut read = ResultRead::default();
     let raw = payload.raw("output").unwrap_or_default();

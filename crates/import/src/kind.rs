@@ -1,20 +1,20 @@
-//! What a file is, told by its first bytes: never by its name.
+//! Recognizes a file by its first bytes, never by its name.
 
 use softland_session::wire::json::Cursor;
 
 use crate::Kind;
 use crate::input::Scan;
 
-/// Bytes that are looked at.
+/// The number of bytes that are looked at.
 pub(crate) const LOOKED_AT: usize = 64 << 10;
-/// Objects that are looked at.
+/// The number of objects that are looked at.
 const OBJECTS: usize = 60;
-/// Lines before a recording that are left out: of a log, or damaged.
+/// Lines at the beginning of a file that may be passed over: lines of a log, or damaged lines.
 const LEFT_OUT: usize = 50;
 /// Bytes of a value that are kept.
 const PREVIEW: usize = 200;
 
-/// How a file is read.
+/// The form in which a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     ClaudeCode,
@@ -33,7 +33,7 @@ pub(crate) enum Form {
     Journal,
 }
 
-/// A table of opencode's, or a file of its storage.
+/// A table of opencode's database, or a file of its storage folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Sessions,
@@ -64,7 +64,7 @@ impl Form {
     }
 }
 
-/// What is seen of an object: its members, and how their values begin.
+/// An object, as far as it was looked at: its members, and the beginnings of their values.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     members: Vec<(String, String)>,
@@ -79,7 +79,7 @@ impl Seen {
         keys.iter().all(|key| self.has(key))
     }
 
-    /// Whether a member is an object that begins with a member of this beginning.
+    /// Returns true if a member is an object whose string `member` begins with `with`.
     fn object_begins(&self, key: &str, member: &str, with: &str) -> bool {
         let value = self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let mut inner = Self::default();
@@ -90,13 +90,13 @@ impl Seen {
         inner.string(member).is_some_and(|id| id.starts_with(with))
     }
 
-    /// A member that is an id, if it is short.
+    /// Returns a member that is an id, if it is short.
     pub(crate) fn id(&self, key: &str) -> Option<String> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
         crate::fields::id(value)
     }
 
-    /// A member that is a string, if it is short.
+    /// Returns a member that is a string, if it is short.
     pub(crate) fn string(&self, key: &str) -> Option<String> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
         let (text, _) = Cursor::new(value).string().ok()?;
@@ -104,13 +104,14 @@ impl Seen {
     }
 }
 
-/// What the first bytes of a file say, and how many of its first lines have to be left out.
+/// Recognizes a file by its first bytes. Also returns how many of its first lines have to be left
+/// out.
 pub(crate) fn tell(head: &[u8]) -> Result<(Form, usize), &'static str> {
     if head.is_empty() {
         return Err("empty");
     }
     if head.starts_with(b"SQLite format 3\0") {
-        // Whose it is may stand in its -wal file alone, until that is taken over.
+        // The owner may be named in the -wal file alone, until its pages are taken over.
         return Ok((Form::Ledger, 0));
     }
     if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
@@ -145,7 +146,7 @@ fn of(head: &[u8]) -> Option<Form> {
     }
 }
 
-/// Whether a first line is of no use by itself: it is none of a document that goes on behind it.
+/// Returns true if a first line is of no use by itself: no document begins in it and goes on below.
 fn may_be_left_out(line: &[u8]) -> bool {
     let mut seen = line.iter().filter(|byte| !byte.is_ascii_whitespace());
     let begins = match (seen.next(), seen.next()) {
@@ -158,7 +159,7 @@ fn may_be_left_out(line: &[u8]) -> bool {
     !begins || !matches!(Scan::default().end(line, 0), Ok(None))
 }
 
-/// Whether the next line is of the same kind: an example in a text is no recording.
+/// Returns true if the next line is of the same kind: an example within a text is no recording.
 fn goes_on(head: &[u8]) -> bool {
     let mut lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let (Some(first), Some(next)) = (lines.next(), lines.next()) else { return true };
@@ -214,14 +215,14 @@ fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
         let mini = seen.has("info") || seen.has("trajectory_format") || responses;
         return Some(if mini { Form::MiniSwe } else { Form::Messages });
     }
-    // `{"info": {…}, "messages": […]}`, of which the beginning is long.
+    // `{"info": {…}, "messages": […]}` with a long `info`.
     if seen.has("info") && holds(b"\"mini_version\"") {
         return Some(Form::MiniSwe);
     }
     (seen.has("role") || is_item(seen)).then_some(Form::MessageLines)
 }
 
-/// Whether an object is an item of OpenAI's Responses API that is no message.
+/// Returns true if an object is an item of OpenAI's Responses API other than a message.
 fn is_item(seen: &Seen) -> bool {
     let kind = seen.string("type").unwrap_or_default();
     crate::items::is_result(&kind) || crate::items::is_models(&kind)
@@ -251,7 +252,8 @@ fn of_array(head: &[u8]) -> Option<Form> {
     first.all(&["project_id", "directory"]).then_some(Form::OpenCode(Table::Sessions))
 }
 
-/// The first objects of a JSON text that may be cut, at its top or in its outermost array.
+/// Returns the first objects of a JSON text, at its top or in its outermost array. The text may be
+/// cut.
 pub(crate) fn objects(bytes: &[u8], most: usize) -> Vec<Seen> {
     let mut list = Vec::new();
     let mut at = spaces(bytes, 0, b"");
@@ -266,7 +268,7 @@ pub(crate) fn objects(bytes: &[u8], most: usize) -> Vec<Seen> {
         let mut seen = Seen::default();
         let end = members(bytes, at + 1, &mut seen);
         list.push(seen);
-        // A broken line: the next one may be whole.
+        // This line is broken; the next one may be whole.
         let line = |from: usize| {
             let rest = bytes.get(from..).unwrap_or_default();
             memchr::memchr(b'\n', rest).map(|at| from + at + 1)
@@ -277,7 +279,7 @@ pub(crate) fn objects(bytes: &[u8], most: usize) -> Vec<Seen> {
     list
 }
 
-/// Reads members up to the end of their object; `None` where it does not end.
+/// Reads members up to the end of their object; returns `None` if the object does not end.
 fn members(bytes: &[u8], mut at: usize, seen: &mut Seen) -> Option<usize> {
     loop {
         at = spaces(bytes, at, b",");

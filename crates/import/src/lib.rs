@@ -1,14 +1,13 @@
-//! Sessions that other programs recorded, read as the core's words.
+//! Reads sessions that other programs recorded, as the core's types.
 //!
-//! [`read`] walks paths, tells what each file is by its content, and hands what it says to a
-//! [`Sink`], step by step: what people and tools said as core's `User`, what the model said as
-//! core's `Finished` with what was recorded of its usage. Nothing is kept of what was read but ids;
-//! files are read by several threads, and a file that cannot be read, or a part of it, is listed
-//! and never stops the rest.
+//! [`read`] walks paths, recognizes each file by its content, and hands the recorded steps to a
+//! [`Sink`]: messages of people and tools as the core's `User`, turns of the model as the core's
+//! `Finished` with their recorded usage. Of what was read, only ids are kept. Several threads read
+//! files. A file, or a part of a file, that cannot be read is listed and never stops the rest.
 //!
-//! Readers decide nothing: where runs begin and what was waste is for whoever folds the steps.
-//! [`Folder`] is that sink: it replays every conversation through the core's fold, and [`report()`]
-//! says what was seen and what a policy would have done.
+//! Readers decide nothing. Runs are cut, and waste is found, by the sink. [`Folder`] is that sink:
+//! it replays every conversation through the core's fold, and [`report()`] says what was seen and
+//! what a policy would have done.
 
 mod claude_code;
 mod codex;
@@ -43,7 +42,7 @@ pub use totals::report;
 
 use std::path::{Path, PathBuf};
 
-/// What a file is.
+/// The kind of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A session of Claude Code.
@@ -69,7 +68,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in the contract.
+    /// Returns the kind's name, as the contract spells it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,40 +89,40 @@ impl Kind {
 /// A file that was looked at.
 #[derive(Debug)]
 pub struct Source<S> {
-    /// Its path, as given or as found below a folder that was given.
+    /// The path, as given or as found below a given folder.
     pub path: PathBuf,
-    /// What it is; `None` where nothing could tell.
+    /// The kind of the recording; `None` for an unknown file.
     pub kind: Option<Kind>,
-    /// Its size on disk.
+    /// Size on disk, in bytes.
     pub bytes: u64,
-    /// What took its steps; `None` where there were none to take.
+    /// The sink that took the file's steps; `None` if the file had no steps.
     pub sink: Option<S>,
 }
 
-/// What could not be read.
+/// A file, or a part of a file, that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The file.
     pub path: PathBuf,
-    /// The line, from 1, where lines are what it is read by.
+    /// The line, counted from 1, if the file is read by lines.
     pub line: Option<u64>,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Debug)]
 pub struct Read<S> {
-    /// Every file looked at, in the order of the paths given, names sorted within folders.
+    /// All files looked at, in the order of the given paths; names are sorted within folders.
     pub sources: Vec<Source<S>>,
-    /// What could not be read, in the same order.
+    /// Everything that could not be read, in the same order.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// How to read.
+/// Options of reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Files that are read at the same time.
+    /// The number of files that are read at the same time.
     pub threads: usize,
 }
 
@@ -134,17 +133,19 @@ impl Default for Options {
     }
 }
 
-/// How far it is, in bytes on disk.
+/// The progress of reading, in bytes on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
+    /// Bytes read so far.
     pub done: u64,
     /// Bytes of all files.
     pub total: u64,
 }
 
-/// Reads files and folders. `sink` makes what takes the steps of a file; it may be called more than
-/// once for one file, and what came last counts. `progress` is called now and then, by any thread.
+/// Reads files and folders.
+///
+/// `sink` makes the sink that takes the steps of a file. It may be called more than once for the
+/// same file; the last sink counts. `progress` is called now and then, by any thread.
 pub fn read<S: Sink>(
     paths: &[PathBuf],
     options: &Options,
@@ -158,8 +159,8 @@ pub fn read<S: Sink>(
     reading::read(paths, options, &sink, &on)
 }
 
-/// As [`read`](fn@read), for as long as `on` says so: it is asked as `progress` is told. What is not
-/// read then is listed.
+/// Reads files and folders like [`read`](fn@read), as long as `on` returns true. `on` is called
+/// wherever `progress` would be. Files that are not read because of it are listed.
 pub fn read_while<S: Sink>(
     paths: &[PathBuf],
     options: &Options,

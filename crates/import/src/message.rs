@@ -1,4 +1,4 @@
-//! A message in Anthropic's or OpenAI's form, read in one pass.
+//! Reads a message in Anthropic's or OpenAI's form, in one pass.
 
 mod usage;
 
@@ -13,7 +13,7 @@ use crate::draft::{Draft, stop};
 use crate::fields::Fields;
 pub(crate) use usage::usage;
 
-/// What a message holds, as it is written.
+/// A message, as it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Message<'a> {
     pub(crate) role: Option<Str<'a>>,
@@ -24,7 +24,7 @@ pub(crate) struct Message<'a> {
     pub(crate) content: Vec<Block<'a>>,
     calls: Vec<&'a str>,
     function_call: Option<&'a str>,
-    /// Of a tool's message.
+    /// The call that a tool's message answers.
     pub(crate) call_id: Option<Str<'a>>,
     pub(crate) name: Option<Str<'a>>,
     pub(crate) is_error: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Message<'a> {
     gives: bool,
 }
 
-/// One block of a content.
+/// One block of a message's content.
 #[derive(Debug, Default)]
 pub(crate) struct Block<'a> {
     kind: Option<Str<'a>>,
@@ -135,13 +135,12 @@ impl<'a> Message<'a> {
         self.role.is_some_and(|found| found.eq_str(role))
     }
 
-    /// Whether it is an item of a response of the Responses API.
+    /// Returns true if the message is an output item of the Responses API.
     pub(crate) fn is_output(&self) -> bool {
         self.content.iter().any(|block| block.is("output_text"))
     }
 
-    /// Adds what it says to a turn; how the calls of the deprecated functions are named comes from
-    /// the caller.
+    /// Adds the message to a turn. `function` is the id for a call in the deprecated function form.
     pub(crate) fn add_to(&self, draft: &mut Draft, function: &str) -> Result<(), String> {
         for block in &self.content {
             block.add_to(draft);
@@ -177,7 +176,7 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// The results it holds, and its texts.
+    /// Returns the results in the message, its texts, and true if it holds media.
     pub(crate) fn said(&self) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
         let (mut results, mut texts, mut media) = (Vec::new(), Vec::new(), false);
         for block in &self.content {
@@ -193,14 +192,14 @@ impl<'a> Message<'a> {
         (results, texts, media)
     }
 
-    /// The one result that a tool's message is.
+    /// Returns the single result of a tool's message.
     pub(crate) fn result(&self) -> ToolResult<'static> {
         let part = |block: &Block<'a>| block.text.map_or(Part::Media, Part::Text);
         let parts: Vec<_> = self.content.iter().map(part).collect();
         result(&parts, self.is_error)
     }
 
-    /// Its text, where it is one.
+    /// Returns the text of the message, if it has any.
     pub(crate) fn text(&self) -> Option<Cow<'a, str>> {
         let mut texts = self.content.iter().filter_map(|block| block.text);
         let first = texts.next()?.unescape();
@@ -212,7 +211,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// An id; some write numbers.
+/// Reads an id; some recordings write numbers.
 fn id<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
     if cursor.peek()? == Kind::Number {
         return Ok(Str::plain(cursor.skip_value()?.of(cursor.text())));
@@ -220,7 +219,7 @@ fn id<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
     Ok(cursor.string_or_skip()?.map(|(text, _)| text))
 }
 
-/// A value that may be a string: what it means; else as written.
+/// Returns the decoded value if it is a string, else the value as written.
 fn plain(raw: &str) -> Cow<'_, str> {
     crate::fields::string(raw).map_or(Cow::Borrowed(raw), |text| text.unescape())
 }

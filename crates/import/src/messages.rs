@@ -1,4 +1,5 @@
-//! Message arrays in Anthropic's or OpenAI's form: arrays, objects that hold one, a line each.
+//! Message arrays in Anthropic's or OpenAI's form: arrays, objects that hold an array, or one
+//! message a line.
 
 use softland_session::core::{NanoUsd, ToolResult};
 use softland_session::wire::Tokens;
@@ -11,7 +12,7 @@ use crate::message::Message;
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 
-/// What a turn came to.
+/// The tokens and the cost of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Came {
     pub(crate) tokens: Option<Tokens>,
@@ -22,17 +23,17 @@ pub(crate) struct Came {
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) talk: Talk,
-    /// The object's own, for messages that name none.
+    /// The object's model, for messages that name none.
     pub(crate) model: Option<String>,
-    /// What the next turn came to, and when it is: where others than its message say so.
+    /// Tokens and cost of the next turn, and its time, if they are recorded apart from its message.
     pub(crate) came: Option<Came>,
     pub(crate) at: Option<u64>,
-    /// Whether the model's messages in a row are one turn: it paused between them.
+    /// True if consecutive messages of the model are one turn, with pauses between them.
     pub(crate) one_turn: bool,
     results: Results,
-    /// The turn that items of the Responses API are gathered in.
+    /// The turn that collects items of the Responses API.
     open: Option<Draft>,
-    /// The last call in the form of the deprecated functions, by number.
+    /// The number of the last call in the deprecated function form.
     functions: u64,
 }
 
@@ -50,7 +51,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a message; `line` where lines mean something.
+    /// Takes a message; `line` is set if the file is read by lines.
     pub(crate) fn message(
         &mut self,
         out: &mut Out<'_>,
@@ -99,8 +100,8 @@ impl Conversation {
         Draft { line, time: self.at, model: self.model.clone(), ..Draft::default() }
     }
 
-    /// Takes an item of the Responses API. What the model wrote up to the next result or message of
-    /// somebody else is one turn.
+    /// Takes an item of the Responses API. The items of the model up to the next result, or up to a
+    /// message of somebody else, are one turn.
     fn item(&mut self, out: &mut Out<'_>, text: &str, line: Option<u64>) -> Result<(), String> {
         let item = Fields::of(text)?;
         match item.text("type").as_deref() {
@@ -117,7 +118,7 @@ impl Conversation {
         }
     }
 
-    /// The turn that items are gathered in; results of the one before come first.
+    /// Returns the turn that collects items. Results of the turn before are handed on first.
     fn draft(&mut self, out: &mut Out<'_>, line: Option<u64>) -> &mut Draft {
         if self.open.is_none() {
             self.results.give(out, self.talk);
@@ -153,14 +154,14 @@ impl Conversation {
         self.results.give(out, self.talk);
     }
 
-    /// Takes a result; those of one turn are handed on together.
+    /// Takes a result. The results of one turn are handed on together.
     pub(crate) fn result(&mut self, id: String, result: ToolResult<'static>, line: Option<u64>) {
         self.results.list.push((id, result));
         self.results.time = self.results.time.or(self.at);
         self.results.line = self.results.line.or(line);
     }
 
-    /// Hands on what waits.
+    /// Hands on everything that waits.
     pub(crate) fn flush(&mut self, out: &mut Out<'_>) {
         self.close(out);
         self.results.give(out, self.talk);
@@ -172,7 +173,7 @@ impl Conversation {
     }
 }
 
-/// Reads a file of arrays and of objects that hold one, as many as there are.
+/// Reads a file of any number of arrays, and of objects that hold an array.
 pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
     while let Some(next) = input.peek() {
         let line = input.line_number();
@@ -188,7 +189,7 @@ pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
     }
 }
 
-/// Reads a file of a message a line.
+/// Reads a file with one message a line.
 pub(crate) fn lines(input: &mut Input<'_>, out: &mut Out<'_>) {
     let talk = out.begin(&Begin { line: Some(1), ..Begin::default() });
     let mut conversation = Conversation::new(talk, None);
@@ -196,7 +197,7 @@ pub(crate) fn lines(input: &mut Input<'_>, out: &mut Out<'_>) {
     conversation.end(out);
 }
 
-/// One array of messages, or of objects that hold one.
+/// Reads one array of messages, or of objects that hold messages.
 fn array(input: &mut Input<'_>, out: &mut Out<'_>) -> Result<(), Broken> {
     let mut conversation = None;
     let read = input.array(&mut |input| {
@@ -216,7 +217,7 @@ fn array(input: &mut Input<'_>, out: &mut Out<'_>) -> Result<(), Broken> {
     read
 }
 
-/// Whether the object that comes next holds messages.
+/// Returns true if the next object holds messages.
 fn starts_with_messages(input: &mut Input<'_>) -> bool {
     let ahead = input.ahead(64 << 10);
     let objects = crate::kind::objects(ahead, 1);
@@ -242,13 +243,13 @@ pub(crate) fn message(
     Ok(())
 }
 
-/// One object: its messages may come before its id and model, and are not kept until then. Those
-/// that come behind are lost to a name, not to the count.
+/// Reads one object. Its messages may come before its id and model, and do not wait for them.
+/// Messages of an object whose name comes later are counted without it.
 fn object(input: &mut Input<'_>, out: &mut Out<'_>, line: u64) -> Result<(), Broken> {
     let (mut id, mut model) = (None, None);
     let mut conversation: Option<Conversation> = None;
     let mut found = false;
-    // What stands behind the messages is looked for ahead, as far as that is in memory.
+    // An id and a model after the messages are looked for ahead, as far as the buffer reaches.
     let ahead = crate::kind::objects(input.ahead(1 << 20), 1);
     if let Some(first) = ahead.first() {
         id = first.id("id");
@@ -280,7 +281,7 @@ fn object(input: &mut Input<'_>, out: &mut Out<'_>, line: u64) -> Result<(), Bro
     read
 }
 
-/// A call as text recordings have it: its only command.
+/// Returns the single command of a text recording, as a call.
 pub(crate) fn command(id: String, name: &str, command: &str) -> OwnCall {
     let mut input = b"{\"command\":".to_vec();
     softland_session::wire::json::write_str(&mut input, command);

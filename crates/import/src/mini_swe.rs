@@ -1,5 +1,5 @@
-//! Trajectories of mini-swe-agent: one document; a response's one fenced command is its call, the
-//! next message its result.
+//! Trajectories of mini-swe-agent: one document. The single fenced command of a response is its
+//! call, and the next message is the result.
 
 use softland_session::ResultRead;
 
@@ -11,7 +11,7 @@ use crate::messages::command;
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 
-/// What the command that ends a run prints (mini-swe-agent's `agents/default.py`, now and before
+/// The output of the command that ends a run (mini-swe-agent's `agents/default.py`, now and before
 /// version 2).
 const SUBMITS: &[&str] = &["COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT"];
 
@@ -92,7 +92,7 @@ impl Reader {
             return Ok(());
         }
         self.results.give(out, self.talk);
-        // The first is the task; the others are the harness's.
+        // The first message is the task; the harness writes the others.
         let machine = self.asked;
         self.asked = true;
         out.texts(self.talk, &[&said], Said { machine, line: Some(line), ..Said::default() });
@@ -134,7 +134,7 @@ impl Reader {
     }
 }
 
-/// The command of a response that has exactly one fenced block of shell.
+/// Returns the command of a response that has exactly one fenced block of shell.
 fn only_command(text: &str) -> Option<&str> {
     let mut rest = text;
     let mut found = None;

@@ -1,5 +1,5 @@
 //! Sessions of opencode: the files of its storage folder, its database, dumps of the database's
-//! tables in files of one folder, and what `opencode export` writes.
+//! tables in files of one folder, and the output of `opencode export`.
 
 mod database;
 mod session;
@@ -14,10 +14,10 @@ pub(crate) use database::{is_its, read as database};
 use session::{Message, Session};
 pub(crate) use storage::Storage;
 
-/// What is known of sessions and messages before their parts are read.
+/// The sessions and messages that are known before their parts are read.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Of each session with a parent, the parent.
+    /// The parent of each session that has one.
     parents: HashMap<String, String>,
     messages: Vec<Message>,
     by_id: HashMap<String, usize>,
@@ -70,7 +70,7 @@ impl Known {
         self.take(list);
     }
 
-    /// Takes messages, in the order of their times.
+    /// Adds messages, in the order of their times.
     fn take(&mut self, mut list: Vec<(String, Message)>) {
         list.sort_by_key(|(_, message)| message.time);
         for (id, message) in list {
@@ -83,7 +83,7 @@ impl Known {
         self.messages.is_empty()
     }
 
-    /// The messages of each session, in their order.
+    /// Returns the messages of each session, in order.
     fn by_session(&self) -> BTreeMap<&str, Vec<usize>> {
         let mut by_session: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, message) in self.messages.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Known {
     pub(crate) fn parts(&self, input: Option<&mut Input<'_>>, out: &mut Out<'_>) {
         let mut by_session = self.by_session();
         let mut open: HashMap<&str, Open> = HashMap::new();
-        // In the order of their first messages.
+        // In the order of the first messages.
         for message in &self.messages {
             let name = message.session.as_str();
             open.entry(name).or_insert_with(|| Open {
@@ -116,7 +116,7 @@ impl Known {
                 let message = self.messages.get(at).ok_or("a part of no message")?;
                 let open = open.get_mut(&*message.session).ok_or("a part of no session")?;
                 let data = row.text("data").ok_or("no `data`")?;
-                // In the order of the messages.
+                // Parts must come in the order of the messages.
                 if open.order.get(open.next..).unwrap_or_default().binary_search(&at).is_err() {
                     return Err("a part that comes behind its message's end".to_owned());
                 }
@@ -134,16 +134,16 @@ impl Known {
     }
 }
 
-/// A session of a dump, whose parts may come between those of others.
+/// A session of a dump, whose parts may come between those of other sessions.
 struct Open {
     session: Session,
     order: Vec<usize>,
-    /// Where in `order` it is.
+    /// The position in `order`.
     next: usize,
 }
 
 impl Open {
-    /// Hands on what comes before a message.
+    /// Hands on the messages before `until`.
     fn advance(&mut self, known: &Known, out: &mut Out<'_>, until: usize) {
         while let Some(&at) = self.order.get(self.next) {
             if at == until {
@@ -157,7 +157,7 @@ impl Open {
     }
 }
 
-/// Reads what `opencode export` writes: one session, its messages with their parts.
+/// Reads the output of `opencode export`: one session, its messages with their parts.
 pub(crate) fn export(input: &mut Input<'_>, out: &mut Out<'_>) {
     let mut parent = None;
     let mut session: Option<Session> = None;

@@ -1,5 +1,6 @@
-//! OpenRouter's activity: rows of numbers, in whatever order of columns, newest first or last. No
-//! session is recorded; rows of one key, app and model are put into chains in which prompts grow.
+//! OpenRouter's activity: rows of numbers, with columns in any order, newest first or last. No
+//! session is recorded. Rows of the same key, app and model are put into chains in which prompts
+//! grow.
 
 mod backwards;
 mod chains;
@@ -21,13 +22,13 @@ use entry::Entry;
 
 /// Bytes at the end of a file in which its last row is looked for.
 const TAIL: u64 = 64 << 10;
-/// The longest row.
+/// The longest row, in bytes.
 const LONGEST: usize = 1 << 20;
-/// Rows of a compressed file by which its order is told.
+/// Rows of a compressed file from which the order is derived.
 const TOLD_BY: usize = 1000;
 
-/// Reads a file; `plain` is its path where it is not compressed, so that it can be read backwards.
-/// Rows that are `known` were read before, in another export.
+/// Reads a file. `plain` is its path if it is not compressed, so that it can be read backwards.
+/// Rows whose ids are `known` were read before, in another export.
 pub(crate) fn read(
     input: &mut Input<'_>,
     out: &mut Out<'_>,
@@ -41,7 +42,7 @@ pub(crate) fn read(
 }
 
 struct Reader<'x> {
-    /// What files before this one hold.
+    /// The ids of the files before this one.
     known: &'x Ids,
     ids: Ids,
     chains: Chains,
@@ -84,7 +85,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Rows wait as numbers until it is told in which order they come; newest first, all do.
+    /// Reads a compressed file. Rows wait as numbers until their order is known; if the newest come
+    /// first, all rows wait.
     fn compressed(
         &mut self,
         input: &mut Input<'_>,
@@ -148,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a record says, if it can be read and was not read before.
+    /// Parses a record; returns `None` if it cannot be read or was read before.
     fn entry(
         &mut self,
         out: &mut Out<'_>,
@@ -172,13 +174,14 @@ impl Reader<'_> {
     }
 }
 
-/// Whether rows come oldest first, if their times tell.
+/// Returns true if rows come oldest first, if their times tell.
 fn order(rows: &[Entry]) -> Option<bool> {
     let (first, last) = (rows.first()?.time?, rows.iter().rev().find_map(|row| row.time)?);
     (first != last).then_some(first < last)
 }
 
-/// One record: lines up to the one that closes its last quote. With the number of its first line.
+/// Takes one record, up to the line that closes its last quote. Returns it with the number of its
+/// first line.
 fn record(input: &mut Input<'_>, out: &mut Out<'_>) -> Option<(u64, String)> {
     let mut whole = String::new();
     let mut first = None;
@@ -204,12 +207,12 @@ fn record(input: &mut Input<'_>, out: &mut Out<'_>) -> Option<(u64, String)> {
     }
 }
 
-/// Whether every quote of a record is closed.
+/// Returns true if every quote of a record is closed.
 fn is_closed(text: &str) -> bool {
     memchr::memchr_iter(b'"', text.as_bytes()).count().is_multiple_of(2)
 }
 
-/// The time of the last row.
+/// Returns the time of the last row.
 fn last_time(path: &Path, columns: &Columns, behind: u64) -> Option<u64> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();

@@ -1,16 +1,17 @@
-//! What the readers of all kinds give: conversations to the sink, and what could not be read.
+//! The output of the readers of all kinds: conversations for the sink, and what could not be read.
 
 use softland_session::core::{User, UserText};
 
 use crate::input::{Broken, Input, Piece};
 use crate::step::{Begin, Noted, Sink, Talk, Turn, UserStep};
 
-/// Problems listed of one file: one that is none of ours has one in every line.
+/// Problems that are listed of one file: a file of an unknown kind has one in every line.
 const LISTED: usize = 100;
 
 pub(crate) struct Out<'s> {
     sink: &'s mut dyn Sink,
-    /// Of each conversation: whether it is open, and whether somebody spoke before the model.
+    /// The state of each conversation: whether it is open, and whether a message came before the
+    /// model's turn.
     talks: Vec<State>,
     pub(crate) unreadable: Vec<(Option<u64>, String)>,
 }
@@ -39,7 +40,7 @@ impl<'s> Out<'s> {
         self.sink.user(talk, step);
     }
 
-    /// A user's message of texts.
+    /// Hands on a user's message of texts.
     pub(crate) fn texts(&mut self, talk: Talk, texts: &[&str], said: Said) {
         let Said { machine, media, time, line } = said;
         let texts = if machine { &[] } else { texts };
@@ -50,7 +51,7 @@ impl<'s> Out<'s> {
 
     pub(crate) fn turn(&mut self, talk: Talk, turn: &Turn<'_>) {
         if self.talks.get(talk.0) == Some(&State::Begun) {
-            // Nobody is recorded to have asked: a run begins all the same.
+            // No question is recorded: a run begins all the same.
             let (time, line) = (turn.time, turn.line);
             let step = UserStep { user: User::default(), machine: true, time, line };
             self.user(talk, &step);
@@ -64,17 +65,17 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// Tells how many calls are recorded as a sum.
+    /// Hands on the recorded total of tool calls.
     pub(crate) fn counted(&mut self, talk: Talk, calls: u64) {
         self.sink.counted(talk, calls);
     }
 
-    /// Tells what softland saw at the time.
+    /// Hands on a signal that softland recorded at the time.
     pub(crate) fn noted(&mut self, talk: Talk, noted: Noted) {
         self.sink.noted(talk, noted);
     }
 
-    /// Tells how its run is recorded to have ended.
+    /// Hands on the recorded end of the conversation's run.
     pub(crate) fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
         self.sink.outcome(talk, outcome, reason);
     }
@@ -89,7 +90,7 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// Ends all that are open.
+    /// Ends all open conversations.
     pub(crate) fn end_all(&mut self) {
         for talk in 0..self.talks.len() {
             self.end(Talk(talk));
@@ -112,10 +113,10 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// Lists what stopped a document.
+    /// Lists the reason why a document cannot be read on.
     pub(crate) fn broken(&mut self, input: &Input<'_>, broken: &Broken) {
         if input.failed().is_some() {
-            return; // Whoever opened the file says so.
+            return; // The function that opened the file lists this error.
         }
         let reason = match broken {
             Broken::Cut => "the JSON ends before it is over",
@@ -124,7 +125,7 @@ impl<'s> Out<'s> {
         self.unreadable(Some(input.line_number()), reason);
     }
 
-    /// Calls `each` with every line of JSON; what it returns is why a line cannot be read.
+    /// Calls `each` with every line of JSON, and lists the line with the reason if `each` fails.
     pub(crate) fn lines(
         &mut self,
         input: &mut Input<'_>,
@@ -152,7 +153,7 @@ impl<'s> Out<'s> {
     }
 }
 
-/// What is known of a user's message beside its texts.
+/// The facts about a user's message beside its texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) machine: bool,

@@ -1,4 +1,4 @@
-//! Reading many files: several at a time, what belongs together joined afterwards.
+//! Reads many files, several at a time, and joins what belongs together afterwards.
 
 mod join;
 
@@ -19,13 +19,13 @@ use crate::{
     softland, swe_agent,
 };
 
-/// Lines before a recording that are longer than what is looked at.
+/// Lines before a recording that are longer than [`LOOKED_AT`] and may be passed over.
 const LONG_LINES: usize = 8;
-/// Bytes that are looked at where the first line is long.
+/// Bytes that are looked at if the first line is long.
 const LOOKED_FURTHER: usize = 4 << 20;
 const NO_LINE: &str = "no line of a recording that is known: passed over";
 
-/// Reads what paths lead to.
+/// Reads all files that the paths lead to.
 pub(crate) fn read<S: Sink>(
     paths: &[PathBuf],
     options: &Options,
@@ -66,12 +66,12 @@ pub(crate) fn read<S: Sink>(
     collect(found, read, unreadable)
 }
 
-/// What came of a file.
+/// The result of reading one file.
 struct File<S> {
     form: Option<Form>,
     sink: Option<S>,
     ids: Option<Ids>,
-    /// What a database of opencode's holds.
+    /// The ids of a database of opencode's.
     database: Option<Ids>,
     unreadable: Vec<(Option<u64>, String)>,
 }
@@ -82,7 +82,7 @@ impl<S> Default for File<S> {
     }
 }
 
-/// Reads one file; `known` is what earlier files hold of a session that this one may hold too.
+/// Reads one file. `known` holds the ids that earlier files share with this one.
 fn one<S: Sink>(
     file: &Found,
     sink: &impl Fn(&Path) -> S,
@@ -145,7 +145,7 @@ fn one<S: Sink>(
     read
 }
 
-/// Reads a database; a compressed one is unpacked into a temporary file first.
+/// Reads a database. A compressed database is unpacked into a temporary file first.
 fn database(
     path: &Path,
     compressed: bool,
@@ -164,7 +164,7 @@ fn database(
     }
 }
 
-/// What a file is; lines before the first that tells are left out, and listed.
+/// Recognizes a file. Lines before the first one that is recognized are left out, and listed.
 fn first_lines(
     input: &mut Input<'_>,
     unreadable: &mut Vec<(Option<u64>, String)>,
@@ -202,7 +202,7 @@ fn first_lines(
     Err("no kind of recording that is known")
 }
 
-/// Ends what is open, and says if the file could not be read to its end.
+/// Ends all open conversations, and lists the file if it could not be read to its end.
 fn finish(input: &Input<'_>, out: &mut Out<'_>) {
     out.end_all();
     if let Some(reason) = input.failed() {
@@ -217,10 +217,12 @@ fn damaged(reason: &str) -> String {
     format!("damaged or cut: {reason}")
 }
 
-/// Sessions of Claude Code repeat what they were resumed or forked from, and what their sub-agents
-/// say stands in files of their own: each is counted once, in the agent's own file, else in the file
-/// that holds most, so that a run that was resumed stays whole. So do activities that were exported
-/// twice.
+/// Reads again the files that repeat what other files hold, so that everything is counted once.
+///
+/// Sessions of Claude Code repeat the session that they were resumed or forked from, and sub-agents
+/// may have files of their own. A message counts in the agent's own file, else in the file that
+/// holds most messages, so that a resumed run stays whole. Activities that were exported twice are
+/// counted once as well.
 fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
     let agent = |file: &File<S>| {
         file.ids.as_ref().map(|ids| (!ids.agent, std::cmp::Reverse(ids.messages.len())))

@@ -1,5 +1,5 @@
-//! What an audit says: the shape that programs read (contract, section 9), and beside it what only
-//! the tables and charts need.
+//! The report of an audit: the shape that programs read (contract, section 9), and the details that
+//! only tables and charts need.
 
 use serde::Serialize;
 use softland_session::core::policy::Policy;
@@ -7,16 +7,16 @@ use softland_session::core::{Evidence, NanoUsd, SignalKind};
 
 use crate::fold::Spend;
 
-/// The whole of it.
+/// A whole report.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Version of the shape.
     pub v: u32,
-    /// Every file looked at.
+    /// All files looked at.
     pub sources: Vec<SourceLine>,
-    /// What could not be read.
+    /// Everything that could not be read.
     pub unreadable: Vec<UnreadableLine>,
-    /// All runs together.
+    /// Totals of all runs.
     pub totals: Totals,
     /// The runs, in the order of their files.
     pub runs: Vec<RunReport>,
@@ -27,70 +27,71 @@ pub struct Report {
 /// One file.
 #[derive(Debug, Serialize)]
 pub struct SourceLine {
-    /// As given, or as found below a folder that was given.
+    /// The path, as given or as found below a given folder.
     pub path: String,
-    /// What it is; `None` where nothing could tell.
+    /// The kind of the recording; `None` for an unknown file.
     pub kind: Option<&'static str>,
-    /// Runs in it.
+    /// The number of runs in the file.
     pub runs: u64,
-    /// Its size on disk.
+    /// Size on disk, in bytes.
     pub bytes: u64,
 }
 
-/// One thing that could not be read.
+/// A file, or a part of a file, that could not be read.
 #[derive(Debug, Serialize)]
 pub struct UnreadableLine {
     /// The file.
     pub path: String,
-    /// The line, where lines mean something.
+    /// The line, if the file is read by lines.
     pub line: Option<u64>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Sums over all runs.
+/// Totals of all runs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Totals {
-    /// Runs.
+    /// The number of runs.
     pub runs: u64,
-    /// Turns.
+    /// The number of turns.
     pub turns: u64,
-    /// Tool calls.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Tokens.
+    /// The tokens.
     pub usage: UsageSum,
-    /// Money, of what has a price; `None` where nothing has.
+    /// The cost of turns with a known price; `None` if no price is known.
     pub cost_usd: Option<NanoUsd>,
-    /// Turns whose cost is not known.
+    /// Turns without a known cost.
     pub unpriced_turns: u64,
-    /// Of the money, what simulated models are said to have cost: nobody paid it.
+    /// The part of the cost that simulated models report: nobody paid it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_usd: Option<NanoUsd>,
-    /// Money of the turns that signals count as waste; `None` where nothing is known of it.
+    /// The cost of the turns that signals count as waste; `None` if no cost of them is known.
     pub wasted_usd: Option<NanoUsd>,
-    /// Their tokens; `None` where none are recorded.
+    /// The tokens of the wasted turns; `None` if none are recorded.
     pub wasted_tokens: Option<u64>,
-    /// How many they are.
+    /// The number of wasted turns.
     pub wasted_turns: u64,
 }
 
 /// Tokens, as recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageSum {
-    /// Input neither read from nor written to a cache.
+    /// Input tokens neither read from nor written to a cache.
     pub input: u64,
-    /// Output.
+    /// Output tokens.
     pub output: u64,
-    /// Input read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read: u64,
-    /// Input written to a cache.
+    /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Output by content beyond the recorded; in no cost and no sum.
+    /// Output tokens estimated from the content beyond the recorded ones; part of no cost and no
+    /// sum.
     pub estimated: u64,
 }
 
 impl UsageSum {
-    /// Adds the other, saturating.
+    /// Adds another sum, saturating.
     pub fn add(&mut self, other: &Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -99,7 +100,7 @@ impl UsageSum {
         self.estimated = self.estimated.saturating_add(other.estimated);
     }
 
-    /// All that was recorded.
+    /// Returns the sum of all recorded tokens.
     #[must_use]
     pub fn recorded(&self) -> u64 {
         [self.output, self.cache_read, self.cache_write]
@@ -108,47 +109,47 @@ impl UsageSum {
     }
 }
 
-/// One run.
+/// The report of one run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RunReport {
-    /// Its name here: begins with the session's.
+    /// The name of the run in this report. It begins with the session's name.
     pub run: String,
     /// The recording's session, or the `id` of a message array, or the path.
     pub session: String,
-    /// The sub-agent, where it is one's.
+    /// The sub-agent, if the run is a sub-agent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The file.
     pub source: String,
-    /// Where it begins in it.
+    /// The line of the file where the run begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// Whether it was made out and is not recorded as one.
+    /// True if the run was inferred and is not recorded as one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
     /// Turns of the model.
     pub turns: u64,
-    /// Tool calls, those that the provider ran apart.
+    /// Tool calls, without those that the provider ran.
     pub tool_calls: u64,
-    /// Tokens.
+    /// The tokens.
     pub usage: UsageSum,
-    /// Money; `None` where no turn's cost is known.
+    /// The cost; `None` if no turn's cost is known.
     pub cost_usd: Option<NanoUsd>,
-    /// Of the money, what simulated models are said to have cost: nobody paid it.
+    /// The part of the cost that simulated models report: nobody paid it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated_usd: Option<NanoUsd>,
-    /// Money of the wasted turns.
+    /// The cost of the wasted turns.
     pub wasted_usd: Option<NanoUsd>,
-    /// Their tokens; `None` where none are recorded.
+    /// The tokens of the wasted turns; `None` if none are recorded.
     pub wasted_tokens: Option<u64>,
-    /// What the detectors saw.
+    /// The signals that the detectors saw.
     pub signals: Vec<Listed>,
-    /// What the policy would have done; `None` where nothing.
+    /// The effect that the policy would have had; `None` if it would have had none.
     pub what_if: Option<WhatIf>,
-    /// How softland recorded its end, where it did.
+    /// The end of the run as softland recorded it, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunEnded>,
-    /// What only tables, charts and sums need.
+    /// The details that only tables, charts and sums need.
     #[serde(skip)]
     pub beside: Beside,
 }
@@ -156,120 +157,122 @@ pub struct RunReport {
 /// A signal whose limit was reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Listed {
-    /// What was seen.
+    /// The signal.
     pub signal: SignalKind,
-    /// The first member, 1-based.
+    /// The first member turn, from 1.
     pub from_turn: u64,
-    /// The last member.
+    /// The last member turn.
     pub to_turn: u64,
-    /// How many members there are.
+    /// The number of member turns.
     pub turns: u64,
-    /// Money of the members that are waste.
+    /// The cost of the member turns that are waste.
     pub wasted_usd: Option<NanoUsd>,
-    /// Their tokens; `None` where none are recorded.
+    /// The tokens of the wasted turns; `None` if none are recorded.
     pub wasted_tokens: Option<u64>,
-    /// What a person can check it by.
+    /// The evidence by which a person can check the signal.
     pub evidence: Evidence,
-    /// Whether softland recorded it at the time and the recording does not show it again.
+    /// True if softland recorded the signal at the time and the recording does not show it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recorded: bool,
 }
 
-/// How a run is recorded to have ended, in the contract's words.
+/// The recorded end of a run, in the contract's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunEnded {
     /// `answered`, `landed`, `stopped`, `failed` or `cancelled`.
     pub outcome: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a policy would have done to a run.
+/// The effect that a policy would have had on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WhatIf {
     /// The first turn whose request would have carried a warning, or a note on a loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warned_at_turn: Option<u64>,
-    /// The first turn whose request would have carried the landing note, or the last before a
-    /// stop; `None` where the run was warned and came to its end by itself.
+    /// The first turn whose request would have carried the landing note, or the last turn before a
+    /// stop. `None` if the run was only warned and ended by itself.
     pub ended_at_turn: Option<u64>,
-    /// Money of what came after it: the most that could have been saved.
+    /// The cost of the turns after it: the most that could have been saved.
     pub saved_usd: Option<NanoUsd>,
-    /// Turns after it.
+    /// The number of turns after it.
     pub saved_turns: u64,
-    /// Tokens after it; `None` where none are recorded.
+    /// The tokens of the turns after it; `None` if none are recorded.
     pub saved_tokens: Option<u64>,
     /// The limit or loop, in the contract's words.
     pub reason: String,
 }
 
-/// What stands in no JSON.
+/// The details of a run that are in no JSON.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// The recording's own name of it, where it has one.
+    /// The recording's own name of the run, if it has one.
     pub name: Option<String>,
-    /// The recording's own name of the run that called it, where that is recorded.
+    /// The recording's own name of the run that called this one, if it is recorded.
     pub caller: Option<String>,
-    /// What each turn came to, for runs that share a limit with it; only where there is one.
+    /// The cost of each turn, for runs that share a limit with this one. Empty if no such limit is
+    /// set.
     pub spends: Vec<Spend>,
-    /// Turns that are waste.
+    /// The number of wasted turns.
     pub wasted_turns: u64,
-    /// Turns that are waste and whose cost is not known.
+    /// The number of wasted turns without a known cost.
     pub wasted_unpriced: u64,
-    /// Turns whose cost is not known.
+    /// The number of turns without a known cost.
     pub unpriced_turns: u64,
-    /// Whether it ended in a final answer.
+    /// True if the run ended in a final answer.
     pub answered: bool,
-    /// Whether it is made of rows that say nothing of calls.
+    /// True if the run is made of rows, which say nothing about calls.
     pub rows: bool,
-    /// When it began, in milliseconds since 1970.
+    /// Start time in milliseconds since 1970.
     pub started: Option<u64>,
-    /// Hours since 1970, with what was spent and wasted in each.
+    /// Hours since 1970, with the money spent and wasted in each.
     pub hours: Vec<(u64, NanoUsd, NanoUsd)>,
-    /// The least `cost_limit_usd` under which it would not have been landed, where that is known.
+    /// The smallest `cost_limit_usd` under which the run would not have been landed, if it is
+    /// known.
     pub cost_needed: Option<NanoUsd>,
-    /// What happened, where that was asked for.
+    /// The steps of the run, if they were requested.
     pub steps: Vec<StepLine>,
-    /// Steps that are left out for their number.
+    /// The number of steps that are left out because there are too many.
     pub steps_left_out: u64,
 }
 
 /// One turn of a run, for a person.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StepLine {
-    /// The turn.
+    /// The number of the turn.
     pub turn: u64,
-    /// What it was: `calls`, `answer`, `empty`, …
+    /// The class of the turn: `calls`, `answer`, `empty`, …
     pub what: &'static str,
-    /// Its calls, shortened, with the digests of their results.
+    /// The calls, shortened, with the digests of their results.
     pub calls: Vec<String>,
-    /// Its tokens, where they are recorded.
+    /// The tokens, if they are recorded.
     pub tokens: Option<u64>,
-    /// Its cost.
+    /// The cost.
     pub cost_usd: Option<NanoUsd>,
-    /// Whether it is waste.
+    /// True if the turn is waste.
     pub wasted: bool,
 }
 
-/// Limits that fit the runs, with why.
+/// Limits that fit the runs, with the reasons for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Suggested {
-    /// Calls per run.
+    /// Tool calls per run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls_limit: Option<u64>,
     /// Turns per run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns_limit: Option<u64>,
-    /// Money per run.
+    /// Cost per run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_limit_usd: Option<NanoUsd>,
-    /// How the numbers came about, one line each.
+    /// The explanation of the numbers, one line each.
     #[serde(skip)]
     pub why: Vec<String>,
 }
 
 impl Suggested {
-    /// The policy itself, over the default one.
+    /// Returns the policy: the default one with these limits.
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy {
@@ -281,14 +284,14 @@ impl Suggested {
     }
 }
 
-/// The sum of the tokens that are known: `None` where there is something and nothing of it is known.
+/// Sums the known tokens; returns `None` if there are values and none of them is known.
 #[must_use]
 pub fn sum_tokens(tokens: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     let as_money = tokens.into_iter().map(|tokens| tokens.map(NanoUsd));
     sum(as_money).map(|sum| sum.0)
 }
 
-/// The sum of what is known: `None` where there is something and nothing of it is known.
+/// Sums the known costs; returns `None` if there are values and none of them is known.
 #[must_use]
 pub fn sum(costs: impl IntoIterator<Item = Option<NanoUsd>>) -> Option<NanoUsd> {
     let (mut known, mut unknown, mut any) = (NanoUsd::ZERO, false, false);

@@ -1,4 +1,4 @@
-//! softland's own event lines, ledgers and journals: events of many runs, one among the other.
+//! softland's own event lines, ledgers and journals: events of many runs, interleaved.
 
 mod journal;
 mod ledger;
@@ -46,10 +46,10 @@ pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
     }
 }
 
-/// Of the runs that others have called: by which run, and in which session.
+/// The calling run and the session of each run that another run called.
 type Callers = BTreeMap<String, (String, String)>;
 
-/// What stands before an event's own fields.
+/// The members before an event's own fields.
 struct Event<'a> {
     event: &'a str,
     turn: u64,
@@ -57,7 +57,7 @@ struct Event<'a> {
     line: Option<u64>,
 }
 
-/// A run whose events are read.
+/// A run whose events are being read.
 #[derive(Default)]
 struct Run {
     talk: Option<Talk>,
@@ -69,26 +69,26 @@ struct Run {
     /// Calls whose arguments are not complete yet: `tool_start` comes before `tool_execute`.
     started: Vec<(String, String, String)>,
     results: Results,
-    /// Whether anything that was said is recorded: else a turn is not silent, only not told.
+    /// True if any content is recorded. Without it, a turn is not silent but unrecorded.
     told: bool,
-    /// Tool calls, as its end has them.
+    /// The number of tool calls that the run's end reports.
     calls: Option<u64>,
-    /// Its outcome and reason, where it has ended.
+    /// Outcome and reason, if the run has ended.
     ended: Option<(String, String)>,
-    /// Signals as they were recorded, their turns by their numbers.
+    /// Signals as recorded, with turns by their recorded numbers.
     noted: Vec<Noted>,
-    /// Numbers of the turns that were read: what is recorded may begin in the middle of a run.
+    /// Numbers of the turns that were read: a recording may begin in the middle of a run.
     turns: Vec<u64>,
 }
 
 impl Run {
-    /// One that may be a sub-agent's.
+    /// Creates a run, which may be a sub-agent's.
     fn called(callers: &Callers, run: &str) -> Self {
         let (caller, session) = callers.get(run).cloned().unzip();
         Self { caller, session, ..Self::default() }
     }
 
-    /// Notes a run that it calls.
+    /// Notes a run that this run calls.
     fn calls_others(&self, callers: &mut Callers, run: &str, event: &str, fields: &Fields<'_>) {
         if let Some(child) = fields.owned("child_run").filter(|_| event == "child") {
             let session = self.session.as_deref().unwrap_or(run);
@@ -138,7 +138,7 @@ impl Run {
             "tool_result" => self.result(event, fields),
             "usage" => self.usage(out, talk, event, fields),
             "signal" => self.noted.extend(noted(event.turn, fields)),
-            // Of a run that a gateway governed single calls are not there, but their number is.
+            // A run that a gateway governed has no single calls, but their number.
             "done" | "error" => {
                 self.calls = fields.uint("tool_calls").or(self.calls);
                 let reason = fields.owned("reason").unwrap_or_default();
@@ -172,7 +172,7 @@ impl Run {
         *self.talk.insert(out.begin(&begin))
     }
 
-    /// The turn of an event; one with another number begins the next.
+    /// Returns the turn of an event. An event with another turn number begins the next turn.
     fn turn(&mut self, out: &mut Out<'_>, talk: Talk, event: &Event<'_>) -> &mut Draft {
         if self.draft.as_ref().is_some_and(|(number, _)| *number != event.turn) {
             self.turn_over(out, talk);
@@ -193,7 +193,7 @@ impl Run {
             Some(raw) => {
                 string(raw).map_or_else(|| raw.into(), |text| text.unescape()).into_owned()
             }
-            // Not kept: its digest tells one call from another.
+            // The input was not kept: its digest tells one call from another.
             None => fields
                 .raw("input_digest")
                 .map_or_else(|| "{}".to_owned(), |digest| format!("{{\"digest\":{digest}}}")),
@@ -223,7 +223,7 @@ impl Run {
         self.results.line = self.results.line.or(event.line);
     }
 
-    /// What a request used; a turn may take several.
+    /// Adds the usage of a request; a turn may take several requests.
     fn usage(&mut self, out: &mut Out<'_>, talk: Talk, event: &Event<'_>, fields: &Fields<'_>) {
         let count = |key| fields.uint(key).unwrap_or(0);
         let tokens = Tokens {
@@ -248,7 +248,7 @@ impl Run {
         let Some((number, mut draft)) = self.draft.take() else { return };
         self.turns.push(number);
         for (id, name, input) in std::mem::take(&mut self.started) {
-            // A call that was cut off is none; where contents were not kept, nothing tells.
+            // A call that was cut off does not count; without recorded content, nothing tells.
             let cut = !input.is_empty() && Fields::of(&input).is_err();
             draft.cut_call |= cut;
             if !cut {
@@ -286,7 +286,7 @@ impl Run {
     }
 }
 
-/// A signal as it is recorded; none of a kind that is not known.
+/// Reads a recorded signal; returns `None` for an unknown kind.
 fn noted(turn: u64, fields: &Fields<'_>) -> Option<Noted> {
     let word = fields.text("signal")?;
     let signal = SignalKind::ALL.into_iter().find(|kind| kind.word() == word)?;

@@ -1,4 +1,4 @@
-//! SQLite files, told apart and only read: nothing is written beside them.
+//! Reads SQLite files and recognizes their kind. Nothing is written beside them.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,22 +12,22 @@ use crate::input;
 use crate::out::Out;
 use crate::{opencode, softland};
 
-/// The most that a compressed database may unpack to, in bytes: what it says of itself is not
-/// trusted with the whole disk.
+/// The most bytes that a compressed database may unpack to: the size it claims is not trusted with
+/// the whole disk.
 const MOST: u64 = 8 << 30;
 
-/// Whether whoever asked still wants to know.
+/// A check that returns false once the caller has given up.
 type On<'o> = &'o (dyn Fn() -> bool + Sync);
 
-/// Whose database it is.
+/// The program that a database belongs to.
 pub(crate) enum Whose {
     Softland,
-    /// With the ids that it holds.
+    /// opencode's, with the ids in it.
     OpenCode(Ids),
     Others,
 }
 
-/// A compressed database as a file that SQLite can open. It goes with the value.
+/// Unpacks a compressed database into a temporary file, which is removed with the returned value.
 pub(crate) fn unpacked(path: &Path, on: On<'_>) -> io::Result<NamedTempFile> {
     let counted = AtomicU64::new(0);
     let (inner, _) = input::open(path, &counted, on)?;
@@ -46,7 +46,7 @@ pub(crate) fn read(path: &Path, out: &mut Out<'_>, on: On<'_>) -> Whose {
     let read = if waiting {
         let read = open(path, false).and_then(|connection| told(&connection, out, on));
         if !there {
-            // Made by reading; whoever writes the database would have made it before.
+            // Reading made this file; a program that writes the database would have made it before.
             let _ = std::fs::remove_file(&shared);
         }
         read.or_else(|_| {
@@ -84,7 +84,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// `still`: nobody writes it, so that no lock and no file beside it is needed.
+/// Opens a database. With `still`, no program writes it, so that no lock and no file beside it is
+/// needed.
 fn open(path: &Path, still: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if !still {

@@ -1,70 +1,70 @@
-//! What a recording says, one step after the other.
+//! The steps of a recording, one after the other.
 
 use softland_session::core::{Evidence, Finished, NanoUsd, SignalKind, User};
 use softland_session::wire::Tokens;
 
-/// A conversation within its file, counted from 0: several may be open at once.
+/// A conversation of a file, counted from 0. Several may be open at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Talk(pub usize);
 
 /// Takes the steps of one file, in the order in which they are recorded.
 ///
-/// Each conversation is begun once, before its first step, and ended once. Runs are cut by whoever
-/// takes the steps: a conversation may hold several.
+/// Each conversation begins once, before its first step, and ends once. The sink cuts conversations
+/// into runs: a conversation may hold several.
 pub trait Sink: Send {
-    /// A conversation begins.
+    /// Begins a conversation.
     fn begin(&mut self, talk: Talk, begin: &Begin<'_>);
-    /// A person or a tool spoke.
+    /// Takes a message of a person or a tool.
     fn user(&mut self, talk: Talk, step: &UserStep<'_>);
-    /// The model spoke.
+    /// Takes a turn of the model.
     fn turn(&mut self, talk: Talk, turn: &Turn<'_>);
-    /// So many tool calls are recorded of it as a sum, whatever its turns told of them.
+    /// Takes the recorded total of a conversation's tool calls, whatever its turns say about them.
     fn counted(&mut self, _talk: Talk, _calls: u64) {}
-    /// A loop of softland's own, or a gateway, saw this in it at the time.
+    /// Takes a signal that softland's own loop, or a gateway, saw in the conversation at the time.
     fn noted(&mut self, _talk: Talk, _noted: Noted) {}
-    /// The recording says how its last run ended, in the contract's words. Of one that was landed,
-    /// stopped or broken off, the model did not end it by itself, whatever it said last.
+    /// Takes the recorded end of the conversation's last run, in the contract's words. A run that
+    /// was landed, stopped or broken off was not ended by the model, whatever it said last.
     fn outcome(&mut self, _talk: Talk, _outcome: &str, _reason: &str) {}
-    /// Nothing more comes of this conversation.
+    /// Ends a conversation: no further steps follow.
     fn end(&mut self, talk: Talk);
 }
 
-/// What is known of a conversation when it begins.
+/// The facts that are known when a conversation begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Begin<'a> {
-    /// The recording's own session id, or the `id` of a message array; the path's where `None`.
+    /// The recording's own session id, or the `id` of a message array; `None` stands for the path.
     pub session: Option<&'a str>,
-    /// The recording's own name for the one run that this conversation is, where it has one
-    /// (softland's own ledgers and logs): then it is not cut into several.
+    /// The recording's own name of the run, if the conversation is exactly one run (in softland's
+    /// own ledgers and logs). Such a conversation is not cut into several runs.
     pub run: Option<&'a str>,
-    /// The sub-agent, where it is one's.
+    /// The sub-agent, if the conversation is a sub-agent's.
     pub agent: Option<&'a str>,
-    /// The recording's own name for the run that called it, where that is recorded.
+    /// The recording's own name of the run that called this one, if it is recorded.
     pub caller: Option<&'a str>,
-    /// Whether the conversation was made out and is not recorded as one.
+    /// True if the conversation was inferred and is not recorded as one.
     pub inferred: bool,
-    /// Line of the file where it begins, from 1, where lines mean something.
+    /// Line of the file where the conversation begins, from 1, if the file is read by lines.
     pub line: Option<u64>,
 }
 
 /// A signal that softland recorded when it saw it.
 #[derive(Clone, Debug)]
 pub struct Noted {
-    /// What was seen.
+    /// The signal.
     pub signal: SignalKind,
-    /// What to check it by; its turns are those of the conversation, from 1.
+    /// The evidence to check the signal by. Its turns are those of the conversation, from 1.
     pub evidence: Evidence,
 }
 
 /// A user's message.
 #[derive(Debug)]
 pub struct UserStep<'a> {
-    /// Results and texts, in core's words. Where `machine` is set, it holds no texts.
+    /// Results and texts, as the core's types. No texts if `machine` is set.
     pub user: User<'a>,
-    /// Whether the recording says that a program wrote its texts: they are left out then, so that
-    /// nobody takes them for a person's.
+    /// True if the recording says that a program wrote the texts. They are left out then, so that
+    /// nothing takes them for a person's.
     pub machine: bool,
-    /// Milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub time: Option<u64>,
     /// The line, from 1.
     pub line: Option<u64>,
@@ -73,49 +73,49 @@ pub struct UserStep<'a> {
 /// A turn of the model.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    /// Text and calls, in core's words. `output_tokens` is there only where more than a placeholder
-    /// is recorded: few are no measure of how much was said.
+    /// Text and calls, as the core's types. `output_tokens` is set only if more than a placeholder
+    /// is recorded: a few tokens do not tell how much was said.
     pub finished: Finished<'a>,
     /// The model, as recorded.
     pub model: Option<&'a str>,
-    /// Tokens.
+    /// The tokens.
     pub usage: Usage,
-    /// Whether a call of it hands in what was asked for: where that ends a run, it is the answer.
+    /// True if one of its calls submits the result. If the run ends there, the call is the answer.
     pub submits: bool,
-    /// What it cost, where that is recorded. Goes before any price table.
+    /// The recorded cost, if any. It takes precedence over every price table.
     pub cost: Option<NanoUsd>,
-    /// Milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub time: Option<u64>,
     /// The line, from 1.
     pub line: Option<u64>,
-    /// Where a row of numbers is all there is: what it says in place of content. Then `finished`
-    /// holds nothing.
+    /// The numbers of the turn, if a row of numbers is all that is recorded. `finished` is empty
+    /// then.
     pub row: Option<Row>,
 }
 
-/// Tokens of a turn.
+/// The tokens of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// As recorded.
+    /// The tokens, as recorded.
     pub tokens: Tokens,
-    /// Output by content (characters / 4) beyond the recorded.
+    /// Output tokens estimated from the content (characters / 4) beyond the recorded ones.
     pub estimated: u64,
-    /// Whether any was recorded.
+    /// True if any tokens were recorded.
     pub recorded: bool,
-    /// Characters of what the model wrote: text, thinking, arguments of calls.
+    /// Characters that the model wrote: text, thinking, arguments of calls.
     pub chars: u64,
 }
 
-/// What a row of an activity CSV says of a turn.
+/// A turn, as a row of an activity CSV describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Prompt tokens, cached or not.
     pub prompt: u64,
-    /// Whether it is trivial by its numbers: 1 to 5 completion tokens, not cancelled, not ended by
-    /// a tool call.
+    /// True if the row is trivial by its numbers: 1 to 5 completion tokens, not cancelled, not
+    /// ended by a tool call.
     pub trivial: bool,
-    /// Whether it was ended by a tool call.
+    /// True if a tool call ended the turn.
     pub calls: bool,
-    /// Whether the client left.
+    /// True if the client went away.
     pub cancelled: bool,
 }

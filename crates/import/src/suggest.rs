@@ -1,17 +1,17 @@
-//! Limits that fit the user's own runs. Nothing is hidden: the numbers that they are made from are
-//! said beside them.
+//! Suggests limits that fit the user's own runs. The numbers behind a limit are always shown beside
+//! it.
 
 use softland_session::core::NanoUsd;
 
 use crate::report::{RunReport, Suggested};
 
-/// Fewer good runs say nothing of their hundredth.
+/// The least number of good runs: fewer do not tell a 99th percentile.
 const ENOUGH: usize = 20;
-/// What a limit leaves above the ninety-ninth hundredth, in percent: the next hundred runs are not
-/// those that were measured.
+/// A limit in percent of the 99th percentile: the next hundred runs are not those that were
+/// measured.
 const HEADROOM: u64 = 125;
 
-/// The limits.
+/// Suggests limits for the runs.
 pub(crate) fn suggested(runs: &[RunReport]) -> Suggested {
     let good: Vec<&RunReport> = runs.iter().filter(|run| is_good(run)).collect();
     if good.len() < ENOUGH {
@@ -43,13 +43,13 @@ pub(crate) fn suggested(runs: &[RunReport]) -> Suggested {
     Suggested { tool_calls_limit, turns_limit, cost_limit_usd, why }
 }
 
-/// Whether a run is one that limits are made from.
+/// Returns true if limits may be derived from a run.
 #[must_use]
 pub fn is_good(run: &RunReport) -> bool {
     run.beside.answered && !run.beside.rows && run.signals.is_empty()
 }
 
-/// Money is limited only where every good run's is known.
+/// Suggests a cost limit, only if the cost of every good run is known.
 fn cost(good: &[&RunReport], why: &mut Vec<String>) -> Option<NanoUsd> {
     let needed: Option<Vec<u64>> =
         good.iter().map(|run| run.beside.cost_needed.map(|cost| cost.0)).collect();
@@ -73,13 +73,13 @@ fn cost(good: &[&RunReport], why: &mut Vec<String>) -> Option<NanoUsd> {
 
 const CENT: u64 = 10_000_000;
 
-/// The number at that percentile, nearest rank; of an empty list, 0.
+/// Returns the value at a percentile, by nearest rank; 0 for an empty list.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0)
 }
 
-/// Up to two figures, as a person would set it.
+/// Rounds up to two significant figures, as a person would set a limit.
 fn round_up(number: u64) -> u64 {
     let mut unit = 1_u64;
     while number / unit >= 100 {
@@ -89,7 +89,7 @@ fn round_up(number: u64) -> u64 {
 }
 
 impl Suggested {
-    /// The limits as a config that `serve`, `wrap` and `run` take.
+    /// Formats the limits as a config for `serve`, `wrap` and `run`.
     #[must_use]
     pub fn toml(&self) -> String {
         let mut text = String::from("[policy.default]\n");

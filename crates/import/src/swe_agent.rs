@@ -1,4 +1,4 @@
-//! Trajectories of SWE-agent: one document; a step is a response, its action and what was observed.
+//! Trajectories of SWE-agent: one document. A step is a response, its action and the observation.
 //! Demonstrations hold a history alone.
 
 use softland_session::ResultRead;

@@ -1,4 +1,4 @@
-//! All files together: the report, its sums, and names that are one run's each.
+//! Builds the report over all files: its sums, and a unique name for each run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::fold::Folder;
 use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum, sum_tokens};
 use crate::{Read, suggest};
 
-/// The report on what was read.
+/// Builds the report on everything that was read.
 #[must_use]
 pub fn report(read: Read<Folder<'_>>) -> Report {
     let mut runs: Vec<RunReport> = Vec::new();
@@ -50,14 +50,14 @@ fn totals(runs: &[RunReport]) -> Totals {
     let simulated = runs.iter().filter(|run| run.simulated_usd.is_some());
     totals.simulated_usd =
         simulated.map(|run| run.simulated_usd).reduce(|a, b| sum([a, b])).flatten();
-    // A run without waste has none of a known price: it says nothing of the waste of others.
+    // A run without waste has no wasted cost: it says nothing about the waste of other runs.
     let wasted = || runs.iter().filter(|run| run.beside.wasted_turns > 0);
     totals.wasted_usd = sum(wasted().map(|run| run.wasted_usd));
     totals.wasted_tokens = sum_tokens(wasted().map(|run| run.wasted_tokens));
     totals
 }
 
-/// What a sub-agent spent, its caller's limit of money has to hold as well.
+/// Adds the cost of sub-agents to the cost limit that their callers need.
 fn with_callers(runs: &mut [RunReport]) {
     let named = |(at, run): (usize, &RunReport)| Some((run.beside.name.clone()?, at));
     let names: BTreeMap<String, usize> = runs.iter().enumerate().filter_map(named).collect();
@@ -77,10 +77,10 @@ fn with_callers(runs: &mut [RunReport]) {
     }
 }
 
-/// Files may share a session, and sub-agents a name: the second of a name says so.
+/// Makes run names unique: files may share a session, and sub-agents a name.
 fn name_apart(runs: &mut [RunReport]) {
     let mut known = BTreeSet::new();
-    // The next number to try of each name: many may share one.
+    // The next number to try for each name: many runs may share it.
     let mut next: BTreeMap<String, u64> = BTreeMap::new();
     for run in runs {
         if known.insert(run.run.clone()) {

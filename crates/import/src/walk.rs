@@ -1,19 +1,19 @@
-//! Which files paths lead to.
+//! Finds the files that paths lead to.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::Unreadable;
 
-/// A file to be looked at.
+/// A file to look at.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
 }
 
-/// The files that paths lead to, names sorted within folders; a folder is walked once, by whatever
-/// links it is reached.
+/// Returns the files that paths lead to, sorted by name within folders. A folder is walked once,
+/// however many links lead to it.
 pub(crate) fn files(paths: &[PathBuf]) -> (Vec<Found>, Vec<Unreadable>) {
     let mut walk = Walk::default();
     for path in paths {
@@ -31,7 +31,7 @@ struct Walk {
 
 impl Walk {
     fn path(&mut self, from: &Path) {
-        // Not by recursion: folders may be nested deeper than a stack holds.
+        // No recursion: folders may be nested deeper than a stack allows.
         let mut waiting = vec![from.to_owned()];
         while let Some(path) = waiting.pop() {
             match self.look(&path) {
@@ -67,7 +67,7 @@ impl Walk {
     }
 }
 
-/// SQLite's own files beside a database say nothing by themselves.
+/// Returns true for SQLite's own files beside a database, which say nothing by themselves.
 fn is_beside_a_database(path: &Path) -> bool {
     let name = path.as_os_str().to_string_lossy();
     let of = name.strip_suffix("-wal").or_else(|| name.strip_suffix("-shm"));

@@ -1,15 +1,16 @@
-//! Records on their way to the writer. Their texts lie one behind the other in one buffer, which
-//! goes back and forth: what one thread allocates another one would have to free otherwise, which
-//! takes longer than to copy it, and a batch that is strewn over memory leaves no room in the
-//! caches for anything else.
+//! Batches of records on their way to the writer.
+//!
+//! The texts of a batch are stored one after another in one buffer, which is reused. If each text
+//! were allocated by one thread and freed by another, that would take longer than copying it, and a
+//! batch scattered over memory would evict everything else from the caches.
 
 use crate::record::{Event, Record, Request, RunEnd, RunStart};
 
-/// The most records of one batch.
+/// The maximum number of records in a batch.
 pub(crate) const BATCH: usize = 2048;
-/// The most bytes of one batch, but for a larger record alone.
+/// The maximum size of a batch, in bytes. A larger record gets a batch of its own.
 pub(crate) const BATCH_BYTES: usize = 8 << 20;
-/// The most text that an empty batch keeps room for, in bytes.
+/// The text capacity that an empty batch keeps, in bytes.
 const KEPT: usize = 1 << 20;
 
 /// Records that are written together.
@@ -17,13 +18,13 @@ const KEPT: usize = 1 << 20;
 pub(crate) struct Batch {
     records: Vec<Packed>,
     texts: String,
-    /// What they take in memory.
+    /// The size of the records in memory, in bytes.
     bytes: usize,
-    /// So many of them are written, or given up.
+    /// The number of records that are written or lost.
     done: usize,
 }
 
-/// A record whose texts lie in its batch's.
+/// A record whose texts are stored in its batch's buffer.
 #[derive(Debug)]
 pub(crate) enum Packed {
     RunStart(Box<RunStart>),
@@ -33,14 +34,14 @@ pub(crate) enum Packed {
     RunEnd(Box<RunEnd>),
 }
 
-/// Where a text lies.
+/// The position of a text in the batch's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     from: u32,
     to: u32,
 }
 
-/// Some of a batch.
+/// Some records of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'b> {
     pub(crate) records: &'b [Packed],
@@ -48,7 +49,7 @@ pub(crate) struct Part<'b> {
 }
 
 impl Batch {
-    /// Whether a record of this size belongs to it rather than to the next.
+    /// True if a record of this size fits into the batch.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let fits = self.bytes.saturating_add(bytes) <= BATCH_BYTES;
         self.records.len() < BATCH && (fits || self.records.is_empty())
@@ -66,7 +67,7 @@ impl Batch {
         });
     }
 
-    /// Records that are not done.
+    /// Returns the number of records that are not done.
     pub(crate) fn len(&self) -> usize {
         self.records.len() - self.done
     }
@@ -75,18 +76,18 @@ impl Batch {
         self.len() == 0
     }
 
-    /// What they take in memory, roughly, in bytes.
+    /// Returns the approximate size of the records in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The first so many of those that are not done.
+    /// Returns the first `size` records that are not done.
     pub(crate) fn first(&self, size: usize) -> Part<'_> {
         let left = self.records.get(self.done..).unwrap_or_default();
         Part { records: left.get(..size).unwrap_or(left), texts: &self.texts }
     }
 
-    /// The first so many are done.
+    /// Marks the next `size` records as done.
     pub(crate) fn done(&mut self, size: usize) {
         self.done = self.records.len().min(self.done + size);
         if self.is_empty() {
@@ -94,7 +95,7 @@ impl Batch {
         }
     }
 
-    /// Makes it an empty one with room, but not for the texts of one that was large.
+    /// Empties the batch and keeps its memory, apart from a large text buffer.
     fn clear(&mut self) {
         self.records.clear();
         self.texts.clear();
@@ -103,7 +104,7 @@ impl Batch {
     }
 }
 
-/// Lays a text behind the others. Those of a batch have less than 4 GiB.
+/// Appends a text to the buffer and returns its position. A batch has less than 4 GiB of text.
 fn lay(texts: &mut String, text: &str) -> Span {
     let end = |texts: &String| u32::try_from(texts.len()).unwrap_or(u32::MAX);
     let from = end(texts);
@@ -112,7 +113,7 @@ fn lay(texts: &mut String, text: &str) -> Span {
 }
 
 impl Span {
-    /// The text.
+    /// Returns the text at this position of `texts`.
     pub(crate) fn of(self, texts: &str) -> &str {
         texts.get(self.from as usize..self.to as usize).unwrap_or_default()
     }

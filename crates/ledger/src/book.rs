@@ -1,8 +1,8 @@
-//! The standing of every run: which number its next line has, whether it has begun and ended, and
-//! its sums. Numbers have no gaps, and one line at most ends a run.
+//! The state of every run: the number of its next line, its beginning, its end, and its sums.
+//! Numbers have no gaps, and at most one line ends a run.
 //!
-//! It writes nothing: a [`Sink`] does, and what failed there is forgotten here with
-//! [`Book::forget`] and read again.
+//! The registry writes nothing itself: a [`RecordSink`] does. After a failed write, the registry is
+//! emptied with [`RunRegistry::forget_runs`], and runs are read again when needed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,35 +16,36 @@ use crate::batch::{Packed, Span};
 use crate::fields::{self, Envelope};
 use crate::record::{Event, Request, RunEnd, RunStart};
 
-/// Runs that are remembered between batches.
+/// The number of runs that are remembered between batches.
 const REMEMBERED: usize = 4096;
 
-/// The name of rows that several lines share.
+/// The event name of rows that hold several lines.
 pub(crate) const LINES: &str = "lines";
 
-/// Names that no event may have: those of records of their own, and [`LINES`].
+/// Event names that a [`Record::Event`](crate::record::Record::Event) may not have: those of other
+/// records, and [`LINES`].
 const RESERVED: [&str; 4] = ["run_start", "done", "error", LINES];
 
-/// Where numbered records go, which are borrowed for `'b`.
+/// A destination for numbered records, which are borrowed for `'b`.
 pub(crate) trait Sink<'b> {
-    /// Why they cannot.
+    /// The error of a failed write.
     type Error;
 
-    /// The run as it stands there.
+    /// Returns the stored state of a run.
     fn find(&mut self, run: &str) -> Result<Option<Row>, Self::Error>;
 
-    /// One line of a run that is no request.
+    /// Takes one line of a run that is not a request.
     fn event(&mut self, line: Line<'b>) -> Result<(), Self::Error>;
 
-    /// A request that has not ended.
+    /// Takes a request that has not ended.
     fn sent(&mut self, request: &'b Request<Span>);
 
-    /// A request; of no run, its id is 0.
+    /// Takes a request that has ended. The id is 0 for a request that belongs to no run.
     fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>)
     -> Result<(), Self::Error>;
 }
 
-/// A numbered line that is no request, of the run with this id.
+/// A numbered line that is not a request, of the run with this id.
 #[derive(Debug)]
 pub(crate) struct Line<'b> {
     pub(crate) id: i64,
@@ -52,21 +53,21 @@ pub(crate) struct Line<'b> {
     pub(crate) at: u64,
     pub(crate) turn: u64,
     pub(crate) event: &'static str,
-    /// A JSON object on one line, borrowed from the record where it says the same.
+    /// A JSON object on one line. Borrowed from the record if it is unchanged.
     pub(crate) fields: Cow<'b, str>,
 }
 
-/// A run as it stands.
+/// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Row {
-    /// The database's own id.
+    /// The id of the run in the database.
     pub(crate) id: i64,
     pub(crate) run: Arc<str>,
     pub(crate) session: Option<Arc<str>>,
     pub(crate) agent: Option<Arc<str>>,
-    /// What the client calls it.
+    /// The client's name for the run.
     pub(crate) name: Option<Arc<str>>,
-    /// Only observed.
+    /// True if the run is only observed.
     pub(crate) observed: bool,
     pub(crate) continues: Option<Arc<str>>,
     pub(crate) model: Option<Arc<str>>,
@@ -74,7 +75,7 @@ pub(crate) struct Row {
     pub(crate) client: Option<String>,
     pub(crate) started: u64,
     pub(crate) last: u64,
-    /// Its beginning was recorded.
+    /// True if its beginning was recorded.
     pub(crate) met: bool,
     pub(crate) next_seq: u64,
     pub(crate) turns: u64,
@@ -84,23 +85,23 @@ pub(crate) struct Row {
     pub(crate) output: u64,
     pub(crate) cache_read: u64,
     pub(crate) cache_write: u64,
-    /// Nano-dollars: of a run that goes on, the sum of what is known; of one that has ended, what
-    /// its end says.
+    /// Nano-dollars. For an open run, the sum of the known costs; for an ended run, the cost that
+    /// its end states.
     pub(crate) cost: Option<u64>,
-    /// Requests without a known price.
+    /// The number of requests without a known price.
     pub(crate) unpriced: u64,
     pub(crate) end: Option<End>,
-    /// It has changed since it was last kept.
+    /// True if the row has changed since it was last stored.
     pub(crate) changed: bool,
-    /// So has more of it than going on changes: its names, or its end.
+    /// True if its names or its end have changed, too, which an open run leaves alone.
     pub(crate) whole: bool,
-    /// It was never kept.
+    /// True if the row was never stored.
     pub(crate) new: bool,
-    /// The batch under way has to do with it.
+    /// True if the current batch concerns the run.
     pub(crate) in_batch: bool,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct End {
     pub(crate) at: u64,
@@ -113,43 +114,43 @@ pub(crate) struct End {
     pub(crate) ended: String,
 }
 
-/// Every run that was met lately.
+/// The states of recent runs.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     rows: Vec<Row>,
-    /// Where each run stands among them.
+    /// The index of each run in `rows`.
     places: HashMap<Arc<str>, usize, RandomState>,
-    /// Those of the batch under way, each once: there may be thousands of others.
+    /// The indexes of the rows in the current batch, each once. There may be thousands of others.
     batch: Vec<usize>,
-    /// The id of the next new run.
+    /// The id for the next new run.
     pub(crate) next_id: i64,
-    /// The number of the next request that belongs to no run.
+    /// The number for the next request that belongs to no run.
     pub(crate) next_loose: u64,
-    /// Whole contents are kept.
+    /// True if full contents are kept.
     full: bool,
 }
 
-/// What became of a record.
+/// The result of numbering a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It has a line.
+    /// The record has a line.
     Line,
-    /// It came after the end of its run, or belongs to none: kept without a line.
+    /// The record is kept without a line: it came after the end of its run, or belongs to none.
     NoLine,
-    /// It says again what is known: a second beginning or end.
+    /// The record repeats a known beginning or end.
     Known,
-    /// An event whose name only a record of its own may have.
+    /// The event has a reserved name.
     Misnamed,
 }
 
 impl Book {
-    /// An empty one; `full`: whole contents are kept.
+    /// Creates an empty registry. With `full`, full contents are kept.
     pub(crate) fn new(full: bool) -> Self {
         Self { full, ..Self::default() }
     }
 
-    /// Numbers a record of the batch with these texts and hands it to the sink; its line is
-    /// appended to `text`, where somebody reads lines.
+    /// Numbers a record of a batch and hands it to the sink. `texts` is the batch's text buffer.
+    /// Its line is appended to `text`, if the caller wants lines.
     pub(crate) fn take<'b, S: Sink<'b>>(
         &mut self,
         record: &'b Packed,
@@ -255,13 +256,13 @@ impl Book {
         place
     }
 
-    /// Rows that have changed since they were last kept.
+    /// Returns the rows that have changed since they were last stored.
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Row> {
         self.batch.iter().filter_map(|place| self.rows.get(*place)).filter(|row| row.changed)
     }
 
-    /// All of it is kept now. `all`: there is no other memory of a run, so that as many as
-    /// possible are held on to.
+    /// Marks every row as stored. With `all`, runs are stored nowhere else, so that the registry
+    /// holds on to as many as possible.
     pub(crate) fn kept(&mut self, all: bool) {
         for place in self.batch.drain(..) {
             if let Some(row) = self.rows.get_mut(place) {
@@ -283,7 +284,7 @@ impl Book {
         }
     }
 
-    /// Runs stand like this.
+    /// Replaces all states with the given ones.
     pub(crate) fn learn(&mut self, rows: HashMap<Arc<str>, Row>) {
         self.forget();
         for (run, row) in rows {
@@ -291,7 +292,7 @@ impl Book {
         }
     }
 
-    /// A run that another database had goes on in this one, unless it has it.
+    /// Adds a run from another database, unless this one has it.
     pub(crate) fn adopt<'b, S: Sink<'b>>(
         &mut self,
         row: Row,
@@ -306,7 +307,7 @@ impl Book {
         Ok(())
     }
 
-    /// Nothing is known of any run, until it is read again.
+    /// Forgets every run. Each is read again when needed.
     pub(crate) fn forget(&mut self) {
         self.rows.clear();
         self.places.clear();
@@ -314,7 +315,7 @@ impl Book {
     }
 }
 
-/// The line of a request.
+/// Returns the envelope of a request's line.
 pub(crate) fn usage_line<'a, T>(run: &'a str, seq: u64, request: &Request<T>) -> Envelope<'a> {
     Envelope { seq, at: request.at, run, turn: request.turn, event: "usage" }
 }
@@ -342,13 +343,13 @@ impl Row {
         Self { id, run, started: at, last: at, cost: Some(0), new: true, ..Self::default() }
     }
 
-    /// One that is known by its last line only.
+    /// Creates a row for a run of which only the last line is known.
     pub(crate) fn standing(run: &str, next_seq: u64) -> Self {
         Self { next_seq, met: true, new: false, ..Self::new(0, run, 0) }
     }
 
-    /// The end of a run that nobody goes on with: with what it had come to when it was last heard
-    /// of. How many calls it made stands nowhere.
+    /// Returns the end of a run that its process abandoned, with the sums of its last record. The
+    /// number of its tool calls is not known.
     pub(crate) fn left(self) -> RunEnd {
         RunEnd {
             at: self.last,
@@ -373,7 +374,7 @@ impl Row {
         seq
     }
 
-    /// A request of it was left open: counted as if it had ended.
+    /// Counts an abandoned request as if it had ended.
     pub(crate) fn add_left(&mut self, request: &Request) {
         self.touch(request.at, request.turn);
         self.add(request);
@@ -399,14 +400,14 @@ impl Row {
         self.client = start.client.clone();
     }
 
-    /// What an end has said is not changed by what comes late.
+    /// Adds the usage of a request. A late request does not change the sums that the end stated.
     fn add<T>(&mut self, request: &Request<T>) {
         self.requests += 1;
         if self.end.is_some() {
             return;
         }
         if !self.met {
-            // Its beginning was lost, or comes yet.
+            // The record of its beginning was lost, or is still to come.
             self.whole = true;
             self.session = self.session.take().or_else(|| request.session.clone());
             self.model = self.model.take().or_else(|| request.model.clone());

@@ -1,8 +1,8 @@
-//! The SQLite file: opened for its owner only, brought to the newest version, written in whole
+//! The SQLite file: opened for its owner only, migrated to the newest version, written in whole
 //! batches.
 //!
-//! Several processes may write to one file: every batch holds the write lock from its beginning,
-//! and what is remembered of runs is read again when somebody else has written.
+//! Several processes may write to one file. Every batch holds the write lock from its beginning,
+//! and remembered runs are read again if another process has written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub(crate) use rows::{COLUMNS, Kept, lines, row_of, run_sql};
 pub(crate) use schema::{check, look};
 pub(crate) use sweep::{STEP, drop_old, drop_run};
 
-/// How long a lock of another process is waited for before a batch counts as failed.
+/// The time to wait for another process's lock before a batch counts as failed.
 const BUSY: Duration = Duration::from_millis(250);
-/// Of the write-ahead log, what is kept on disk after a checkpoint, in bytes.
+/// The size of the write-ahead log on disk after a checkpoint, in bytes.
 const WAL_KEPT: i64 = 16 << 20;
 /// SQLite's page size (its default since 3.12).
 const PAGE: u64 = 4096;
@@ -43,32 +43,33 @@ pub(crate) struct Db {
     path: PathBuf,
     identity: Option<Identity>,
     book: Book,
-    /// Whole contents are kept.
+    /// True if full contents are kept.
     full: bool,
-    /// What SQLite calls the state of the file as far as others have written it.
+    /// SQLite's number for the state of the file, which changes when another connection writes.
     others: i64,
-    /// Runs that were open in the file before this one.
+    /// Open runs of the file that was here before this one.
     left: Vec<Row>,
 }
 
-/// What a batch came to.
+/// The result of writing a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Records with a name that they may not have: not kept.
+    /// The number of events with a reserved name, which are not kept.
     pub(crate) misnamed: u64,
 }
 
 impl Db {
-    /// Opens the file or makes it, and brings it to the newest version.
+    /// Opens or creates the file, and migrates it to the newest version.
     ///
     /// # Errors
-    /// When it cannot be opened or written, is another program's, or a newer version's.
+    /// Returns an error if the file cannot be opened or written, belongs to another program, or was
+    /// written by a newer version.
     pub(crate) fn open(path: &Path, full: bool, max: Option<u64>) -> Result<Self, OpenError> {
         let fail = |problem| OpenError::new(path, problem);
         let sqlite = |error| fail(OpenProblem::Sqlite(error));
         make(path)?;
         let mut connection = connect(path, BUSY).map_err(sqlite)?;
-        // Before the file is made: each wait for the disk is one before the first request.
+        // This comes before the migration: every wait for the disk delays the first request.
         connection.pragma_update(None, "synchronous", "normal").map_err(sqlite)?;
         schema::migrate(&mut connection, path)?;
         connection.pragma_update(None, "journal_size_limit", WAL_KEPT).map_err(sqlite)?;
@@ -81,7 +82,7 @@ impl Db {
         }
         let book = Book::new(full);
         let identity = Identity::at(path);
-        // No version of the file has this number: the first batch reads.
+        // SQLite never uses -1, so that the first batch reads the file.
         Ok(Self {
             connection,
             path: path.to_owned(),
@@ -93,12 +94,12 @@ impl Db {
         })
     }
 
-    /// What a process left open that is gone: its requests, which end as the most that they can
-    /// have cost, and the ends of its runs. At most `most` of each; none where another process has
-    /// the file open.
+    /// Returns the records that complete what a dead process left open: its requests, at the most
+    /// that they can have cost, and the ends of its runs. There are at most `most` of each. Returns
+    /// none while another process has the file open.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub(crate) fn left_open(&self, most: usize) -> rusqlite::Result<Vec<Record>> {
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
         let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
@@ -116,7 +117,7 @@ impl Db {
             tracing::info!(%path, runs, "another process has the ledger open, too: runs stay open");
             return Ok(Vec::new());
         }
-        // Read again now that nobody else can have written.
+        // Read again, now that no other process can have written in between.
         let (runs, requests) = read()?;
         let mut runs: BTreeMap<_, _> = runs.into_iter().map(|row| (row.run.clone(), row)).collect();
         for request in &requests {
@@ -127,8 +128,7 @@ impl Db {
         Ok(requests.into_iter().map(Record::Request).chain(ends).collect())
     }
 
-    /// The newest of the runs that are open: where the file is gone, too, as long as it is held
-    /// open here.
+    /// Returns the newest open runs. This works on a deleted file, too, while it is held open here.
     pub(crate) fn open_runs(&self) -> Vec<Row> {
         let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id DESC LIMIT 4000");
         let read = || -> rusqlite::Result<Vec<Row>> {
@@ -137,14 +137,13 @@ impl Db {
         read().unwrap_or_default()
     }
 
-    /// Runs that this file is to have as they stood in the one before it, once there is news of
-    /// them.
+    /// Remembers runs of the file before this one. The next batch adopts them.
     pub(crate) fn goes_on_with(&mut self, runs: Vec<Row>) {
         self.left = runs;
     }
 
-    /// Whether nobody else has the file open. SQLite lets it out of its write-ahead mode only
-    /// then, and puts it back.
+    /// True if no other process has the file open. Only then does SQLite leave its write-ahead
+    /// mode, which is turned on again.
     fn is_alone(&self) -> bool {
         let set = |mode: &str| {
             let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
@@ -157,13 +156,13 @@ impl Db {
         alone
     }
 
-    /// The file under the name is not the one that was opened.
+    /// True if the path leads to another file than the one that was opened.
     pub(crate) fn is_replaced(&self) -> bool {
         Identity::at(&self.path) != self.identity
     }
 
-    /// Writes a batch: all of it or nothing. Where there is a log, its lines are appended to `text`
-    /// and noted as perhaps not logged yet.
+    /// Writes a batch in one transaction. With `logged`, its lines are appended to `text` and noted
+    /// as possibly missing from the log.
     pub(crate) fn write(
         &mut self,
         batch: Part<'_>,
@@ -212,17 +211,18 @@ impl Db {
         Ok(written)
     }
 
-    /// The lines of the last batch, which may have missed the log, each with its text.
+    /// Returns the lines of the last batch, which may be missing from the log.
     pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(Place, Vec<u8>)>> {
         rows::unlogged(&self.connection)
     }
 
-    /// Every line has reached the log.
+    /// Notes that every line has reached the log.
     pub(crate) fn all_logged(&self) -> rusqlite::Result<()> {
         rows::note_unlogged(&self.connection, &BTreeMap::new())
     }
 
-    /// Deletes a few of the runs whose last record is older; whether there may be more.
+    /// Deletes a few runs whose last record is older than `before`. Returns true if there may be
+    /// more.
     pub(crate) fn sweep(&mut self, before: u64) -> rusqlite::Result<bool> {
         let dropped = drop_old(&self.connection, before, STEP)?;
         if dropped > 0 {
@@ -232,8 +232,9 @@ impl Db {
     }
 }
 
-/// Makes the file where there is none, and closes it to others where it is ours. Looked at with a
-/// connection of its own: the files that SQLite puts beside it get the mode that it has then.
+/// Creates the file if it does not exist, and closes it to others if it is ours. The file is
+/// checked over a separate connection: the files that SQLite puts beside it get the mode that it
+/// has then.
 fn make(path: &Path) -> Result<(), OpenError> {
     let fail = |error| OpenError::new(path, OpenProblem::File(error));
     let file = file::open(path, false).map_err(fail)?;
@@ -244,7 +245,7 @@ fn make(path: &Path) -> Result<(), OpenError> {
     file::close_to_others(&file).map_err(fail)
 }
 
-/// A connection that may write to a file that is there.
+/// Opens a connection that may write to an existing file.
 pub(crate) fn connect(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -253,7 +254,7 @@ pub(crate) fn connect(path: &Path, busy: Duration) -> rusqlite::Result<Connectio
     Ok(connection)
 }
 
-/// Forgets what is known where somebody else has written.
+/// Forgets all runs if another connection has written.
 fn refresh(db: &Connection, book: &mut Book, others: &mut i64) -> rusqlite::Result<()> {
     let version = db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     if *others == version {

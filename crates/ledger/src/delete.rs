@@ -1,4 +1,4 @@
-//! Deleting runs from a ledger, also while a gateway writes to it.
+//! Deletion of runs from a ledger, also while a gateway writes to it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use crate::db;
 use crate::options::{OpenError, OpenProblem};
 use crate::read::ReadError;
 
-/// How long a lock of a gateway is waited for; it holds one for a few milliseconds at a time.
+/// The time to wait for a gateway's lock, which it holds for a few milliseconds at a time.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Which runs to delete.
+/// The runs to delete.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
     /// The run with this id.
     Run(&'a str),
-    /// Those last heard of before this time, in milliseconds since 1970, and as old requests of
-    /// no run.
+    /// The runs with no record since this time, in milliseconds since 1970, and requests of the
+    /// same age that belong to no run.
     Before(u64),
 }
 
-/// Deletes runs with all that belongs to them, in small steps; returns how many. What was deleted
-/// is overwritten in the file. The event log is not touched.
+/// Deletes runs with all their data, in small steps. Returns the number of deleted runs. The
+/// deleted data is overwritten in the file. The event log is not touched.
 ///
 /// # Errors
-/// When there is no ledger, or it cannot be written; steps that were taken stay taken.
+/// Returns an error if there is no ledger, or it cannot be written. Completed steps are not undone.
 pub fn delete(path: &Path, which: Which<'_>) -> Result<u64, Box<dyn std::error::Error>> {
     let fail = |problem| OpenError::new(path, problem);
     if !path.exists() {
@@ -68,13 +68,13 @@ fn old(db: &Connection, before: u64) -> rusqlite::Result<u64> {
     Ok(u64::try_from(all - count()?).unwrap_or(0))
 }
 
-/// The gateway has written between the look and the deletion.
+/// True if another process has written between the read and the deletion.
 fn is_outdated(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(rusqlite::ffi::SQLITE_BUSY_SNAPSHOT)
 }
 
-/// What was overwritten is so in the file itself, as far as readers let it.
+/// Moves the overwritten pages from the write-ahead log into the file, as far as readers allow it.
 fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

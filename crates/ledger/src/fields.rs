@@ -1,4 +1,4 @@
-//! The text of event lines: the envelope, and each event's fields in the contract's words
+//! The text of event lines: the envelope, and each event's fields as the contract names them
 //! (sections 6 and 7).
 
 use std::borrow::Cow;
@@ -11,13 +11,13 @@ use softland_core::{Digest, Ended, NanoUsd, Outcome};
 
 use crate::record::{Request, RunEnd, RunStart, Texts};
 
-/// How every line begins: with its version.
+/// The beginning of every line, with the version of the format.
 pub(crate) const HEAD: &str = "{\"v\":1,\"seq\":";
 
-/// Names of the envelope, which no field may take.
+/// Names in the envelope, which no field may have.
 const ENVELOPE: [&str; 6] = ["v", "seq", "ts", "run", "turn", "event"];
 
-/// Fields that hold what was said, by event.
+/// The fields with contents, by event.
 const CONTENTS: [(&str, &str); 5] = [
     ("text_delta", "text"),
     ("thinking_delta", "text"),
@@ -26,7 +26,7 @@ const CONTENTS: [(&str, &str); 5] = [
     ("tool_result", "content"),
 ];
 
-/// A time in milliseconds since 1970 as RFC 3339 in UTC, to the millisecond.
+/// Formats a time in milliseconds since 1970 as RFC 3339 in UTC, to the millisecond.
 #[must_use]
 pub fn timestamp(at: u64) -> String {
     let at = i64::try_from(at).unwrap_or(i64::MAX);
@@ -34,7 +34,7 @@ pub fn timestamp(at: u64) -> String {
     format!("{at:.3}")
 }
 
-/// What stands before an event's own fields.
+/// The values before an event's own fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
     pub(crate) seq: u64,
@@ -61,7 +61,7 @@ pub(crate) fn line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
 }
 
 fn quoted(out: &mut Vec<u8>, text: &str) {
-    // A text into a vector: neither can fail.
+    // Writing a string to a vector cannot fail.
     let _ = serde_json::Serializer::new(out).serialize_str(text);
 }
 
@@ -70,8 +70,8 @@ fn quoted(out: &mut Vec<u8>, text: &str) {
 pub struct Fields(String);
 
 impl Fields {
-    /// The fields of a value, which is a struct or a map. Of anything else, and of what cannot be
-    /// said in JSON, only its size is kept.
+    /// Serializes a struct or a map as fields. For any other value, and for a value that JSON
+    /// cannot represent, only its size is kept.
     #[must_use]
     pub fn of(value: &impl Serialize) -> Self {
         let text = serde_json::to_string(value).unwrap_or_default();
@@ -82,27 +82,27 @@ impl Fields {
         Self(json(&BTreeMap::from([("unreadable_bytes", bytes)])))
     }
 
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Of a text that is no JSON object only its size is kept.
+/// Parses a JSON object. For any other text, only its size is kept.
 impl From<&str> for Fields {
     fn from(text: &str) -> Self {
         let Ok(fields) = serde_json::from_str::<BTreeMap<String, Value>>(text) else {
             return Self::unreadable(text.len());
         };
-        // Names are looked for as they are written by us: on one line, without escapes.
+        // `may_clash` searches for names in our own notation: on one line, without escapes.
         let plain = !text.contains(['\n', '\r', '\\']);
         if plain { Self(text.trim().to_owned()) } else { Self::of(&fields) }
     }
 }
 
-/// The fields of an event as they are kept: without the envelope's names, and without what was
-/// said unless whole contents are kept.
+/// Returns the fields of an event as they are stored: without the envelope's names, and with
+/// digests in place of contents unless `full`.
 pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, str> {
     let said = CONTENTS.iter().find(|(name, _)| *name == event).map(|(_, field)| *field);
     let said = said.filter(|_| !full);
@@ -129,8 +129,8 @@ pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, 
     json(&kept).into()
 }
 
-/// Whether an object may have a name of the envelope, at its top or deeper: what stands before its
-/// colons is looked at, and nothing is read.
+/// True if an object may have a name of the envelope, at its top level or deeper. Only compares the
+/// text before colons, and does not parse.
 fn may_clash(fields: &str) -> bool {
     fields.match_indices(':').any(|(colon, _)| {
         let before = fields.get(..colon).unwrap_or_default().trim_end();
@@ -140,7 +140,8 @@ fn may_clash(fields: &str) -> bool {
     })
 }
 
-/// `run_start`, with the session and what a reader of several runs needs beside the contract's.
+/// Returns the fields of `run_start`, with the session and others that readers of several runs
+/// need.
 pub(crate) fn of_start(start: &RunStart) -> String {
     #[derive(Serialize)]
     struct Fields<'a> {
@@ -169,12 +170,12 @@ pub(crate) fn of_start(start: &RunStart) -> String {
     })
 }
 
-/// The policy's `mode` where it is not the one that most runs have.
+/// Returns the policy's `mode`, unless it is the default.
 pub(crate) fn mode(observed: bool) -> Option<&'static str> {
     observed.then_some("observe")
 }
 
-/// `usage`, with which request it was and how that went.
+/// Returns the fields of `usage`, with the identity and the result of the request.
 pub(crate) fn of_request<T>(request: &Request<T>, texts: Texts<'_>) -> String {
     #[derive(Serialize)]
     struct Fields<'a> {
@@ -212,12 +213,12 @@ pub(crate) fn of_request<T>(request: &Request<T>, texts: Texts<'_>) -> String {
     })
 }
 
-/// The name of a run's last event.
+/// Returns the name of a run's last event.
 pub(crate) fn last_event(ended: &Ended) -> &'static str {
     if ended.outcome.is_done() { "done" } else { "error" }
 }
 
-/// `done` or `error`.
+/// Returns the fields of `done` or `error`.
 pub(crate) fn of_end(end: &RunEnd, full: bool) -> String {
     #[derive(Serialize)]
     struct Total {
@@ -259,7 +260,7 @@ pub(crate) fn of_end(end: &RunEnd, full: bool) -> String {
     })
 }
 
-/// Why a run has no answer.
+/// Returns the reason why a run has no answer, as a sentence.
 fn message(ended: &Ended) -> String {
     match (ended.outcome, &ended.reason) {
         (Outcome::Failed, softland_core::Reason::Provider) => "the provider failed".to_owned(),
@@ -270,7 +271,7 @@ fn message(ended: &Ended) -> String {
     }
 }
 
-/// Where a line stands, of a line that was written here.
+/// The values that identify a line of the event log.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Standing {
     pub(crate) seq: u64,
@@ -278,12 +279,12 @@ pub(crate) struct Standing {
     pub(crate) event: String,
 }
 
-/// `None` where it is no such line.
+/// Reads the header of a line, or returns `None` if the text is not such a line.
 pub(crate) fn standing(line: &[u8]) -> Option<Standing> {
     serde_json::from_slice(line).ok()
 }
 
-/// Values of our own types: every key is a text, so that it cannot fail.
+/// Serializes a value of our own types. Every key is a string, so that this cannot fail.
 pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
 }

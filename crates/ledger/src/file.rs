@@ -1,11 +1,11 @@
-//! Files that only their owner may read, and whether a path still leads to one.
+//! Files that only their owner may read, and the identity of a file.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a file to read and write, making it, for its owner only, where there is none. One that is
-/// there is left as it is: whose it is has to be looked at first.
+/// Opens a file for reading and writing. Creates it, for its owner only, if it does not exist. An
+/// existing file is left as it is, since it may belong to another program.
 pub(crate) fn open(path: &Path, append: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).create(true).truncate(false).append(append);
@@ -22,8 +22,7 @@ fn own(options: &mut OpenOptions) {
     options.mode(0o600);
 }
 
-/// Sets the mode to 0600, whatever the umask and whatever it was; what is no regular file stays as
-/// it is.
+/// Sets the mode to 0600, whatever it was before. Leaves anything but a regular file as it is.
 #[cfg(unix)]
 pub(crate) fn close_to_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -42,12 +41,12 @@ pub(crate) fn close_to_others(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What a file is known by, apart from its name; `None` where that cannot be told.
+/// The device and inode of a file; two paths with the same identity lead to the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64, u64);
 
 impl Identity {
-    /// Of what a path leads to.
+    /// Returns the identity of the file at a path, or `None` if it cannot be read.
     pub(crate) fn at(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().and_then(|metadata| Self::of(&metadata))
     }
@@ -58,7 +57,7 @@ impl Identity {
         Some(Self(metadata.dev(), metadata.ino()))
     }
 
-    /// Without inodes every file passes for the same one.
+    /// Returns the same identity for every file, as there are no inodes.
     #[cfg(not(unix))]
     pub(crate) fn of(_: &std::fs::Metadata) -> Option<Self> {
         Some(Self(0, 0))

@@ -1,4 +1,4 @@
-//! The face of the ledger to whoever records.
+//! The handle through which programs record facts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::queue::{Limits, Queue};
 use crate::record::Record;
 use crate::writer::{SAY_EVERY_MS, Writer};
 
-/// Tells the time in milliseconds since 1970.
+/// A clock: returns the time in milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// How long what waits may be tried when the last handle is dropped without a word.
+/// The time that waiting records get to be written after the last handle was dropped unclosed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A ledger that is being written. Handles are cheap to clone; with the last one it closes.
+/// A ledger that is open for writing. Handles are cheap to clone; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Ledger {
     inner: Arc<Inner>,
@@ -27,17 +27,17 @@ pub struct Ledger {
 struct Inner {
     queue: Arc<Queue>,
     clock: Clock,
-    /// When a loss was last said aloud.
+    /// The time at which a loss was last logged; 0 if never.
     said: AtomicU64,
 }
 
 impl Ledger {
-    /// Opens or makes the files, and starts the thread that writes to them. A file that is locked
-    /// or a disk that is full now is a fault like any later one: it is tried again.
+    /// Opens or creates the files and starts the thread that writes to them. A locked file or a
+    /// full disk counts as a passing fault: opening is tried again later.
     ///
     /// # Errors
-    /// When a file can never be written: no such folder, no permission, another program's file, or
-    /// one that a newer version has written.
+    /// Returns an error if a file can never be written: its folder is missing, permission is
+    /// denied, it belongs to another program, or a newer version wrote it.
     pub fn open(options: Options, clock: Clock) -> Result<Self, OpenError> {
         let db = match &options.path {
             None => None,
@@ -78,35 +78,35 @@ impl Ledger {
         Ok(Self { inner: Arc::new(Inner { queue, clock, said: AtomicU64::new(0) }) })
     }
 
-    /// Queues a record and returns at once, whatever the disk does. Where the queue is full the
-    /// record is lost: that is counted ([`Ledger::lost`]) and said aloud.
+    /// Queues a record and returns at once, whatever the disk does. If the queue is full, the
+    /// record is lost; the loss is counted ([`Ledger::lost_records`]) and logged.
     pub fn record(&self, record: Record) {
         if !self.inner.queue.push(record) {
             self.inner.say_loss();
         }
     }
 
-    /// Records that were never written, since this ledger was opened.
+    /// Returns the number of records lost since this ledger was opened.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.inner.queue.lost()
     }
 
-    /// Records that wait to be written.
+    /// Returns the number of records that wait to be written.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.inner.queue.waiting()
     }
 
-    /// Has what waits written now rather than with more, and does not wait for it.
+    /// Asks the writer to write the waiting records now. Does not wait for it.
     pub fn flush(&self) {
         self.inner.queue.hurry();
     }
 
-    /// Waits until every record so far is on disk or given up. Blocks: not for async tasks.
+    /// Waits until every record so far is on disk or lost. Blocks: not for async tasks.
     ///
     /// # Errors
-    /// When time is over first; they are tried on.
+    /// Returns an error on timeout. The writer keeps trying to write the remaining records.
     pub fn drain(&self, timeout: Duration) -> Result<(), Undrained> {
         let upto = self.inner.queue.hurry();
         match self.inner.queue.settled(upto, timeout) {
@@ -115,16 +115,16 @@ impl Ledger {
         }
     }
 
-    /// Writes what waits and closes the files, for this handle and all others; later records are
-    /// lost. Blocks: not for async tasks.
+    /// Writes the waiting records and closes the files, for this handle and all others. Later
+    /// records are lost. Blocks: not for async tasks.
     ///
     /// # Errors
-    /// When not everything could be written in this time; the rest is lost, and counted.
+    /// Returns an error if the timeout passes first. The remaining records are lost, and counted.
     pub fn close(&self, timeout: Duration) -> Result<(), Undrained> {
         let queue = &self.inner.queue;
         let before = queue.lost();
         queue.close(timeout);
-        // The writer keeps the time itself; it may hang in the file system only.
+        // The writer enforces the timeout itself; only the file system can delay it further.
         if !queue.gone(timeout + Duration::from_secs(1)) {
             return Err(Undrained { left: queue.waiting() });
         }
@@ -135,7 +135,7 @@ impl Ledger {
     }
 }
 
-/// What a process left open that is gone.
+/// Reads the records that a process which died left unfinished. A failure is logged.
 fn left_open(db: &Db, most: usize) -> Vec<Record> {
     match db.left_open(most) {
         Ok(left) => {
@@ -161,7 +161,7 @@ impl fmt::Debug for Ledger {
 }
 
 impl Inner {
-    /// Says aloud that records are lost, once in a while.
+    /// Logs that records are lost, at most once every [`SAY_EVERY_MS`].
     fn say_loss(&self) {
         let now = (self.clock)();
         let said = self.said.load(Ordering::Relaxed);
@@ -181,10 +181,10 @@ impl Drop for Inner {
     }
 }
 
-/// Records that were not written in time.
+/// The error of [`Ledger::drain`] and [`Ledger::close`]: not every record was written in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undrained {
-    /// How many.
+    /// The number of records that were not written.
     pub left: u64,
 }
 

@@ -1,12 +1,12 @@
-//! What agent runs did and cost, kept on disk: in a SQLite file, as event lines, or both.
+//! A record of agent runs and their costs, kept on disk: in a SQLite file, as event lines, or both.
 //!
-//! Takes finished facts from whoever governs runs, and writes them; it decides nothing about a
-//! run, and a disk that fails never stops anybody: what cannot be written is counted and said
-//! aloud. It keeps no clock: the time of a fact comes with it.
+//! The ledger takes finished facts from the program that governs runs, and writes them. It decides
+//! nothing about a run, and a failing disk never stops a run: a record that cannot be written is
+//! counted and logged. The ledger has no clock of its own: the time of a fact comes with it.
 //!
-//! - [`Ledger`] writes: [`Ledger::record`] queues and returns, one thread does the rest.
+//! - [`Ledger`] writes: [`Ledger::record`] queues a record and returns, one thread does the rest.
 //! - [`Reader`] reads, also while a gateway writes.
-//! - [`delete`] takes runs out again.
+//! - [`delete_runs`] deletes runs again.
 
 mod batch;
 mod book;

@@ -1,7 +1,7 @@
 //! The event log: lines appended to a file, which is renamed when it has grown.
 //!
-//! Lines are written whole or taken back. Several processes may append to one log; it may be
-//! renamed or deleted by others at any time and is then begun anew.
+//! A line that is only partly written is removed again. Several processes may append to one log.
+//! Others may rename or delete the file at any time; a new one is then begun.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use crate::book::{End, Row};
 use crate::fields;
 use crate::file::{self, Identity};
 
-/// How much of an existing log's end is read at the start, in bytes.
+/// The number of bytes at the end of an existing log that are read at the start.
 const TAIL: u64 = 16 << 20;
 
-/// What names a line: its run and its number.
+/// The identity of a line: its run and its number.
 pub(crate) type Place = (Arc<str>, u64);
 
 /// An event log.
@@ -30,11 +30,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens a log or makes it. What a process that died has left of a line is cut off, unless
-    /// another one writes to it; whether this is the only one.
+    /// Opens or creates a log. A partial line of a process that died is cut off, unless another
+    /// process writes to the log. Returns the log, and true if no other process writes to it.
     ///
     /// # Errors
-    /// When the file cannot be opened or made, or is no event log.
+    /// Returns an error if the file cannot be opened or created, or is not an event log.
     pub(crate) fn open(path: &Path, max: u64, keep: u32) -> io::Result<(Self, bool)> {
         let mut log = Self { path: path.to_owned(), max, keep, file: None };
         let file = log.file()?;
@@ -43,15 +43,15 @@ impl Log {
             cut_torn(file)?;
             file.unlock()?;
         }
-        // Says to the next process that this one is there; advice that a file system may not take.
+        // This tells the next process that the log is in use. Some file systems ignore it.
         let _ = file.try_lock_shared();
         Ok((log, alone))
     }
 
-    /// Appends whole lines, and takes out of `text` what was written.
+    /// Appends whole lines, and removes the written ones from `text`.
     ///
     /// # Errors
-    /// When not all of it could be; what could is out of `text`.
+    /// Returns an error if not all lines could be written; `text` then holds the others.
     pub(crate) fn append(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -68,7 +68,7 @@ impl Log {
             text.iter().take(written).rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if written > whole {
             let after = before.saturating_add(written as u64);
-            // Not if somebody else has written meanwhile: their lines are not ours to cut.
+            // If another process has written since, its lines must not be cut off.
             if file.metadata()?.len() == after {
                 file.set_len(before.saturating_add(whole as u64))?;
             } else {
@@ -79,7 +79,7 @@ impl Log {
         result
     }
 
-    /// The file under the path, opened anew where it is another one than before.
+    /// Returns the file at the path. Opens it anew if it is not the same file as before.
     fn file(&mut self) -> io::Result<&mut File> {
         let now = Identity::at(&self.path);
         let stale = self.file.as_ref().is_none_or(|(_, known)| now.is_none() || *known != now);
@@ -101,7 +101,7 @@ impl Log {
         }
     }
 
-    /// `NAME` becomes `NAME.1`, that `NAME.2`, and so on; the last goes.
+    /// Renames `NAME` to `NAME.1`, that to `NAME.2`, and so on. The oldest file is dropped.
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
         for number in (1..self.keep).rev() {
@@ -119,19 +119,19 @@ impl Log {
         PathBuf::from(name)
     }
 
-    /// The lines at the end of the log.
+    /// Reads the identities of the lines at the end of the log.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub(crate) fn recent(&mut self) -> io::Result<HashSet<Place>> {
         let standings = tail(self.file()?)?;
         Ok(standings.into_iter().map(|line| (line.run.into(), line.seq)).collect())
     }
 
-    /// How runs stand by the lines at the end of the log, for want of a better memory.
+    /// Reads the states of runs from the lines at the end of the log, for use without a database.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub(crate) fn standings(&mut self) -> io::Result<HashMap<Arc<str>, Row>> {
         let mut rows = HashMap::new();
         for line in tail(self.file()?)? {
@@ -153,7 +153,7 @@ impl Log {
     }
 }
 
-/// Whether a file begins as a log does, as far as it goes.
+/// True if the beginning of the file matches that of an event log, or the file is empty.
 fn is_ours(file: &mut File) -> io::Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(true);
@@ -164,7 +164,7 @@ fn is_ours(file: &mut File) -> io::Result<bool> {
     Ok(fields::HEAD.as_bytes().starts_with(&head))
 }
 
-/// How much was written, and how it ended.
+/// Writes as much of `text` as possible. Returns the number of bytes written, and any error.
 fn write_some(file: &mut File, text: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     loop {
@@ -187,7 +187,7 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Cuts off what follows the last line end.
+/// Cuts off a partial line at the end of the file.
 fn cut_torn(file: &mut File) -> io::Result<()> {
     const CHUNK: u64 = 64 << 10;
     let mut end = file.metadata()?.len();
@@ -206,7 +206,7 @@ fn cut_torn(file: &mut File) -> io::Result<()> {
     if end < whole { file.set_len(end) } else { Ok(()) }
 }
 
-/// What the lines within the last [`TAIL`] bytes are.
+/// Reads the headers of the lines within the last [`TAIL`] bytes.
 fn tail(file: &mut File) -> io::Result<Vec<fields::Standing>> {
     let start = file.metadata()?.len().saturating_sub(TAIL);
     let mut text = Vec::new();

@@ -1,37 +1,37 @@
-//! What a ledger is told, and why it may not open.
+//! Options of a ledger, and errors of opening it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a ledger writes, how much, and for how long.
+/// The files, bounds and retention of a ledger.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The SQLite file; `None`: no database.
+    /// The SQLite file; `None` for no database.
     pub path: Option<PathBuf>,
-    /// The event log, one JSON object a line; `None`: none.
+    /// The event log, one JSON object per line; `None` for no log.
     pub events_path: Option<PathBuf>,
-    /// Whole contents are kept; else what was said stands there as digest and length.
+    /// True to keep full contents. Otherwise texts are replaced by their digest and length.
     pub full_contents: bool,
-    /// How long a run is kept after its last record; `None`: for ever.
+    /// The time to keep a run after its last record; `None` to keep it for ever.
     pub retention: Option<Duration>,
-    /// The largest the SQLite file may grow, in bytes; `None`: as the disk allows. What does not
-    /// fit is lost until retention has made room.
+    /// The maximum size of the SQLite file, in bytes; `None` for no maximum. Records that do not
+    /// fit are lost until retention has made room.
     pub max_bytes: Option<u64>,
-    /// Bytes of the event log after which it is renamed to `NAME.1` (and that to `NAME.2` …).
+    /// The size in bytes at which the event log is renamed to `NAME.1` (and that to `NAME.2` …).
     pub events_max_bytes: u64,
-    /// Renamed event logs that are kept.
+    /// The number of renamed event logs to keep.
     pub events_keep: u32,
-    /// Records that may wait. Requests and events give way a little earlier than the beginnings
-    /// and ends of runs.
+    /// The maximum number of waiting records. Requests and events are refused a little earlier than
+    /// the beginnings and ends of runs.
     pub queue_records: usize,
-    /// Bytes that waiting records may take.
+    /// The maximum size of the waiting records, in bytes.
     pub queue_bytes: usize,
-    /// Runs that a process left open which is gone are ended when the file is opened, as
-    /// cancelled, with what they had come to. Only where nobody else has the file open: whose
-    /// runs they are, and whether that process lives, it does not say.
+    /// True to end the runs that a dead process left open. They end as cancelled, with their sums
+    /// so far, when the file is opened. Nothing is ended while another process has the file open:
+    /// the file does not say which process a run belongs to, or whether that process is alive.
     pub end_left_open: bool,
-    /// How long a first record waits for others to be written with it.
+    /// The time that a first record waits for others to be written with it.
     pub gather: Duration,
 }
 
@@ -54,42 +54,42 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A ledger in that file, without an event log.
+    /// Creates options for a ledger in this file, without an event log.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(path.into()), ..Self::default() }
     }
 }
 
-/// Why a ledger or an event log cannot be used.
+/// The error of a ledger or an event log that cannot be opened.
 #[derive(Debug)]
 pub struct OpenError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: OpenProblem,
 }
 
-/// What is wrong with a file.
+/// A problem with a ledger's file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenProblem {
-    /// There is none, where one is to be read.
+    /// The file to be read does not exist.
     Missing,
-    /// It cannot be opened or made.
+    /// The file cannot be opened or created.
     File(std::io::Error),
-    /// It is no SQLite file, or that of another program.
+    /// The file is not a SQLite file, or belongs to another program.
     NotALedger,
-    /// A newer softland has written it.
+    /// A newer version of softland wrote the file.
     Newer {
-        /// Its version.
+        /// The version of the file.
         found: i64,
-        /// The newest that is known here.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// It has no tables yet: nothing has been written to it.
+    /// The file has no tables yet: nothing was written to it.
     Empty,
-    /// SQLite says no.
+    /// SQLite reported an error.
     Sqlite(rusqlite::Error),
 }
 
@@ -98,7 +98,7 @@ impl OpenError {
         Self { path: path.to_owned(), problem }
     }
 
-    /// A fault that may be over by itself, such as a lock or a full disk.
+    /// True for a fault that may pass by itself, such as a lock or a full disk.
     pub(crate) fn passes(&self) -> bool {
         use rusqlite::ErrorCode::{
             DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, SystemIoFailure,

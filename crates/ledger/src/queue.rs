@@ -1,4 +1,5 @@
-//! What waits to be written: bounded, with a short lock on the side of whoever records.
+//! The queue of records that wait to be written. It is bounded, and a caller holds its lock only
+//! briefly.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,19 +9,19 @@ use std::time::{Duration, Instant};
 use crate::batch::{BATCH, BATCH_BYTES, Batch};
 use crate::record::Record;
 
-/// Records on their way to the writer.
+/// The queue between the recording threads and the writer.
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
-    /// The writer waits here.
+    /// Wakes the writer.
     work: Condvar,
-    /// Whoever waits for the writer waits here.
+    /// Wakes the threads that wait for the writer.
     progress: Condvar,
     lost: AtomicU64,
     limits: Limits,
 }
 
-/// Bounds and pace.
+/// The bounds of the queue, and the time for which it gathers records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) records: usize,
@@ -30,41 +31,41 @@ pub(crate) struct Limits {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The oldest first; what comes goes into the newest.
+    /// The batches, oldest first. New records go into the last one.
     batches: VecDeque<Batch>,
-    /// An empty one with room, for the next.
+    /// An empty batch with allocated memory, to be used next.
     spare: Batch,
-    /// Records in all of them.
+    /// The number of records in all batches.
     records: usize,
     bytes: usize,
-    /// Records that were let in.
+    /// The number of records that were accepted.
     accepted: u64,
-    /// Those of them that were taken out.
+    /// The number of accepted records that the writer has taken.
     taken: u64,
-    /// Those of them that are on disk, or given up.
+    /// The number of accepted records that are on disk or lost.
     settled: u64,
-    /// Up to here nothing waits for company.
+    /// The number of accepted records that are to be written without waiting for more.
     hurry: u64,
-    /// The writer waits for a first record.
+    /// True while the writer waits for a first record.
     idle: bool,
-    /// The writer waits for company of the first.
+    /// True while the writer waits for more records after the first.
     gathering: bool,
-    /// Counts what should wake a writer that rests after a fault.
+    /// Counts the flushes and closes, each of which wakes a writer that rests after a fault.
     orders: u64,
-    /// Nothing is let in, and after this time nothing is tried.
+    /// Set once the queue is closed: the time after which writing is not tried again.
     closing: Option<Instant>,
-    /// The writer has gone.
+    /// True once the writer has stopped.
     over: bool,
 }
 
-/// What the writer is to do.
+/// The result of waiting for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// There is a batch.
+    /// A batch was taken.
     Batch,
-    /// There was nothing for a while.
+    /// No record came in time.
     Idle,
-    /// Nothing more comes.
+    /// The queue is closed and empty.
     Over,
 }
 
@@ -79,10 +80,10 @@ impl Queue {
         }
     }
 
-    /// Lets a record in; whether there was room.
+    /// Accepts a record. Returns false if there was no room for it, or the queue is closed.
     pub(crate) fn push(&self, record: Record) -> bool {
         let size = record.bytes();
-        // The frame of a run is let in where other records are not any more.
+        // The beginnings and ends of runs may fill the last eighth; other records may not.
         let share = if record.is_frame() { 8 } else { 7 };
         let Limits { records, bytes, .. } = self.limits;
         let mut state = self.state();
@@ -106,7 +107,7 @@ impl Queue {
         true
     }
 
-    /// Counts records that will never be written.
+    /// Counts records as lost.
     pub(crate) fn lose(&self, records: u64) {
         self.lost.fetch_add(records, Ordering::Relaxed);
     }
@@ -115,13 +116,13 @@ impl Queue {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Records that are let in and not on disk.
+    /// Returns the number of accepted records that are neither on disk nor lost.
     pub(crate) fn waiting(&self) -> u64 {
         let state = self.state();
         state.accepted - state.settled
     }
 
-    /// Waits for a batch, and then for company, or for `patience` to end.
+    /// Waits up to `patience` for a first record, gathers more, and takes the oldest batch.
     pub(crate) fn next(&self, batch: &mut Batch, patience: Duration) -> Next {
         let mut state = self.state();
         let until = Instant::now() + patience;
@@ -148,13 +149,13 @@ impl Queue {
         Next::Batch
     }
 
-    /// What waits is not to wait for more: a batch is full, or there is half as much as is let in.
+    /// True if the waiting records fill a batch, or half of what the queue may hold.
     fn is_enough(&self, state: &State) -> bool {
         let Limits { records, bytes, .. } = self.limits;
         state.records >= BATCH.min(records / 2) || state.bytes >= BATCH_BYTES.min(bytes / 2)
     }
 
-    /// These records are on disk, or given up.
+    /// Counts records as on disk, or lost.
     pub(crate) fn settle(&self, records: u64) {
         if records > 0 {
             self.state().settled += records;
@@ -162,7 +163,8 @@ impl Queue {
         }
     }
 
-    /// Waits until somebody is in a hurry, at most for this long; whether to go on trying.
+    /// Waits for `time`, or until a flush or close. Returns false if writing is not to be tried
+    /// again.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let mut state = self.state();
         let (until, orders) = (Instant::now() + time, state.orders);
@@ -178,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Nothing that is in the queue now waits for company.
+    /// Asks the writer not to gather more records. Returns the number of records accepted so far.
     pub(crate) fn hurry(&self) -> u64 {
         let mut state = self.state();
         state.hurry = state.accepted;
@@ -189,7 +191,7 @@ impl Queue {
         upto
     }
 
-    /// Waits until so many records are on disk or given up; how many are not.
+    /// Waits until the first `upto` records are on disk or lost. Returns the number that are not.
     pub(crate) fn settled(&self, upto: u64, timeout: Duration) -> u64 {
         let until = Instant::now() + timeout;
         let mut state = self.state();
@@ -201,7 +203,7 @@ impl Queue {
         upto.saturating_sub(state.settled)
     }
 
-    /// Lets nothing in any more; what waits may be tried for so long.
+    /// Closes the queue to new records. Waiting records may still be written during `grace`.
     pub(crate) fn close(&self, grace: Duration) {
         let mut state = self.state();
         state.closing.get_or_insert_with(|| Instant::now() + grace);
@@ -210,7 +212,7 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// Waits for the writer to go; whether it has.
+    /// Waits for the writer to stop. Returns false on timeout.
     pub(crate) fn gone(&self, timeout: Duration) -> bool {
         let until = Instant::now() + timeout;
         let mut state = self.state();
@@ -222,7 +224,7 @@ impl Queue {
         state.over
     }
 
-    /// The writer goes; what is left is lost.
+    /// Marks the writer as stopped. The records still in the queue are lost.
     pub(crate) fn over(&self) {
         let mut state = self.state();
         let left = state.records as u64;
@@ -240,7 +242,7 @@ impl Queue {
         self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// A panic elsewhere leaves the state whole: nothing is called while it is locked.
+    /// Locks the state. A panic elsewhere leaves it whole: nothing is called while it is locked.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -263,7 +265,7 @@ impl State {
         self.accepted += 1;
     }
 
-    /// Takes the oldest out, in exchange for one that is done.
+    /// Takes the oldest batch out, in exchange for one that is done.
     fn take(&mut self, batch: &mut Batch) {
         let Some(oldest) = self.batches.pop_front() else { return };
         self.records -= oldest.len();

@@ -1,4 +1,4 @@
-//! Reading a ledger, also while it is written: lists of runs, and one run step by step.
+//! A reader for ledgers, also while they are written: lists of runs, and the steps of one run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,50 +17,50 @@ mod totals;
 
 pub use totals::{Content, Signalled};
 
-/// How long a lock is waited for.
+/// The time to wait for a lock.
 const BUSY: Duration = Duration::from_secs(2);
-/// Runs that are named where a prefix fits several.
+/// The maximum number of run ids that an ambiguous prefix returns.
 const NAMED: usize = 10;
 
-/// An open ledger that is only read.
+/// A ledger that is open for reading.
 #[derive(Debug)]
 pub struct Reader {
     connection: Connection,
     path: PathBuf,
 }
 
-/// Which runs to list.
+/// A filter for the runs to list.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Of this session only.
+    /// Only runs of this session.
     pub session: Option<String>,
-    /// Begun at this time or later, in milliseconds since 1970.
+    /// Only runs that began at this time or later, in milliseconds since 1970.
     pub since: Option<u64>,
-    /// Those only that have not ended.
+    /// Only runs that have not ended.
     pub open: bool,
-    /// Those only that ended so: `landed`, for example.
+    /// Only runs with this outcome, for example `landed`.
     pub outcome: Option<String>,
-    /// Those only of which a name has this in it, whatever the case of its ASCII letters: the run's,
-    /// the session's, the agent's, the model's, the policy's or the client's, or why it ended.
+    /// Only runs with this text in their id, session, agent, model, policy, client or client's
+    /// name, or in their outcome or its reason. The case of ASCII letters does not matter.
     pub text: Option<String>,
-    /// At most so many.
+    /// The maximum number of runs.
     pub limit: Option<usize>,
 }
 
-/// A run as the ledger knows it.
+/// A run as recorded in the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Its id.
+    /// The id of the run.
     pub run: String,
-    /// What shares money with it.
+    /// The session, which shares money.
     pub session: Option<String>,
     /// The agent within the session.
     pub agent: Option<String>,
-    /// What the client calls it (`x-softland-run`); several runs may have one name.
+    /// The client's name for the run (`x-softland-run`). Several runs may share a name.
     pub name: Option<String>,
-    /// It is only observed: what is said to have been done to it would have been.
+    /// True if the run is only observed: its interventions were not applied.
     pub observed: bool,
-    /// The ended run that it goes on from.
+    /// The ended run that this run continues.
     pub continues: Option<String>,
     /// The model.
     pub model: Option<String>,
@@ -68,32 +68,32 @@ pub struct Run {
     pub policy: Option<String>,
     /// The client.
     pub client: Option<String>,
-    /// When it was first heard of, in milliseconds since 1970.
+    /// The time of its first record, in milliseconds since 1970.
     pub started: u64,
-    /// When it was last heard of.
+    /// The time of its last record.
     pub last: u64,
-    /// When it ended, if it has.
+    /// The time at which the run ended, if it has.
     pub ended: Option<u64>,
-    /// How it ended.
+    /// The outcome and its reason, if the run has ended.
     pub end: Option<Ended>,
-    /// The answer was softland's own.
+    /// True if the answer was softland's own.
     pub local: bool,
-    /// Turns so far.
+    /// The number of turns so far.
     pub turns: u64,
-    /// Tool calls; known once it has ended.
+    /// The number of tool calls; known once the run has ended.
     pub tool_calls: Option<u64>,
-    /// Requests, hidden ones included.
+    /// The number of requests, hidden ones included.
     pub requests: u64,
-    /// Tokens.
+    /// The tokens used.
     pub usage: Usage,
-    /// What it cost: of a run that goes on, the sum of what is known; `None` where an ended run
-    /// had a model without a known price.
+    /// The cost. For an open run, the sum of the known costs. `None` for an ended run that used a
+    /// model without a known price.
     pub cost: Option<NanoUsd>,
-    /// Requests without a known price.
+    /// The number of requests without a known price.
     pub unpriced: u64,
 }
 
-/// Tokens by the price they are billed at. `input` is the uncached part.
+/// Token counts by the price at which they are billed. `input` is the uncached part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
 pub struct Usage {
@@ -103,26 +103,26 @@ pub struct Usage {
     pub cache_write: u64,
 }
 
-/// What requests came to that belong to no run: those without tools, and what could not be
-/// metered.
+/// Totals of the requests that belong to no run: requests without tools, and requests that could
+/// not be metered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// Tokens.
+    /// The tokens used.
     pub usage: Usage,
-    /// What they cost, as far as that is known.
+    /// The sum of the known costs.
     pub cost: NanoUsd,
-    /// Those without a known price.
+    /// The number of requests without a known price.
     pub unpriced: u64,
 }
 
-/// One line of a run.
+/// One line of a run's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its number.
+    /// The number of the line within its run.
     pub seq: u64,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at: u64,
     /// The turn.
     pub turn: u64,
@@ -130,26 +130,27 @@ pub struct Step {
     pub event: String,
     /// Its fields, a JSON object.
     pub fields: String,
-    /// It came after the end of the run, and is not in the event log.
+    /// True if the record came after the end of the run; such a line is not in the event log.
     pub late: bool,
 }
 
-/// What a prefix of a run's id leads to.
+/// The result of looking up a run by the beginning of its id.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// One run.
+    /// Exactly one run.
     One(Box<Run>),
-    /// None.
+    /// No run.
     Nothing,
-    /// Several; some of their ids.
+    /// Several runs; some of their ids.
     Several(Vec<String>),
 }
 
 impl Reader {
-    /// Opens a ledger that somebody has written or is writing.
+    /// Opens a ledger, which another process may be writing to.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read, or is another program's or a newer version's.
+    /// Returns an error if there is no ledger, it cannot be read, it belongs to another program, or
+    /// a newer version wrote it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let fail = |problem| OpenError::new(path, problem);
         if let Err(error) = std::fs::metadata(path) {
@@ -168,10 +169,10 @@ impl Reader {
         Ok(Self { connection, path: path.to_owned() })
     }
 
-    /// Runs, the newest first.
+    /// Returns the runs that match the query, newest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn runs(&self, query: &Query) -> Result<Vec<Run>, ReadError> {
         let sql = format!(
             "SELECT {} FROM runs WHERE (?1 IS NULL OR session = ?1) AND started >= ?2 \
@@ -191,11 +192,11 @@ impl Reader {
         read().map_err(|error| self.fail(error))
     }
 
-    /// What requests that belong to no run came to: of this session, if one is named, and since
-    /// this time, if there is one.
+    /// Returns the totals of the requests that belong to no run. Of the query, only `session` and
+    /// `since` apply.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn beside(&self, query: &Query) -> Result<Beside, ReadError> {
         let sql = "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
                    coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), \
@@ -209,10 +210,10 @@ impl Reader {
         read().map_err(|error| self.fail(error))
     }
 
-    /// The runs that a client calls so, the oldest first.
+    /// Returns the runs that a client gave this name, oldest first.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn named(&self, name: &str) -> Result<Vec<Run>, ReadError> {
         let sql = db::run_sql("SELECT ", " FROM runs WHERE name = ?1 ORDER BY started, id");
         let read = || {
@@ -222,10 +223,10 @@ impl Reader {
         read().map_err(|error| self.fail(error))
     }
 
-    /// The run whose id this is, or the only one whose id begins with it.
+    /// Finds the run with this id, or else the only run whose id begins with it.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn find(&self, prefix: &str) -> Result<Found, ReadError> {
         let sql = format!(
             "SELECT {} FROM runs WHERE run >= ?1 AND substr(run, 1, length(?1)) = ?1 \
@@ -239,7 +240,7 @@ impl Reader {
                 .collect::<rusqlite::Result<Vec<Run>>>()
         };
         let mut runs = read().map_err(|error| self.fail(error))?;
-        // The id itself comes first in the order of texts.
+        // In text order, the full id sorts before every longer one.
         let whole = runs.first().is_some_and(|run| run.run == prefix);
         if whole || runs.len() == 1 {
             let run = runs.swap_remove(0);
@@ -251,14 +252,14 @@ impl Reader {
         Ok(Found::Several(runs.into_iter().map(|run| run.run).collect()))
     }
 
-    /// The steps of a run, in order; none where there is no such run.
+    /// Returns the steps of a run, in order. Returns none if there is no such run.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn steps(&self, run: &str) -> Result<Vec<Step>, ReadError> {
         let read = || {
             let sql = format!("SELECT {} FROM runs WHERE run = ?1", db::COLUMNS);
-            // Both tables as they are at one moment.
+            // A transaction shows both tables at the same moment.
             let moment = self.connection.unchecked_transaction()?;
             let Some(row) = moment.query_row(&sql, [run], db::row_of).optional()? else {
                 return Ok(Vec::new());
@@ -304,8 +305,9 @@ impl Run {
         }
     }
 
-    /// The run as one JSON object on one line, without its line end; names as in the contract
-    /// (section 6). `outcome` and what goes with it are absent while it goes on.
+    /// Returns the run as a JSON object on one line, without the line end. Keys are named as in the
+    /// contract (section 6). `outcome` and the keys that go with it are absent while the run is
+    /// open.
     #[must_use]
     pub fn json(&self) -> String {
         #[derive(Serialize)]
@@ -381,8 +383,8 @@ impl Beside {
         })
     }
 
-    /// As one JSON object on one line, without its line end, to stand among those of runs: its
-    /// `run` is `null`.
+    /// Returns the totals as a JSON object on one line, without the line end, in the form that runs
+    /// have. Its `run` is `null`.
     #[must_use]
     pub fn json(&self, session: Option<&str>) -> String {
         #[derive(Serialize)]
@@ -415,7 +417,7 @@ impl Step {
         Self { seq, at, turn, event, fields, late: seq > last }
     }
 
-    /// The step as a line of the event log, without its line end.
+    /// Returns the step as a line of the event log, without the line end.
     #[must_use]
     pub fn json(&self, run: &str) -> String {
         let Self { seq, at, turn, event, .. } = self;
@@ -426,7 +428,7 @@ impl Step {
     }
 }
 
-/// A ledger that could not be read.
+/// The error of a ledger that could not be read.
 #[derive(Debug)]
 pub struct ReadError {
     path: PathBuf,

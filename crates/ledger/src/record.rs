@@ -1,4 +1,4 @@
-//! What is kept: the beginnings and ends of runs, the requests sent for them, and what happened.
+//! Records: the beginnings and ends of runs, the requests sent for them, and other events.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use softland_core::{Ended, NanoUsd};
 use crate::fields::{self, Fields};
 use crate::read::Step;
 
-/// One thing worth keeping. Times are milliseconds since 1970.
+/// One fact to keep. Times are milliseconds since 1970.
 #[derive(Clone, Debug)]
 pub enum Record {
-    /// A run was met for the first time.
+    /// A run was seen for the first time.
     RunStart(RunStart),
-    /// A request is sent upstream: what it can cost at most. Its [`Record::Request`] follows once
-    /// its response has ended; where none does, since the process has died, this one is booked
-    /// when the ledger is opened next.
+    /// A request is about to be sent upstream, with the most that it can cost. Its
+    /// [`Record::Request`] follows once its response has ended. If the process dies before that,
+    /// this record is booked when the ledger is next opened.
     Sent(Request),
-    /// A request has ended that was sent upstream, or that was answered without.
+    /// A request has ended, whether or not it was sent upstream.
     Request(Request),
     /// A signal, an intervention, or another event of a run.
     Event(Event),
@@ -27,17 +27,17 @@ pub enum Record {
 /// The beginning of a run.
 #[derive(Clone, Debug)]
 pub struct RunStart {
-    /// When.
+    /// The time of the record.
     pub at: u64,
     /// The run.
     pub run: Arc<str>,
-    /// What shares money with it.
+    /// The session, which shares money.
     pub session: Arc<str>,
-    /// The name that the client gave it (`x-softland-run`); several runs may have one.
+    /// The client's name for the run (`x-softland-run`). Several runs may share a name.
     pub name: Option<Arc<str>>,
     /// The agent within the session, where the client names one.
     pub agent: Option<Arc<str>>,
-    /// The run that a later request of an ended run goes on from.
+    /// The ended run that this run continues.
     pub continues: Option<Arc<str>>,
     /// The model.
     pub model: Arc<str>,
@@ -45,32 +45,32 @@ pub struct RunStart {
     pub policy: String,
     /// The client, as its `user-agent` names it.
     pub client: Option<String>,
-    /// It is only observed: what is said to have been done to it would have been.
+    /// True if the run is only observed: its interventions were not applied.
     pub observed: bool,
 }
 
-/// One request, with its own texts as `T`.
+/// One request; its own texts have the type `T`.
 #[derive(Clone, Debug)]
 pub struct Request<T = String> {
-    /// When it came.
+    /// The time at which the request arrived.
     pub at: u64,
-    /// The gateway's own id of the client's request.
+    /// The gateway's own id for the client's request.
     pub id: T,
-    /// The run; `None` where it belongs to none.
+    /// The run; `None` if the request belongs to no run.
     pub run: Option<Arc<str>>,
-    /// What shares money with it.
+    /// The session, which shares money.
     pub session: Option<Arc<str>>,
-    /// The turn of the run, 1 the first.
+    /// The turn of the run, counted from 1.
     pub turn: u64,
     /// The upstream's name.
     pub upstream: Arc<str>,
     /// The path, without its query.
     pub path: T,
-    /// The model, where the request names one.
+    /// The model, if the request names one.
     pub model: Option<Arc<str>>,
-    /// The landing rung or hidden kind, where it was not the client's own turn.
+    /// The landing rung or the kind of hidden request, unless this is the client's own turn.
     pub rung: Option<T>,
-    /// The upstream's status; `None` where none came.
+    /// The upstream's status code; `None` if no response arrived.
     pub status: Option<u16>,
     /// Uncached input tokens.
     pub input: u64,
@@ -78,49 +78,49 @@ pub struct Request<T = String> {
     pub output: u64,
     /// Tokens read from the prompt cache.
     pub cache_read: u64,
-    /// Tokens written to it.
+    /// Tokens written to the prompt cache.
     pub cache_write: u64,
-    /// What it cost; `None` where the model has no known price.
+    /// The cost; `None` if the model has no known price.
     pub cost: Option<NanoUsd>,
-    /// From the request's arrival to the end of its response, in milliseconds.
+    /// The time from the request's arrival to the end of its response, in milliseconds.
     pub millis: u64,
-    /// Why it could not be metered or governed, where that is so.
+    /// The reason why the request could not be metered or governed, if it could not.
     pub remark: Option<T>,
-    /// What was sent upstream, where whole contents are kept.
+    /// The body sent upstream, if full contents are kept.
     pub content: Option<Vec<u8>>,
 }
 
-/// Something that happened in a run: the event's name and its fields, as `F`.
+/// An event of a run: its name, and its fields as `F`.
 #[derive(Clone, Debug)]
 pub struct Event<F = Fields> {
-    /// When.
+    /// The time of the event.
     pub at: u64,
     /// The run.
     pub run: Arc<str>,
-    /// The turn, 1 the first.
+    /// The turn, counted from 1.
     pub turn: u64,
     /// The event's name (contract §7).
     pub event: &'static str,
-    /// Its further fields.
+    /// Its other fields.
     pub fields: F,
 }
 
 /// The end of a run.
 #[derive(Clone, Debug)]
 pub struct RunEnd {
-    /// When.
+    /// The time of the end.
     pub at: u64,
     /// The run.
     pub run: Arc<str>,
-    /// How it ended.
+    /// The outcome and its reason.
     pub ended: Ended,
-    /// Whether the answer is softland's own.
+    /// True if the answer is softland's own.
     pub local: bool,
-    /// The answer, where whole contents are kept.
+    /// The answer, if full contents are kept.
     pub answer: Option<String>,
-    /// Turns.
+    /// The number of turns.
     pub turns: u64,
-    /// Tool calls; `None` where nobody has counted them.
+    /// The number of tool calls; `None` if they were not counted.
     pub tool_calls: Option<u64>,
     /// Uncached input tokens of the run.
     pub input: u64,
@@ -128,9 +128,9 @@ pub struct RunEnd {
     pub output: u64,
     /// Tokens read from the prompt cache.
     pub cache_read: u64,
-    /// Tokens written to it.
+    /// Tokens written to the prompt cache.
     pub cache_write: u64,
-    /// What it cost; `None` where that is not known.
+    /// The cost; `None` if it is not known.
     pub cost: Option<NanoUsd>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct Texts<'a> {
 }
 
 impl<T> Request<T> {
-    /// The same with other texts.
+    /// Converts the texts of the request with `text`.
     pub(crate) fn map<U>(self, mut text: impl FnMut(T) -> U) -> Request<U> {
         Request {
             at: self.at,
@@ -168,7 +168,7 @@ impl<T> Request<T> {
         }
     }
 
-    /// Its texts, each read by `text`.
+    /// Returns the texts of the request, each read by `text`.
     pub(crate) fn texts<'a>(&'a self, text: impl Fn(&'a T) -> &'a str) -> Texts<'a> {
         Texts {
             id: text(&self.id),
@@ -180,7 +180,7 @@ impl<T> Request<T> {
 }
 
 impl<F> Event<F> {
-    /// The same with its fields as something else.
+    /// Converts the fields of the event with `fields`.
     pub(crate) fn map<G>(self, fields: impl FnOnce(F) -> G) -> Event<G> {
         let Self { at, run, turn, event, fields: own } = self;
         Event { at, run, turn, event, fields: fields(own) }
@@ -188,8 +188,9 @@ impl<F> Event<F> {
 }
 
 impl Record {
-    /// The run's line that this record will be, not numbered yet, and the run; `None` of a request
-    /// that belongs to no run or has not ended. `full`: as where whole contents are kept.
+    /// Returns the run and the line that this record becomes in it, not numbered yet. Returns
+    /// `None` for a request that belongs to no run or has not ended. With `full`, the line has what
+    /// a ledger that keeps full contents would write.
     #[must_use]
     pub fn step(&self, full: bool) -> Option<(&str, Step)> {
         let (run, at, turn, event, fields) = match self {
@@ -215,7 +216,7 @@ impl Record {
         Some((run, Step { seq: 0, at, turn, event, fields, late: false }))
     }
 
-    /// What it takes in memory, roughly, in bytes.
+    /// Returns the approximate size of the record in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let own = size_of::<Self>();
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -242,7 +243,7 @@ impl Record {
         }
     }
 
-    /// The beginning or the end of a run: what the rest hangs on.
+    /// True for the beginning and the end of a run, on which its other records depend.
     pub(crate) fn is_frame(&self) -> bool {
         matches!(self, Self::RunStart(_) | Self::RunEnd(_))
     }

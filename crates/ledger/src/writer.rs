@@ -1,8 +1,8 @@
-//! The thread that writes: batches to the database, then their lines to the event log.
+//! The thread that writes batches to the database, and then their lines to the event log.
 //!
-//! One batch is on its way at a time, through both. Where either fails, the batch is held and
-//! tried again, while the queue fills up and at last loses what comes; numbers are given to what
-//! is written only, so that a fault leaves no gap in them.
+//! One batch at a time passes through both. If either fails, the batch is held and tried again,
+//! while the queue fills up and finally loses new records. Only written records get numbers, so
+//! that a fault leaves no gap in them.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -19,49 +19,49 @@ use crate::options::Options;
 use crate::queue::{Next, Queue};
 use crate::record::Request;
 
-/// Between two words about the same trouble, in milliseconds.
+/// The time between two log messages about the same fault, in milliseconds.
 pub(crate) const SAY_EVERY_MS: u64 = 10_000;
-/// Rests between tries.
+/// The first pause between two attempts; each pause is twice the one before.
 const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// Between two looks for runs that are too old.
+/// The time between two searches for expired runs.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Between two steps of one sweep.
+/// The time between two steps of one sweep.
 const SWEEP_STEP: Duration = Duration::from_millis(200);
 
-/// The writer's thread.
+/// The state of the writer's thread.
 pub(crate) struct Writer {
     options: Options,
     queue: Arc<Queue>,
     clock: Clock,
     db: Option<Db>,
     log: Option<Log>,
-    /// Nobody else writes to the log, which may lack the last lines of a process that died.
+    /// True if no other process writes to the log, which may lack the last lines of a dead process.
     catch_up: bool,
-    /// Runs that were open in a database which was moved away.
+    /// Open runs of a database that was moved away.
     left: Vec<Row>,
-    /// Numbers where there is no database.
+    /// The states of runs, used if there is no database.
     book: Book,
     /// A batch that is not in the database yet.
     held: Batch,
-    /// How many of it at a time: one by one after a record that can never be written.
+    /// The number of records to write at a time: 1 after a record that can never be written.
     stride: usize,
     /// Lines that are in the database and not in the log yet.
     text: Vec<u8>,
-    /// The records that they are of.
+    /// The number of records to which these lines belong.
     unlogged: u64,
     trouble: Option<Trouble>,
     sweep_at: Instant,
 }
 
-/// A fault that is not over.
+/// A fault that has not passed yet.
 struct Trouble {
     since: u64,
     said: u64,
     rest: Duration,
 }
 
-/// What stands in the way.
+/// The cause of a failed write.
 enum Fault {
     Db(rusqlite::Error),
     Other(String),
@@ -122,7 +122,7 @@ impl Writer {
         self.finish();
     }
 
-    /// Brings what is held to disk, in both places.
+    /// Writes the held batch to the database and the log.
     fn write(&mut self) -> Result<(), Fault> {
         self.reopen()?;
         self.catch_up()?;
@@ -149,7 +149,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Opens the database where it is not open, or the file is another one now.
+    /// Opens the database if it is not open, or if its file was replaced.
     fn reopen(&mut self) -> Result<(), Fault> {
         let Some(path) = &self.options.path else { return Ok(()) };
         if let Some(old) = self.db.take_if(|db| db.is_replaced()) {
@@ -165,8 +165,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives the log the lines that a process which died has left out, and without a database
-    /// learns from it how runs stand.
+    /// Appends to the log the lines that a dead process left out. Without a database, reads the
+    /// states of runs from the log.
     fn catch_up(&mut self) -> Result<(), Fault> {
         let Some(log) = self.log.as_mut().filter(|_| self.catch_up) else {
             self.catch_up = false;
@@ -191,7 +191,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends lines to the log; then the records that they are of are on disk.
+    /// Appends the lines to the log, and then counts their records as written.
     fn append(&mut self) -> Result<(), Fault> {
         match &mut self.log {
             Some(log) => {
@@ -220,7 +220,7 @@ impl Writer {
         self.book.kept(true);
     }
 
-    /// A record can never be written: alone it is given up, among others it is looked for.
+    /// Handles a record that can never be written: alone it is lost, in a batch it is searched for.
     fn skip(&mut self, size: usize, error: &rusqlite::Error) {
         if size == 1 {
             self.held.done(1);
@@ -232,7 +232,7 @@ impl Writer {
         }
     }
 
-    /// Deletes a few runs that are too old.
+    /// Deletes a few expired runs, if it is time.
     fn sweep(&mut self) {
         let now = Instant::now();
         if self.sweep_at > now {
@@ -248,7 +248,7 @@ impl Writer {
         }
     }
 
-    /// Says aloud what stands in the way, once in a while; how long to rest.
+    /// Logs a fault, at most once every [`SAY_EVERY_MS`]. Returns the time to wait before a retry.
     fn say(&mut self, fault: Fault) -> Duration {
         let why = match fault {
             Fault::Other(why) => why,
@@ -274,7 +274,7 @@ impl Writer {
         rest
     }
 
-    /// Says that a fault is over.
+    /// Logs that a fault has passed.
     fn say_over(&mut self) {
         if let Some(trouble) = self.trouble.take() {
             let millis = (self.clock)().saturating_sub(trouble.since);
@@ -282,12 +282,12 @@ impl Writer {
         }
     }
 
-    /// The last words: what is still held is lost, and where nothing is, no line is missing.
+    /// Counts the held records as lost, and marks the log as complete if no line is missing.
     fn finish(self) {
         let held = self.held.len() as u64 + if self.db.is_none() { self.unlogged } else { 0 };
         self.queue.lose(held);
         if let Some(db) = self.db.filter(|_| self.text.is_empty() && self.log.is_some()) {
-            // Where this fails, the lines are looked for at the next start.
+            // If this fails, the lines are looked for at the next start.
             let _ = db.all_logged();
         }
         if held > 0 {
@@ -300,7 +300,7 @@ impl Writer {
     }
 }
 
-/// Says that the writer has gone, also where it panicked.
+/// Marks the writer as stopped when dropped, also after a panic.
 struct Over(Arc<Queue>);
 
 impl Drop for Over {
@@ -309,7 +309,7 @@ impl Drop for Over {
     }
 }
 
-/// No trouble of the disk, but of what is to be written.
+/// True for an error that is caused by the record rather than the disk.
 fn is_of_data(error: &rusqlite::Error) -> bool {
     use ErrorCode::{ConstraintViolation, ParameterOutOfRange, TooBig, TypeMismatch};
     match error.sqlite_error_code() {
@@ -320,13 +320,13 @@ fn is_of_data(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Trouble in which the file is still the same and whole.
+/// True for an error that leaves the open file usable.
 fn is_lock_or_full(error: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
 }
 
-/// The database where there is none.
+/// A sink that keeps nothing, for use without a database.
 struct Nowhere;
 
 impl Sink<'_> for Nowhere {

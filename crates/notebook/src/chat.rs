@@ -1,8 +1,8 @@
-//! The assistant of a notebook: one conversation, one run at a time, its events for whoever
-//! watches.
+//! The assistant of a notebook: one conversation, one run at a time, and its events for all
+//! watchers.
 //!
-//! What a run may do and how it ends is the agent's; what is kept is its journal's. Nothing here
-//! knows of browsers or of the notebook's cells.
+//! The agent decides what a run may do and how it ends, and its journal what is kept. This module
+//! knows nothing of browsers or of the notebook's cells.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,25 +21,25 @@ mod tape;
 use kept::Kept;
 use tape::Tape;
 
-/// Characters of a question.
+/// The most characters of a question.
 const QUESTION: usize = 200_000;
-/// Questions that may wait for a run that is under way.
+/// The number of questions that may wait for the current run.
 const WAITING: usize = 20;
-/// Events that a watcher may be behind before it is shown everything anew.
+/// The number of events that a watcher may be behind before it is shown everything again.
 const BEHIND: usize = 4096;
 
-/// What rewords an event for people; `None`: it stays as it is.
+/// A function that rewords an event for people; `None` leaves it as it is.
 pub type Explain = Box<dyn FnMut(&Event) -> Option<Event> + Send>;
 
-/// Where conversations are kept.
+/// The places where conversations are kept.
 #[derive(Clone, Debug, Default)]
 pub struct ChatOptions {
     /// The folder of the runs' journals.
     pub journals: Option<PathBuf>,
     /// The folder of the lists that say which runs belong to which notebook.
     pub lists: Option<PathBuf>,
-    /// The notebook's file was not there and has just been made: what was said about one that had
-    /// its path before is not about this one.
+    /// True if the notebook's file was just created. Conversations about an earlier file at its
+    /// path do not belong to it.
     pub made: bool,
 }
 
@@ -55,45 +55,46 @@ pub struct Chat {
 
 struct Talk {
     tape: Tape,
-    /// Here while no run is under way.
+    /// The conversation, while no run is active.
     conversation: Option<Conversation>,
     inbox: Inbox,
     run: Option<Running>,
-    /// The run whose conversation the next one goes on with.
+    /// The run whose conversation the next run continues.
     before: Option<String>,
 }
 
-/// A run that is under way.
+/// The active run.
 struct Running {
     cancel: CancellationToken,
     id: String,
-    /// Of its newest event.
+    /// The number of its newest event.
     seq: u64,
     turn: u64,
     waiting: usize,
-    /// A request is under way, whose cost is not known yet.
+    /// True while a request is active, whose cost is not known yet.
     asks: bool,
-    /// What ends it before its time.
+    /// The cause that ends the run early.
     stopped: Option<StoppedBy>,
-    /// Its last event, told once the conversation is back: whoever is told of the end may ask anew.
+    /// The run's last event. It is sent once the conversation is back: a watcher may ask again at
+    /// once.
     end: Option<Value>,
 }
 
-/// What ends a run before its time.
+/// The cause that ends a run early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoppedBy {
-    /// A person who wants it so.
+    /// A person stopped it.
     User,
-    /// Nobody looks any more.
+    /// No page is open any more.
     Left,
-    /// softland is stopped.
+    /// softland is being stopped.
     Closed,
-    /// The process was ended, and with it the run.
+    /// The process was killed, and with it the run.
     Killed,
 }
 
 impl StoppedBy {
-    /// The word that pages are told.
+    /// Returns the word that pages receive.
     const fn word(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -119,20 +120,20 @@ impl StoppedBy {
     }
 }
 
-/// What became of a question.
+/// The effect of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It has begun a run.
+    /// The question has begun a run.
     Began,
-    /// The run under way hears it after the results of its round.
+    /// The active run receives the question after the results of its round.
     Joined,
 }
 
 impl Chat {
-    /// Opens the conversation of the notebook at `path` as it was left. A run that did not come to
-    /// its end is ended now, its open calls answered; nothing is sent.
+    /// Opens the conversation of the notebook at `path` as it was left. A run that did not end is
+    /// ended now, with results for its open calls; nothing is sent.
     ///
-    /// Returns what is worth a warning, too.
+    /// Also returns warnings.
     pub async fn open(
         agent: Agent,
         path: &std::path::Path,
@@ -154,29 +155,31 @@ impl Chat {
         (Arc::new(Self { agent, explain, kept, talk, said, running }), warnings)
     }
 
-    /// The events so far, each a JSON text, and those that follow: none is missed, none comes twice.
+    /// Returns the events so far, each as JSON text, and a receiver of those that follow: none is
+    /// missed, none comes twice.
     #[must_use]
     pub fn watch(&self) -> (Vec<Arc<str>>, broadcast::Receiver<Arc<str>>) {
         let talk = lock(&self.talk);
         (talk.tape.all(), self.said.subscribe())
     }
 
-    /// Whether a run is under way.
+    /// Returns true if a run is active.
     #[must_use]
     pub fn is_running(&self) -> bool {
         *self.running.borrow()
     }
 
-    /// Waits until no run is under way.
+    /// Waits until no run is active.
     pub async fn idle(&self) {
         let mut running = self.running.subscribe();
         let _ = running.wait_for(|running| !running).await;
     }
 
-    /// Asks the assistant. While a run is under way, the run hears it: there is one at a time.
+    /// Asks the assistant. While a run is active, the run receives the question: there is only one
+    /// run at a time.
     ///
     /// # Errors
-    /// Why it cannot be asked.
+    /// Returns the reason why the assistant cannot be asked.
     pub fn ask(self: &Arc<Self>, text: &str) -> Result<Asked, String> {
         if text.trim().is_empty() {
             return Err("the question is empty".to_owned());
@@ -202,11 +205,11 @@ impl Chat {
         Ok(Asked::Began)
     }
 
-    /// Begins a new conversation: what was said is not shown to the model any more, nor on pages.
-    /// Its runs stay where they are kept.
+    /// Begins a new conversation. Earlier messages are no longer shown to the model, nor on pages.
+    /// Their runs stay where they are kept.
     ///
     /// # Errors
-    /// A run is under way, or it cannot be kept that it is a new one.
+    /// A run is active, or the new conversation cannot be recorded.
     pub fn anew(&self) -> Result<(), String> {
         let mut talk = lock(&self.talk);
         if talk.run.is_some() {
@@ -222,8 +225,8 @@ impl Chat {
         Ok(())
     }
 
-    /// Ends the run under way: the model, its tools. Returns whether there was one, and when it has
-    /// ended.
+    /// Ends the active run: the model and its tools. Returns after the end, with true if there was
+    /// a run.
     pub async fn stop(&self, by: StoppedBy) -> bool {
         let cancel = lock(&self.talk).run.as_mut().map(|run| {
             if run.stopped.is_none() {
@@ -270,20 +273,20 @@ impl Chat {
             {
                 run.end = Some(failed(&id, &unfit.to_string()));
             }
-            // The file is given free before anybody may read it.
+            // Release the file before anybody may read it.
             drop(journal);
             chat.remember().await;
             chat.end(&id, conversation, cancel.is_cancelled());
         });
     }
 
-    /// Keeps which notebook it is about.
+    /// Records which notebook the conversation is about.
     async fn remember(&self) {
         let kept = Arc::clone(&self.kept);
         let _ = tokio::task::spawn_blocking(move || kept.remember()).await;
     }
 
-    /// Takes the conversation back; what was said too late for the run opens the next one.
+    /// Takes the conversation back. Messages that came too late for the run open the next one.
     fn end(self: &Arc<Self>, id: &str, conversation: Conversation, stopped: bool) {
         let mut talk = lock(&self.talk);
         if let Some(end) = talk.run.take().and_then(|run| run.end) {
@@ -324,7 +327,7 @@ impl Chat {
         self.tell(&mut talk, &value);
     }
 
-    /// Tells whoever watches, in the order in which it stands on the tape.
+    /// Sends an event to all watchers, in the order of the recorded events.
     fn tell(&self, talk: &mut Talk, event: &Value) {
         talk.tape.add(event);
         let _ = self.said.send(event.to_string().into());
@@ -337,7 +340,7 @@ impl std::fmt::Debug for Chat {
     }
 }
 
-/// What a person has said: `steers` to a run that was under way.
+/// Returns the event of a person's message. `steers` is true if it went to an active run.
 fn question(run: &str, turn: u64, text: &str, steers: bool) -> Value {
     json!({"v": 1, "ts": now(), "run": run, "turn": turn, "event": "question", "text": text,
         "steers": steers})
@@ -347,7 +350,7 @@ fn is_cancelled(report: &Report) -> bool {
     report.ended.outcome == Outcome::Cancelled
 }
 
-/// The end of a run that was stopped: by what, and whether what it cost is known to the end.
+/// Adds to the end of a stopped run its cause, and whether its cost is estimated.
 fn tell_stop(end: &mut Value, by: StoppedBy, estimated: bool) {
     end["stopped_by"] = by.word().into();
     end["message"] = by.message().into();
@@ -358,14 +361,14 @@ fn note(run: &str, text: &str) -> Value {
     json!({"v": 1, "ts": now(), "run": run, "turn": 0, "event": "note", "text": text})
 }
 
-/// A run that could not begin has an end, too.
+/// Returns the end of a run that could not begin.
 fn failed(run: &str, message: &str) -> Value {
     json!({"v": 1, "ts": now(), "run": run, "turn": 0, "event": "error", "outcome": "failed",
         "reason": "configuration", "message": message, "turns": 0, "tool_calls": 0,
         "cost_usd": 0.0})
 }
 
-/// No lock is held over anything that panics; were one poisoned, what it holds is whole.
+/// No lock is held over anything that panics; if one were poisoned, its data would still be whole.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! Texts made shorter, saying so.
+//! Shortens texts, and says so in them.
 
-/// A text of at most about `cap` bytes: its beginning and its end.
+/// Shortens a text to its beginning and its end, about `cap` bytes at most.
 pub(crate) fn middle(text: &str, cap: usize) -> String {
     if text.len() <= cap {
         return text.to_owned();

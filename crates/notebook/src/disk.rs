@@ -1,4 +1,4 @@
-//! The file: its lock, what it was when it was last seen, and saving it all at once or not at all.
+//! The file: its lock, its state when it was last seen, and saving it as a whole or not at all.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -14,14 +14,14 @@ mod tests;
 /// A notebook's file, locked against every other softland of this user.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    /// Behind every link.
+    /// The path, with all links resolved.
     path: PathBuf,
-    /// The lock is held as long as this is open.
+    /// The lock is held as long as this file is open.
     _lock: File,
     made: bool,
 }
 
-/// What tells one state of a file from another without reading it.
+/// The facts that tell one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Print {
     inode: u64,
@@ -42,8 +42,8 @@ impl Print {
 }
 
 impl Disk {
-    /// Locks the file at `path`, which is made with `text` where there is none. Locks are kept in
-    /// `locks`.
+    /// Locks the file at `path`, which is created with `text` if it does not exist. Locks are kept
+    /// in `locks`.
     pub(crate) fn open(path: &Path, locks: &Path, text: &str) -> Result<Self, OpenError> {
         let shown = path.display();
         let io = |what: String| move |error| OpenError::Io(what, error);
@@ -64,7 +64,7 @@ impl Disk {
         let lock = lock(&path, locks)?;
         let made = !path.exists();
         let disk = Self { path, _lock: lock, made };
-        // What a softland that was killed while saving has left.
+        // A softland that was killed while saving may have left this file.
         let _ = fs::remove_file(disk.temporary());
         if made {
             disk.save(text).map_err(io(format!("{shown} cannot be made")))?;
@@ -76,12 +76,12 @@ impl Disk {
         &self.path
     }
 
-    /// Whether there was no file.
+    /// Returns true if the file did not exist.
     pub(crate) fn made(&self) -> bool {
         self.made
     }
 
-    /// The file's text as it is, and what tells it from others.
+    /// Reads the file's text, and the stamp of its state.
     pub(crate) fn read(&self) -> io::Result<(String, Print)> {
         regular(&self.path)?;
         let mut file = File::open(&self.path)?;
@@ -95,12 +95,12 @@ impl Disk {
         Ok((text, Print::of(&metadata)))
     }
 
-    /// What tells the file as it is from others.
+    /// Returns the stamp of the file's current state.
     pub(crate) fn print(&self) -> io::Result<Print> {
         fs::metadata(&self.path).map(|metadata| Print::of(&metadata))
     }
 
-    /// Replaces the file's text: all of it, or nothing. A file that may not be written is not
+    /// Replaces the file's text, as a whole or not at all. A file that may not be written is not
     /// replaced.
     pub(crate) fn save(&self, text: &str) -> io::Result<Print> {
         regular(&self.path)?;
@@ -131,22 +131,23 @@ impl Disk {
         file.sync_all()?;
         let print = Print::of(&file.metadata()?);
         fs::rename(temporary, &self.path)?;
-        // The name, too, is to outlive a power cut; not every file system can.
+        // The name, too, is to survive a power failure; not every file system supports that.
         if let Some(folder) = self.path.parent() {
             let _ = File::open(folder).and_then(|folder| folder.sync_all());
         }
         Ok(print)
     }
 
-    /// Beside the file, since only there a rename replaces it at once. One name is enough, since
-    /// the lock is held.
+    /// Returns the path of the temporary file. It is beside the file, since only there a rename
+    /// replaces the file at once. One name is enough, since the lock is held.
     fn temporary(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         self.path.with_file_name(format!(".{name}.softland-tmp"))
     }
 }
 
-/// What is there is a regular file. Asked before it is opened: opening a FIFO waits for its other end.
+/// Checks that the file, if it exists, is a regular file. This comes before it is opened: opening a
+/// FIFO waits for its other end.
 fn regular(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
@@ -161,7 +162,7 @@ fn is_named_so(path: &Path) -> bool {
     path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("ipynb"))
 }
 
-/// Where a file will be that is not there yet, behind a link that leads nowhere too.
+/// Returns the path of a file that does not exist yet, also behind a link that leads nowhere.
 fn place_of_new(path: &Path) -> io::Result<PathBuf> {
     let path = match fs::read_link(path) {
         Ok(target) => path.parent().unwrap_or_else(|| Path::new("")).join(target),
@@ -172,7 +173,7 @@ fn place_of_new(path: &Path) -> io::Result<PathBuf> {
     Ok(folder.unwrap_or_else(|| Path::new(".")).canonicalize()?.join(name))
 }
 
-/// The lock is the operating system's: it ends with the process, however that ends.
+/// Locks a file. The lock is the operating system's: it ends with the process, however that ends.
 fn lock(path: &Path, locks: &Path) -> Result<File, OpenError> {
     let io = |error| OpenError::Io(format!("{}: the lock cannot be had", locks.display()), error);
     fs::create_dir_all(locks).map_err(io)?;
@@ -195,8 +196,8 @@ fn lock(path: &Path, locks: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// A name for what is kept of a notebook elsewhere: the file's, and a number for its path (64-bit
-/// FNV-1a).
+/// Returns a key for data about a notebook that is kept elsewhere: the file's name, and a number
+/// for its path (64-bit FNV-1a).
 pub(crate) fn key(path: &Path) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let bytes = path.as_os_str().as_encoded_bytes();

@@ -1,7 +1,7 @@
-//! A notebook file as text: read once, then edited by splicing, so that what is not edited stays
-//! as it is, byte for byte: unknown members, the format's version, the indentation, other cells.
+//! A notebook file as text: read once, then edited by splicing. Whatever is not edited stays as it
+//! is, byte for byte: unknown members, the format's version, the indentation, other cells.
 //!
-//! A [`Document`] is a value: an edit gives another one. It knows no disk and no kernel.
+//! A [`Document`] is a value: an edit returns a new one. It knows no disk and no kernel.
 
 use serde_json::{Value, json};
 use softland_agent::wire::{Splice, json::Span};
@@ -20,7 +20,7 @@ use style::Style;
 /// The longest file that is read, in bytes.
 pub(crate) const MAX_FILE: u64 = 128 * 1024 * 1024;
 
-/// A cell as the file has it.
+/// A cell as it is in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Read {
     pub(crate) id: String,
@@ -30,7 +30,7 @@ pub(crate) struct Read {
     pub(crate) count: Option<u64>,
 }
 
-/// A notebook's text, and where its cells are in it.
+/// A notebook's text, and the positions of its cells in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     text: String,
@@ -40,7 +40,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// The text of a notebook without cells.
+    /// Returns the text of a notebook without cells.
     pub(crate) fn empty(kernel: &str) -> String {
         let display_name = if kernel == "python3" { "Python 3 (ipykernel)" } else { kernel };
         let value = json!({
@@ -55,10 +55,10 @@ impl Document {
         text
     }
 
-    /// Reads a file's text. Cells without a name of their own are named by their place.
+    /// Reads a file's text. Cells without a name of their own are named by their position.
     ///
     /// # Errors
-    /// Why it is not a notebook of format 4.
+    /// Returns the reason why it is not a notebook of format 4.
     pub(crate) fn read(text: String) -> Result<(Self, Vec<Read>), String> {
         if text.trim().is_empty() {
             return Err("it is empty: a notebook is JSON with its cells; without the file a new one is made"
@@ -80,28 +80,28 @@ impl Document {
         Ok((Self { text, index, style, ids }, cells))
     }
 
-    /// The text, as it is to be saved.
+    /// Returns the text, as it is to be saved.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The kernel that the notebook's metadata names.
+    /// Returns the kernel that the notebook's metadata names.
     pub(crate) fn kernel(&self) -> Option<&str> {
         self.index.kernel.as_deref()
     }
 
-    /// Names the cells otherwise: those of a file that has no names, read anew.
+    /// Renames the cells of a file that has no names, after it was read again.
     pub(crate) fn rename(&mut self, ids: Vec<String>) {
         debug_assert_eq!(ids.len(), self.ids.len(), "one name a cell");
         self.ids = ids;
     }
 
-    /// Whether the file keeps cells' names.
+    /// Returns true if the file stores cell ids.
     pub(crate) const fn has_names(&self) -> bool {
         self.index.minor >= 5
     }
 
-    /// With a new cell before the one at `index`.
+    /// Returns the document with a new cell before the one at `index`.
     pub(crate) fn create(
         &self,
         index: usize,
@@ -126,7 +126,7 @@ impl Document {
         self.insert(index, id, &text)
     }
 
-    /// With another source for a cell.
+    /// Returns the document with a new source for a cell.
     pub(crate) fn update(&self, id: &str, source: &str) -> Result<Self, String> {
         let slot = self.slot(id)?;
         let value = match slot.source_is_text {
@@ -138,7 +138,7 @@ impl Document {
         self.spliced(&edits, self.ids.clone())
     }
 
-    /// With these outputs for a code cell.
+    /// Returns the document with these outputs for a code cell.
     pub(crate) fn give(
         &self,
         id: &str,
@@ -153,7 +153,7 @@ impl Document {
         self.spliced(&edits, self.ids.clone())
     }
 
-    /// Without a cell.
+    /// Returns the document without a cell.
     pub(crate) fn delete(&self, id: &str) -> Result<Self, String> {
         let at = self.place(id)?;
         let slots = &self.index.cells;
@@ -170,7 +170,7 @@ impl Document {
         self.spliced(&edits, ids)
     }
 
-    /// With a cell at another place.
+    /// Returns the document with a cell at another position.
     pub(crate) fn reorder(&self, id: &str, index: usize) -> Result<Self, String> {
         let slot = self.slot(id)?;
         let cell = slot.span.of(&self.text).to_owned();
@@ -200,7 +200,7 @@ impl Document {
         self.spliced(&edits, ids)
     }
 
-    /// A member's value, or the member where there is none yet.
+    /// Replaces a member's value, or adds the member if there is none yet.
     fn set(&self, edits: &mut Splice, slot: &Slot, at: Option<Span>, name: &str, value: &Value) {
         let mut text = String::new();
         self.style.write(&mut text, value, 3);
@@ -234,8 +234,8 @@ impl Document {
     }
 }
 
-/// Why a text is no JSON. Python writes three numbers that JSON does not have, as the results of
-/// cells, too; browsers' notebooks refuse them as well.
+/// Describes why a text is not JSON. Python writes three numbers that JSON does not have, also as
+/// the results of cells; browsers' notebooks refuse them as well.
 fn refusal(text: &str, error: &serde_json::Error) -> String {
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().as_bytes();
     let at = error.column().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! A kernel, seen from a room: orders go in, what happens comes out.
+//! A kernel, as a notebook sees it: commands go in, events come out.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,67 +17,67 @@ mod told;
 pub(crate) use jupyter::Jupyter;
 pub(crate) use told::error;
 
-/// Starts kernels.
+/// A starter of kernels.
 #[async_trait]
 pub(crate) trait Kernels: Send + Sync {
-    /// Starts one, and waits until it can run cells.
+    /// Starts a kernel, and waits until it can run cells.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason why there is none.
     async fn start(&self, wanted: Wanted) -> Result<Link, String>;
 }
 
-/// Which kernel is wanted, and where.
+/// The kernel to start, and its settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// Its name; any for Python where nobody said.
+    /// The kernel's name; `None` stands for Python's kernel.
     pub(crate) name: Option<String>,
-    /// Its working folder.
+    /// The kernel's working folder.
     pub(crate) folder: PathBuf,
-    /// How long it may take to answer a heartbeat.
+    /// The longest time that the kernel may take to answer a heartbeat.
     pub(crate) silence: Duration,
 }
 
 /// A running kernel. It ends when `orders` is dropped.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Its kernelspec's name.
+    /// The name of its kernelspec.
     pub(crate) name: String,
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     pub(crate) events: mpsc::Receiver<Event>,
 }
 
-/// What a kernel is told.
+/// A command to a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Order {
-    /// Run this; what comes of it bears the number. One at a time.
+    /// Runs this source; its events carry the number. One run at a time.
     Run(u64, String),
-    /// Break off what runs.
+    /// Interrupts the current run.
     Interrupt,
 }
 
-/// What a kernel tells.
+/// An event from a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// It has begun a run, with its count.
+    /// A run has begun, with its execution count.
     Begun(u64, Option<u64>),
     /// Text on a stream.
     Text(u64, String, String),
-    /// An output as nbformat has it; and the name by which it may be replaced.
+    /// An output, as in nbformat, and the name by which it may be replaced.
     Output(u64, Value, Option<String>),
-    /// Replace what was shown under a name: its data and metadata.
+    /// New data and metadata for the output displayed under a name.
     Update(String, Value, Value),
-    /// Forget the outputs; or with `true`, once the next comes.
+    /// Clear the outputs; with `true`, once the next one comes.
     Clear(u64, bool),
-    /// A run has ended: without an error, and with its count.
+    /// A run has ended: true without an error, and its execution count.
     Ended(u64, bool, Option<u64>),
-    /// The kernel has not answered for so long, or answers again.
+    /// The kernel has not answered for this time, or answers again.
     Silent(Option<Duration>),
-    /// The kernel is gone, and why. Nothing follows.
+    /// The kernel is gone, with the reason. Nothing follows.
     Dead(String),
 }
 
-/// No kernel at all.
+/// A starter that has no kernels.
 #[derive(Debug)]
 pub(crate) struct NoKernels;
 

@@ -1,12 +1,13 @@
 //! A notebook that people and an assistant share: an `.ipynb` file, a Jupyter kernel, and tools.
 //!
-//! A [`Room`] is one open notebook. It holds the file's lock, takes edits and saves them, runs
-//! cells, and tells every change to everybody who watches, once and in order. The file is edited
-//! by splicing: what is not changed keeps its bytes.
+//! A [`Room`] is one open notebook. It holds the file's lock, makes and saves edits, runs cells,
+//! and sends every change to all watchers, once and in order. The file is edited by splicing:
+//! whatever is not changed keeps its bytes.
 //!
-//! A [`Chat`] is the conversation with its assistant, and a [`Server`] shows both to pages.
+//! A [`Chat`] is the conversation with the notebook's assistant, and a [`Server`] shows both to
+//! pages.
 //!
-//! What this crate does not do: it prints nothing and reads no argument.
+//! This crate prints nothing and reads no argument.
 
 mod chat;
 mod cut;

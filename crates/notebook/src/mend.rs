@@ -1,12 +1,12 @@
-//! Texts with half a character in them. JSON can write one half of a surrogate pair (`\ud800`),
-//! which Python does where a string has one; as text it is nothing, and is refused whole.
+//! Texts with a lone surrogate. JSON can write one half of a surrogate pair (`\ud800`), and Python
+//! does so where a string has one. Such a text is not valid and would be refused as a whole.
 
 use std::borrow::Cow;
 
-/// What stands in the place of half a character, as long as what was there.
+/// The replacement for a lone surrogate, which has the same length.
 const INSTEAD: &str = "\\ufffd";
 
-/// JSON whose escapes all are characters: as long as it was, so that all else is where it was.
+/// Replaces lone surrogates. The JSON keeps its length, so that all positions stay valid.
 pub(crate) fn mend(json: &str) -> Cow<'_, str> {
     let broken = broken(json.as_bytes());
     if broken.is_empty() {
@@ -23,7 +23,7 @@ pub(crate) fn mend(json: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// Where an escape begins that is half a character.
+/// Returns the positions of escapes that are lone surrogates.
 fn broken(json: &[u8]) -> Vec<usize> {
     let mut broken = Vec::new();
     let mut at = 0;
@@ -44,7 +44,7 @@ fn broken(json: &[u8]) -> Vec<usize> {
     broken
 }
 
-/// The number in the escape `\uXXXX` that begins here.
+/// Returns the number in the escape `\uXXXX` that begins at `at`.
 fn unit(json: &[u8], at: usize) -> Option<u32> {
     let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))

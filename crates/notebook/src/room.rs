@@ -1,8 +1,9 @@
-//! One open notebook: who shares it edits it, runs its cells, and hears of every change once.
+//! One open notebook. Everybody who shares it can edit it and run its cells, and receives every
+//! change once.
 //!
-//! Two locks: `desk` orders those who write the file, and `shared` is what everybody sees. A change
-//! is made at the desk, saved, and only then seen; so what is acknowledged is on the disk, and what
-//! cannot be saved has not happened.
+//! There are two locks: `desk` orders the writers of the file, and `shared` guards the state that
+//! all watchers see. A change is made at the desk, saved, and only then becomes visible. So an
+//! acknowledged change is on the disk, and a change that cannot be saved has not happened.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,27 +29,27 @@ mod shared;
 use desk::Desk;
 use shared::Shared;
 
-/// How many changes somebody who watches may be behind before they are told to look anew.
+/// The number of changes that a watcher may be behind before it has to read the whole state again.
 const BEHIND: usize = 256;
 
-/// How a notebook is opened.
+/// The options for opening a notebook.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RoomOptions {
-    /// The kernel's name, over the one that the notebook names.
+    /// The kernel's name; it takes precedence over the one that the notebook names.
     pub kernel: Option<String>,
-    /// How long [`Room::run`] waits for a cell.
+    /// The longest time that [`Room::run`] waits for a cell.
     pub cell_timeout: Duration,
-    /// How long a kernel may take to answer a heartbeat until it is said not to answer.
+    /// The longest time that a kernel may take to answer a heartbeat before it counts as silent.
     pub silence: Duration,
-    /// The user's folder for state: locks, and files for kernels.
+    /// The user's state folder: locks, and files for kernels.
     pub state: PathBuf,
-    /// The leave to start kernels; without it there is none.
+    /// The permission to start kernels. Without it, there is no kernel.
     pub programs: Option<Programs>,
 }
 
 impl RoomOptions {
-    /// A notebook whose kernels are started by `programs`.
+    /// Creates options for a notebook whose kernels are started by `programs`.
     pub fn new(state: impl Into<PathBuf>, programs: Option<Programs>) -> Self {
         let (cell_timeout, silence) = (Duration::from_secs(60), Duration::from_secs(10));
         Self { kernel: None, cell_timeout, silence, state: state.into(), programs }
@@ -60,12 +61,12 @@ pub struct Room {
     desk: AsyncMutex<Desk>,
     shared: Mutex<Shared>,
     kernels: Arc<dyn Kernels>,
-    /// One kernel is started at a time.
+    /// Held while a kernel is started, so that only one is started at a time.
     starting: AsyncMutex<()>,
     options: RoomOptions,
     path: PathBuf,
     made: bool,
-    /// This room, for what goes on after a call.
+    /// This notebook, for tasks that outlive a call.
     me: Weak<Self>,
 }
 
@@ -76,12 +77,12 @@ impl std::fmt::Debug for Room {
 }
 
 impl Room {
-    /// Opens a notebook and locks it. A file that is not there is made. No kernel is started yet;
-    /// where the one that the notebook names is not there, [`KernelState::why`] says so.
+    /// Opens a notebook and locks it. A missing file is created. No kernel is started yet; if the
+    /// kernel that the notebook names does not exist, [`KernelState::why`] says so.
     ///
     /// # Errors
-    /// It is open elsewhere, it is not a notebook, the kernel asked for is not there, or the file
-    /// system says no. Where there was no file, there is none then.
+    /// The notebook is open elsewhere, the file is not a notebook, the requested kernel does not
+    /// exist, or the file system reports an error. A missing file is not created then.
     pub async fn open(path: &Path, options: RoomOptions) -> Result<Arc<Self>, OpenError> {
         let (path, name) = (path.to_owned(), options.kernel.clone());
         let locks = folder(&options);
@@ -131,79 +132,79 @@ impl Room {
         Ok(room)
     }
 
-    /// The notebook as it is, and every change that follows, none missed and none twice. Who is
-    /// told that they are behind asks again.
+    /// Returns the notebook as it is, and a receiver of every change that follows: none is missed
+    /// and none comes twice. A watcher that has fallen behind calls this again.
     pub fn watch(&self) -> (State, broadcast::Receiver<Arc<Change>>) {
         let shared = self.shared();
         (shared.state.clone(), shared.changes.subscribe())
     }
 
-    /// The file, behind every link.
+    /// Returns the path of the file, with all links resolved.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether there was no file, so that it was made.
+    /// Returns true if the file did not exist and was created.
     #[must_use]
     pub const fn was_made(&self) -> bool {
         self.made
     }
 
-    /// A name for what is kept of this notebook in the user's folder for state.
+    /// Returns the key under which data of this notebook is kept in the user's state folder.
     #[must_use]
     pub fn key(&self) -> String {
         disk::key(&self.path)
     }
 
-    /// How long [`Self::run`] waits for a cell.
+    /// Returns the longest time that [`Self::run`] waits for a cell.
     #[must_use]
     pub const fn cell_timeout(&self) -> Duration {
         self.options.cell_timeout
     }
 
-    /// Makes an edit. It is saved when this returns. Once begun it is made also where nobody waits
-    /// for it.
+    /// Makes an edit. It is saved when this returns. Once begun, the edit is made even if nobody
+    /// waits for it.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// Returns the reason why nothing was changed.
     pub async fn edit(self: &Arc<Self>, edit: Edit, by: By) -> Result<Edited, Refused> {
         let room = Arc::clone(self);
         let made = tokio::spawn(async move { room.make(edit, by).await }).await;
         made.unwrap_or_else(|error| Err(Refused::invalid(format!("the edit failed: {error}"))))
     }
 
-    /// Writes the file anew, as the notebook is shown, where others have removed or broken it.
+    /// Writes the notebook as it is shown, after another program removed or broke the file.
     ///
     /// # Errors
-    /// It can be read, or cannot be written.
+    /// The file can be read, or cannot be written.
     pub async fn write_anew(self: &Arc<Self>) -> Result<(), Refused> {
         let room = Arc::clone(self);
         let written = tokio::spawn(async move { room.save_anew().await }).await;
         written.unwrap_or_else(|error| Err(Refused::invalid(format!("it failed: {error}"))))
     }
 
-    /// Saves what cells have given until now, as it is done every second while they run.
+    /// Saves the outputs so far, as it is done every second while cells run.
     ///
     /// # Errors
-    /// Why it is not saved.
+    /// Returns the reason why they are not saved.
     pub(crate) async fn save_now(&self) -> Result<(), Refused> {
         let mut desk = self.desk.lock().await;
         self.save_outputs(&mut desk).await
     }
 
-    /// Runs a cell, starting the kernel if there is none, and waits for its end, but not longer
-    /// than [`Self::cell_timeout`]: the cell then goes on. Once the kernel has it, it goes on also
-    /// where nobody waits; where nobody does before that, it is not begun.
+    /// Runs a cell and waits for its end, at most [`Self::cell_timeout`]; a longer cell then goes
+    /// on. The kernel is started if there is none. Once the kernel has the cell, it goes on even if
+    /// nobody waits. If nobody waits before that, the cell is not begun.
     ///
     /// # Errors
-    /// Why it does not run.
+    /// Returns the reason why the cell does not run.
     pub async fn run(self: &Arc<Self>, cell: &str, by: By) -> Result<Ran, Refused> {
         let begun = self.begin_run(cell, by).await?;
         self.end_of(begun).await
     }
 
-    /// Breaks off the cell that runs, and those that wait to run. Nothing where none does.
+    /// Interrupts the running cell, and cancels those in the queue. Does nothing if none runs.
     pub async fn interrupt(&self) {
         self.break_off().await;
     }
@@ -211,7 +212,7 @@ impl Room {
     /// Ends the kernel, if there is one, and starts another.
     ///
     /// # Errors
-    /// Why there is no kernel now.
+    /// Returns the reason why there is no kernel now.
     pub async fn restart(self: &Arc<Self>) -> Result<(), Refused> {
         let room = Arc::clone(self);
         let restarted = tokio::spawn(async move { room.start_again().await }).await;
@@ -220,14 +221,14 @@ impl Room {
         })
     }
 
-    /// Ends the kernel and saves what there is. The lock ends with the room itself.
+    /// Ends the kernel and saves the outputs. The lock is released when the value is dropped.
     pub async fn close(&self) {
         self.shared().closed = true;
         self.end_kernel("the notebook was closed", KernelStatus::Stopped).await;
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
-        // A panic between two changes leaves what was seen before.
+        // A panic between two changes leaves the state before it.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,12 +239,12 @@ impl Room {
     }
 }
 
-/// The folder for locks and kernels' files.
+/// Returns the folder for locks and kernels' files.
 fn folder(options: &RoomOptions) -> PathBuf {
     options.state.join("notebooks")
 }
 
-/// Work that waits for a disk.
+/// Runs work that waits for a disk.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OpenError> + Send + 'static,
 ) -> Result<T, OpenError> {

@@ -1,7 +1,7 @@
-//! The page of a notebook over HTTP, and what it asks over a WebSocket.
+//! The page of a notebook over HTTP, and its requests over a WebSocket.
 //!
-//! Loopback is not authentication: every request shows a `Host` and, where a browser sends one, an
-//! `Origin` of this server, and a socket shows the token before it is told anything.
+//! Loopback is not authentication: every request must have a `Host` and, if a browser sends one, an
+//! `Origin` of this server, and a page must send the token before its socket receives anything.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -26,28 +26,28 @@ mod assets;
 mod guard;
 mod socket;
 
-/// Bytes of a message of a page.
+/// The most bytes of a page's message.
 const MESSAGE: usize = 4 << 20;
-/// Pages that may be open at a time.
+/// The most pages that may be open at a time.
 const PAGES: usize = 32;
-/// How long the last page may be gone before a run is stopped.
+/// The time without a page after which a run is stopped.
 const GRACE: Duration = Duration::from_secs(60);
-/// How often a page is asked for a sign of life.
+/// The interval at which a page is pinged.
 const BEAT: Duration = Duration::from_secs(20);
-/// How long pages get to hear of the end.
+/// The time that pages get to receive the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// How a notebook is served.
+/// The options of a notebook's server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// How long the last page may be gone before a run of the assistant is stopped. Default: 60 s.
+    /// The time without a page after which a run of the assistant is stopped. Default: 60 s.
     pub grace: Duration,
-    /// How often a page is asked for a sign of life. One that gives none for four times as long is
-    /// gone: its machine sleeps, or its network has left it. Default: 20 s.
+    /// The interval at which a page is pinged. A page without a sign of life for four intervals is
+    /// gone: its machine sleeps, or it has lost its network. Default: 20 s.
     pub beat: Duration,
-    /// Names of a proxy before the server, as `Host` and `Origin` may show them; without a port at
-    /// any port. Default: none.
+    /// Names of a proxy before the server, as `Host` and `Origin` may show them. A name without a
+    /// port holds at any port. Default: none.
     pub hosts: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Server {
     options: ServerOptions,
 }
 
-/// What every connection has.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Shared {
     room: Arc<Room>,
@@ -75,16 +75,16 @@ struct Shared {
     names: guard::Names,
     seats: Arc<Semaphore>,
     beat: Duration,
-    /// How many pages have shown the token and are there.
+    /// The number of open pages that have sent the token.
     pages: watch::Sender<usize>,
     leaving: CancellationToken,
 }
 
 impl Server {
-    /// Takes an address of the loopback; port 0 is a free one.
+    /// Binds an address of the loopback; port 0 chooses a free port.
     ///
     /// # Errors
-    /// An address that is no loopback's or cannot be had.
+    /// The address is not on the loopback, or cannot be bound.
     pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
@@ -96,10 +96,11 @@ impl Server {
         listener.map_err(|error| format!("cannot listen on {address}: {error}"))
     }
 
-    /// A notebook and its assistant, at an address that [`Self::listen`] has taken.
+    /// Creates a server for a notebook and its assistant, at an address that [`Self::listen`] has
+    /// bound.
     ///
     /// # Errors
-    /// The system has no address or no randomness to give.
+    /// The system provides no address or no randomness.
     pub fn new(
         room: Arc<Room>,
         chat: Arc<Chat>,
@@ -120,22 +121,23 @@ impl Server {
         Ok(Self { listener, address, shared, options })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The page's address, with its token.
+    /// Returns the page's address, with its token.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/#token={}", self.address, self.shared.token)
     }
 
-    /// Serves until `stop`; then the assistant's run is stopped, the notebook saved and closed.
+    /// Serves until `stop`. Then the assistant's run is stopped, and the notebook is saved and
+    /// closed.
     ///
     /// # Errors
-    /// Where connections can no longer be taken.
+    /// Connections can no longer be accepted.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
         let Self { listener, shared, options, .. } = self;
         let watching = tokio::spawn(stop_when_left(Arc::clone(&shared), options.grace));
@@ -168,7 +170,7 @@ impl Server {
     }
 }
 
-/// Nobody looks any more: the spending ends, after a grace time in which a page may be loaded anew.
+/// Stops the run when no page is open any more, after a grace time in which a page may be reloaded.
 async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
     let mut pages = shared.pages.subscribe();
     loop {
@@ -184,18 +186,20 @@ async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
 }
 
 impl Shared {
-    /// Ends the assistant's run with all it does: model, tools, and what it has the kernel do.
+    /// Stops the assistant's run with all its work: the model, its tools, and its cells in the
+    /// kernel.
     async fn stop(&self, by: StoppedBy) -> bool {
         let stopped = self.chat.stop(by).await;
         if stopped {
-            // Behind its end: what it has the kernel do is broken off, and nothing new comes.
+            // This comes after the run's end, so that its cells are interrupted and no new ones
+            // follow.
             self.room.interrupt().await;
         }
         stopped
     }
 }
 
-/// Refuses requests that another web page may have caused, and says to browsers what pages may do.
+/// Refuses requests that another web page may have caused, and adds the security headers.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let mut response = match guard::admit(request.headers(), request.uri(), &shared.names) {
         Ok(()) => next.run(request).await,
@@ -227,7 +231,7 @@ async fn open(
     })
 }
 
-/// A token that nobody can guess.
+/// Creates a token that nobody can guess.
 fn token() -> Result<String, String> {
     let mut token = [0_u8; 24];
     let filled = SystemRandom::new().fill(&mut token);
@@ -235,7 +239,7 @@ fn token() -> Result<String, String> {
     Ok(token.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Whether two addresses are the same machine's.
+/// Returns true if two addresses belong to the same machine.
 fn is_here(named: IpAddr, listen: IpAddr) -> bool {
     named.to_canonical() == listen.to_canonical()
 }

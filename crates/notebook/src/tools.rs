@@ -1,7 +1,7 @@
-//! The assistant's tools over a room: look, create, update, run, delete.
+//! The assistant's tools over a notebook: look, create, update, run, delete.
 //!
-//! They hold which revision of each cell the assistant has seen. What somebody else has changed
-//! since is not written over: the assistant is shown the cell as it is, and decides again.
+//! They remember which revision of each cell the assistant has seen. Changes that somebody else has
+//! made since are not overwritten: the assistant is shown the current cell, and decides again.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,33 +20,33 @@ use crate::types::{By, Cell, CellType, Edit, Edited, Ran, Refused, State};
 mod tests;
 mod text;
 
-/// What starting a kernel may take beyond the time of a cell.
+/// The longest time for starting a kernel, beyond the time of a cell.
 const START: Duration = Duration::from_secs(200);
 
-/// Bytes of a cell's source, and of its outputs, where all cells are shown.
+/// Bytes of a cell's source, and of its outputs, if all cells are shown.
 const SOURCE: usize = 4 * 1024;
 const OUTPUTS: usize = 600;
-/// Those of one cell that is asked for, or has run.
+/// Bytes of a single cell that is requested, or has run.
 const WHOLE: usize = 24 * 1024;
 /// Bytes of all cells.
 const ALL: usize = 40 * 1024;
 
-/// The five tools of one assistant over a notebook.
+/// Creates the five tools of one assistant over a notebook.
 #[must_use]
 pub fn tools(room: &Arc<Room>) -> ToolSet {
     let desk = Arc::new(Desk { room: Arc::clone(room), seen: Mutex::default() });
     let mut set = ToolSet::new();
     for kind in [Kind::Look, Kind::Create, Kind::Update, Kind::Run, Kind::Delete] {
-        // Five names, each once and short.
+        // The five names are unique and short, so that adding cannot fail.
         let _ = set.add(Arc::new(CellTool { kind, desk: Arc::clone(&desk) }));
     }
     set
 }
 
-/// What the tools share.
+/// The state that the tools share.
 struct Desk {
     room: Arc<Room>,
-    /// Cells, and their revisions that the assistant has seen.
+    /// The revisions of cells that the assistant has seen.
     seen: Mutex<HashMap<String, u64>>,
 }
 
@@ -64,7 +64,7 @@ struct CellTool {
     desk: Arc<Desk>,
 }
 
-/// The arguments of all five; which of them a tool has, its schema says.
+/// The arguments of all five tools; a tool's schema says which of them it takes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Args {
@@ -181,8 +181,8 @@ impl Desk {
         Ok(ToolOutput::ok(self.overview(&state, args.from.unwrap_or(0)) + &unsaved))
     }
 
-    /// What the assistant is told of a cell that runs is saved before; where it cannot be, that is
-    /// said.
+    /// Saves the outputs before the assistant is told of them. Returns a note if they cannot be
+    /// saved.
     async fn unsaved(&self) -> String {
         let saved = self.room.save_now().await;
         saved
@@ -271,7 +271,7 @@ impl Desk {
         Ok(if ok || still_running { ToolOutput::ok(told) } else { ToolOutput::error(told) })
     }
 
-    /// The assistant now knows the cell as it is.
+    /// Notes that the assistant now knows the current cell.
     fn saw(&self, cell: &Cell) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert(cell.id.clone(), cell.rev);
@@ -281,10 +281,10 @@ impl Desk {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(id).copied()
     }
 
-    /// The revision that the assistant has seen.
+    /// Returns the revision that the assistant has seen.
     ///
     /// # Errors
-    /// It has seen none; nothing is written over what it does not know.
+    /// The assistant has not seen the cell: what it does not know is not overwritten.
     fn seen(&self, id: &str) -> Result<u64, Refused> {
         let (state, _) = self.room.watch();
         if state.find(id).is_none() {
@@ -297,7 +297,8 @@ impl Desk {
         })
     }
 
-    /// A refusal in words; a conflict with the cell as it is, which the assistant has seen then.
+    /// Describes a refusal. For a conflict, the current cell is shown, which the assistant has seen
+    /// then.
     fn refusal(&self, refused: &Refused) -> String {
         let Some(cell) = &refused.cell else {
             return format!("{}; nothing was changed", refused.message);

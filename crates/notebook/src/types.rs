@@ -1,21 +1,21 @@
-//! What a notebook looks like to those who share it: cells, changes, edits and refusals, as JSON.
+//! The JSON form of a notebook for those who share it: cells, changes, edits and refusals.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Who did something.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// Somebody at a page.
+    /// A person at a page.
     Human,
     /// The assistant, by one of its tools.
     Assistant,
 }
 
-/// What a cell holds.
+/// The kind of a cell's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellType {
@@ -23,12 +23,12 @@ pub enum CellType {
     Code,
     /// Text.
     Markdown,
-    /// What is neither: it is kept as it is.
+    /// Neither code nor Markdown: kept as it is.
     Raw,
 }
 
 impl CellType {
-    /// The word in notebook files.
+    /// Returns the word that notebook files use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,66 +42,67 @@ impl CellType {
 /// One cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// Its name, unique in the notebook.
+    /// The cell's name, unique in the notebook.
     pub id: String,
-    /// What it holds.
+    /// The kind of its content.
     #[serde(rename = "type")]
     pub kind: CellType,
-    /// Its text.
+    /// The text of the cell.
     pub source: String,
     /// The notebook's `rev` at the last change of its source.
     pub rev: u64,
-    /// Its outputs as in nbformat, texts joined. Bounded: what was left out is said in their place.
+    /// The outputs, as in nbformat, texts joined. They are bounded: a note stands for whatever was
+    /// left out.
     pub outputs: Vec<Value>,
-    /// How many cells the kernel had run with this one.
+    /// The number of cells that the kernel had run, this one included.
     pub execution_count: Option<u64>,
-    /// The kernel runs it, or will when it comes to it.
+    /// True if the kernel runs the cell, or has it in its queue.
     pub running: bool,
-    /// Who wrote the source as it is.
+    /// The author of the current source.
     pub by: By,
 }
 
-/// What is known of the kernel.
+/// The known state of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KernelState {
     /// The kernel's name (`python3`), as in its kernelspec.
     pub name: String,
-    /// How it stands.
+    /// The kernel's status.
     pub state: KernelStatus,
-    /// Why it is so, where that is not plain.
+    /// The reason for the status, where it is not obvious.
     pub why: Option<String>,
 }
 
-/// How a kernel stands.
+/// The status of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelStatus {
-    /// Not started yet: the first run does.
+    /// Not started yet: the first run starts it.
     None,
     /// Being started.
     Starting,
-    /// Waits for a cell.
+    /// Waiting for a cell.
     Idle,
-    /// Runs a cell.
+    /// Running a cell.
     Busy,
-    /// Its process is there, but does not answer.
+    /// The process is there, but does not answer.
     Silent,
     /// Ended by itself, or could not be started.
     Dead,
-    /// Ended, since the notebook was closed.
+    /// Ended, because the notebook was closed.
     Stopped,
 }
 
 /// A notebook at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct State {
-    /// How many changes led here.
+    /// The number of changes that led to this state.
     pub rev: u64,
     /// The file.
     pub path: String,
     /// The kernel.
     pub kernel: KernelState,
-    /// What is wrong with the file, where it was removed or broken by others: nothing is saved.
+    /// The problem with the file, if another program removed or broke it. Nothing is saved then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// The cells, in order.
@@ -109,190 +110,192 @@ pub struct State {
 }
 
 impl State {
-    /// The place of a cell, and the cell.
+    /// Returns a cell and its index.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<(usize, &Cell)> {
         self.cells.iter().enumerate().find(|(_, cell)| cell.id == id)
     }
 }
 
-/// One change, told to everybody who watches.
+/// One change, sent to all watchers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The notebook's `rev` with it: one more than before.
+    /// The notebook's `rev` after the change: one more than before.
     pub rev: u64,
-    /// Who made it; for what a cell gives, who ran it. Nobody where the kernel or the file did.
+    /// The author of the change; for outputs, the author of the run. `None` if the kernel or the
+    /// file changed.
     pub by: Option<By>,
-    /// What changed.
+    /// The change itself.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What changed.
+/// The kinds of changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum What {
-    /// A new cell.
+    /// A cell was created.
     CellCreated {
-        /// Where it stands.
+        /// The cell's index.
         index: usize,
         /// The cell.
         cell: Cell,
     },
-    /// A cell has another source.
+    /// A cell has a new source.
     CellUpdated {
-        /// Which.
+        /// The cell's id.
         id: String,
         /// The cell as it is now.
         cell: Cell,
     },
-    /// A cell is gone.
+    /// A cell was deleted.
     CellDeleted {
-        /// Which.
+        /// The cell's id.
         id: String,
     },
-    /// A cell stands elsewhere.
+    /// A cell was moved.
     CellMoved {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// Where it stands now.
+        /// The cell's new index.
         index: usize,
     },
     /// A cell was given to the kernel; its outputs are empty.
     CellRunning {
-        /// Which.
+        /// The cell's id.
         id: String,
     },
-    /// A cell has given something.
+    /// A cell has a new output.
     CellOutput {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// The output's place: what stands there is replaced; one behind the last is appended.
+        /// The output's index. An output at this index is replaced; an index behind the last one
+        /// appends.
         index: usize,
         /// The output, as in nbformat.
         output: Value,
     },
-    /// A cell's outputs and its execution count are gone.
+    /// A cell's outputs and its execution count were cleared.
     CellCleared {
-        /// Which.
+        /// The cell's id.
         id: String,
     },
-    /// A cell has ended.
+    /// The run of a cell has ended.
     CellRan {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// Without an error.
+        /// True if it ended without an error.
         ok: bool,
-        /// How many cells the kernel had run with it.
+        /// The number of cells that the kernel had run, this one included.
         execution_count: Option<u64>,
-        /// How long it took.
+        /// The duration of the run, in seconds.
         seconds: f64,
     },
-    /// The kernel stands otherwise.
+    /// The kernel's state has changed.
     Kernel(KernelState),
-    /// The file cannot be read any more, or can be again.
+    /// The file can no longer be read, or can be read again.
     File {
-        /// What is wrong with it, if something is.
+        /// The problem with the file, if there is one.
         trouble: Option<String>,
     },
-    /// The file was changed by another program: everything anew.
+    /// Another program changed the file: the whole notebook is sent again.
     Reloaded {
         /// The notebook as it is now.
         state: State,
     },
 }
 
-/// What somebody wants changed.
+/// A change that somebody asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Edit {
-    /// A new cell.
+    /// Creates a cell.
     CreateCell {
-        /// Before the cell that stands there; at the end where there is none.
+        /// The index at which the cell is inserted; `None` stands for the end.
         #[serde(default)]
         index: Option<usize>,
-        /// What it holds.
+        /// The kind of its content.
         #[serde(rename = "type")]
         kind: CellType,
-        /// Its text.
+        /// The text of the cell.
         source: String,
     },
-    /// Another source for a cell.
+    /// Replaces a cell's source.
     UpdateCell {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// The cell's `rev` that the writer has seen.
+        /// The cell's `rev` that the author has seen.
         rev: u64,
-        /// Its text.
+        /// The new text.
         source: String,
     },
-    /// One cell less.
+    /// Deletes a cell.
     DeleteCell {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// The cell's `rev` that the writer has seen.
+        /// The cell's `rev` that the author has seen.
         rev: u64,
     },
-    /// A cell to another place.
+    /// Moves a cell.
     MoveCell {
-        /// Which.
+        /// The cell's id.
         id: String,
-        /// Its place then.
+        /// The cell's new index.
         index: usize,
     },
-    /// A cell without outputs.
+    /// Clears a cell's outputs.
     ClearOutputs {
-        /// Which.
+        /// The cell's id.
         id: String,
     },
 }
 
-/// What an edit has led to. It is saved.
+/// The result of an edit, which is saved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Edited {
-    /// The notebook's `rev` with it.
+    /// The notebook's `rev` after the edit.
     pub rev: u64,
-    /// The cell as it is now; none where it was deleted.
+    /// The cell as it is now; `None` if it was deleted.
     pub cell: Option<Cell>,
-    /// Where it stands, or stood.
+    /// The index of the cell, or its former index.
     pub index: usize,
 }
 
-/// What running a cell has led to.
+/// The result of running a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ran {
-    /// The cell as it is now, its outputs with it.
+    /// The cell as it is now, with its outputs.
     pub cell: Cell,
-    /// It has ended without an error.
+    /// True if the run has ended without an error.
     pub ok: bool,
-    /// It goes on: the time that is waited is over.
+    /// True if the cell is still running after the waiting time.
     pub still_running: bool,
-    /// How long it took, or has taken until now.
+    /// The duration of the run so far, in seconds.
     pub seconds: f64,
 }
 
-/// Why something was not done. Nothing was changed.
+/// The reason why something was not done. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused {
-    /// The kind of reason.
+    /// The kind of the reason.
     pub code: RefusedCode,
     /// The reason.
     pub message: String,
-    /// The cell as it is, for a conflict.
+    /// The cell as it is now, if the reason is a conflict.
     pub cell: Option<Box<Cell>>,
 }
 
-/// Kinds of reasons.
+/// The kinds of reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusedCode {
-    /// The cell has changed since the writer saw it.
+    /// The cell has changed since the author saw it.
     Conflict,
-    /// There is no cell of that name.
+    /// There is no cell with this id.
     NoSuchCell,
-    /// What was asked for makes no sense there.
+    /// The request makes no sense there.
     Invalid,
-    /// The kernel cannot.
+    /// The kernel cannot do it.
     Kernel,
     /// The file cannot be written, or was changed into something else.
     File,
@@ -332,20 +335,20 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Why a notebook cannot be opened.
+/// The reason why a notebook cannot be opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another softland has it open.
+    /// Another softland has the notebook open.
     Locked {
-        /// The process that has it, where it said so.
+        /// The process that has it open, if it is known.
         holder: Option<u32>,
     },
-    /// What is asked for cannot be: another kind of file, a kernel that is not there.
+    /// The request cannot be met: another kind of file, or a kernel that does not exist.
     Unfit(String),
-    /// It is not a notebook that can be read.
+    /// The file is not a notebook that can be read.
     NotANotebook(String),
-    /// The file system says no.
+    /// The file system reports an error.
     Io(String, std::io::Error),
 }
 

@@ -1,5 +1,5 @@
-//! What the pages of softland share, whichever crate serves them: the head of their HTML, their
-//! style, how they show text and runs, and what every response tells browsers.
+//! The parts that all pages of softland share, whichever crate serves them: the head of their HTML,
+//! their style, the display of text and runs, and the headers of every response.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
@@ -10,15 +10,16 @@ pub const STYLE: &str = "text/css; charset=utf-8";
 /// The type of a script.
 pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// What stands in a page's HTML where its head begins; [`page`] puts the shared lines there.
+/// The mark at the beginning of a page's head; [`page`] replaces it with the shared lines.
 const MARK: &str = "<!-- head -->\n";
 const HEAD: &str = include_str!("../assets/head.html");
 
-/// What a page may do: nothing but what is served beside it.
+/// The content policy of a page: it may use nothing but the files served beside it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
-/// With styles inside of HTML, for a frame that shows somebody's and allows nothing else.
+/// The content policy with styles within HTML, for a frame that shows foreign HTML and allows
+/// nothing else.
 const POLICY_STYLED: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
                              connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
                              form-action 'none'; frame-ancestors 'none'";
@@ -31,16 +32,16 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Whose styles a page may use.
+/// The styles that a page may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Styles {
-    /// Those of its own files.
+    /// The styles of its own files.
     Own,
-    /// Those of HTML that it shows in a frame, too: the frame stands under the page's policy.
+    /// Also the styles of HTML that it shows in a frame: the frame is under the page's policy.
     Framed,
 }
 
-/// A file that every page needs, by its path: its type, and what is in it.
+/// Returns a file that every page needs, by its path: its type and its content.
 #[must_use]
 pub fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
     Some(match path {
@@ -54,18 +55,18 @@ pub fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
     })
 }
 
-/// A page's HTML with the head that all have.
+/// Returns a page's HTML with the shared head.
 #[must_use]
 pub fn page(html: &str) -> String {
     html.replacen(MARK, HEAD, 1)
 }
 
-/// Says of a response what it is.
+/// Sets the content type of a response.
 pub fn of_kind(headers: &mut HeaderMap, kind: &'static str) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
 }
 
-/// Adds what every response says to browsers.
+/// Adds the security headers of every response.
 pub fn protect(headers: &mut HeaderMap, styles: Styles) {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

@@ -1,4 +1,4 @@
-//! Anthropic's words and the core's.
+//! Translation between Anthropic's protocol and the core's words.
 
 mod framing;
 pub(crate) mod history;

@@ -1,7 +1,7 @@
 //! The most that a request can use and be billed for, before it is sent.
 //!
-//! The gateway reserves this much, and the audit says with the same figures where a recorded run
-//! would have ended. It knows no account and no price list: prices are the caller's to give.
+//! The gateway reserves this amount. The audit uses the same figures to say where a recorded run
+//! would have ended. This module knows no account and no price list: the caller gives the prices.
 
 mod size;
 
@@ -10,7 +10,7 @@ use softland_core::models::{Model, Price};
 
 pub use size::{Size, writes};
 
-/// What a request may write to the provider's prompt cache, by what it asks for.
+/// The lifetime of what a request may write to the provider's prompt cache, by its marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Writes {
     /// No mark: nothing is written.
@@ -29,14 +29,14 @@ pub struct Bound {
     pub input: u64,
     /// Output tokens.
     pub output: u64,
-    /// At which price the input may be billed.
+    /// The cache writes, which decide at which price the input may be billed.
     pub writes: Writes,
-    /// What is billed beside tokens.
+    /// Charges beside those for tokens.
     pub fees: NanoUsd,
 }
 
 impl Bound {
-    /// The dearest that the input can be billed, and what is billed beside tokens.
+    /// Returns the highest possible charge for the input, and the fees.
     #[must_use]
     pub fn input_cost(&self, price: &Price) -> NanoUsd {
         let dearest = match self.writes {
@@ -47,26 +47,26 @@ impl Bound {
         NanoUsd::of_tokens(self.input, dearest) + self.fees
     }
 
-    /// The dearest that the whole request can be billed.
+    /// Returns the highest possible charge for the whole request.
     #[must_use]
     pub fn cost(&self, price: &Price) -> NanoUsd {
         self.input_cost(price) + NanoUsd::of_tokens(self.output, price.output)
     }
 }
 
-/// What is known of the newest ancestor of a request: of a request whose messages are this one's
-/// first.
+/// The newest known ancestor of a request. An ancestor is a request whose messages are the first
+/// messages of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// All its input tokens, cached or not, and the output it was answered with.
+    /// The ancestor's input tokens, cached or not, and the output tokens of its response.
     pub tokens: u64,
-    /// Its size.
+    /// The size of the ancestor.
     pub size: Size,
 }
 
-/// The most input tokens that a request can come to: what is known of its ancestor, and one for
-/// every new byte of text; media by [`Size`]. What does not show its size, and what would be
-/// more than the window, is the window.
+/// Returns the most input tokens that a request can have: the tokens of its ancestor, one token for
+/// every new byte of text, and media by [`Size`]. The result is at most `window`, and it is the
+/// window for a request with a new part whose size does not show.
 #[must_use]
 pub fn input_bound(known: Option<Known>, size: Size, window: u64) -> u64 {
     let (tokens, before) = match known {
@@ -81,12 +81,13 @@ pub fn input_bound(known: Option<Known>, size: Size, window: u64) -> u64 {
     tokens.saturating_add(text).saturating_add(media).min(window)
 }
 
-/// Bytes of a request that come to a token, nearly: English prose has four and more, code and JSON
-/// have three to four.
+/// Bytes of a request for each token, roughly: English prose has four and more, code and JSON have
+/// three to four.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// What a request's input comes to in tokens, as near as that shows: what is known of its ancestor,
-/// and its new text. What shows no size is left out. For limits of tokens; money is bounded.
+/// Estimates the input tokens of a request from the tokens of its ancestor and its new text and
+/// media. A part whose size does not show is left out. The estimate is for limits of tokens; for
+/// money there is `input_bound`.
 #[must_use]
 pub fn input_estimate(known: Option<Known>, size: Size) -> u64 {
     let (tokens, before) = match known {
@@ -98,8 +99,8 @@ pub fn input_estimate(known: Option<Known>, size: Size) -> u64 {
     tokens.saturating_add(text).saturating_add(media)
 }
 
-/// The most output tokens that a request can get: the smaller of what it asks for and what its
-/// model gives; the window, where neither is known.
+/// Returns the most output tokens that a request can get: the smaller of its own limit and its
+/// model's, or the window where neither is known.
 #[must_use]
 pub fn output_bound(asked: Option<u64>, model: Option<&Model>) -> u64 {
     let most = model.and_then(|model| model.max_output).map(u64::from);
@@ -113,8 +114,8 @@ pub fn output_bound(asked: Option<u64>, model: Option<&Model>) -> u64 {
 /// with the table).
 const LARGEST_WINDOW: u64 = 1_000_000;
 
-/// The most that a request and its answer may have. A model with a price of its own for input
-/// beyond its usual window has the large one on request.
+/// Returns the most tokens that a request and its answer may have together. A model with a price of
+/// its own for input beyond its usual window has the large window on request.
 #[must_use]
 pub fn window(model: Option<&Model>) -> u64 {
     let usual = model.and_then(|model| Some((u64::from(model.context_window?), model.tiers)));

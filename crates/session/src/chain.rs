@@ -1,17 +1,18 @@
 //! Histories of which the provider keeps a part (`previous_response_id` and `conversation` of the
 //! Responses API).
 //!
-//! A request then shows only what is new. [`Chain::join`] puts what stands before it in front, so
-//! that it is governed like any other; what goes upstream is cut back to what is new, since the
-//! provider has the rest as it was sent to it before, lines and all. A response that the client was
-//! shown is not always one that the provider may go on from: what stood behind a run's limit is
-//! never sent again (`governing.md` §1). A [`Link`] says from which one to go on, and with what.
+//! Such a request shows only its new items. [`Chain::join`] puts the earlier history in front, so
+//! that the request is governed like any other. The body that goes upstream is cut back to the new
+//! items, since the provider has the rest as it was sent before, lines and all. The provider may
+//! not go on from every response that the client was shown: what stood behind a run's limit is
+//! never sent again (`governing.md` §1). A [`Link`] says from which response to go on, and which
+//! items to add.
 //!
-//! A conversation is a log, in which each response stands with what led to it as soon as it is
-//! complete. There is no going on from an earlier place in it: what softland adds behind a response
-//! is sent as what is new to the log, and stays there.
+//! A conversation is a log. Each response stands in it, with the items that led to it, as soon as
+//! it is complete. No request can go on from an earlier place in the log: the messages that
+//! softland adds behind a response are sent as new items, and stay there.
 //!
-//! Whose store it is, and how long it keeps links, is not known here.
+//! This module does not know whose store keeps the links, or for how long.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,62 +20,64 @@ use softland_wire::json::{Cursor, Error, Span, write_str};
 use softland_wire::request::Request;
 use softland_wire::{Api, Splice};
 
-/// The member that a body gets which has no input, up to its value.
+/// The member that is added to a body without input, up to its value.
 const INPUT: &str = ",\"input\":";
 /// The length of `null`.
 const NULL: usize = "null".len();
 
-/// What a store keeps of one response that a client was shown.
+/// The stored facts of one response that a client was shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// The shown response before it.
+    /// The id of the shown response before this one.
     pub before: Option<String>,
-    /// What the client sent and was shown since then: items, JSON objects with commas between.
+    /// The items that the client sent and was shown since then: JSON objects with commas between.
     pub items: String,
-    /// The response that the provider goes on from; `None` from none.
+    /// The id of the response that the provider goes on from; `None` where there is none.
     pub upstream: Option<String>,
-    /// What comes between that response and what is new: items, with commas between.
+    /// The items between that response and the new ones, with commas between.
     pub add: String,
 }
 
-/// A response that was shown, to be remembered under each of its ids.
+/// A shown response, to be remembered under each of its ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The ids that the client knows it by.
+    /// The ids by which the client knows the response.
     pub ids: Vec<String>,
-    /// The conversation that it is the newest of.
+    /// The conversation whose newest response this is.
     pub conversation: Option<String>,
-    /// What goes on from it.
+    /// The link for a request that goes on from this response.
     pub link: Link,
 }
 
 /// A request whose history was joined from links.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// What the client sent.
+    /// The body as the client sent it.
     original: Bytes,
     named: Named,
-    /// In the joined body: what was put in front.
+    /// The part of the joined body that was put in front.
     front: Span,
-    /// Nothing new stands behind that.
+    /// True if nothing new stands behind that part.
     bare: bool,
     upstream: Option<String>,
     add: String,
 }
 
-/// By what a request names the history that it goes on from.
+/// The name by which a request refers to its earlier history.
 #[derive(Clone, Debug)]
 enum Named {
-    /// A response: its id, where that stands in the original, and where it was in the joined body.
+    /// A response: its id, the span of the id in the original, and the span of the `null` in its
+    /// place in the joined body.
     Response { id: String, at: Span, null: Span },
     /// A conversation, whose name stays where it is.
     Conversation,
 }
 
 impl Chain {
-    /// Joins a request with what stands before it: `links`, oldest first. Returns the whole, and
-    /// what is needed to cut it back. `None` where there is nothing new to find one's way by: in a
-    /// conversation there may be nothing, since others may add to it.
+    /// Joins a request with its earlier history: `links`, oldest first. Returns the whole body, and
+    /// the chain that cuts it back. Returns `None` if the request cannot be read or names no
+    /// history, and if nothing new follows a response. In a conversation nothing need be new, since
+    /// others may add to it.
     #[must_use]
     pub fn join(body: &Bytes, links: &[Link]) -> Option<(Bytes, Self)> {
         let request = Request::of(Api::Responses, body).ok()?;
@@ -95,7 +98,7 @@ impl Chain {
             None if request.conversation.is_some() => None,
             None => return None,
         };
-        // Behind a response there is nothing to govern without anything new.
+        // Behind a response, a request without new items has nothing to govern.
         let new = if named.is_some() { new? } else { new.unwrap_or_default() };
         if !front.is_empty() && !new.is_empty() {
             front.push(',');
@@ -135,8 +138,8 @@ impl Chain {
         Some((Bytes::from(joined), chain))
     }
 
-    /// How many bytes of history the provider has, where it has no others: a conversation may have
-    /// been added to by others.
+    /// Returns the bytes of history that the provider has, if it has no others: 0 for a
+    /// conversation, to which others may have added.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         match self.named {
@@ -145,7 +148,8 @@ impl Chain {
         }
     }
 
-    /// What goes upstream of the joined body with these edits.
+    /// Returns the body that goes upstream: the joined body with these edits, cut back to what is
+    /// new.
     pub(crate) fn cut(&self, splice: &Splice, joined: &Bytes) -> Bytes {
         let mut own = splice.clone();
         own.drop_within(self.front);
@@ -174,12 +178,12 @@ impl Chain {
         own.apply(joined).map_or_else(|_| self.original.clone(), Bytes::from)
     }
 
-    /// What is new of the joined body.
+    /// Returns the new items of the joined body; `None` where there are none.
     pub(crate) fn new_items(&self, joined: &Request<'_>) -> Option<String> {
         new_items(joined, Some(self.front.end))
     }
 
-    /// The response that the client's request goes on from; `None` where it names none.
+    /// Returns the id of the response that the client's request names; `None` where it names none.
     pub(crate) fn id(&self) -> Option<&str> {
         match &self.named {
             Named::Response { id, .. } => Some(id),
@@ -187,14 +191,14 @@ impl Chain {
         }
     }
 
-    /// The same that the provider knows.
+    /// Returns the id of the response that the provider goes on from; `None` where there is none.
     pub(crate) fn upstream(&self) -> Option<&str> {
         self.upstream.as_deref()
     }
 }
 
-/// The body of a further request in a conversation, which has all that was sent before: with these
-/// items for its input, and with these edits of what is no input.
+/// Returns the body of a further request in a conversation. Its input is these items, since the log
+/// has all that was sent before. Of the edits, those outside the input are kept.
 pub(crate) fn go_on(request: &Request<'_>, splice: &Splice, items: &str) -> Option<Bytes> {
     let input = request.messages.span;
     let list = format!("[{items}]");
@@ -208,10 +212,10 @@ pub(crate) fn go_on(request: &Request<'_>, splice: &Splice, items: &str) -> Opti
     own.apply(request.text.as_bytes()).ok().map(Bytes::from)
 }
 
-/// Of items that follow a conversation's response, those that are not the model's own: the log has
-/// those already.
+/// Returns those of the items behind a conversation's response that are not the model's own: the
+/// log has the model's already.
 pub(crate) fn not_in_log(items: &[u8]) -> String {
-    // They were written here, or scanned when they came.
+    // The items were written here, or scanned when they came.
     let Ok(items) = std::str::from_utf8(items) else { return String::new() };
     let text = format!("[{items}]");
     let mut new = Vec::new();
@@ -233,7 +237,7 @@ pub(crate) fn not_in_log(items: &[u8]) -> String {
     new.join(",")
 }
 
-/// The items of a request's input, from a byte of the body on; `None` where there are none.
+/// Returns the items of a request's input, from a byte of the body on; `None` where there are none.
 pub(crate) fn new_items(request: &Request<'_>, from: Option<usize>) -> Option<String> {
     let span = request.messages.span;
     if request.messages.string {

@@ -22,7 +22,7 @@ use crate::framing::{
 };
 use crate::reply::{Block, Reply, Rest};
 
-/// Keys of a response's blocks: a call's is its place behind these.
+/// Keys of a response's blocks. The key of a call is its place behind these.
 const REASONING: u32 = 0;
 const TEXT: u32 = 1;
 const REFUSAL: u32 = 2;
@@ -33,34 +33,34 @@ const CALLS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Chat {
     assembler: Assembler,
-    /// Tells whose a piece of a call is.
+    /// The assembler that tells which call a piece belongs to.
     placer: Assembler,
-    /// Whether the response under way has begun.
+    /// True if the response under way has begun.
     begun: bool,
     /// The place of its blocks in the order in which they began, by their keys.
     places: BTreeMap<u32, usize>,
-    /// What every chunk of the client's stream says of itself: id, time, model.
+    /// The id, time and model in every chunk of the client's stream.
     head: Option<(String, u64, String)>,
     responses: u32,
     /// The index that the vendor gives its first call: 0, or 1.
     origin: Option<u32>,
-    /// Whether an index came that is another than the call's place behind the first.
+    /// True if an index came that is not the call's place behind the first.
     irregular: bool,
-    /// Under which index the client knows the calls of the response under way.
+    /// The index by which the client knows each call of the response under way.
     shown: BTreeMap<u32, u32>,
     calls: u32,
-    /// The index behind those of all `reasoning_details` so far, and where those of the response
-    /// under way begin.
+    /// The index behind those of all `reasoning_details` so far, and the first index for those of
+    /// the response under way.
     details: u64,
     details_from: u64,
-    /// Whether text was shown, and whether more of it needs a gap before it.
+    /// True if text was shown, and true if further text needs a gap before it.
     text: bool,
     gap: bool,
-    /// Whether the client's stream ends with its usage.
+    /// True if the client's stream ends with its usage.
     usage: bool,
-    /// Whether softland asked for the usage, not the client.
+    /// True if softland asked for the usage, not the client.
     hides_usage: bool,
-    /// The time of an answer of softland's own.
+    /// The time of softland's own answers, in seconds since 1970.
     asked_at: u64,
 }
 
@@ -114,14 +114,14 @@ impl Chat {
             [part] => Parts::One(*part),
             _ => Parts::Many(parts),
         };
-        // Behind an error comes `[DONE]`, or nothing.
+        // Behind an error only `[DONE]` comes, or nothing.
         read.closing |= chunk.usage.is_some() || chunk.error.is_some();
         read.aside = matches!(read.parts, Parts::None) && self.responses <= 1;
         read.hidden = self.hides_usage && chunk.choices.is_empty() && chunk.usage.is_some();
         read
     }
 
-    /// Whether a piece names another index than that of its place behind the first call.
+    /// True if a piece of a call has an index that is not its place behind the first call.
     fn is_irregular(&self, chunk: &Chunk<'_>) -> bool {
         let origin = self.origin.unwrap_or(0);
         let pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
@@ -132,13 +132,14 @@ impl Chat {
     }
 
     fn parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<Part<'f>>) {
-        // What is said, called or thought begins behind them: it is what may break off.
+        // Members come first. Text, calls and thinking begin behind them, since these may break
+        // off.
         for (name, value) in delta.extra.iter().filter(|(_, value)| !is_nothing(value)) {
             parts.push(part(MEMBERS, Begins::Other, More::Member(*name, value)));
         }
         let thought = [delta.reasoning_content, delta.reasoning];
         let thought = thought.into_iter().flatten().find(|text| !text.is_empty());
-        // What came of the first member goes back, even if it is empty; a list of nothing does not.
+        // `reasoning_content` goes back even if it is empty; an empty list of details does not.
         let details = delta.reasoning_details.is_some_and(|list| list.contains('{'));
         if thought.is_some() || delta.reasoning_content.is_some() || details {
             let more = thought.map_or(More::Nothing, More::Thinking);
@@ -189,7 +190,7 @@ impl Chat {
         })
     }
 
-    /// The index under which the client knows a call.
+    /// Returns the index by which the client knows a call.
     fn index_of(&mut self, key: u32) -> u32 {
         let next = self.calls.saturating_add(self.origin.unwrap_or(0));
         *self.shown.entry(key).or_insert_with(|| {
@@ -198,8 +199,8 @@ impl Chat {
         })
     }
 
-    /// Puts the `reasoning_details` of an event that was written from `at` on behind those of
-    /// earlier responses.
+    /// Raises the indexes of the `reasoning_details` in an event, which was written from `at` on,
+    /// behind those of earlier responses.
     fn move_details(&self, raw: &[u8], at: usize, out: &mut Vec<u8>) {
         let mut decoder = Decoder::new(raw.len());
         decoder.push(raw);
@@ -209,14 +210,14 @@ impl Chat {
         let list = chunk.choices.first().and_then(|choice| choice.delta.reasoning_details);
         let written = out.get(at..).and_then(|bytes| std::str::from_utf8(bytes).ok());
         if let (Some(list), Some(written)) = (list, written) {
-            // Within a string its quotes would be escaped, so it stands here once.
+            // Within a string the list's quotes would be escaped, so it stands here once.
             let moved = written.replacen(list, &details::moved(list, self.details_from), 1);
             out.truncate(at);
             out.extend_from_slice(moved.as_bytes());
         }
     }
 
-    /// What stands before a text behind one that was shown earlier.
+    /// Returns the gap before a text: empty unless text was shown in an earlier response.
     fn take_gap(&mut self) -> &'static str {
         self.text = true;
         if std::mem::take(&mut self.gap) { "\n\n" } else { "" }
@@ -263,7 +264,7 @@ impl Framing for Chat {
         }
         let placed = calls.is_some();
         let mut read = self.read_chunk(chunk);
-        // Without pieces, those of an earlier chunk still stand in the placer.
+        // A chunk without pieces leaves those of an earlier chunk in the placer.
         if !placed
             && matches!(read.parts, Parts::One(Part { begins: Some(Begins::Call { .. }), .. }))
         {
@@ -329,7 +330,7 @@ impl Framing for Chat {
         respond::write_role(out, self.head());
     }
 
-    /// Behind an earlier response, chunks go out under that one's id.
+    /// Writes chunks under the id of an earlier response, if there was one.
     fn write_aside(&mut self, raw: &[u8], out: &mut Vec<u8>) {
         if self.responses <= 1 || self.head.is_none() {
             return out.extend_from_slice(raw);
@@ -374,12 +375,12 @@ impl Framing for Chat {
         let mut indexes = indexes.into_iter();
         let place = |piece: &CallDelta<'_>| match (indexes.next(), piece.index) {
             (Some(own), Some(index)) if own != index => Place::At(own),
-            // The client tells calls apart as the vendor's own clients do.
+            // Without an index, the client tells calls apart as the vendor's own clients do.
             (Some(own), None) if !first => Place::At(own),
             _ => Place::Keep,
         };
         let at = out.len();
-        // It was read before, so it is JSON.
+        // The event was read before, so it is JSON.
         if respond::write_rewritten(out, raw, &rewrite, place).is_err() {
             out.truncate(at);
             out.extend_from_slice(raw);
@@ -509,18 +510,19 @@ fn stop(message: &Message) -> Stop {
     }
 }
 
-/// Whether a value, as JSON, holds nothing.
+/// True if a JSON value holds nothing.
 fn is_nothing(value: &str) -> bool {
     matches!(value, "null" | "\"\"" | "[]" | "{}")
 }
 
-/// Who calls goes on, and who says nothing refuses nothing.
+/// True if a message has a refusal that says something, and no call: a turn with a call goes on.
 fn refuses(message: &Message) -> bool {
     let says = message.refusal.as_deref().is_some_and(|text| !Text::shows_nothing(text));
     says && message.calls.is_empty()
 }
 
-/// `tool_calls` is true only of a message with a call in it.
+/// Returns the finish reason for the client. `tool_calls` is true only of a message with a call in
+/// it.
 fn finish_shown(message: &Message, ending: &Ending<'_>) -> Finish {
     match &message.finish {
         Some(Finish::ToolCalls | Finish::FunctionCall) if ending.calls == 0 => Finish::Stop,
@@ -529,7 +531,8 @@ fn finish_shown(message: &Message, ending: &Ending<'_>) -> Finish {
     }
 }
 
-/// The context's size as the last request had it, and what the client got.
+/// Returns the usage for the client: the context size of the last request, and the output that the
+/// client got.
 fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
     let mut usage = message.usage;
     usage.tokens.output = ending.output;

@@ -1,10 +1,10 @@
 //! One client request from its first byte to the last of its answer: what is sent upstream for
 //! it, and what the client gets.
 //!
-//! Drive it so: take [`Exchange::step`]; on [`Step::Send`] send the body, feed what comes back to
-//! [`push`](Exchange::push) and [`finish`](Exchange::finish) (or [`whole`](Exchange::whole), or
-//! [`fail`](Exchange::fail)), and take the next step; on [`Step::Done`] the turn is the client's,
-//! or the run has ended.
+//! To drive an exchange, take [`Exchange::step`]. On [`Step::Send`] send the body, feed what comes
+//! back to [`push`](Exchange::push) and [`finish`](Exchange::finish) (or
+//! [`whole`](Exchange::whole), or [`fail`](Exchange::fail)), and take the next step. On
+//! [`Step::Done`] the turn is the client's, or the run has ended.
 
 mod behind;
 mod context;
@@ -44,7 +44,7 @@ pub use notice::{error_event, ping, statement};
 pub use opened::Opened;
 pub use unfinished::{Unfinished, Unreadable};
 
-/// What to do next.
+/// The next step of an exchange.
 #[derive(Debug)]
 pub enum Step {
     /// Send this body upstream.
@@ -60,10 +60,10 @@ pub struct Exchange {
     capability: Capability,
     most: Most,
     api: Api,
-    /// What the client sent, joined with what stands before it.
+    /// The client's body, joined with the history before it.
     body: Bytes,
     chain: Option<Chain>,
-    /// Where its newest message stands, if that is a user's.
+    /// The position of its newest message, if that is a user's.
     here: Option<Here>,
     /// Results that are not remembered yet, as they are now.
     seen: Vec<(Digest, Seen)>,
@@ -71,7 +71,7 @@ pub struct Exchange {
     lines: Splice,
     /// The output limit that the client asked for, in tokens.
     asked: Option<u64>,
-    /// What identifies the run; `None` where there is none.
+    /// The digest that identifies the run; `None` where there is no run.
     key: Option<Digest>,
     records: Records,
     run: Arc<Run>,
@@ -79,20 +79,20 @@ pub struct Exchange {
     ladder: Ladder,
     /// Messages behind the governed history.
     tail: Vec<Json>,
-    /// What of them a provider has that keeps a log.
+    /// The part of the tail that is in a provider's log.
     log: behind::Log,
-    /// A paused turn in the tail that waits for its tool's result: which message it is, and what
-    /// it is without that call.
+    /// A paused turn in the tail that waits for its tool's result: the index of its message, and
+    /// the message without that call.
     paused: Option<(usize, Option<Json>)>,
-    /// The history ends in a message of the system's: another one may not follow everywhere.
+    /// True if the history ends in a system message. Not every API lets another one follow.
     ends_in_system: bool,
-    /// How often `max_tokens` was doubled.
+    /// The number of times that `max_tokens` was doubled.
     grown: u32,
     nudged_bare: bool,
     /// The answer tool that a rung may force.
     forced_answer: Option<String>,
     relay: Relay,
-    /// Where calls are written as text: how a history is read.
+    /// The reader of a history in which calls are written as text.
     reader: Option<Reader>,
     streams: bool,
     /// Text of the turn's earlier pieces.
@@ -100,24 +100,24 @@ pub struct Exchange {
     /// The newest response.
     newest: Option<Reply>,
     spent: Tokens,
-    /// Of the newest response that said what its request held.
+    /// The tokens of the newest response that reported what its request held.
     last: Tokens,
-    /// Of each upstream response, and of those that broke off what they had said.
+    /// The tokens of each upstream response, or those that it reported before it broke off.
     billed: Vec<Tokens>,
     shown_output: u64,
     /// Requests sent upstream.
     requests: u64,
-    /// Whether the newest turn answered nothing, or next to it.
+    /// True if the newest turn was empty, or nearly so.
     vain: bool,
     next: Option<Next>,
     done: Option<Box<Done>>,
-    /// What the caller adds to an answer for want of money.
+    /// The caller's remark for an answer that is given for want of money.
     remark: Option<String>,
 }
 
 impl Exchange {
-    /// Reads a client's request and decides what is sent for it. What was done to it, and what
-    /// was seen in its newest message, goes to `out`.
+    /// Reads a client's request and decides what to send for it. Interventions, and what was seen
+    /// in its newest message, go to `out`.
     ///
     /// # Errors
     /// When the body is no request of the context's API.
@@ -150,7 +150,7 @@ impl Exchange {
             forced_answer.is_some(),
             reader.as_ref(),
         );
-        // A turn that the client lets go on has no place for what comes behind a user's message.
+        // Behind a model turn that the client lets go on, there is no place for a repair.
         setting.repairs &= role == Role::Engine || here.is_some();
         let ends_in_system =
             request.messages.list.last().is_some_and(|m| m.role == RequestRole::System);
@@ -213,7 +213,7 @@ impl Exchange {
         exchange
     }
 
-    /// What to do next.
+    /// Returns the next step.
     #[must_use]
     pub fn step(&mut self) -> Step {
         match self.done.take() {
@@ -225,80 +225,81 @@ impl Exchange {
         }
     }
 
-    /// Whether there is nothing to send: the next step is the last.
+    /// True if there is nothing to send: the next step is the last.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done.is_some()
     }
 
-    /// Whether the client asked for a stream.
+    /// True if the client asked for a stream.
     #[must_use]
     pub fn streams(&self) -> bool {
         self.streams
     }
 
-    /// The rung of the request under way.
+    /// Returns the rung of the request under way.
     #[must_use]
     pub fn rung(&self) -> Option<Rung> {
         self.ladder.rung()
     }
 
-    /// Whether the client has seen text or a call of this turn: a failed request can then not be
+    /// True if the client has seen text or a call of this turn. A failed request can then not be
     /// sent again unnoticed.
     #[must_use]
     pub fn has_shown(&self) -> bool {
         self.relay.has_shown()
     }
 
-    /// The run as its history shows it.
+    /// Returns the run as its history shows it.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// What the response under way has cost so far, for one that is given up. Those that ended are
-    /// told of in [`Event::Usage`](crate::Event::Usage).
+    /// Returns the tokens of the response under way so far, for a response that is given up.
+    /// Responses that ended are reported by [`Event::Usage`](crate::Event::Usage).
     #[must_use]
     pub fn so_far(&self) -> Tokens {
         self.relay.so_far()
     }
 
-    /// Where the newest message stands; `None` where it is not a user's.
+    /// Returns the position of the newest message; `None` where it is not a user's.
     #[must_use]
     pub fn here(&self) -> Option<Here> {
         self.here
     }
 
-    /// What identifies the run; `None` where there is none.
+    /// Returns the digest that identifies the run; `None` where there is no run.
     #[must_use]
     pub fn key(&self) -> Option<Digest> {
         self.key
     }
 
-    /// Whether the response under way is to be ended here: what of it may pass has passed. The
-    /// upstream request is given up, and [`finish`](Self::finish) is called, which takes the
-    /// response as ended.
+    /// True if the response under way is to be ended here, since all of it that may pass has
+    /// passed. The caller gives up the upstream request and calls [`finish`](Self::finish), which
+    /// takes the response as ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.relay.stopped().is_some()
     }
 
-    /// Whether text is held back: the client of a stream then needs a sign of life now and then.
+    /// True if text is held back. The client of a stream then needs a sign of life now and then.
     #[must_use]
     pub fn holds_text(&self) -> bool {
         self.relay.holds_text()
     }
 
-    /// When the response under way is to be ended if no further call begins, in milliseconds on
-    /// the clock of [`tick`](Self::tick).
+    /// Returns the time at which to end the response under way if no further call begins, in
+    /// milliseconds on the clock of [`tick`](Self::tick).
     #[must_use]
     pub fn shape_deadline_ms(&self) -> Option<u64> {
         self.relay.shape_deadline_ms()
     }
 
-    /// Says what time it is, in milliseconds of any clock that does not go back. Where
-    /// `stop_after_tools` is `burst`, to be called before each [`push`](Self::push) and when
-    /// [`shape_deadline_ms`](Self::shape_deadline_ms) has come; see [`is_stopped`](Self::is_stopped).
+    /// Sets the time, in milliseconds of any clock that does not go back. Where `stop_after_tools`
+    /// is `burst`, it has to be called before each [`push`](Self::push) and at the time that
+    /// [`shape_deadline_ms`](Self::shape_deadline_ms) returns; see
+    /// [`is_stopped`](Self::is_stopped).
     pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
         self.relay.tick(now_ms, out);
     }
@@ -311,7 +312,7 @@ impl Exchange {
         self.relay.push(bytes, out).map_err(Unreadable)
     }
 
-    /// The upstream stream has ended, whether whole or cut.
+    /// Ends the upstream stream, whether whole or cut.
     ///
     /// # Errors
     /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail) then, or
@@ -332,7 +333,7 @@ impl Exchange {
         Err(unfinished)
     }
 
-    /// A response has ended before its end, and had said this of itself.
+    /// Counts the tokens that a response reported before it broke off.
     fn broke_off(&mut self, so_far: Tokens) {
         if so_far.is_unsaid() {
             return;
@@ -356,7 +357,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The request brought no turn, beyond whatever was tried again.
+    /// Gives up the request, which brought no turn even when it was tried again.
     pub fn fail(&mut self, failure: Failure, out: &mut Out) {
         if self.done.is_some() {
             return;
@@ -370,9 +371,9 @@ impl Exchange {
         self.follow(next, None, out);
     }
 
-    /// A limit that the transcript does not show was reached while the request was under way, and
-    /// the request was given up for it: the run lands. Behind a call that the client was shown
-    /// nothing can follow: the run has failed then, and its message breaks off.
+    /// Lands the run for a limit that the transcript does not show, reached while the request was
+    /// under way. The caller has given the request up. Behind a call that the client was shown
+    /// nothing can follow: the run then fails, and its message breaks off.
     pub fn expire(&mut self, because: Because, out: &mut Out) {
         if self.done.is_some() {
             return;
@@ -386,9 +387,9 @@ impl Exchange {
         self.follow(next, None, out);
     }
 
-    /// There is no money for the request that [`step`](Self::step) gave last, and it was not sent:
-    /// softland answers. Behind a call that the client was shown nothing can follow: the run has
-    /// failed then, for that limit.
+    /// Answers for want of money. The request that [`step`](Self::step) returned last was not sent.
+    /// Behind a call that the client was shown nothing can follow: the run then fails for that
+    /// limit.
     pub fn deny(&mut self, because: &Because, out: &mut Out) {
         if self.done.is_some() {
             return;
@@ -402,7 +403,7 @@ impl Exchange {
         self.follow(next, None, out);
     }
 
-    /// Makes ready to send the same request once more.
+    /// Prepares to send the same request once more.
     pub fn again(&mut self, out: &mut Out) {
         self.broke_off(self.relay.so_far());
         let mode = self.mode();
@@ -422,7 +423,7 @@ impl Exchange {
         if let Some(because) = self.ladder.landing().filter(|_| finished.cut_call)
             && let Some(cut) = admissions.last_mut()
         {
-            // Half an object is no answer.
+            // A call that was cut is no answer.
             *cut = Admission::Refused(because.clone());
         }
         let passes = admissions
@@ -469,19 +470,19 @@ impl Exchange {
         self.follow(next, Some(class), out);
     }
 
-    /// What of the held part of a response the client gets.
+    /// Returns how much of a response's held part the client gets.
     fn show(&self, reply: &Reply, class: Class, next: &Next) -> Show {
         match next {
             Next::Pass => Show::All,
             Next::End { local: true, .. } => Show::Nothing,
-            // Thinking is signed over what the client has, where no tail stands before it.
+            // Thinking is signed over the client's history, where no tail stands before it.
             Next::End { .. } if self.ladder.landing().is_some() && self.tail.is_empty() => {
                 Show::Landed
             }
             Next::End { .. } if self.ladder.landing().is_some() => Show::Answer,
             Next::End { .. } if self.tail.is_empty() => Show::All,
-            // A call that goes back: its thinking goes with it, and the tail is kept for it. Of a
-            // turn that was cut clients leave the call out.
+            // A call that goes back takes its thinking along, and the tail is kept for it. Clients
+            // leave a call out that was cut.
             Next::End { .. }
                 if class == Class::Answer && reply.whole && self.role == Role::Gateway =>
             {
@@ -515,7 +516,7 @@ impl Exchange {
         }
     }
 
-    /// How the next response is shown.
+    /// Returns the mode in which the next response is shown.
     fn mode(&self) -> Mode {
         if self.ladder.landing().is_some() {
             return match self.ladder.rung() {
@@ -532,13 +533,14 @@ impl Exchange {
         }
     }
 
-    /// The request with its history governed and nothing behind it, as for counting its tokens.
+    /// Returns the request with its history governed and nothing behind it, as for counting its
+    /// tokens.
     #[must_use]
     pub fn governed(&self) -> Bytes {
         plan::apply(self, &self.lines)
     }
 
-    /// The body of the next request.
+    /// Returns the body of the next request.
     fn upstream(&self) -> Bytes {
         plan::upstream(self)
     }

@@ -1,5 +1,5 @@
-//! What a protocol's texts come to in the core's words: of results whether they failed, still run or
-//! were cleared, of turns what is to be seen. One reading for live requests and for recordings.
+//! Reads a protocol's texts into the core's words: results that failed, still run or were cleared,
+//! and the visible text of turns. Live requests and recordings are read alike.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ const LINES_EDGE: usize = 128;
 /// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
 const MARKER: usize = 160;
 
-/// What the rules need of a result that is one text, for a replay of recordings: `is_error` is the
-/// client's own mark. Its id is filled in by the caller.
+/// Reads the facts that the rules need of a result that is one text, for a replay of recordings.
+/// `is_error` is the client's own mark. The caller fills in the id.
 #[must_use]
 pub fn read_result(text: &str, is_error: bool) -> ToolResult<'static> {
     let mut read = ResultRead::default();
@@ -22,7 +22,7 @@ pub fn read_result(text: &str, is_error: bool) -> ToolResult<'static> {
     ToolResult { failed: is_error || read.failed, ..read.facts() }
 }
 
-/// A tool result's content, part by part, in the core's words.
+/// A tool result's content, read part by part into the core's words.
 #[derive(Clone, Debug, Default)]
 pub struct ResultRead {
     digest: Option<Digest>,
@@ -36,7 +36,7 @@ pub struct ResultRead {
 }
 
 impl ResultRead {
-    /// What the rules need of it; the call's id is filled in by the caller.
+    /// Returns the facts that the rules need of the result. The caller fills in the call's id.
     #[must_use]
     pub fn facts(&self) -> ToolResult<'static> {
         ToolResult {
@@ -52,13 +52,13 @@ impl ResultRead {
         }
     }
 
-    /// Takes an image or a document: that it is one is its identity, its bytes are not read.
+    /// Adds an image or a document. Only its presence counts; its bytes are not read.
     pub fn media(&mut self) {
         let media = Digest::of(b"media");
         self.digest = Some(self.digest.map_or(media, |before| before.then(media)));
     }
 
-    /// Takes a text.
+    /// Adds a text.
     pub fn text(&mut self, text: Str<'_>) {
         let digest = if identity::looks_like_json(text.raw()) {
             let (digest, failed) = json_result(&text.unescape());
@@ -72,7 +72,7 @@ impl ResultRead {
         self.sent_back |= tables::asks_again(text.raw());
         self.chars += text.chars() as u64;
         self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
-        // Who waits is told so in few words.
+        // A result that tells to wait is short.
         self.unfinished |= text.raw().len() <= 2 * EDGE
             && tables::may_be_unfinished(text.raw())
             && tables::is_unfinished(&text.head(EDGE));
@@ -82,11 +82,11 @@ impl ResultRead {
     }
 }
 
-/// The digest of a plain result, without the lines of it that differ from call to call: clients
-/// write those before and after what a tool printed.
+/// Returns the digest of a plain result, without the lines that differ from call to call. Clients
+/// write those lines before and after the tool's output.
 fn text_digest(text: Str<'_>) -> Digest {
     let raw = text.raw();
-    // In one piece where its ends meet.
+    // The text is read in one piece where its ends meet.
     let head =
         if raw.len() <= 2 * LINES_EDGE { raw.len() } else { raw.floor_char_boundary(LINES_EDGE) };
     let tail = raw.ceil_char_boundary(raw.len().saturating_sub(LINES_EDGE)).max(head);
@@ -96,7 +96,7 @@ fn text_digest(text: Str<'_>) -> Digest {
     without.unwrap_or_else(|| Digest::of(raw.as_bytes()))
 }
 
-/// The digest of a result that looks like JSON, and whether it says that it failed.
+/// Returns the digest of a result that looks like JSON, and true if it says that it failed.
 fn json_result(text: &str) -> (Digest, bool) {
     let (mut error, mut flagged) = (false, false);
     let mut seen = |key: &str, value: &str| match key {
@@ -108,11 +108,11 @@ fn json_result(text: &str) -> (Digest, bool) {
     (digest, error || flagged)
 }
 
-/// Whether the first or the last lines of a text say that a command failed.
+/// True if the first or the last lines of a text say that a command failed.
 fn edges_failed(text: Str<'_>) -> bool {
     let raw = text.raw();
     if raw.len() <= 2 * EDGE {
-        // Most say nothing of an exit.
+        // Most results say nothing of an exit.
         return tables::may_tell_exit_escaped(raw)
             && tables::exit_failed(&text.unescape()).unwrap_or(false);
     }
@@ -126,7 +126,7 @@ fn edges_failed(text: Str<'_>) -> bool {
     tables::exit_failed(&edges).unwrap_or(false)
 }
 
-/// Text facts of several blocks, without unescaping more than the rules look at.
+/// The text facts of several blocks. No more is unescaped than the rules look at.
 #[derive(Clone, Debug, Default)]
 pub struct TextRead {
     digest: Option<Digest>,
@@ -134,7 +134,7 @@ pub struct TextRead {
 }
 
 impl TextRead {
-    /// Takes a block's text.
+    /// Adds a block's text.
     pub fn add(&mut self, text: Str<'_>) {
         let digest = Digest::of(text.raw().as_bytes());
         self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
@@ -144,7 +144,7 @@ impl TextRead {
         }
     }
 
-    /// What the texts come to.
+    /// Returns the facts of the texts.
     #[must_use]
     pub fn finish(self) -> Text {
         let seen = Text::of(&self.seen);
@@ -171,7 +171,7 @@ mod tests {
         assert_ne!(digest(&codex("a1", "0.1", "x\n")), digest(&codex("a1", "0.1", "y\n")));
         let timed = |time: &str| format!("3 passed\nreal\t{time}\nuser\t0m0.1s\nsys\t0m0.0s\n");
         assert_eq!(digest(&timed("0m1.0s")), digest(&timed("0m2.0s")));
-        // What a tool printed between them counts, whatever it looks like; so does a clock's answer.
+        // A tool's output between them counts, whatever it looks like; so does a clock's answer.
         let deep = |n: u64| codex("a", "0.1", &format!("{0}Time: {n}\n{0}", "line\n".repeat(200)));
         assert_ne!(digest(&deep(1)), digest(&deep(2)));
         assert_ne!(digest("Time: 12:00"), digest("Time: 12:01"));

@@ -1,5 +1,5 @@
-//! What differs between protocols in a response and in the messages behind a history: how events
-//! are read, and how what softland shows or adds is written. Nothing is decided here.
+//! The differences between protocols, in a response and in the messages behind a history: how
+//! events are read, and how softland's own content is written. Nothing is decided here.
 
 use softland_core::Call;
 use softland_wire::anthropic::{AssembleError, MessageError};
@@ -15,39 +15,39 @@ pub(crate) type Json = Vec<u8>;
 /// The largest response that is taken, in bytes.
 pub(crate) const MAX_RESPONSE: usize = 64 << 20;
 
-/// Why a response cannot be read.
+/// The reason why a response cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     Sse(SseError),
     Assemble(AssembleError),
     Json(MessageError),
-    /// In another protocol: why its stream or its answer cannot be read.
+    /// The reason in another protocol, in words.
     Other(String),
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As the protocol ends it.
+    /// The protocol's own end.
     Stop,
-    /// The connection was cut before.
+    /// The connection was cut before the end.
     Cut,
-    /// With an error in the middle.
+    /// An error in the middle.
     Error { kind: String, message: String },
 }
 
-/// What the client of a stream asks to be told at its end.
+/// The reports that a stream ends with, at the client's or softland's request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asks {
-    /// The usage, which Chat Completions tells only if asked.
+    /// True if the client asks for the usage, which Chat Completions reports only on request.
     pub(crate) usage: bool,
-    /// softland asks for it in its place.
+    /// True if softland asks for the usage in the client's place.
     pub(crate) hidden_usage: bool,
-    /// When, in seconds since 1970.
+    /// The time of the request, in seconds since 1970.
     pub(crate) at: u64,
 }
 
-/// The framing of an API.
+/// Returns the framing of an API.
 pub(crate) fn of(api: Api, asks: Asks) -> Box<dyn Framing> {
     match api {
         Api::Anthropic => Box::new(crate::anthropic::Anthropic::new()),
@@ -56,23 +56,23 @@ pub(crate) fn of(api: Api, asks: Asks) -> Box<dyn Framing> {
     }
 }
 
-/// What one event of a stream says.
+/// The content of one event of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Read<'f> {
-    /// Whether it is an event of the protocol's.
+    /// True if the event is one of the protocol's.
     pub(crate) known: bool,
-    /// The message's id and model, where it begins.
+    /// The message's id and model, in the event that begins it.
     pub(crate) head: Option<(Str<'f>, Str<'f>)>,
-    /// A sign of life and nothing else.
+    /// True if the event is a sign of life and nothing else.
     pub(crate) ping: bool,
     pub(crate) parts: Parts<'f>,
-    /// Bytes of no block that go on in their place.
+    /// True if the event's bytes belong to no block and go on in their place.
     pub(crate) aside: bool,
-    /// It belongs to the message's end.
+    /// True if the event belongs to the message's end.
     pub(crate) closing: bool,
-    /// It is the last one: behind it nothing is of the message.
+    /// True if the event is the last one: nothing behind it belongs to the message.
     pub(crate) over: bool,
-    /// It was asked for by softland alone, and is not for the client.
+    /// True if softland alone asked for the event: it is not for the client.
     pub(crate) hidden: bool,
 }
 
@@ -98,28 +98,28 @@ impl<'f> Parts<'f> {
 /// A part of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'f> {
-    /// Which block of the response it belongs to.
+    /// The key of its block in the response.
     pub(crate) key: u32,
-    /// What the block is, where this may be its first part.
+    /// The kind of the block, where this may be its first part.
     pub(crate) begins: Option<Begins<'f>>,
-    /// Whether it is the first one, even if the key is known. Where the protocol does not mark
-    /// beginnings, the first part of a key is.
+    /// True if this is the first part even if the key is known. Where the protocol does not mark
+    /// beginnings, the first part of a key begins its block.
     pub(crate) anew: bool,
     pub(crate) more: More<'f>,
-    /// Whether it is the block's last.
+    /// True if this is the block's last part.
     pub(crate) stops: bool,
-    /// Whether it says again what came in pieces.
+    /// True if this part repeats what came in pieces.
     pub(crate) again: bool,
 }
 
 impl Part<'_> {
-    /// A part of this block, whatever it says.
+    /// Returns a part of this block without content.
     pub(crate) fn bare(key: u32) -> Self {
         Self { key, begins: None, anew: false, more: More::Nothing, stops: false, again: false }
     }
 }
 
-/// What a block is that begins.
+/// The kind of a block that begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Begins<'f> {
     Text,
@@ -133,7 +133,7 @@ pub(crate) enum Begins<'f> {
     Other,
 }
 
-/// What a part adds to its block.
+/// The content that a part adds to its block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum More<'f> {
     Nothing,
@@ -149,26 +149,26 @@ pub(crate) enum More<'f> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'p, 'f> {
     pub(crate) part: &'p Part<'f>,
-    /// The index of its block among all that the client has.
+    /// The index of its block among all blocks that the client has.
     pub(crate) index: u32,
 }
 
-/// How a message ends for the client.
+/// The end of a message for the client.
 #[derive(Debug)]
 pub(crate) struct Ending<'a> {
-    /// The id and the model that it was begun with.
+    /// The id and the model that the message began with.
     pub(crate) head: &'a (String, String),
-    /// What it was shown, in order.
+    /// The blocks that the client was shown, in order.
     pub(crate) blocks: &'a [Block],
-    /// How many of them are calls that the client runs.
+    /// The number of these blocks that are calls for the client to run.
     pub(crate) calls: u32,
-    /// Output tokens of what it was shown.
+    /// Output tokens of the shown blocks.
     pub(crate) output: u64,
-    /// Of each upstream response.
+    /// The billed tokens of each upstream response.
     pub(crate) billed: &'a [Tokens],
 }
 
-/// Who says something in a message.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Assistant,
@@ -177,7 +177,7 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    /// The role's name.
+    /// Returns the role's name.
     pub(crate) const fn role(self) -> &'static str {
         match self {
             Self::Assistant => "assistant",
@@ -189,10 +189,11 @@ impl Who {
 
 /// One protocol's responses and messages.
 pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
-    /// Makes ready for the next upstream response.
+    /// Prepares for the next upstream response.
     fn begin(&mut self);
 
-    /// Reads an event. With `fold`, it is taken into the response. `None`: no event at all.
+    /// Reads an event. With `fold`, adds it to the response. Returns `None` for data that is no
+    /// event.
     fn read<'f>(
         &mut self,
         name: &'f str,
@@ -200,95 +201,97 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
         fold: bool,
     ) -> Result<Option<Read<'f>>, Broken>;
 
-    /// What the response under way has cost so far.
+    /// Returns the tokens of the response under way so far.
     fn so_far(&self) -> Tokens;
 
-    /// The response as far as it came, at the end of its stream.
+    /// Ends the stream. Returns the response as far as it came.
     fn finish(&mut self) -> (Reply, End);
 
-    /// A whole response, not streamed.
+    /// Reads a whole response that was not streamed.
     fn whole(&mut self, body: &[u8]) -> Result<Reply, Broken>;
 
-    /// A response that softland gives itself, its blocks still to come.
+    /// Returns a response that softland gives itself, still without blocks.
     fn own(&self, tokens: Tokens) -> Reply;
 
-    /// A text that softland says itself.
+    /// Returns a text block that softland writes itself.
     fn text(&self, text: &str) -> Block;
 
-    /// The beginning of a message that nothing was shown of yet.
+    /// Writes the beginning of a message of which nothing was shown yet.
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>);
 
-    /// Whether the stream says where a block ends.
+    /// True if the stream says where a block ends.
     fn marks_ends(&self) -> bool {
         true
     }
 
-    /// Whether thinking may go back only with what followed it.
+    /// True if thinking may go back only with what followed it.
     fn ties_thinking(&self) -> bool {
         false
     }
 
-    /// A block of a response that has ended is shown as it came, under this index.
+    /// Notes that a block of an ended response is shown as it came, under this index.
     fn shown_late(&mut self, _: u32, _: &Block) {}
 
-    /// Whether the keys of blocks are numbers that the client sees.
+    /// True if the keys of blocks are numbers that the client sees.
     fn numbers_blocks(&self) -> bool {
         true
     }
 
-    /// Whether the end of a stream says once more what was in it.
+    /// True if the end of a stream repeats the content of the stream.
     fn ends_with_content(&self) -> bool {
         false
     }
 
-    /// Received events of no block.
+    /// Writes received events of no block.
     fn write_aside(&mut self, raw: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(raw);
     }
 
-    /// A received event, each of its parts under the index that the client knows its block by.
+    /// Writes a received event, each of its parts under the index by which the client knows its
+    /// block.
     fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>);
 
-    /// A part of a received event of several, as an event of its own.
+    /// Returns one of several parts of a received event, as an event of its own.
     fn alone(&self, part: &Part<'_>) -> Vec<u8>;
 
-    /// What was read without being folded will be read again.
+    /// Prepares to read again, without `fold`, what was read of the response under way.
     fn rewind(&mut self) {}
 
-    /// A sign of life. Readers skip a comment wherever it stands.
+    /// Writes a sign of life. Readers skip a comment wherever it stands.
     fn write_ping(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b": softland wait\n\n");
     }
 
-    /// An error behind which nothing comes.
+    /// Writes an error behind which nothing comes.
     fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>);
 
-    /// A whole block.
+    /// Writes a whole block.
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>);
 
-    /// The end of a block that was cut.
+    /// Writes the end of a block that was cut.
     fn write_stop(&mut self, index: u32, out: &mut Vec<u8>);
 
-    /// From now on events may be written when others have been read behind them.
+    /// Allows events to be written after later ones have been read.
     fn delay(&mut self) {}
 
-    /// The end of a text that was shaped, where it cannot end as received: `raw`, if its end came.
+    /// Writes the end of a text that was shaped and cannot end as received. `raw` is its end, if
+    /// that came.
     fn write_text_end(&mut self, index: u32, _: Option<&[u8]>, _: &str, out: &mut Vec<u8>) {
         self.write_stop(index, out);
     }
 
-    /// The end of a streamed message.
+    /// Writes the end of a streamed message.
     fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>);
 
-    /// A message that is not streamed.
+    /// Writes a message that is not streamed.
     fn write_whole(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>);
 
-    /// A turn of the model's as it goes back.
+    /// Returns a turn of the model's as it goes back.
     fn assistant(&self, blocks: &[Block]) -> Json;
 
-    /// A message of one text.
+    /// Returns a message of one text.
     fn said(&self, who: Who, text: &str) -> Json;
 
-    /// What answers calls, each as failed, in order.
+    /// Returns the answers to calls, each as failed, in order.
     fn results(&self, answers: &[(Call<'_>, String)]) -> Json;
 }

@@ -1,5 +1,5 @@
-//! The answer that softland gives where the model gives none. It says whose it is, which limit
-//! was reached, what was done and what was gathered.
+//! The answer that softland gives where the model gives none. It says that it is softland's, which
+//! limit was reached, what was done and what was gathered.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ const RESULTS: usize = 12;
 /// Characters of the model's own words that are shown.
 const SAID: usize = 2000;
 
-/// What the ids of softland's own responses begin with.
+/// Returns the prefix of the ids of softland's own responses.
 pub(crate) const fn id_prefix(api: Api) -> &'static str {
     match api {
         Api::Anthropic => "msg_softland_",
@@ -27,7 +27,7 @@ pub(crate) const fn id_prefix(api: Api) -> &'static str {
     }
 }
 
-/// The local answer of a run, from its governed request.
+/// Writes the local answer of a run, from its governed request.
 pub(crate) fn answer(
     request: &Request<'_>,
     run: &Run,
@@ -100,7 +100,7 @@ fn why(because: Option<&Because>) -> String {
     }
 }
 
-/// Whether a limit of money or tokens is not used up, and only too near for a further request.
+/// True if a limit of money or tokens is not used up, but too near for a further request.
 fn fits_no_more(reason: &Reason, used: &Limit, limit: &Limit) -> bool {
     if !matches!(reason, Reason::Cost | Reason::SessionCost | Reason::Tokens) {
         return false;
@@ -120,7 +120,7 @@ fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The results of this run, one item each: the call and the beginning of what came back.
+/// Returns the results of this run, one item each: the call and the beginning of its result.
 fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
     let mut items = Vec::new();
     let mut calls: Vec<(String, String)> = Vec::new();
@@ -162,7 +162,7 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// The same of results that are written as text.
+/// Returns the same items for results that are written as text.
 fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&Reader>) -> Vec<String> {
     let mut waiting = Waiting::default();
     let mut calls = Vec::new();
@@ -203,7 +203,7 @@ fn texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
     }
 }
 
-/// Gives results that stand behind these calls their names.
+/// Gives results the labels of the calls that they stand behind.
 fn join(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String, String)>) {
     for (id, call, _) in items.iter_mut().filter(|(_, call, _)| call.is_none()) {
         *call = calls.iter().find(|(known, _)| known == id).map(|(_, label)| label.clone());

@@ -1,40 +1,39 @@
-//! What comes out of an exchange beside requests: bytes for the client, events for whoever
-//! watches.
+//! The output of an exchange beside requests: bytes for the client, events for an observer.
 
 use softland_core::{AdditionKind, Because, Rung, Signal};
 use softland_wire::Tokens;
 use softland_wire::tags::StopReason;
 
-/// What one call into an [`Exchange`](crate::Exchange) put out.
+/// The output of one call into an [`Exchange`](crate::Exchange).
 #[derive(Clone, Debug, Default)]
 pub struct Out {
     /// Bytes for the client, in a gateway; the engine's client reads the events.
     pub bytes: Vec<u8>,
-    /// What happened, in block order.
+    /// The events, in block order.
     pub events: Vec<Event>,
-    /// Whether nobody reads along: what the bytes show is not told as events, too.
+    /// True if nobody reads the events: they do not repeat what the bytes show.
     pub quiet: bool,
 }
 
 impl Out {
-    /// For a caller that hands on the bytes, and reads only what they do not show: signals,
-    /// interventions, usage.
+    /// Creates an output for a caller that hands on the bytes. Its events tell only what the bytes
+    /// do not show: signals, interventions, usage.
     #[must_use]
     pub fn quiet() -> Self {
         Self { quiet: true, ..Self::default() }
     }
 }
 
-/// Something to show, in the order of the blocks.
+/// An event to show, in the order of the blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A text block begins.
     TextStart,
-    /// More of it.
+    /// More text of the block.
     TextDelta(String),
     /// A thinking block begins.
     ThinkingStart,
-    /// More of it.
+    /// More thinking of the block.
     ThinkingDelta(String),
     /// A tool call begins.
     ToolStart {
@@ -43,7 +42,7 @@ pub enum Event {
         /// The tool.
         name: String,
     },
-    /// More of its arguments, a piece of JSON text.
+    /// More of the call's arguments, a piece of JSON text.
     ToolInputDelta {
         /// The call's id.
         id: String,
@@ -59,22 +58,23 @@ pub enum Event {
     Signal(Signal),
     /// softland did something.
     Intervention {
-        /// What.
+        /// The kind of the intervention.
         intervention: Intervention,
         /// The rule and its numbers.
         because: Option<Because>,
         /// The words that were added, if any.
         text: Option<String>,
     },
-    /// The shape of the response's text saw something, or did something that is no intervention.
+    /// A note on text that calls are written in: something was seen, or was done without an
+    /// intervention.
     Shaped(ShapeNote),
-    /// A key of the policy that may help, for whoever reads the log.
+    /// A key of the policy that may help, for the reader of the log.
     Advice(String),
     /// One upstream response was billed.
     Usage(Tokens),
 }
 
-/// What softland did: the contract's words.
+/// An intervention of softland's, by the contract's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract's words (section 1)")]
 pub enum Intervention {
@@ -92,7 +92,7 @@ pub enum Intervention {
 }
 
 impl Intervention {
-    /// The contract's word.
+    /// Returns the contract's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -111,27 +111,27 @@ impl Intervention {
     }
 }
 
-/// What the log says of a response's text, where calls are written as text.
+/// A note for the log on a response's text, where calls are written as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeNote {
     /// The text ended within a call.
     Partial {
-        /// Bytes of it, from the opening tag on.
+        /// Bytes of the call, from the opening tag on.
         bytes: usize,
-        /// Whether they passed.
+        /// True if those bytes passed.
         passed: bool,
-        /// Opening tags inside it, all of them literal.
+        /// The number of opening tags inside the call, all of them literal.
         nested: usize,
     },
     /// A call holds opening tags, which are literal.
     Nested {
-        /// How many.
+        /// The number of these tags.
         tags: usize,
     },
     /// A call repeats an earlier one, and was taken out.
     Repeated {
-        /// Its bytes.
+        /// Bytes of the call.
         bytes: usize,
     },
     /// The response was ended before its end.

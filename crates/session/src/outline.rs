@@ -1,6 +1,7 @@
-//! What a request says of whose it is and how large it may become, before its history is read.
+//! The facts of a request that tell whose it is and how large it may become, before its history is
+//! read.
 //!
-//! It decides nothing: who keeps a store finds a conversation again by what is here.
+//! Nothing is decided here. A store finds a conversation again by these facts.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,39 +15,40 @@ use softland_wire::request::{
 
 use crate::tags::flat;
 
-/// A call id that is shorter, or has no digit, is a backend's counter: it comes again elsewhere.
+/// The shortest length of a call id that may be unique. A shorter id, or one without a digit, is a
+/// backend's counter and comes again elsewhere.
 const TELLING_ID: usize = 12;
 
-/// At most this many ids of calls that a history leaves out are kept.
+/// The most ids that are kept of calls which a history leaves out.
 const UNSHOWN: usize = 1024;
 
 /// The outline of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// Whether it opens with the summary of a compacted history: before its first model turn, or in
-    /// that.
+    /// True if the history opens with the summary of a compacted history: before its first model
+    /// turn, or in that turn.
     pub opens_in_summary: bool,
-    /// Whether such a summary stands behind its last model turn.
+    /// True if such a summary stands behind its last model turn.
     pub ends_in_summary: bool,
     /// The digest of all of its messages.
     pub here: Digest,
     /// Its model turns, in order.
     pub answered: Vec<Answered>,
-    /// The tool calls that it shows, in order, and what came back.
+    /// The tool calls that the history shows, in order, and their results.
     pub calls: Vec<ShownCall>,
-    /// Ids of calls that the history leaves out although it has their results: the client names the
+    /// Ids of calls that the history leaves out although it has their results. The client names the
     /// calls by what the provider keeps, or has cut them off. Ids that come again elsewhere are not
     /// among them.
     pub unshown: Vec<Digest>,
-    /// What was said behind the last model turn and may be a person's, in order.
+    /// The digests of the texts behind the last model turn that may be a person's, in order.
     pub asks: Vec<Digest>,
     /// The digest of its tools' names.
     pub tools: Digest,
     /// The digest of its system prompt.
     pub system: Digest,
-    /// Whether it declares tools or carries results of any.
+    /// True if the request declares tools or carries results of any.
     pub uses_tools: bool,
-    /// Whether it carries more than text: images, documents, what is not known.
+    /// True if the request carries more than text: images, documents, or unknown content.
     pub media: bool,
     /// Thinking tokens that it asks for within its output.
     pub thinking_budget: u64,
@@ -57,8 +59,8 @@ pub struct Outline {
 pub struct Answered {
     /// The digest of all messages before it.
     pub before: Digest,
-    /// The digest of its calls: of their ids, where these tell it from every other turn, else of their
-    /// names and arguments. `None` for a turn without calls.
+    /// The digest of its calls: of their ids, where these tell it from every other turn, else of
+    /// their names and arguments. `None` for a turn without calls.
     pub calls: Option<Digest>,
 }
 
@@ -74,8 +76,8 @@ pub struct ShownCall {
 }
 
 impl Outline {
-    /// The outline of a request. Cache marks, thinking, the order of blocks within a message, and
-    /// whether a text stands alone or in a list make no difference.
+    /// Reads the outline of a request. Cache marks, thinking and the order of blocks within a
+    /// message make no difference; nor does it matter if a text stands alone or in a list.
     #[must_use]
     pub fn of(request: &Request<'_>) -> Self {
         let list = &request.messages.list;
@@ -99,7 +101,7 @@ impl Outline {
                     let calls = told.or_else(|| content_of(calls(request, message)));
                     outline.answered.push(Answered { before: chain, calls });
                 }
-                // A client may write what stands in mid-conversation anew each time.
+                // A client may rewrite a system message in mid-conversation each time.
                 Role::System if chain == Digest::EMPTY => {
                     outline.system = outline.system.then(said_by_system(message));
                 }
@@ -113,8 +115,8 @@ impl Outline {
         outline
     }
 
-    /// What users say in a request, in order, and how many model turns stand before it: but what a
-    /// harness says for itself.
+    /// Returns the digests of users' texts in a request, in order, each with the number of model
+    /// turns before it. Texts that a harness says for itself are left out.
     pub fn asked<'r>(request: &'r Request<'_>) -> impl Iterator<Item = (usize, Digest)> + 'r {
         let mut turns = 0;
         request.messages.list.iter().flat_map(move |message| {
@@ -123,15 +125,15 @@ impl Outline {
         })
     }
 
-    /// Where its conversation began, as far as it shows: the digest of what stands before its first
-    /// model turn.
+    /// Returns the digest of the messages before the first model turn: the beginning of the
+    /// conversation, as far as the history shows it.
     #[must_use]
     pub fn opening(&self) -> Digest {
         self.answered.first().map_or(self.here, |turn| turn.before)
     }
 
-    /// What a call will be known by in later histories, whatever stands before it, if its id tells it
-    /// from others.
+    /// Returns the digest by which later histories know a call, whatever stands before it; `None`
+    /// if its id does not tell it from others.
     #[must_use]
     pub fn call_of(id: &str, name: &str, input: &str) -> Option<Digest> {
         let id = telling(std::iter::once(Cow::Borrowed(id)))?;
@@ -139,13 +141,15 @@ impl Outline {
         Some(id.then(Digest::of(name.as_bytes())).then(input))
     }
 
-    /// What a call is known by where nothing but its id is shown, if that tells it from others.
+    /// Returns the digest of a call of which only the id is shown; `None` if the id does not tell
+    /// it from others.
     #[must_use]
     pub fn id_of(id: &str) -> Option<Digest> {
         telling(std::iter::once(Cow::Borrowed(id)))
     }
 
-    /// The calls of a request that tell by their ids, in order, each with the number of its turn.
+    /// Returns the calls of a request whose ids tell them from others, in order, each with the
+    /// number of its turn.
     pub fn telling_calls<'r>(
         request: &'r Request<'_>,
     ) -> impl DoubleEndedIterator<Item = (usize, Digest)> + 'r {
@@ -158,8 +162,8 @@ impl Outline {
         })
     }
 
-    /// What a response's calls will be known by in later histories: the id, the name and the
-    /// arguments of each.
+    /// Returns the digest by which later histories know a response's calls: the id, the name and
+    /// the arguments of each.
     #[must_use]
     pub fn calls_of(calls: &[(&str, &str, &str)]) -> Option<Digest> {
         let told = telling(calls.iter().map(|(id, ..)| Cow::Borrowed(*id)));
@@ -195,7 +199,7 @@ impl Outline {
         }
     }
 
-    /// Notes the calls of a turn; those of the turn before that have no result stay without.
+    /// Notes the calls of a turn. Calls of the earlier turn that have no result stay without one.
     fn take_calls(
         &mut self,
         request: &Request<'_>,
@@ -248,7 +252,7 @@ impl Outline {
     }
 }
 
-/// The digests of the messages before each of those that are asked for, in their order.
+/// The digests of the messages before given positions, which are asked for in ascending order.
 #[derive(Debug)]
 pub(crate) struct Prefix<'r> {
     request: &'r Request<'r>,
@@ -262,8 +266,8 @@ impl<'r> Prefix<'r> {
         Self { request, next: 0, chain: Digest::EMPTY }
     }
 
-    /// The digest of all messages before the one at this place, which is behind those that were
-    /// asked for.
+    /// Returns the digest of all messages before the one at `place`. `place` is behind the
+    /// positions that were asked for before.
     pub(crate) fn before(&mut self, place: usize) -> Digest {
         let list = self.request.messages.list.get(self.next..place).unwrap_or_default();
         for message in list {
@@ -274,25 +278,25 @@ impl<'r> Prefix<'r> {
     }
 }
 
-/// The digest of the messages so far, with one more.
+/// Returns the digest of the messages so far, with one more.
 fn link(chain: Digest, request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
-        // A client may write these anew each time.
+        // A client may rewrite these messages each time.
         Role::System | Role::Other => return chain,
     };
-    // Nor does a harness's note of the moment, which is elsewhere in the next request.
+    // The same goes for a harness's note of the moment, which is elsewhere in the next request.
     if chain != Digest::EMPTY && is_tags(message) {
         return chain;
     }
     chain.then(Digest::of(role.as_bytes())).then(digest(request, message))
 }
 
-/// The digest of a message, whatever the order of its blocks.
+/// Returns the digest of a message, whatever the order of its blocks.
 fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
     let text = |text: &str| Digest::of(b"text").then(Digest::of(text.as_bytes()));
-    // Of a user's text the harness's tags around it are left out; a message of nothing else is one.
+    // A harness's tags around a user's text are left out, unless the message has nothing else.
     let bare = message.role == Role::User && !is_tags(message);
     let words = |said: &Str<'_>| match bare {
         true => Some(tables::own_words(&said.unescape())).filter(|w| !w.is_empty()).map(text),
@@ -313,14 +317,14 @@ fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
                     Digest::of(result.tool_use_id.raw().as_bytes()).then(said(&result.content))
                 }
                 BlockKind::Thinking | BlockKind::RedactedThinking => return sum,
-                // Its bytes may carry a cache mark that moves on.
+                // The block's bytes may carry a cache mark that moves on.
                 BlockKind::Other { kind } => Digest::of(kind.raw().as_bytes()),
             })
         }),
     }
 }
 
-/// Whether a user's message is nothing but a harness's tags.
+/// True if a user's message is nothing but a harness's tags.
 pub(crate) fn is_tags(message: &RequestMessage<'_>) -> bool {
     let tags = |said: &Str<'_>| {
         // Most texts are no tags, which their first letters show.
@@ -352,7 +356,8 @@ fn said(content: &ResultContent<'_>) -> Digest {
     }
 }
 
-/// Calls of the newest turn that have no result yet, by id: a backend may give one id to several.
+/// Calls of the newest turn that have no result yet, by id. A backend may give several calls one
+/// id.
 type Waiting = BTreeMap<Digest, VecDeque<usize>>;
 
 fn blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
@@ -362,7 +367,7 @@ fn blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
     }
 }
 
-/// The texts of a message, results apart.
+/// Returns the texts of a message, without its results.
 fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
     let alone = match &message.content {
         Content::Text(text, _) => Some(*text),
@@ -375,21 +380,21 @@ fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
     alone.into_iter().chain(among)
 }
 
-/// Bytes of a text that say whether it is a summary.
+/// Bytes at the beginning of a text that show if it is a summary.
 const OPENING: usize = 256;
 
-/// Whether a message holds the summary of a compacted history.
+/// True if a message holds the summary of a compacted history.
 fn sums_up(message: &RequestMessage<'_>) -> bool {
     texts(message).any(|text| tables::is_compaction_summary(&text.head(OPENING)))
 }
 
-/// What may be a person's in a message.
+/// Returns the digests of the texts of a message that may be a person's.
 fn asks(message: &RequestMessage<'_>) -> impl Iterator<Item = Digest> {
     let users = texts(message).filter(|_| message.role == Role::User);
     users.filter_map(|text| ask_of(&text.unescape()))
 }
 
-/// What may be a person's of a text.
+/// Returns the digest of a text that may be a person's; `None` for any other text.
 pub(crate) fn ask_of(text: &str) -> Option<Digest> {
     let made = tables::is_harness_only(text)
         || tables::is_compaction_summary(text)
@@ -397,7 +402,7 @@ pub(crate) fn ask_of(text: &str) -> Option<Digest> {
     (!made).then(|| Digest::of(tables::own_words(text).as_bytes()))
 }
 
-/// What may be a person's behind the last turn.
+/// Returns the digests of the texts behind the last model turn that may be a person's.
 fn newest_asks(list: &[RequestMessage<'_>]) -> Vec<Digest> {
     let newest = list.iter().rposition(|message| message.role == Role::Assistant);
     list.iter().skip(newest.map_or(0, |at| at + 1)).flat_map(asks).collect()
@@ -407,8 +412,8 @@ fn said_by_system(message: &RequestMessage<'_>) -> Digest {
     texts(message).fold(Digest::EMPTY, |sum, text| sum.then(Digest::of(text.raw().as_bytes())))
 }
 
-/// The digest of a system prompt: of its texts, whatever marks stand beside them, but for what a
-/// client writes anew for each conversation.
+/// Returns the digest of a system prompt: of its texts, without marks beside them and without the
+/// parts that a client writes anew for each conversation.
 fn system_of(request: &Request<'_>) -> Digest {
     let Some(span) = request.system else { return Digest::EMPTY };
     let text = span.of(request.text);
@@ -425,11 +430,11 @@ fn system_of(request: &Request<'_>) -> Digest {
         })?;
         Ok::<_, JsonError>(())
     });
-    // A string is one text.
+    // A prompt that is a string is one text.
     read.map_or_else(|_| Digest::of(text.as_bytes()), |_| sum)
 }
 
-/// The id, the name and the arguments of each of a turn's calls.
+/// Returns the id, the name and the arguments of each of a turn's calls.
 fn calls<'m, 'a: 'm>(
     request: &'m Request<'a>,
     message: &'m RequestMessage<'a>,
@@ -442,7 +447,7 @@ fn calls<'m, 'a: 'm>(
     })
 }
 
-/// The digest of calls by their names and arguments, where there are any.
+/// Returns the digest of calls by their names and arguments; `None` without calls.
 fn content_of<'c>(
     calls: impl Iterator<Item = (Cow<'c, str>, Cow<'c, str>, Cow<'c, str>)>,
 ) -> Option<Digest> {
@@ -459,7 +464,7 @@ fn ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {
     })
 }
 
-/// The digest of the ids, where there are any and each tells.
+/// Returns the digest of the ids; `None` without ids, or if any of them comes again elsewhere.
 fn telling<'a>(ids: impl Iterator<Item = Cow<'a, str>>) -> Option<Digest> {
     let mut sum = None;
     for id in ids {

@@ -1,5 +1,5 @@
-//! What a conversation has behind it that its history no longer shows: the client has put a summary
-//! in its place, or has left it out (`governing.md` §7).
+//! A conversation's past that its history no longer shows: the client has put a summary in its
+//! place, or has left it out (`governing.md` §7).
 
 use std::sync::Arc;
 
@@ -8,32 +8,32 @@ use softland_core::{Digest, Here, Pinned, Records, Transcript, Used};
 
 use crate::anthropic::history::Fold;
 
-/// What a store knows of a conversation whose history has changed.
+/// A store's facts about a conversation whose history has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// The newest of the history's turns that was answered in this conversation, by its number among
-    /// them; `None` where it shows none of those.
+    /// The number of the newest turn in the history that was answered in this conversation; `None`
+    /// where the history shows no such turn.
     pub turn: Option<usize>,
-    /// The first of the history's turns that stands elsewhere than where it was answered: the turns
-    /// before it are the ones that the history always had.
+    /// The number of the first turn in the history that stands elsewhere than where it was
+    /// answered. The history always had the turns before it.
     pub from: usize,
-    /// What the run had used when that turn, or else the newest one, was answered; its calls
-    /// included.
+    /// The amounts that the run had used when that turn, or else the newest one, was answered; its
+    /// calls included.
     pub used: Used,
-    /// What identified the run; `None` where it is not known.
+    /// The digest that identified the run; `None` where it is not known.
     pub run: Option<Digest>,
     /// The record of the run.
     pub pinned: Option<Box<Pinned>>,
-    /// Whether the run has had its answer, and something new is asked.
+    /// True if the run has had its answer, and something new is asked.
     pub over: bool,
-    /// Whether the history opens as the conversation did. A message at its end that begins a run is
+    /// True if the history opens as the conversation did. A message at its end that begins a run is
     /// then a new question, and no summary of what was hidden.
     pub shows_start: bool,
 }
 
 impl Past {
-    /// Puts the record of the run that goes on among those of the new history. Nothing is changed
-    /// of one whose history shows it whole and that has its own record there.
+    /// Puts the record of the run that goes on among those of the new history. A run that the
+    /// history shows whole, and that has its own record there, is left as it is.
     pub(crate) fn record(
         &self,
         run: Digest,
@@ -46,11 +46,11 @@ impl Past {
             Some(pinned) => (**pinned).clone(),
             None => Pinned::new(Arc::clone(policy)),
         };
-        // Behind a compaction a run may stand where another one of the conversation began.
+        // After a compaction a run may stand where another run of the conversation began.
         let is_anothers = self.run.is_some_and(|own| own != run) && records.contains_key(&run);
         if !hidden.is_nothing() || is_anothers {
             let mut pinned = pinned();
-            // What came to stand there before, by another compaction, is older.
+            // A record that came to stand there by another compaction is older.
             let before = records.get(&run).map_or(0, |known| known.compactions);
             pinned.compactions = pinned.compactions.max(before);
             records.insert(run, Box::new(pinned.compacted(rounds, place, hidden)));
@@ -60,8 +60,9 @@ impl Past {
     }
 }
 
-/// Reads a history by `fold`. Where the newest run goes on from a past that the history does not
-/// show whole, it is read once more: how much it shows is to be known from its beginning.
+/// Reads a history by `fold`. Returns true with it if its newest run goes on from a past that the
+/// history does not show whole. The history is then read once more, since the hidden part has to be
+/// known from the beginning.
 pub(crate) fn read<'a>(
     past: Option<&Past>,
     records: Records,
@@ -79,30 +80,30 @@ pub(crate) fn read<'a>(
     (fold(known), true)
 }
 
-/// What a history shows of a past, as it is read.
+/// The traces of a past in a history, collected as it is read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
-    /// The turn that is looked for, by its number.
+    /// The number of the turn that is looked for.
     wanted: Option<usize>,
-    /// The first turn that stands elsewhere.
+    /// The number of the first turn that stands elsewhere.
     from: usize,
-    /// Turns that were read.
+    /// The number of turns that were read.
     turns: usize,
-    /// The run whose turn was read last, and where the first of its turns stands that stands
+    /// The run of the turn that was read last, and the place of its first turn that stands
     /// elsewhere.
     run: Option<(Digest, Option<Digest>)>,
-    /// The run of the turn that is looked for, and what was used of it up to there.
+    /// The run of the turn that is looked for, and the amounts used up to there.
     shown: Option<(Digest, Used)>,
 }
 
-/// What goes on in the newest run of a history.
+/// The continuation of a past in the newest run of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GoesOn {
-    /// What was used and is not shown.
+    /// The amounts that were used and are not shown.
     pub(crate) hidden: Used,
-    /// From where on that counts.
+    /// The place from which on the hidden amounts count.
     pub(crate) place: Digest,
-    /// Rounds that the history shows of the run.
+    /// The number of rounds that the history shows of the run.
     pub(crate) rounds: u64,
 }
 
@@ -111,7 +112,7 @@ impl Traces {
         Self { wanted: past.turn, from: past.from, ..Self::default() }
     }
 
-    /// The transcript has taken one more turn.
+    /// Notes the newest turn of the transcript.
     pub(crate) fn turn(&mut self, transcript: &Transcript) {
         let turn = self.turns;
         self.turns += 1;
@@ -124,12 +125,12 @@ impl Traces {
         }
     }
 
-    /// What the newest run has behind it, if it is the one that the past is of. `read`: the history
-    /// up to its newest message, which stands `here`.
+    /// Returns how the newest run goes on from the past; `None` if the past is of another run.
+    /// `read` is the history up to its newest message, which stands `here`.
     pub(crate) fn go_on(&self, past: &Past, here: Here, read: &Transcript) -> Option<GoesOn> {
         let before = match here.starts {
             false => read.run().map(|run| run.used()),
-            // Behind an earlier compaction something may count here already.
+            // After an earlier compaction hidden amounts may count here already.
             true => past.pinned.as_ref().and_then(|pinned| pinned.carried_at(here.place)),
         };
         let shown = match &self.shown {

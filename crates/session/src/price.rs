@@ -1,7 +1,7 @@
-//! What a request asks to be billed beside its tokens, and what a response is billed in all.
+//! The charges of a request beside its tokens, and the whole bill of a response.
 //!
-//! The prices themselves are the core's data; which of them is in force for a request (a
-//! configuration's own, a tier for long inputs) is the caller's to say.
+//! The prices themselves are data of the core. The caller says which price is in force for a
+//! request: a configuration's own, or a tier for long inputs.
 
 #[cfg(test)]
 mod tests;
@@ -13,17 +13,17 @@ use softland_wire::json::{Cursor, Error, Kind};
 use softland_wire::request::{Request, Tool};
 use softland_wire::{Api, Served, Tokens};
 
-/// How a request asks to be served, and what uses of its provider's tools cost.
+/// The service that a request asks for, and the prices of its provider's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
     vendor: Vendor,
     asked: Tier,
     in_one_country: bool,
-    /// A search of the web.
+    /// The price of a web search.
     search: NanoUsd,
-    /// A container for programs.
+    /// The price of a container for programs.
     container: NanoUsd,
-    /// What it costs whatever comes back.
+    /// The charge for the request, whatever comes back.
     always: NanoUsd,
 }
 
@@ -34,7 +34,7 @@ impl Default for Fees {
 }
 
 impl Fees {
-    /// Of a request that asks for nothing special, or that nobody knows any more.
+    /// Returns the fees of a request that asks for nothing special, or that is no longer known.
     #[must_use]
     pub const fn plain(vendor: Vendor) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Fees {
         }
     }
 
-    /// Of this request.
+    /// Reads the fees of a request.
     #[must_use]
     pub fn of(request: &Request<'_>) -> Self {
         let (terms, vendor) = (&request.terms, vendor(request.api));
@@ -80,15 +80,16 @@ impl Fees {
         }
     }
 
-    /// What its tokens may cost at most, in thousandths of their standard price: a tier that is
-    /// cheaper may not be had.
+    /// Returns the most that the request's tokens may cost, in thousandths of their standard price.
+    /// A cheaper tier counts as standard, since the provider may not grant it.
     #[must_use]
     pub fn at_most(&self, model: &str) -> u64 {
         billing::thousandths(model, self.asked, self.in_one_country).max(1000)
     }
 
-    /// What a response is billed: its tokens at `price`, which is for standard service, by how it
-    /// was served; and its uses of the provider's tools. Never less than what it states itself.
+    /// Returns the bill of a response: its tokens at `price`, which is for standard service,
+    /// adjusted to the service that it got, and its uses of the provider's tools. The bill is never
+    /// less than the response states itself.
     #[must_use]
     pub fn billed(&self, model: &str, tokens: &Tokens, price: &Price) -> NanoUsd {
         let beside = &tokens.beside;
@@ -118,21 +119,22 @@ impl Fees {
     }
 }
 
-/// The most that the provider's own tools can bring to a request, and cost.
+/// The most that the provider's own tools can add to a request, in tokens and money.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brought {
-    /// What is billed for their uses, beside tokens.
+    /// The charges for their uses, beside tokens.
     pub fees: NanoUsd,
-    /// How often they are used at most, and the most that a use brings, in tokens.
+    /// The most uses, and the most tokens that one use brings.
     pub uses: Option<(u64, u64)>,
-    /// A tool whose results have no bound.
+    /// The name of a tool whose results have no bound, if there is one.
     pub unbounded: Option<String>,
-    /// Whether any of them could be bounded by a number of uses that the request does not say.
+    /// True if any of them could be bounded by a number of uses that the request does not say.
     pub countable: bool,
 }
 
 impl Brought {
-    /// By what a request declares. `added`: the number of uses that is added where it says none.
+    /// Reads the declarations of a request. `added` is the number of uses that is added where the
+    /// request says none.
     #[must_use]
     pub fn of(request: &Request<'_>, added: Option<u64>) -> Self {
         let vendor = vendor(request.api);
@@ -143,7 +145,7 @@ impl Brought {
             let (all, tokens) = most.unwrap_or((0_u64, 0_u64));
             most = Some(match vendor {
                 Vendor::Anthropic => (all.saturating_add(uses), tokens.max(brings)),
-                // One number for all tools of a request.
+                // There is one number for all tools of a request.
                 Vendor::OpenAi => (uses, tokens.max(brings)),
             });
         };
@@ -192,8 +194,8 @@ impl Brought {
         brought
     }
 
-    /// The most input that a request is billed for whose own is `input`: at each step the provider
-    /// reads all that it has, and no more than the window.
+    /// Returns the most input tokens that are billed for a request of `input` tokens. At each step
+    /// the provider reads all that it has, and no more than the window.
     #[must_use]
     pub fn input(&self, input: u64, window: u64) -> u64 {
         if self.unbounded.is_some() {
@@ -204,7 +206,7 @@ impl Brought {
         for step in 0..=uses {
             let here = input.saturating_add(brings.saturating_mul(step)).min(window);
             if here == window {
-                // No later step has less.
+                // Every later step reads a whole window too.
                 let steps = uses - step + 1;
                 return sum.saturating_add(window.saturating_mul(steps));
             }
@@ -214,9 +216,9 @@ impl Brought {
     }
 }
 
-/// The number of uses that is added to a request whose tools have none: one that the limit of
-/// money allows, the same for the whole run. A quarter of the limit goes to what tools bring; one
-/// use there is always.
+/// Returns the number of uses to add to a request that sets none for its tools. It follows from the
+/// limit of money, so it is the same for the whole run. The tools' results may cost a quarter of
+/// the limit; one use is always allowed.
 #[must_use]
 pub fn uses_under(limit: NanoUsd, dearest_input: u64, api: Api) -> u64 {
     const MOST: u64 = 8;
@@ -231,7 +233,7 @@ pub fn uses_under(limit: NanoUsd, dearest_input: u64, api: Api) -> u64 {
     (1..=MOST).rev().find(|uses| cost(*uses).0 <= limit.0 / 4).unwrap_or(1)
 }
 
-/// Whether a request says itself how often a tool of its provider's may be used.
+/// True if a request limits the uses of a tool of its provider.
 pub(crate) fn says_uses(request: &Request<'_>, tool: &Tool<'_>) -> bool {
     match request.api {
         Api::Anthropic => Limits::of(tool, request.text).max_uses.is_some(),
@@ -240,7 +242,7 @@ pub(crate) fn says_uses(request: &Request<'_>, tool: &Tool<'_>) -> bool {
     }
 }
 
-/// What a use costs: a container by the memory that it asks for.
+/// Returns the fee for one use. A container is priced by the memory that it asks for.
 fn fee_of(hosted: &Hosted, own: &Limits) -> NanoUsd {
     match (hosted.fee, own.memory) {
         (billing::CONTAINER_LARGE, Memory::Least) => billing::CONTAINER_SMALL,
@@ -248,7 +250,7 @@ fn fee_of(hosted: &Hosted, own: &Limits) -> NanoUsd {
     }
 }
 
-/// A member by which a request asks for what has no bound.
+/// Returns the name of a member by which a request asks for something without a bound.
 fn member_without_bound(request: &Request<'_>) -> Option<String> {
     let terms = &request.terms;
     let members = [
@@ -260,7 +262,7 @@ fn member_without_bound(request: &Request<'_>) -> Option<String> {
     members.into_iter().find(|(asked, _)| *asked).map(|(_, name)| name.to_owned())
 }
 
-/// What a tool's declaration says of its bounds.
+/// The bounds in a tool's declaration.
 #[derive(Debug, Default)]
 struct Limits {
     max_uses: Option<u64>,
@@ -278,7 +280,7 @@ enum Memory {
 impl Limits {
     fn of(tool: &Tool<'_>, body: &str) -> Self {
         let mut limits = Self::default();
-        // It was scanned with the request, so there is no error to report.
+        // The declaration was scanned with the request, so there is no error to report.
         let _ = limits.read(&mut Cursor::new(tool.span.of(body)));
         limits
     }
@@ -304,7 +306,7 @@ impl Limits {
     }
 }
 
-/// Whose words an API's requests speak.
+/// Returns the vendor whose format an API's requests have.
 #[must_use]
 pub const fn vendor(api: Api) -> Vendor {
     match api {

@@ -1,8 +1,8 @@
-//! What the client is shown of one or several upstream responses: one valid message, each part
-//! forwarded at once or held until it is decided (`governing.md` §3 and §4).
+//! Shows one or several upstream responses to the client as one valid message. Each part is
+//! forwarded at once, or held until it is decided on (`governing.md` §3 and §4).
 //!
-//! The relay knows blocks and bytes. What a turn was, and what follows from it, is decided by the
-//! exchange, which then says what of the held part to show.
+//! The relay knows blocks and bytes. The exchange decides what a turn was and what follows from it,
+//! and then says how much of the held part to show.
 
 mod several;
 mod shape;
@@ -28,20 +28,20 @@ use shape::Shaping;
 pub(crate) use show::Show;
 use show::{Client, Slot};
 
-/// White space that is held before a text shows.
+/// The most white space that is held before a text shows, in bytes.
 const MAX_BLANK: usize = 64 << 10;
 
-/// How the response under way is shown.
+/// The way in which the response under way is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Each part at once; with `calls` false, calls wait for the verdict.
     Live {
-        /// Whether calls pass as they come.
+        /// True if calls pass as they come.
         calls: bool,
     },
     /// Nothing until the verdict; with `until_call`, everything from the first call on.
     Held {
-        /// Whether a call ends the holding.
+        /// True if a call ends the holding.
         until_call: bool,
     },
 }
@@ -61,27 +61,28 @@ pub(crate) struct Relay {
     held: Vec<(String, String, Vec<u8>)>,
     /// The closing events of the response under way, as received.
     closing: Vec<u8>,
-    /// Those of them that hold no part of a block.
+    /// The closing events that hold no part of a block.
     bare: Vec<u8>,
-    /// A last event that was cut: nothing may follow it, and it follows what ends a message.
+    /// A last event that was cut. It goes out behind the end of the message, and nothing may follow
+    /// it.
     half: Vec<u8>,
-    /// The ids that calls of the response under way are shown under, in order.
+    /// The ids under which calls of the response under way are shown, in order.
     shown_ids: Vec<String>,
-    /// What those calls leave to the next one.
+    /// The admissions that those calls leave to the next one.
     admitted: Admitted,
-    /// Up to this slot no thinking waits that could still be shown.
+    /// The slot before which no thinking waits that could still be shown.
     released: usize,
     run: Arc<Run>,
     ids: BTreeSet<String>,
     /// The number in the next id of softland's own.
     next_id: usize,
     role: Role,
-    /// Bytes of the response under way, and whether an event of the protocol's was among them.
+    /// Bytes of the response under way, and true if an event of the protocol's was among them.
     received: usize,
     known: bool,
-    /// Whether its message has ended.
+    /// True if its message has ended.
     over: bool,
-    /// Where calls are written as text.
+    /// The shaping of texts that calls are written in.
     shaping: Option<Box<Shaping>>,
 }
 
@@ -89,13 +90,13 @@ pub(crate) struct Relay {
 pub(crate) struct Ended {
     pub(crate) reply: Reply,
     pub(crate) end: End,
-    /// Something came, but no event of the protocol's.
+    /// True if something came, but no event of the protocol's.
     pub(crate) foreign: bool,
 }
 
 impl Relay {
-    /// `streams`: whether the client reads a stream. `ids`: call ids of the history, which a new
-    /// call may not have.
+    /// Creates a relay. `streams` is true if the client reads a stream. `ids` are the call ids of
+    /// the history, which a new call may not have.
     pub(crate) fn new(
         framing: Box<dyn Framing>,
         role: Role,
@@ -128,14 +129,14 @@ impl Relay {
         }
     }
 
-    /// Calls are written as text, of this turn, and are read by `reader`.
+    /// Reads calls that are written as text by `reader`, as those of this turn.
     pub(crate) fn shape_by(&mut self, reader: Reader, turn: u64) {
         self.client.tells_apart();
         self.client.framing.delay();
         self.shaping = Some(Box::new(Shaping::new(reader, turn)));
     }
 
-    /// Makes ready for the next upstream response.
+    /// Prepares for the next upstream response.
     pub(crate) fn begin(&mut self, mode: Mode, out: &mut Out) {
         self.client.flush(out);
         self.begin_shaping(out);
@@ -143,7 +144,7 @@ impl Relay {
         self.client.mark();
         self.client.framing.begin();
         self.mode = match mode {
-            // What a text holds is known when it has ended.
+            // The calls in a text are known when it has ended.
             Mode::Held { .. } if self.shaping.is_some() => Mode::Held { until_call: false },
             mode => mode,
         };
@@ -174,7 +175,7 @@ impl Relay {
     }
 
     fn drain(&mut self, out: &mut Out) -> Result<(), Broken> {
-        // Frames borrow from the decoder; it is put back when all is read.
+        // Frames borrow from the decoder, so it is taken out until all are read.
         let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
         let mut read = Ok(());
         while let (Ok(()), None, Some(frame)) = (&read, self.stopped(), decoder.next()) {
@@ -186,7 +187,8 @@ impl Relay {
 
     fn frame(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
         if let (Some(_), Cow::Owned(data)) = (&self.shaping, &frame.data) {
-            // Texts are looked up in the frame, where this one's data stands in several pieces.
+            // The shaping looks texts up in the frame, where this frame's data stands in several
+            // pieces.
             let mut raw = Vec::new();
             write_event(&mut raw, frame.event, &data.replace('\n', " "));
             let mut decoder = Decoder::new(raw.len());
@@ -214,7 +216,7 @@ impl Relay {
                 }
             }
             let again = self.client.framing.read(frame.event, &frame.data, false)?;
-            // Read once more, it does not begin the response again.
+            // The second reading does not see the response begin: the head is that of the first.
             read = Read { head: read.head, ..again.unwrap_or_default() };
         }
         match self.mode {
@@ -224,8 +226,9 @@ impl Relay {
         self.shape_failure()
     }
 
-    /// A comment, or nothing of the protocol's: the bytes are the client's, but for an event that
-    /// would be the protocol's if it were whole. Clients fail at it, so the stream has broken there.
+    /// Takes a comment or an unknown event. Its bytes are the client's. An event that would be one
+    /// of the protocol's if it were whole is an error: clients fail at it, so the stream has broken
+    /// there.
     fn foreign(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
         let governs = self.role == Role::Gateway && !self.run.policy().observes();
         if governs && !frame.cut && !self.over && is_garbled(frame) {
@@ -235,13 +238,14 @@ impl Relay {
             // Half a frame is kept back until it is clear that nothing else follows.
             self.half = frame.raw.to_vec();
         } else if matches!(self.mode, Mode::Live { .. }) || frame.data.is_empty() {
-            // What is held is not to be seen, and no event that could be shown later.
+            // A held response shows no unknown event, neither now nor later.
             self.aside(frame.raw, out);
         }
         Ok(())
     }
 
-    /// Bytes of no block, in their place: behind closing events that are kept back, they are too.
+    /// Passes on bytes of no block, in their place. Behind closing events that are kept back, they
+    /// are kept back too.
     fn aside(&mut self, raw: &[u8], out: &mut Out) {
         if self.closing.is_empty() {
             self.client.pass(raw, out);
@@ -251,12 +255,13 @@ impl Relay {
         }
     }
 
-    /// Whether a call begins that passes, the first one of a held response. A call that is refused
-    /// again shows nothing: what stands before it is signed over a tail that is never shown.
+    /// True if a call begins that passes, the first one of a held response. A call that is refused
+    /// again shows nothing: the thinking before it is signed over a tail that is never shown.
     fn first_to_pass(&mut self, read: &Read<'_>) -> bool {
         read.parts.as_slice().iter().any(|part| {
             let Some(Begins::Call { name, server, .. }) = part.begins else { return false };
-            // Not every protocol marks where a call begins: then its first part is.
+            // Where a protocol does not mark the beginning of a call, the call's first part begins
+            // it.
             let known = self.by_key.contains_key(&part.key) || !self.asked.insert(part.key);
             if known && !part.anew {
                 return false;
@@ -268,7 +273,7 @@ impl Relay {
                 Admission::Refused(_) | Admission::ToolRefused(_) => self.role == Role::Engine,
             };
             if passes {
-                // What was held is read again.
+                // The held events are read again.
                 self.admitted = Admitted::default();
             }
             passes
@@ -281,7 +286,7 @@ impl Relay {
                 self.client.head(id, model, frame.raw, out);
                 return;
             }
-            // What else is in it is held; so that the client sees a beginning, it gets one.
+            // The rest of the event is held. The client gets a beginning nevertheless.
             (Some((id, model)), _) => self.client.head_alone(id, model, out),
             (None, _) => {}
         }
@@ -314,7 +319,7 @@ impl Relay {
             }
         }
         if read.closing {
-            // Behind its end nothing is of the message.
+            // Nothing behind its end belongs to the message.
             if !self.over {
                 self.over = read.over;
                 if !read.hidden {
@@ -354,7 +359,7 @@ impl Relay {
         }
     }
 
-    /// Whether a part is of a text that calls may be written in.
+    /// True if a part belongs to a text that calls may be written in.
     fn shapes(&self, part: &Part<'_>) -> bool {
         let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get(*at));
         self.shaping.is_some() && slot.is_some_and(Slot::is_text)
@@ -366,7 +371,8 @@ impl Relay {
         }
     }
 
-    /// The part, which begins its block only if that is new; then the block is opened.
+    /// Opens the block that a part begins, if the block is new. Returns the part, which begins its
+    /// block only then.
     fn opened<'f>(&mut self, part: &Part<'f>) -> Part<'f> {
         let new = part.anew || !self.by_key.contains_key(&part.key);
         let begins = part.begins.filter(|_| new);
@@ -378,7 +384,7 @@ impl Relay {
         Part { begins, ..*part }
     }
 
-    /// How a block that begins is shown.
+    /// Returns the slot for a block that begins.
     fn open(&mut self, begins: Begins<'_>) -> Slot {
         match begins {
             Begins::Text => Slot::blank_text(),
@@ -402,15 +408,15 @@ impl Relay {
         Slot::call(shown_id, passes)
     }
 
-    /// What becomes of the next call, as far as the calls so far decide it. Later calls can only
-    /// take from `batch = "none"`, whose calls all wait ([`Mode::Live`] without calls).
+    /// Decides on the next call, as far as the calls so far do. Later calls can change that only
+    /// under `batch = "none"`, where all calls wait ([`Mode::Live`] without calls).
     fn admit_next(&mut self, name: &str, server: bool) -> Admission {
         let call = Call { id: "", name, input: "{}", server };
         self.run.admit_next(&call, &mut self.admitted)
     }
 
-    /// The id a call is shown under, where it may not be its own: the engine has met that before, or
-    /// there is none.
+    /// Returns the id under which an engine shows a call; `None` in a gateway. The id is a new one
+    /// if the call has none, or if the engine has met it before.
     fn own_id(&mut self, id: &str) -> Option<String> {
         if self.role != Role::Engine {
             return None;
@@ -426,7 +432,7 @@ impl Relay {
         Some(own)
     }
 
-    /// The upstream stream has ended.
+    /// Ends the upstream stream.
     pub(crate) fn finish(&mut self, out: &mut Out) -> Result<Ended, Broken> {
         self.decoder.finish();
         self.drain(out)?;
@@ -445,7 +451,7 @@ impl Relay {
         Ok(Ended { reply, end, foreign: self.received > 0 && !self.known })
     }
 
-    /// A whole response, not streamed. It is shown at the verdict.
+    /// Takes a whole response that was not streamed. It is shown at the verdict.
     pub(crate) fn whole(&mut self, body: &[u8], out: &mut Out) -> Result<Ended, Broken> {
         let mut reply = self.client.framing.whole(body)?;
         self.mode = Mode::Held { until_call: false };
@@ -457,7 +463,7 @@ impl Relay {
         Ok(Ended { reply, end: End::Stop, foreign: false })
     }
 
-    /// Gives calls the ids they are shown under.
+    /// Gives calls the ids under which they are shown.
     fn rename(&mut self, reply: &mut Reply) {
         let shown = std::mem::take(&mut self.shown_ids);
         let mut shown = shown.into_iter().filter(|id| !id.is_empty());
@@ -466,7 +472,7 @@ impl Relay {
         }
     }
 
-    /// Shows what was held of a response, as far as the verdict says.
+    /// Shows the held part of a response, as far as the verdict says.
     pub(crate) fn settle(
         &mut self,
         reply: &Reply,
@@ -484,19 +490,19 @@ impl Relay {
         );
     }
 
-    /// Ends the client's message after the response of which this is the end.
-    /// `billed` is the usage of each response, in order.
+    /// Ends the client's message with the end of this response. `billed` is the usage of each
+    /// response, in order.
     pub(crate) fn close(&mut self, reply: &Reply, output: u64, billed: &[Tokens], out: &mut Out) {
         let mut closing = std::mem::take(&mut self.closing);
-        // Half an event ends no message that has no other end.
+        // Half an event ends no message without another end.
         if !closing.is_empty() {
             closing.append(&mut self.half);
         }
         self.client.close(reply, output, billed, &closing, out);
     }
 
-    /// Ends the client's message with an answer of softland's. `used`: what the newest request
-    /// held, and the output that the client has; `billed` as for [`close`](Self::close).
+    /// Ends the client's message with an answer of softland's. `used` is what the newest request
+    /// held, and the output that the client has; `billed` is as for [`close`](Self::close).
     pub(crate) fn close_local(
         &mut self,
         head: (&str, &str),
@@ -508,52 +514,52 @@ impl Relay {
         self.client.local(head, text, used, billed, out);
     }
 
-    /// Whether the client has something of the newest response.
+    /// True if the client has something of the newest response.
     pub(crate) fn shows(&self) -> bool {
         self.slots.iter().any(Slot::is_shown)
     }
 
-    /// The upstream failed and nothing stands in its place: what came is passed on as it came, but
-    /// for half an event, which would swallow the error that follows.
+    /// Ends the message of a failed upstream response that nothing replaces. What came is passed on
+    /// as it came, except for half an event, which would swallow the error that follows.
     pub(crate) fn abandon(&mut self, out: &mut Out) {
         let (closing, bare) = (std::mem::take(&mut self.closing), std::mem::take(&mut self.bare));
         if self.client.is_untouched() {
             self.client.late.clear();
             self.client.pass(&closing, out);
         } else {
-            // What came with the end stands before it.
+            // The parts that came with the end stand before it.
             self.client.flush(out);
             self.client.pass(&bare, out);
         }
     }
 
-    /// Whether the client has what nothing else can follow: a call, which is its turn, or half of a
+    /// True if nothing can follow what the client has: a call, which is its turn, or half of a
     /// block of thinking, without its signature.
     pub(crate) fn is_stuck(&self) -> bool {
         self.client.is_stuck()
     }
 
-    /// Whether the newest response was shown as it came, if only from its first call on.
+    /// True if the newest response was shown as it came, if only from its first call on.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.mode, Mode::Live { .. })
     }
 
-    /// What the response under way has cost so far.
+    /// Returns the tokens of the response under way so far.
     pub(crate) fn so_far(&self) -> Tokens {
         self.client.framing.so_far()
     }
 
-    /// The kinds of the blocks that the client had before the response under way.
+    /// Returns the kinds of the blocks that the client had before the response under way.
     pub(crate) fn shown_before(&self) -> String {
         self.client.shown_before()
     }
 
-    /// The id of the client's message, and its blocks.
+    /// Returns the id of the client's message, and its blocks.
     pub(crate) fn shown(&self) -> (&str, &[Block]) {
         self.client.shown()
     }
 
-    /// The protocol.
+    /// Returns the framing of the protocol.
     pub(crate) fn framing_mut(&mut self) -> &mut dyn Framing {
         &mut *self.client.framing
     }
@@ -562,14 +568,14 @@ impl Relay {
         &*self.client.framing
     }
 
-    /// Whether anything visible, or a call, was shown.
+    /// True if anything visible, or a call, was shown.
     pub(crate) fn has_shown(&self) -> bool {
         self.client.has_shown()
     }
 }
 
-/// Whether an event that a client of the protocol reads has data that it cannot read. `[DONE]` ends
-/// streams of Chat Completions, and of others where somebody stands between who adds it.
+/// True if clients of the protocol read such an event and cannot read its data. `[DONE]` ends
+/// streams of Chat Completions, and other streams where a proxy adds it.
 fn is_garbled(frame: &Frame<'_>) -> bool {
     const READ: [&str; 3] = ["message", "content_block_", "response."];
     let name = frame.event;

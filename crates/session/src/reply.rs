@@ -1,5 +1,4 @@
-//! A finished response, whatever protocol it came in: what the rules see of it, and its blocks as
-//! they go back.
+//! A finished response of any protocol: the rules' view of it, and its blocks as they go back.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,23 +18,23 @@ pub(crate) struct Reply {
     /// The content, in the order in which it began.
     pub(crate) blocks: Vec<Block>,
     pub(crate) stop: Stop,
-    /// Whether it came to its end by itself: a call that stands last is whole then, valid JSON or
-    /// not.
+    /// True if the response came to its end by itself. A call that stands last is whole then, valid
+    /// JSON or not.
     pub(crate) whole: bool,
-    /// What the response reports of itself.
+    /// The tokens that the response reports.
     pub(crate) tokens: Tokens,
-    /// What it is billed for.
+    /// The tokens that it is billed for.
     pub(crate) billed: Tokens,
-    /// What only its own protocol needs to end a message with it.
+    /// The rest of the response, which only its own protocol needs to end a message with it.
     pub(crate) rest: Rest,
-    /// Where calls are written as text: what its texts hold.
+    /// The content of its texts, where calls are written as text.
     pub(crate) tagged: Option<Box<Tagged>>,
 }
 
-/// What stands in a response beside its content.
+/// The part of a response beside its content.
 #[derive(Clone, Debug)]
 pub(crate) enum Rest {
-    /// The message without what stands beside this: its blocks, its id and its model.
+    /// The message without its blocks, its id and its model.
     Anthropic(Box<anthropic::Message>),
     /// The message.
     Chat(Box<chat::Message>),
@@ -51,16 +50,16 @@ pub(crate) enum Block {
     Responses(Box<ResponsesBlock>),
 }
 
-/// What the rules see of a block.
+/// The rules' view of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen<'a> {
     Text(&'a str),
-    /// Thinking; without a text where it is encrypted, `signed` where it may go back.
+    /// Thinking. There is no `text` where it is encrypted; `signed` is true if it may go back.
     Thinking {
         text: Option<&'a str>,
         signed: bool,
     },
-    /// A call, and whether its input is whole.
+    /// A call, and true if its input is whole.
     Call(Call<'a>, bool),
     /// The result of a tool that the provider runs.
     Result,
@@ -76,7 +75,7 @@ impl Block {
         }
     }
 
-    /// Gives a call the id that `own` has for it, if that is another.
+    /// Gives a call the id that `own` returns for it, if there is one.
     pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> Option<String>) {
         let id = match self {
             Self::Anthropic(anthropic::Block::ToolUse { id, .. }) => id,
@@ -89,7 +88,7 @@ impl Block {
         }
     }
 
-    /// Gives a text other words.
+    /// Replaces the words of a text.
     pub(crate) fn set_text(&mut self, new: &str) {
         match self {
             Self::Anthropic(anthropic::Block::Text { text, .. })
@@ -101,8 +100,8 @@ impl Block {
         }
     }
 
-    /// Whether the client is given something with it that is neither text nor a call of its own:
-    /// an image, sound, what a tool of the provider's made.
+    /// True if the client gets something with the block that is neither text nor a call of its own:
+    /// an image, sound, or the result of a provider's tool.
     pub(crate) fn gives(&self) -> bool {
         match self {
             Self::Anthropic(_) => false,
@@ -111,7 +110,7 @@ impl Block {
         }
     }
 
-    /// Whether the API takes it in a history.
+    /// True if the API takes the block in a history.
     fn may_go_back(&self) -> bool {
         match self.seen() {
             Seen::Text(text) => !Text::shows_nothing(text),
@@ -120,7 +119,7 @@ impl Block {
         }
     }
 
-    /// Whether it belongs to what is said, and is shown wherever text is.
+    /// True if the block belongs to what is said, and is shown wherever text is.
     pub(crate) fn is_said(&self) -> bool {
         matches!(self, Self::Chat(ChatBlock::Members(_))) || self.gives()
     }
@@ -133,13 +132,13 @@ impl Block {
         matches!(self.seen(), Seen::Result)
     }
 
-    /// Whether it is a call that the provider runs, and whose result is a block of its own.
+    /// True if the block is a call that the provider runs, and whose result is a block of its own.
     pub(crate) fn is_server_call(&self) -> bool {
         !matches!(self, Self::Responses(_))
             && matches!(self.seen(), Seen::Call(Call { server: true, .. }, _))
     }
 
-    /// The letter of its kind in [`KeptTail::shown`](crate::KeptTail).
+    /// Returns the letter of its kind in [`KeptTail::shown`](crate::KeptTail).
     pub(crate) fn letter(&self) -> char {
         match self.seen() {
             Seen::Text(_) => 't',
@@ -151,7 +150,7 @@ impl Block {
 }
 
 impl Reply {
-    /// The response in the core's words.
+    /// Returns the response in the core's words.
     pub(crate) fn finished(&self) -> Finished<'_> {
         let hidden = self.blocks.iter().any(|block| {
             matches!(block.seen(), Seen::Thinking { .. } | Seen::Result | Seen::Other)
@@ -167,8 +166,8 @@ impl Reply {
         }
     }
 
-    /// Whether the last call was cut by the end of the output. A call of a turn that ended by itself
-    /// is whole, valid JSON or not: the loop answers it.
+    /// True if the last call was cut by the end of the output. A call of a turn that ended by
+    /// itself is whole, valid JSON or not: the loop answers it.
     pub(crate) fn cut_call(&self) -> bool {
         let last = self.blocks.last().map(Block::seen);
         !self.whole
@@ -176,12 +175,12 @@ impl Reply {
                 || self.tagged.as_ref().is_some_and(|tagged| tagged.open().is_some()))
     }
 
-    /// What is said beside calls that are written as text.
+    /// Returns the text beside calls that are written as text.
     pub(crate) fn words(&self) -> Cow<'_, str> {
         self.words_of(&self.blocks)
     }
 
-    /// The same of blocks of it.
+    /// Returns the same text for some of its blocks.
     pub(crate) fn words_of<'r>(&self, blocks: &'r [Block]) -> Cow<'r, str> {
         match &self.tagged {
             Some(tagged) if !tagged.is_plain() => Cow::Owned(tagged.words()),
@@ -189,12 +188,13 @@ impl Reply {
         }
     }
 
-    /// The same of what may go back.
+    /// Returns the same text for the blocks that may go back.
     pub(crate) fn kept_words(&self) -> String {
         self.words_of(&self.kept(false)).into_owned()
     }
 
-    /// The calls in order, those in texts before those beside them; one that was cut is the last.
+    /// Returns the calls in order: those in texts before the others, and at last a call that was
+    /// cut.
     fn all_calls(&self) -> Vec<Call<'_>> {
         let mut all: Vec<_> = self.calls_in(&self.blocks).map(|(call, _)| call).collect();
         let open = self.tagged.as_ref().and_then(|tagged| tagged.open());
@@ -204,8 +204,8 @@ impl Reply {
         all
     }
 
-    /// The same of blocks of it, without one in a text that was cut, and whether the input of each
-    /// is whole.
+    /// Returns the calls of these blocks, each with true if its input is whole. A call in a text
+    /// that was cut is left out.
     pub(crate) fn calls_in<'r>(
         &'r self,
         blocks: &'r [Block],
@@ -214,17 +214,17 @@ impl Reply {
         written.map(|call| (call.call(), call.unfit.is_none())).chain(calls(blocks))
     }
 
-    /// How many of the calls are written as text: the first ones.
+    /// Returns the number of calls that are written as text: the first ones.
     pub(crate) fn written(&self) -> usize {
         self.tagged.as_ref().map_or(0, |tagged| tagged.calls.len())
     }
 
-    /// Gives its texts other words, by the places of their blocks.
+    /// Replaces the words of its texts, by the positions of their blocks.
     pub(crate) fn set_texts(&mut self, texts: &BTreeMap<usize, String>) {
         set_texts(&mut self.blocks, texts);
     }
 
-    /// It ends where its text was ended: nothing is missing of it.
+    /// Ends the response where its text was ended: nothing is missing of it.
     pub(crate) fn end_here(&mut self) {
         self.stop = Stop::Natural;
         self.whole = true;
@@ -241,12 +241,13 @@ impl Reply {
         }
     }
 
-    /// Whether the response goes on with the result of a call that was left open.
+    /// True if the response goes on with the result of a call that was left open.
     pub(crate) fn resolves(&self) -> bool {
         self.blocks.iter().find(|block| !block.is_thinking()).is_some_and(Block::is_result)
     }
 
-    /// The blocks that may go back: what the API refuses, or what was cut, is left out.
+    /// Returns the blocks that may go back. Blocks that the API refuses, or that were cut, are left
+    /// out.
     pub(crate) fn kept(&self, cut_call: bool) -> Cow<'_, [Block]> {
         if !cut_call && self.blocks.iter().all(Block::may_go_back) {
             return Cow::Borrowed(&self.blocks);
@@ -264,7 +265,8 @@ impl Reply {
     }
 }
 
-/// Gives the texts among blocks other words, by their places; those without any, none.
+/// Replaces the words of the texts among blocks, by their positions. A text without new words
+/// becomes empty.
 fn set_texts(blocks: &mut [Block], texts: &BTreeMap<usize, String>) {
     for (at, block) in blocks.iter_mut().enumerate() {
         if matches!(block.seen(), Seen::Text(_)) {
@@ -273,7 +275,7 @@ fn set_texts(blocks: &mut [Block], texts: &BTreeMap<usize, String>) {
     }
 }
 
-/// The visible text of a response, its blocks joined in order.
+/// Returns the visible text of a response, its blocks joined in order.
 pub(crate) fn text(blocks: &[Block]) -> Cow<'_, str> {
     let mut texts = blocks.iter().filter_map(|block| match block.seen() {
         Seen::Text(text) => Some(text),
@@ -286,7 +288,7 @@ pub(crate) fn text(blocks: &[Block]) -> Cow<'_, str> {
     }
 }
 
-/// The calls of a response, in order, with whether their input is whole.
+/// Returns the calls of a response, in order, each with true if its input is whole.
 pub(crate) fn calls(blocks: &[Block]) -> impl Iterator<Item = (Call<'_>, bool)> {
     blocks.iter().filter_map(|block| match block.seen() {
         Seen::Call(call, complete) => Some((call, complete)),
@@ -294,8 +296,8 @@ pub(crate) fn calls(blocks: &[Block]) -> impl Iterator<Item = (Call<'_>, bool)> 
     })
 }
 
-/// The blocks without the calls of the provider's tools that have no result: only the turn itself
-/// may go on behind such a call, no text.
+/// Returns the blocks without calls of the provider's tools that have no result. Behind such a call
+/// only the turn itself may go on, no text.
 pub(crate) fn closed(blocks: Cow<'_, [Block]>) -> Cow<'_, [Block]> {
     if !blocks.iter().any(Block::is_server_call) {
         return blocks;

@@ -35,30 +35,30 @@ pub(crate) struct Responses {
     assembler: Assembler,
     under_way: UnderWay,
     numbers: Numbers,
-    /// The client's response as it began: what its end is made of.
+    /// The client's response as it began. Its end is made of this.
     head: Option<String>,
     /// The items of the client's response that have ended, by their index.
     items: BTreeMap<u32, String>,
-    /// Reasoning that the client has, by its ids.
+    /// The ids of the reasoning that the client has.
     reasoning: BTreeSet<String>,
-    /// How the calls of the newest response are answered.
+    /// The form in which each call of the newest response is answered.
     answers: BTreeMap<String, Answered>,
-    /// The time of an answer of softland's own.
+    /// The time of softland's own answers, in seconds since 1970.
     asked_at: u64,
 }
 
 /// The response under way.
 #[derive(Debug, Default)]
 struct UnderWay {
-    /// Its items by `output_index`: their place, and whether they have ended.
+    /// Its items by `output_index`: their place, and true if they have ended.
     begun: BTreeMap<u32, (usize, bool)>,
-    /// How many have begun.
+    /// The number of items that have begun.
     count: usize,
-    /// The texts that came in pieces.
+    /// The indexes of the texts that came in pieces.
     spoken: BTreeSet<u32>,
-    /// The place of the items that the client has, by the index it knows them by.
+    /// The place of each item that the client has, by the index under which the client knows it.
     shown: BTreeMap<u32, usize>,
-    /// Whether it is the one whose head the client has.
+    /// True if the client has the head of this response.
     heads: bool,
 }
 
@@ -79,7 +79,7 @@ impl Responses {
     fn reply(&mut self, mut response: Response) -> Reply {
         let blocks = block::of(&mut response);
         self.answers = block::answers(&blocks);
-        // Who calls goes on, whatever else it says.
+        // A response with a call goes on, whatever else it says.
         let refused = self.answers.is_empty()
             && block::natives(&blocks).any(|block| {
                 let OutputKind::Message { refusal: Some(text), .. } = &block.item.kind else {
@@ -100,7 +100,7 @@ impl Responses {
         }
     }
 
-    /// Takes the items that the client has of the response under way as they ended.
+    /// Keeps the items of the response under way that the client has, as they ended.
     fn keep(&mut self, items: &[OutputItem]) {
         for (index, place) in std::mem::take(&mut self.under_way.shown) {
             let Some(item) = items.get(place) else { continue };
@@ -111,21 +111,21 @@ impl Responses {
         }
     }
 
-    /// The same of a response that broke off.
+    /// Ends a response that broke off, and returns its items.
     fn break_off(&mut self) -> Vec<OutputItem> {
         let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
         assembler.finish().response.items
     }
 
-    /// The items of the client's response, those of one that was given up too.
+    /// Takes the items of the client's response, with those of a response that was given up.
     fn take_items(&mut self) -> BTreeMap<u32, String> {
         let items = self.break_off();
         self.keep(&items);
         std::mem::take(&mut self.items)
     }
 
-    /// Writes an event that ends another response as the end of the client's; false, and nothing,
-    /// where it is no such event.
+    /// Writes an event that ends another response as the end of the client's. Returns false, and
+    /// writes nothing, where the event is no end.
     fn write_foreign_end(&mut self, name: &str, data: &str, out: &mut Vec<u8>) -> bool {
         let Ok(event) = Event::decode(name, data) else { return false };
         let EventKind::Response { phase, response } = &event.kind else { return false };
@@ -139,7 +139,7 @@ impl Responses {
         true
     }
 
-    /// What the client's response says of itself, with this end.
+    /// Returns the client's response as an object, with this end.
     fn response(&self, response: &Response, ending: &Ending<'_>, output: &[&[u8]]) -> String {
         let (id, model) = ending.head;
         let mut usage = response.usage;
@@ -166,7 +166,7 @@ impl Responses {
         respond::response(&head, status, output, Some(&usage))
     }
 
-    /// The id that a block has among those that the client has.
+    /// Returns the id of a block among those that the client has.
     fn id_of(&self, response: &str, index: u32, block: &ResponsesBlock) -> String {
         let known = block.tied.as_ref().is_none_or(|tied| self.reasoning.contains(&**tied));
         match block.item.id.as_str() {
@@ -202,7 +202,7 @@ impl Responses {
                 item
             }
         };
-        // It is written from text.
+        // The item is written from text.
         String::from_utf8(item).unwrap_or_default()
     }
 }
@@ -326,7 +326,7 @@ impl Framing for Responses {
         if self.under_way.heads || self.head.is_none() {
             return self.numbers.write_all(raw, out);
         }
-        // What ends here is the client's response, and not the one that broke.
+        // This ends the client's response, and not the one that broke.
         let mut decoder = Decoder::new(raw.len());
         decoder.push(raw);
         decoder.finish();
@@ -349,12 +349,12 @@ impl Framing for Responses {
         self.numbers.write(raw, moved, out);
     }
 
-    /// Every event carries one part.
+    /// Returns nothing: every event carries a single part.
     fn alone(&self, _: &Part<'_>) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Some clients read the error, others only how the response ended.
+    /// Writes the error, and the failed response: some clients read only how the response ended.
     fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>) {
         let failure =
             Failure { kind: kind.to_owned(), code: kind.to_owned(), message: message.to_owned() };
@@ -392,7 +392,7 @@ impl Framing for Responses {
         let (id, text) = message_of(raw);
         self.numbers.own(|next| respond::write_text_end(out, next, index, &id, &text));
         let item = respond::text_item(&id, &text);
-        // It is written from text.
+        // The item is written from text.
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
 
@@ -411,7 +411,7 @@ impl Framing for Responses {
         let Some(id) = known else { return };
         self.numbers.own(|next| respond::write_text_end(out, next, index, &id, text));
         let item = respond::text_item(&id, text);
-        // It is written from text.
+        // The item is written from text.
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
 
@@ -475,7 +475,7 @@ impl UnderWay {
             EventKind::Response { phase, .. } if phase.is_last() => {
                 (read.closing, read.over) = (true, true);
             }
-            // It belongs to the head.
+            // The event belongs to the head.
             EventKind::Response { .. } => read.aside = self.heads,
             // The failed response follows.
             EventKind::Error(_) => read.closing = true,
@@ -513,7 +513,8 @@ impl UnderWay {
         part
     }
 
-    /// What an event adds to its item; what comes whole and came in pieces before, adds nothing.
+    /// Returns the content that an event adds to its item. Whole content that came in pieces before
+    /// adds nothing.
     fn more<'f>(&mut self, key: u32, kind: &EventKind<'f>) -> More<'f> {
         let (channel, text) = match kind {
             EventKind::Delta { channel, text, .. } => {
@@ -531,7 +532,7 @@ impl UnderWay {
     }
 }
 
-/// What an event begins, if its item has not begun.
+/// Returns the kind of block that an event begins, if its item has not begun.
 fn begins<'f>(kind: &EventKind<'f>) -> Option<Begins<'f>> {
     match kind {
         EventKind::ItemAdded(item) | EventKind::ItemDone(item) => Some(begins_item(item)),
@@ -561,7 +562,7 @@ fn begins_item<'f>(item: &StreamItem<'f>) -> Begins<'f> {
     }
 }
 
-/// How a response ends with an event, if it does.
+/// Returns the status in which an event ends a response, if it does.
 fn status_of(phase: Phase) -> Option<Status> {
     match phase {
         Phase::Completed => Some(Status::Completed),

@@ -1,5 +1,5 @@
-//! Summaries of conversations: whether a request asks for one, and by what one is known again in the
-//! histories that it stands in (`governing.md` §7).
+//! Summaries of conversations: finds requests that ask for a summary, and finds a summary again in
+//! later histories (`governing.md` §7).
 
 use softland_core::{Digest, tables};
 use softland_wire::json::{Cursor, Error};
@@ -7,18 +7,19 @@ use softland_wire::request::{BlockKind, Content, Message, Request, ResultContent
 
 use crate::outline::ask_of;
 
-/// Characters of a summary that tell it from any other text.
+/// Characters that tell a summary from any other text.
 const ENOUGH: usize = 200;
-/// Passages of one text that are noted.
+/// The most passages of one text that are noted.
 const PASSAGES: usize = 256;
-/// Passages of one text that are looked for: a summary may stand behind a long system prompt.
+/// The most passages of one text that are looked for. A summary may stand behind a long system
+/// prompt.
 const LOOKED_FOR: usize = 8192;
-/// Lines that are shorter tell nothing.
+/// Characters of the shortest line that counts.
 const SHORTEST: usize = 4;
 /// Bytes of a tool's result that are looked at.
 const RESULT: usize = 4 << 10;
 
-/// Whether a request asks for the summary of a conversation, as known clients do.
+/// True if a request asks for the summary of a conversation, as known clients do.
 #[must_use]
 pub fn asks_for_summary(request: &Request<'_>) -> bool {
     let list = &request.messages.list;
@@ -27,8 +28,8 @@ pub fn asks_for_summary(request: &Request<'_>) -> bool {
     newest.is_some_and(|message| texts(message).any(|text| tables::asks_for_summary(&text)))
 }
 
-/// Passages of a text, each long enough to tell it from any other: some lines that follow one
-/// another, whatever tags and labels stand around them.
+/// Returns the passages of a text, each long enough to tell it from any other: some consecutive
+/// lines, without the tags and labels around them.
 #[must_use]
 pub fn passages(text: &str) -> Vec<Digest> {
     first_passages(text, PASSAGES)
@@ -50,8 +51,8 @@ fn first_passages(text: &str, most: usize) -> Vec<Digest> {
     passages
 }
 
-/// The passages that stand where a summary may stand in a history: in the system prompt, before the
-/// first model turn, or in that.
+/// Returns the passages at places where a summary may stand in a history: in the system prompt,
+/// before the first model turn, or in that turn.
 #[must_use]
 pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     let list = &request.messages.list;
@@ -62,7 +63,8 @@ pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     all.flat_map(|text| first_passages(&text, LOOKED_FOR)).collect()
 }
 
-/// What is said behind the last model turn and may be a person's, but for what holds a passage.
+/// Returns the digests of the texts behind the last model turn that may be a person's, without
+/// those that hold `passage`.
 #[must_use]
 pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
     let list = request.messages.list.iter().rev();
@@ -72,14 +74,15 @@ pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
     beside.filter_map(|text| ask_of(&text)).collect()
 }
 
-/// The passages of all that users say in a request.
+/// Returns the passages of all that users say in a request.
 #[must_use]
 pub fn user_passages(request: &Request<'_>) -> Vec<Digest> {
     let users = request.messages.list.iter().filter(|message| message.role == Role::User);
     users.flat_map(texts).flat_map(|text| passages(&text)).collect()
 }
 
-/// The first passages of each result that stands behind the last model turn.
+/// Returns the first passages of the results behind the last model turn: at most `each` passages of
+/// each, and at most `each` results.
 #[must_use]
 pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
     let list = request.messages.list.iter().rev();
@@ -101,7 +104,7 @@ pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
     results.take(each).flat_map(|text| passages(&text).into_iter().take(each)).collect()
 }
 
-/// A line without the tags and labels around it, and its characters.
+/// Returns a line without the tags and labels around it, and its characters; `None` if it is short.
 fn line(line: &str) -> Option<(Digest, usize)> {
     let mut text = line.trim();
     loop {
@@ -115,8 +118,8 @@ fn line(line: &str) -> Option<(Digest, usize)> {
     (chars >= SHORTEST).then(|| (Digest::of(text.as_bytes()), chars))
 }
 
-/// Bytes of a tag and of a label, at most. No more of a line is looked through for either: each is
-/// taken off by itself, and a line may consist of them.
+/// The most bytes of a tag and of a label. No more of a line is searched for either: each is taken
+/// off by itself, and a line may consist of them.
 const TAG: usize = 64;
 const LABEL: usize = 24;
 
@@ -134,14 +137,14 @@ fn without_tags(text: &str) -> &str {
     closed.unwrap_or(text)
 }
 
-/// What stands behind `[Tool result]:`, `user:` and the like.
+/// Returns the text behind a label such as `[Tool result]:` or `user:`.
 fn without_label(text: &str) -> &str {
     let start = text.as_bytes().get(..text.len().min(LABEL + 2)).unwrap_or_default();
     let end = start.windows(2).position(|pair| pair == b": ");
     end.and_then(|end| text.get(end + 2..)).unwrap_or(text)
 }
 
-/// The texts of the system prompt.
+/// Returns the texts of the system prompt.
 fn system_texts(request: &Request<'_>) -> Vec<String> {
     let Some(span) = request.system else { return Vec::new() };
     let mut texts = Vec::new();

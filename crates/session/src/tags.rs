@@ -1,8 +1,8 @@
-//! Calls that a model writes as text, and their results: what the governor sees of both, so that
-//! they count, land and are answered as declared ones do.
+//! Calls that a model writes as text, and their results. They are read so that they count, land and
+//! are answered as declared calls are.
 //!
-//! Which text is a call is decided in `softland_wire::tags`, what becomes of it where every other
-//! call's fate is decided. Nothing here knows a protocol.
+//! `softland_wire::tags` decides which text is a call. The code for all other calls decides what
+//! becomes of it. Nothing here knows a protocol.
 
 pub(crate) mod flat;
 mod history;
@@ -18,17 +18,17 @@ use crate::relay::Show;
 
 pub(crate) use history::{Given, Reader, Waiting};
 
-/// What a model is told whose message holds a call and what looks like its result.
+/// The message to a model that wrote a call, and behind it what looks like the call's result.
 const ECHOED: &str = "Not run: behind the call stands something that looks like its result, but no \
                       tool had run. Write the call and nothing behind it; its result comes in the \
                       next message.";
-/// What it is told of a call that stands behind one that cannot be read.
+/// The message about a call that stands behind one that cannot be read.
 const BEHIND: &str =
     "Not run: a call before it could not be read. Write it again if it is still needed.";
 
-/// The shape that holds for an exchange. An engine reads every response to its end and lets the
-/// model see what it broke; a gateway ends a response where an invented result begins; what only
-/// observes changes nothing.
+/// Returns the shape that holds for an exchange. An engine reads every response to its end and lets
+/// the model see what it broke. A gateway ends a response where an invented result begins. Under a
+/// policy that only observes, nothing is changed.
 pub(crate) fn in_force(shape: &Shape, role: Role, observes: bool) -> Shape {
     let held_limit = shape.held_limit;
     let watch = Shape { held_limit, ..Shape::watch(shape.tags.clone()) };
@@ -42,8 +42,8 @@ pub(crate) fn in_force(shape: &Shape, role: Role, observes: bool) -> Shape {
     }
 }
 
-/// Whether a request is one of an agent that writes its calls as text: its instructions, or what
-/// was said before, show one of the tags.
+/// True if a request is one of an agent that writes its calls as text: its instructions or its
+/// history show one of the tags.
 #[must_use]
 pub fn uses_tags(request: &Request<'_>, tags: &Tags) -> bool {
     tags.names().iter().any(|name| {
@@ -53,8 +53,8 @@ pub fn uses_tags(request: &Request<'_>, tags: &Tags) -> bool {
     })
 }
 
-/// The id of a turn's call that is written as text: its place. `turn` tells it from those of other
-/// turns for whoever reads along; a history joins results by place alone.
+/// Returns the id of a call that is written as text: its place in the turn. `turn` tells it from
+/// the calls of other turns for an observer; a history joins results by place alone.
 pub(crate) fn id_of(turn: Option<u64>, place: usize) -> String {
     match turn {
         Some(turn) => format!("tag_{turn}_{place}"),
@@ -62,38 +62,38 @@ pub(crate) fn id_of(turn: Option<u64>, place: usize) -> String {
     }
 }
 
-/// What the texts of a response hold.
+/// The content of a response's texts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tagged {
     /// The texts that passed, taken apart, in order.
     pub(crate) segments: Vec<Segment>,
     pub(crate) calls: Vec<TagCall>,
-    /// Whether an invented result stands behind a call.
+    /// True if an invented result stands behind a call.
     pub(crate) echo: bool,
-    /// Why it was ended early, if it was.
+    /// The reason why the response was ended early, if it was.
     pub(crate) stop: Option<StopReason>,
-    /// Bytes that were dropped at its end.
+    /// Bytes that were dropped at the end.
     pub(crate) trimmed: u64,
-    /// Whether what stands between two calls passes only with the second.
+    /// True if text between two calls passes only with the second.
     pub(crate) suppress: bool,
 }
 
 /// A stretch of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// The block of the response it stands in.
+    /// The index of its block in the response.
     pub(crate) block: usize,
     pub(crate) what: What,
     pub(crate) raw: String,
 }
 
-/// What a stretch of a text is.
+/// The kind of a stretch of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Text,
     /// The call of this place.
     Call(usize),
-    /// One that repeats an earlier one and was taken out.
+    /// A call that repeats an earlier one and was taken out.
     Repeated,
     /// A block that the text ends in.
     Open,
@@ -105,29 +105,29 @@ pub(crate) struct TagCall {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: String,
-    /// What the model is told in place of its result, where it is not to be run.
+    /// The message that the model gets in place of a result, where the call is not to be run.
     pub(crate) unfit: Option<String>,
 }
 
 impl TagCall {
-    /// It in the core's words.
+    /// Returns the call in the core's words.
     pub(crate) fn call(&self) -> Call<'_> {
         Call { id: &self.id, name: &self.name, input: &self.input, server: false }
     }
 }
 
 impl Tagged {
-    /// Whether there is nothing but words in it.
+    /// True if there is nothing but words in the texts.
     pub(crate) fn is_plain(&self) -> bool {
         self.segments.iter().all(|s| matches!(s.what, What::Text | What::Repeated))
     }
 
-    /// The block that the last text ends in, if it does.
+    /// Returns the block in which the last text ends without closing it, if it does.
     pub(crate) fn open(&self) -> Option<&Segment> {
         self.segments.last().filter(|last| last.what == What::Open)
     }
 
-    /// The stretches of each block, in order.
+    /// Returns the stretches of each block, in order.
     pub(crate) fn by_block(&self) -> BTreeMap<usize, Vec<&Segment>> {
         let mut blocks: BTreeMap<usize, Vec<&Segment>> = BTreeMap::new();
         for segment in &self.segments {
@@ -136,8 +136,8 @@ impl Tagged {
         blocks
     }
 
-    /// The text of each block that has any, as far as its calls pass and, with `open`, its last one
-    /// may be half.
+    /// Returns the text of each block that has any. A call is kept if it passes, and with `open`
+    /// the unclosed block at the end is kept too.
     pub(crate) fn texts(
         &self,
         open: bool,
@@ -168,17 +168,17 @@ impl Tagged {
         self.by_block().into_iter().map(text).collect()
     }
 
-    /// What is said beside calls.
+    /// Returns the text beside calls.
     pub(crate) fn words(&self) -> String {
         let words = self.segments.iter().filter(|segment| segment.what == What::Text);
         words.map(|segment| segment.raw.as_str()).collect()
     }
 
-    /// Says of each call whether its owner can run it. `ended`: the response came to its end by
-    /// itself, so that what is open in it is a call that was not closed.
+    /// Says of each call whether its owner can run it. `ended` is true if the response came to its
+    /// end by itself: an open block in it is then a call that was not closed.
     pub(crate) fn judge(&mut self, reader: &Reader, ended: bool, id: &dyn Fn(usize) -> String) {
         if reader.role == Role::Gateway {
-            // What its client makes of half a call is its own affair.
+            // In a gateway, half a call is the client's affair.
             let open = self.segments.iter_mut().filter(|segment| segment.what == What::Open);
             open.for_each(|segment| segment.what = What::Text);
             return;
@@ -204,7 +204,7 @@ impl Tagged {
     }
 }
 
-/// A call as it is counted: one that cannot be read goes by its tag's name.
+/// Returns a call as it is counted. A call that cannot be read goes by its tag's name.
 pub(crate) fn read_call(
     call: &Result<tags::Call, Malformed>,
     tag: &str,
@@ -223,15 +223,15 @@ pub(crate) fn read_call(
     }
 }
 
-/// The name of the tag that a text begins with.
+/// Returns the name of the tag that a text begins with.
 pub(crate) fn opened<'t>(raw: &'t str, tags: &'t Tags) -> &'t str {
     let rest = raw.get(1..).unwrap_or_default();
     let names = tags.names().iter().filter(|name| rest.starts_with(name.as_str()));
-    // The longest: one name may be the beginning of another.
+    // The longest name is taken: one name may be the beginning of another.
     names.max_by_key(|name| name.len()).map_or("", String::as_str)
 }
 
-/// What a model is told of a call that cannot be read.
+/// Returns the message to a model about a call that cannot be read.
 fn repair(why: &Malformed, tags: &Tags) -> String {
     let tag = tags.names().first().map_or("", String::as_str);
     format!(
@@ -240,7 +240,7 @@ fn repair(why: &Malformed, tags: &Tags) -> String {
     )
 }
 
-/// Whether a call's text is shown.
+/// True if a call's text is shown.
 pub(crate) fn shows(show: Show, admission: Option<&Admission>) -> bool {
     match (show, admission) {
         (Show::All, Some(admission)) => {
@@ -252,7 +252,7 @@ pub(crate) fn shows(show: Show, admission: Option<&Admission>) -> bool {
     }
 }
 
-/// The message that answers these calls, in the form that a history is read by.
+/// Returns the message that answers these calls, in the form in which a history is read.
 #[must_use]
 pub fn results_text<'r>(results: impl IntoIterator<Item = (&'r str, &'r str)>) -> String {
     let one = |(name, text): (&str, &str)| {
@@ -267,8 +267,8 @@ pub fn results_text<'r>(results: impl IntoIterator<Item = (&'r str, &'r str)>) -
     results.into_iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Of the lines of several results the one that their message gets: the most important, and of
-/// countdowns the one with the fewest left.
+/// Returns the line that a message of several results gets: the most important, and of countdowns
+/// the one with the fewest left.
 pub(crate) fn most_important(lines: Vec<Addition>) -> Option<Addition> {
     let left = |because: &Because| match (because.limit, because.used) {
         (Limit::Count(limit), Limit::Count(used)) => limit.saturating_sub(used),
@@ -281,11 +281,11 @@ pub(crate) fn most_important(lines: Vec<Addition>) -> Option<Addition> {
     lines.into_iter().max_by_key(rank)
 }
 
-/// A text as it stands in JSON.
+/// Calls `take` with a text as it stands in JSON.
 pub(crate) fn with_str<R>(text: &str, take: impl FnOnce(Str<'_>) -> R) -> R {
     let mut quoted = Vec::with_capacity(text.len() + 2);
     write_str(&mut quoted, text);
-    // It was written from text.
+    // The string was written from text.
     let quoted = String::from_utf8(quoted).unwrap_or_default();
     take(Cursor::new(&quoted).string().map(|(text, _)| text).unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use crate::framing::{Framing, Json, Who};
 use crate::reply::{self, Reply};
 use crate::tags;
 
-/// The turn with all of its calls refused; the note stands again in the last one's answer.
+/// Returns the turn with all of its calls refused. The note stands again in the last one's answer.
 pub(crate) fn refusal(by: &dyn Framing, reply: &Reply, because: &Because) -> Vec<Json> {
     let blocks = reply.kept(reply.cut_call());
     let calls: Vec<_> = reply.calls_in(&blocks).filter(|(call, _)| !call.server).collect();
@@ -19,7 +19,7 @@ pub(crate) fn refusal(by: &dyn Framing, reply: &Reply, because: &Because) -> Vec
     answered(by, reply, &blocks, &answers.collect::<Vec<_>>())
 }
 
-/// The turn with its calls refused by their tools' own limits.
+/// Returns the turn with its calls refused by their tools' own limits.
 pub(crate) fn tool_refusal(by: &dyn Framing, reply: &Reply, admissions: &[Admission]) -> Vec<Json> {
     let blocks = reply.kept(reply.cut_call());
     let answers = reply
@@ -37,7 +37,7 @@ pub(crate) fn tool_refusal(by: &dyn Framing, reply: &Reply, admissions: &[Admiss
     answered(by, reply, &blocks, &answers.collect::<Vec<_>>())
 }
 
-/// A turn and what answers its calls. Those that are written as text are the first ones; their
+/// Returns a turn and the answers to its calls. Calls that are written as text come first; their
 /// answers are text.
 fn answered(
     by: &dyn Framing,
@@ -58,7 +58,8 @@ fn answered(
     messages
 }
 
-/// What follows an empty turn: it is told to go on in a way that is not the cause again.
+/// Returns the messages behind an empty turn, which tell the model to go on in a way that is not
+/// the cause again.
 pub(crate) fn nudge(by: &dyn Framing, reply: &Reply, form: Nudge) -> Vec<Json> {
     match form {
         Nudge::MidSystem => vec![by.said(Who::System, lines::NUDGE)],
@@ -72,12 +73,13 @@ pub(crate) fn nudge(by: &dyn Framing, reply: &Reply, form: Nudge) -> Vec<Json> {
     }
 }
 
-/// What follows a request that was given up because a limit was reached meanwhile.
+/// Returns the messages behind a request that was given up because a limit was reached meanwhile.
 pub(crate) fn expired(by: &dyn Framing, because: &Because) -> Vec<Json> {
     vec![by.said(Who::Assistant, lines::NO_ANSWER), by.said(Who::User, &lines::ask(because))]
 }
 
-/// What follows a truncated turn. Without anything visible to keep, the request is sent as it was.
+/// Returns the messages behind a truncated turn. There are none without anything visible to keep:
+/// the request is then sent as it was.
 pub(crate) fn go_on(by: &dyn Framing, reply: &Reply) -> Vec<Json> {
     let blocks = reply.kept(reply.cut_call());
     if Text::shows_nothing(&reply::text(&blocks)) {

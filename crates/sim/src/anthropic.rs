@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: what it refuses, how it bills and how it speaks.
+//! Anthropic's Messages API: its rules, its billing and its responses.
 
 mod bodies;
 mod cache;

@@ -1,15 +1,15 @@
-//! Bodies of any protocol: a whole one, a broken one, a stream.
+//! Response bodies for every protocol: whole, cut or streamed.
 
 use crate::pieces::recut;
 use crate::reply::{Body, Chunk, Piece, Response};
 
-/// A whole JSON body.
+/// Creates a response with a whole JSON body.
 pub(crate) fn whole(status: u16, delay_ms: u64, bytes: Vec<u8>) -> Response {
     let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
     Response { status, headers, body: Body::Whole { delay_ms, bytes } }
 }
 
-/// Half a body, and then nothing.
+/// Creates a response that breaks after half of its body.
 pub(crate) fn cut_whole(mut body: Vec<u8>) -> Response {
     body.truncate(body.len() / 2);
     let chunks = vec![
@@ -20,7 +20,7 @@ pub(crate) fn cut_whole(mut body: Vec<u8>) -> Response {
     Response { status: 200, headers, body: Body::Stream(chunks) }
 }
 
-/// A stream, cut into pieces of that many bytes if any are asked for.
+/// Creates a streamed response, cut into pieces of `piece_bytes` if given.
 pub(crate) fn event_stream(mut chunks: Vec<Chunk>, piece_bytes: Option<usize>) -> Response {
     if let Some(size) = piece_bytes {
         chunks = recut(chunks, size);

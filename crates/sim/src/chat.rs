@@ -1,5 +1,5 @@
-//! OpenAI's Chat Completions and the dialects of other vendors: what they refuse, how they bill
-//! and how they speak.
+//! OpenAI's Chat Completions and the dialects of other vendors: their rules, their billing and
+//! their responses.
 
 mod answer;
 mod bill;

@@ -1,8 +1,8 @@
-//! A small fixed 128-bit digest for cache keys and simulated signatures. It is stable between
-//! releases and machines. It is **not** cryptographic: a signature of the simulator proves only
-//! that a client sent back what it was given.
+//! A small fixed 128-bit digest for cache keys and simulated signatures. It is the same in all
+//! releases and on all machines. It is **not** cryptographic: a simulated signature proves only
+//! that a client returned what it received.
 
-/// A running digest; cloning it takes a snapshot.
+/// A running digest. A copy is a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest {
     a: u64,
@@ -19,12 +19,12 @@ impl Digest {
         digest
     }
 
-    /// Adds a length-prefixed field, so that two fields never run together.
+    /// Adds a length-prefixed text, so that adjacent fields never run together.
     pub(crate) fn field(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// The same of bytes.
+    /// Adds length-prefixed bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         let mut chunks = bytes.chunks_exact(8);
@@ -48,12 +48,12 @@ impl Digest {
         self.b = self.b.wrapping_add(word).wrapping_mul(K2).rotate_left(31) ^ self.a;
     }
 
-    /// The digest of everything added so far.
+    /// Returns the digest of everything added so far.
     pub(crate) fn finish(self) -> u128 {
         (u128::from(mix(self.a)) << 64) | u128::from(mix(self.b.wrapping_add(self.a)))
     }
 
-    /// The first half of [`Self::finish`].
+    /// Returns 64 bits of the digest.
     pub(crate) fn short(self) -> u64 {
         mix(self.a ^ self.b.rotate_left(17))
     }

@@ -1,5 +1,5 @@
-//! A stream as events with their delays, cut or failed as a turn wants. What the events hold is
-//! the protocols' to write.
+//! The events of a stream with their delays, cut or failed as a turn demands. Protocols write the
+//! contents of the events.
 
 use crate::reply::{Chunk, Piece};
 use crate::turn::{Fault, Turn};
@@ -13,7 +13,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// An event that is sent as it is; deltas wait for the turn's delay.
+    /// Creates an event. Deltas get the turn's delay.
     pub(crate) fn new(text: String, is_delta: bool) -> Self {
         Self { bytes: text.into_bytes(), delay_ms: 0, is_delta }
     }
@@ -23,8 +23,8 @@ impl Event {
     }
 }
 
-/// Sends events with the delays and the fault of a turn; `failure` writes what a stream that fails
-/// after so many events ends with.
+/// Sends events with the delays and the fault of a turn. `failure` writes the end of a stream that
+/// fails after the given number of events.
 pub(crate) fn send(
     mut events: Vec<Event>,
     turn: &Turn,

@@ -1,11 +1,10 @@
-//! A conversation as any protocol tells it: who said what, which calls have which results, which
-//! tools there are and how they may be chosen. The protocols write it, scenarios and laws read it;
-//! it knows no wire.
+//! A conversation in neutral form: the turns, calls with their results, the tools and how they may
+//! be chosen. Protocols write it; scenarios and constraints read it. It depends on no protocol.
 
 use crate::json::Json;
 use std::borrow::Cow;
 
-/// Who speaks.
+/// The speaker of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     User,
@@ -23,7 +22,7 @@ impl Role {
     }
 }
 
-/// What `tool_choice` asks.
+/// The meaning of `tool_choice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice<'a> {
     Auto,
@@ -33,7 +32,7 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Whether a call has to come.
+    /// True if a call is required.
     pub(crate) fn is_forced(&self) -> bool {
         matches!(self, Self::Any | Self::Tool(_))
     }
@@ -42,16 +41,16 @@ impl Choice<'_> {
 /// A conversation without its system prompt.
 #[derive(Clone, Debug)]
 pub(crate) struct History<'a> {
-    /// Neighbours of one role are one turn; results belong to the user.
+    /// The turns; adjacent messages of one role are one turn. Results belong to the user.
     pub(crate) turns: Vec<Said<'a>>,
     pub(crate) tools: Vec<Tool<'a>>,
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
-    /// Server tool calls in the assistant turn that the request ends in.
+    /// The number of server tool calls in the assistant turn that ends the request.
     pub(crate) paused: usize,
 }
 
-/// One turn.
+/// One turn of a conversation.
 #[derive(Clone, Debug)]
 pub(crate) struct Said<'a> {
     pub(crate) role: Role,
@@ -60,7 +59,7 @@ pub(crate) struct Said<'a> {
     pub(crate) results: Vec<Returned<'a>>,
 }
 
-/// A call of a client's tool.
+/// A call of one of the client's tools.
 #[derive(Clone, Debug)]
 pub(crate) struct Called<'a> {
     pub(crate) id: &'a str,
@@ -68,7 +67,7 @@ pub(crate) struct Called<'a> {
     pub(crate) input: Cow<'a, Json>,
 }
 
-/// The result of a call.
+/// The result of a tool call.
 #[derive(Clone, Debug)]
 pub(crate) struct Returned<'a> {
     pub(crate) id: &'a str,
@@ -89,14 +88,14 @@ impl<'a> Said<'a> {
         Self { role, texts: Vec::new(), calls: Vec::new(), results: Vec::new() }
     }
 
-    /// All text that is its own, not a tool's.
+    /// Returns the turn's own text, without that of tool results.
     pub(crate) fn text(&self) -> String {
         self.texts.join("\n")
     }
 }
 
 impl<'a> Tool<'a> {
-    /// A tool by its name and the JSON schema of its input.
+    /// Creates a tool from its name and the JSON schema of its input.
     pub(crate) fn of(name: &'a str, schema: Option<&'a Json>) -> Self {
         let at = |key: &str| schema.and_then(|s| s.get(key));
         let required = at("required").map_or(&[][..], Json::items);
@@ -108,7 +107,7 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// Adds to the turn of that role at the end, which is begun if another speaks there.
+/// Changes the last turn if it has this role; otherwise begins a new turn.
 pub(crate) fn add<'a>(turns: &mut Vec<Said<'a>>, role: Role, change: impl FnOnce(&mut Said<'a>)) {
     match turns.last_mut() {
         Some(turn) if turn.role == role => change(turn),

@@ -1,5 +1,5 @@
-//! The simulator over HTTP. It reads the clock and waits; what to say and for how long is decided
-//! elsewhere.
+//! The simulator over HTTP. This module reads the clock and waits; other modules decide what is
+//! sent and how long to wait.
 
 use crate::reply::{Body as Reply, Chunk, Piece, Response as Answer};
 use crate::request::Request;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
-/// Serves a simulator until `shutdown` is done; open responses are finished first.
+/// Serves a simulator until `shutdown` completes. Open responses are finished first.
 ///
 /// # Errors
-/// When the listener fails.
+/// Returns an error if the listener fails.
 pub async fn serve(
     listener: TcpListener,
     sim: Arc<Sim>,
@@ -28,7 +28,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let shared = Arc::new(Shared { sim, start: Instant::now() });
     let app = Router::new().fallback(handle).with_state(shared);
-    // Without TCP_NODELAY a kept-alive stream stalls for 40 ms at a time.
+    // Without TCP_NODELAY, a stream on a reused connection stalls for 40 ms at a time.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     axum::serve(listener, app).with_graceful_shutdown(shutdown).await
 }
@@ -40,7 +40,7 @@ struct Shared {
 
 async fn handle(State(shared): State<Arc<Shared>>, request: HttpRequest<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    // One byte more than allowed is enough to see that it is too much.
+    // One byte more than allowed is enough to see that the body is too large.
     let body = match axum::body::to_bytes(body, MAX_BODY + 1).await {
         Ok(bytes) => bytes,
         Err(_) => Bytes::from(vec![b' '; MAX_BODY + 1]),
@@ -67,7 +67,7 @@ async fn reply(answer: Answer) -> Response<Body> {
             Body::from(bytes)
         }
         Reply::Stream(chunks) => {
-            // The first piece is waited for before the headers go out, as with the provider.
+            // The delay of the first piece comes before the headers, as with the real API.
             let first = chunks.first().map_or(0, |chunk| chunk.delay_ms);
             wait(first).await;
             let mut rest = chunks.into_iter();
@@ -95,7 +95,7 @@ fn pieces(
         let item = match chunk.piece {
             Piece::Bytes(bytes) => Ok(Bytes::from(bytes)),
             Piece::Cut => {
-                // The pieces before must be on the wire, or the peer sees a reset before them.
+                // Earlier pieces must be sent first, or the client sees a reset before them.
                 wait(5).await;
                 Err(io::Error::new(io::ErrorKind::ConnectionReset, "cut by the scenario"))
             }

@@ -1,13 +1,13 @@
-//! An own JSON value that keeps the order of keys, because an order is part of what a prompt
-//! cache and a signature are taken over. It does not keep whitespace or escapes: the provider
-//! parses the body too, and two spellings of one string are one prompt.
+//! A JSON value that keeps the order of keys, because prompt caches and signatures depend on it. It
+//! does not keep whitespace or escapes: the provider parses the body too, and two spellings of a
+//! string are the same prompt.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::fmt::Write as _;
 
-/// A JSON value; objects keep their keys in the order of the text.
+/// A JSON value. Objects keep the order of their keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     /// `null`
@@ -27,16 +27,16 @@ pub enum Json {
 }
 
 impl Json {
-    /// Reads one complete JSON text.
+    /// Parses one complete JSON text.
     ///
     /// # Errors
-    /// The parser's own words, with line and column, when the text is not JSON or nests deeper
+    /// Returns the parser's message, with line and column, if the text is not JSON or nests deeper
     /// than 128 levels.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())
     }
 
-    /// The value under `key`, if this is an object that has it.
+    /// Returns the value under `key`, if this is an object that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         match self {
@@ -45,7 +45,7 @@ impl Json {
         }
     }
 
-    /// The string, if this is one.
+    /// Returns the string, if this is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -54,13 +54,13 @@ impl Json {
         }
     }
 
-    /// The string under `key`.
+    /// Returns the string under `key`.
     #[must_use]
     pub fn str_at(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Self::as_str)
     }
 
-    /// The number, if this is a whole one that is not negative.
+    /// Returns the number, if this is a non-negative integer.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
@@ -69,7 +69,7 @@ impl Json {
         }
     }
 
-    /// Any number.
+    /// Returns the number, if this is one.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
@@ -80,7 +80,7 @@ impl Json {
         }
     }
 
-    /// The truth value, if this is one.
+    /// Returns the boolean, if this is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -89,7 +89,7 @@ impl Json {
         }
     }
 
-    /// The elements of an array; none for anything else.
+    /// Returns the elements of an array, or none for any other value.
     #[must_use]
     pub fn items(&self) -> &[Self] {
         match self {
@@ -98,7 +98,7 @@ impl Json {
         }
     }
 
-    /// The entries of an object; none for anything else.
+    /// Returns the entries of an object, or none for any other value.
     #[must_use]
     pub fn entries(&self) -> &[(String, Self)] {
         match self {
@@ -107,13 +107,13 @@ impl Json {
         }
     }
 
-    /// Whether this is an object.
+    /// True for an object.
     #[must_use]
     pub fn is_map(&self) -> bool {
         matches!(self, Self::Map(_))
     }
 
-    /// The compact text of the value.
+    /// Returns the value as compact text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -121,7 +121,7 @@ impl Json {
         out
     }
 
-    /// Appends the compact text of the value.
+    /// Appends the value as compact text.
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),

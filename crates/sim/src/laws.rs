@@ -1,55 +1,55 @@
-//! What the provider itself does to a model's turn, whatever the model wants: tool choice, one
-//! call at a time, output limits, stop sequences, thinking on or off.
+//! The constraints that the provider puts on a model's turn: tool choice, one call at a time,
+//! output limits, stop sequences, thinking on or off.
 
 use crate::history::Choice;
 use crate::turn::{Part, Stop, Turn};
 
-/// Estimated tokens of that many bytes: a quarter, rounded up.
+/// Estimates the tokens of this many bytes: a quarter, rounded up.
 pub(crate) fn tokens_of(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
 
-/// What binds one response.
+/// The constraints on one response.
 #[derive(Debug)]
 pub(crate) struct Bounds<'a> {
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
-    /// Where only some tools may be called, these.
+    /// The tools that may be called, if not all.
     pub(crate) allowed: Option<Vec<&'a str>>,
     pub(crate) thinking: Thinks,
-    /// The output limit in tokens.
+    /// The output limit, in tokens.
     pub(crate) max_tokens: u64,
-    /// What the context window leaves for output.
+    /// The tokens that the context window leaves for output.
     pub(crate) room: u64,
     pub(crate) stops: Vec<&'a str>,
 }
 
-/// Whether a response holds thinking.
+/// The presence of thinking in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinks {
     /// Never.
     Off,
-    /// As the model likes.
+    /// The model decides.
     On,
-    /// A response with calls begins with it.
+    /// A response with calls begins with thinking.
     Opens,
 }
 
-/// Output tokens of a turn beside its content: an empty one has these.
+/// The output tokens of a turn apart from its content; an empty turn has these.
 pub(crate) const BASE_OUTPUT: u64 = 2;
 
-/// A turn that the provider would send, and how it was cut.
+/// A turn within the constraints.
 #[derive(Debug)]
 pub(crate) struct Lawful {
     pub(crate) parts: Vec<Part>,
     pub(crate) stop: Stop,
-    /// The last part is cut in the middle.
+    /// True if the last part is cut in the middle.
     pub(crate) cut: bool,
-    /// The most output tokens that were allowed.
+    /// The output limit, in tokens.
     most: u64,
 }
 
-/// Applies the provider's laws.
+/// Applies the constraints to a turn.
 pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
     let mut parts = turn.parts.clone();
     thinking(bounds.thinking, &mut parts);
@@ -76,7 +76,7 @@ pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
 }
 
 impl Lawful {
-    /// Estimated output tokens: all, and those of thinking. Nobody is billed more than he allows.
+    /// Estimates the output tokens: all, and those of thinking. Neither exceeds the output limit.
     pub(crate) fn output_tokens(&self) -> (u64, u64) {
         let thinking = |p: &&Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
         let thought: u64 = self.parts.iter().filter(thinking).map(weight).sum();
@@ -121,13 +121,13 @@ fn tool_choice(bounds: &Bounds<'_>, parts: &mut Vec<Part>) {
             calls += usize::from(named);
             named && (bounds.parallel || calls == 1)
         }
-        // Forcing works by beginning the call: no text comes before it.
+        // A forced call comes first: no text precedes it.
         Part::Text(_) => !bounds.choice.is_forced(),
         _ => true,
     });
 }
 
-/// Cuts the text at the first stop sequence; what follows it is never said.
+/// Cuts the text at the first stop sequence, and drops all that follows. Returns the sequence.
 fn stop_sequence(sequences: &[&str], parts: &mut Vec<Part>) -> Option<String> {
     for i in 0..parts.len() {
         let Some(Part::Text(text)) = parts.get_mut(i) else { continue };
@@ -145,7 +145,7 @@ fn stop_sequence(sequences: &[&str], parts: &mut Vec<Part>) -> Option<String> {
     None
 }
 
-/// Cuts the parts to that many tokens; true if anything was cut.
+/// Cuts the parts to `tokens`. Returns true if anything was cut.
 fn limit(parts: &mut Vec<Part>, tokens: u64) -> bool {
     let mut left = tokens;
     for i in 0..parts.len() {
@@ -169,7 +169,7 @@ fn limit(parts: &mut Vec<Part>, tokens: u64) -> bool {
     false
 }
 
-/// Cuts at a character's edge; true if something other than white space is left.
+/// Cuts a text at a character boundary. Returns true if more than white space is left.
 fn truncate(text: &mut String, bytes: usize) -> bool {
     let mut at = bytes.min(text.len());
     while !text.is_char_boundary(at) {

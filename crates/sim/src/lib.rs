@@ -1,18 +1,20 @@
 //! A simulated LLM provider that speaks Anthropic's Messages API, OpenAI's Chat Completions (with
-//! the dialects of other vendors) and OpenAI's Responses: strict where the real ones are, priced
-//! like them, and misbehaving on request. Its rules are written from facts about the APIs and apart
-//! from all code that obeys them: it depends on no other crate of this workspace.
+//! the dialects of other vendors) and OpenAI's Responses. It is as strict as the real APIs, has
+//! their prices, and misbehaves on request. Its rules are written from facts about the APIs, apart
+//! from all code that obeys them: this crate depends on no other crate of the workspace.
 //!
-//! [`Sim::respond`] is pure but for the simulator's own memory: time comes in, delays go out. No
-//! clock, no network, no randomness. [`serve`] carries it over HTTP.
+//! [`Sim::respond`] is pure apart from the simulator's own memory: time comes in as an argument,
+//! and delays are part of the response. There is no clock, no network and no randomness.
+//! [`serve_http`] offers the simulator over HTTP.
 //!
-//! What a model does ([`Scenario`], [`Turn`]) knows no wire. Each protocol has a folder with its
-//! reader (request to history), its rules, its bill and its writers (turn to body or stream).
+//! The model's behaviour ([`Scenario`], [`Turn`]) is independent of any protocol. Each protocol has
+//! a folder with its reader (request to history), its rules, its billing and its writers (turn to
+//! body or stream).
 //!
 //! ```
 //! use softland_sim::{Config, Request, Scenario, Sim};
 //!
-//! let sim = Sim::new(Config::new(Scenario::named("reader")?));
+//! let sim = Sim::new(Config::new(Scenario::from_name("reader")?));
 //! let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
 //!     .map(|(name, value)| (name.to_owned(), value.to_owned()));
 //! let body = br#"{"model":"claude-sonnet-5-5","max_tokens":64,
@@ -26,7 +28,7 @@
 //! let request =
 //!     Request { method: "POST", path: "/v1/chat/completions", headers: &headers, body };
 //! assert_eq!(sim.respond(0, &request).status, 200);
-//! assert_eq!(sim.refused(), 0);
+//! assert_eq!(sim.refused_requests(), 0);
 //! # Ok::<(), String>(())
 //! ```
 

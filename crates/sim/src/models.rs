@@ -1,31 +1,31 @@
-//! What each model id accepts: one row per model, rules as data, each column with its source.
-//! It decides nothing; `rules` reads it. An id that is not here is a 404, as with the provider.
+//! Models and what each accepts: one row per model, rules as data, each column with its source.
+//! This module decides nothing; `rules` reads it. An unlisted id is a 404, as with the provider.
 //!
 //! Sources (all read as of 2026-11): forced choice, thinking modes, prefill: the migration guides
 //! of Opus 5.5 and Fable 5.1 and the error page of the vendor's documentation; cache minimum and
 //! multipliers: its prompt-caching and pricing pages; output maxima and default efforts: its model
-//! overview pages; prices and windows: the PyPI package `genai-prices` 0.2.3. Where sources conflict or are silent the row is the stricter one and
-//! says so in a comment.
+//! overview pages; prices and windows: the PyPI package `genai-prices` 0.2.3. If sources conflict
+//! or are silent, the row is the stricter one, and a comment says so.
 
 pub(crate) mod open;
 
-/// When a request may force a tool (`tool_choice` of type `any` or `tool`).
+/// The conditions under which a request may force a tool (`tool_choice` of type `any` or `tool`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
     /// Unless `thinking.type` is `enabled`.
     NotWithEnabledThinking,
-    /// Never: 400.
+    /// Never: refused with 400.
     Never,
 }
 
-/// What `thinking` may be.
+/// The values that `thinking` may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThinkingModes {
     /// `enabled` with `budget_tokens`.
     pub enabled: bool,
     /// `adaptive`.
     pub adaptive: bool,
-    /// `disabled`; where it is refused, thinking is on also when nothing is said.
+    /// `disabled`. Without it, thinking is on even if the request does not mention it.
     pub disabled: bool,
     /// `between_tools`: the least thinking of models that refuse `disabled`.
     pub between_tools: bool,
@@ -38,7 +38,7 @@ pub struct Model {
     pub id: &'static str,
     /// Other names of the same model.
     pub aliases: &'static [&'static str],
-    /// Tokens of input and output together.
+    /// The limit of input and output together, in tokens.
     pub context_window: u64,
     /// The largest `max_tokens`.
     pub output_max: u64,
@@ -48,36 +48,36 @@ pub struct Model {
     pub output_nano: u64,
     /// Price of a cache read, in thousandths of the input price.
     pub read_permille: u64,
-    /// Prompts shorter than this many tokens are silently not cached.
+    /// Shorter prompts are silently not cached, in tokens.
     pub cache_min: u64,
-    /// Forced tool choice.
+    /// The conditions for a forced tool choice.
     pub forced: Forced,
-    /// Thinking modes.
+    /// The thinking modes.
     pub thinking: ThinkingModes,
-    /// Whether `temperature`, `top_p`, `top_k` may differ from their defaults.
+    /// True if `temperature`, `top_p`, `top_k` may differ from their defaults.
     pub sampling: bool,
-    /// Whether the conversation may end in an assistant message that the model continues.
+    /// True if the conversation may end in an assistant message, which the model continues.
     pub prefill: bool,
-    /// Whether `role: "system"` is taken inside `messages`.
+    /// True if `role: "system"` is accepted inside `messages`.
     pub mid_system: bool,
-    /// Values of `output_config.effort`; empty where the parameter is refused.
+    /// The values of `output_config.effort`; empty if the parameter is refused.
     pub efforts: &'static [&'static str],
-    /// The effort that holds when none is given: naming it changes nothing in the cache.
+    /// The default effort. Naming it changes nothing in the cache.
     pub default_effort: &'static str,
-    /// Whether `output_config.task_budget` is taken.
+    /// True if `output_config.task_budget` is accepted.
     pub task_budget: bool,
-    /// Whether thinking blocks are signed over the exact prefix of the conversation.
+    /// True if thinking blocks are signed over the exact prefix of the conversation.
     pub binds: bool,
-    /// Whether thinking of earlier turns stays in the prompt after a new human message.
+    /// True if thinking of earlier turns stays in the prompt after a new human message.
     pub keeps_thinking: bool,
-    /// Whether `thinking.display` is `omitted` when the request does not say.
+    /// True if `thinking.display` defaults to `omitted`.
     pub omits_thinking: bool,
 }
 
-/// The model that `sim/NAME` poses as when no id is given.
+/// The model of `sim/NAME` without a model id.
 pub const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 
-/// Looks a model up by id, alias, or id with a date (`…-20250929`).
+/// Looks up a model by id, alias, or id with a date (`…-20250929`).
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Model> {
     let named = |name: &str| MODELS.iter().find(|m| m.id == name || m.aliases.contains(&name));
@@ -87,7 +87,7 @@ pub fn find(id: &str) -> Option<&'static Model> {
     })
 }
 
-/// Every model the simulator knows.
+/// Returns every model that the simulator knows.
 #[must_use]
 pub fn all() -> &'static [Model] {
     MODELS
@@ -102,7 +102,7 @@ const BOTH: ThinkingModes = ThinkingModes { adaptive: true, ..MANUAL };
 const ADAPTIVE: ThinkingModes = ThinkingModes { enabled: false, ..BOTH };
 const ALWAYS: ThinkingModes = ThinkingModes { disabled: false, ..ADAPTIVE };
 
-/// The oldest generation; newer rows say how they differ.
+/// The oldest generation. Newer rows state the differences.
 const BASE: Model = Model {
     id: "",
     aliases: &[],
@@ -145,7 +145,7 @@ const M47: Model = Model {
     ..M46
 };
 
-/// Fable and Mythos 5: thinking is always on. Forcing: the sources conflict; the stricter holds.
+/// Fable and Mythos 5: thinking is always on. Sources on forcing conflict; the stricter one holds.
 const FABLE5: Model = Model {
     input_nano: 10_000,
     output_nano: 50_000,
@@ -158,7 +158,7 @@ const FABLE5: Model = Model {
 };
 
 const FABLE51: Model = Model { read_permille: 25, binds: true, ..FABLE5 };
-/// 5.2 is in the price table only: it gets the rules of 5.1.
+/// 5.2 is only in the price table: it gets the rules of 5.1.
 const FABLE52: Model = Model { input_nano: 8_000, output_nano: 40_000, ..FABLE51 };
 
 const OPUS4: Model = Model { input_nano: 15_000, output_nano: 75_000, output_max: 32_000, ..BASE };

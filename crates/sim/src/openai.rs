@@ -1,5 +1,5 @@
-//! What OpenAI's two protocols share: errors, keys, ids and seals, the prompt cache, faults. What
-//! they refuse is in `chat` and `responses`.
+//! The parts that OpenAI's two protocols share: errors, keys, ids and seals, the prompt cache,
+//! faults. Their rules are in `chat` and `responses`.
 
 mod cache;
 mod error;
@@ -28,21 +28,21 @@ use crate::tagged::Tagged;
 use crate::turn::{Stop, Turn};
 use std::borrow::Cow;
 
-/// Requests of a server tool's loop that the provider makes for one request.
+/// The maximum number of requests that the provider makes for its server tools within one request.
 const SERVER_LOOP: usize = 10;
 
-/// Seconds since 1970 of the simulator's first millisecond: nothing but a plausible `created`.
+/// The simulator's first millisecond, in seconds since 1970: just a plausible `created`.
 const EPOCH: u64 = 1_795_300_000;
 
-/// The `created` of a response at `now` milliseconds.
+/// Returns the `created` of a response at `now` milliseconds.
 pub(crate) fn created(now: u64) -> u64 {
     EPOCH + now / 1000
 }
 
-/// Reads a body: key, size, JSON.
+/// Reads a body: checks key and size, parses JSON.
 ///
 /// # Errors
-/// 401, 413, 400.
+/// Refuses with 401, 413 or 400.
 pub(crate) fn body(request: &Request<'_>) -> Checked<Json> {
     authenticate(request)?;
     if request.body.len() > MAX_BODY {
@@ -56,7 +56,7 @@ pub(crate) fn body(request: &Request<'_>) -> Checked<Json> {
     }
 }
 
-/// The key of any OpenAI-like host: a bearer token, or Azure's own header.
+/// Checks the key of an OpenAI-like host: a bearer token, or Azure's own header.
 pub(crate) fn authenticate(request: &Request<'_>) -> Checked {
     let bearer = request.header("authorization").and_then(|v| v.strip_prefix("Bearer "));
     match bearer.or_else(|| request.header("api-key")).map(str::trim) {
@@ -77,10 +77,10 @@ pub(crate) fn authenticate(request: &Request<'_>) -> Checked {
     }
 }
 
-/// `GET /v1/models`.
+/// Answers `GET /v1/models`.
 ///
 /// # Errors
-/// 401.
+/// Refuses with 401.
 pub(crate) fn list_models(request: &Request<'_>) -> Checked<Response> {
     authenticate(request)?;
     let row = |m: &OpenModel| {
@@ -96,7 +96,7 @@ pub(crate) fn list_models(request: &Request<'_>) -> Checked<Response> {
     Ok(whole(200, 0, list.text().into_bytes()))
 }
 
-/// Which model is asked for, and which scenario plays it.
+/// The requested model, and the scenario that plays it.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) scenario: Cow<'a, Scenario>,
@@ -108,7 +108,8 @@ impl<'a> Asked<'a> {
     /// Reads the `model` of a body.
     ///
     /// # Errors
-    /// 400 without one, 404 for one that is not listed (at OpenRouter 400).
+    /// Refuses with 400 if there is no model, and with 404 if it is not listed (400 for
+    /// OpenRouter).
     pub(crate) fn read(config: &'a Config, body: &'a Json) -> Checked<Self> {
         let Some(asked) = body.str_at("model") else {
             return Err(Refusal::bad("you must provide a model parameter"));
@@ -126,17 +127,17 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What the response calls the model.
+    /// Returns the model's name in the response.
     pub(crate) fn name(&self) -> &'a str {
         let own = self.id == self.model.id || self.model.aliases.contains(&self.id);
         if own && !self.model.answers_as.is_empty() { self.model.answers_as } else { self.id }
     }
 }
 
-/// Whether a response reasons: `wish` is what the request says, if anything.
+/// Decides on the presence of thinking. `wish` is the request's own setting, if any.
 ///
 /// # Errors
-/// 400 for a forced choice that the model refuses.
+/// Refuses with 400 if the model does not allow a forced choice.
 pub(crate) fn reasons(model: &OpenModel, wish: Option<bool>, forced: bool) -> Checked<Thinks> {
     let on = match model.reasoning {
         Reasoning::Never => false,
@@ -163,8 +164,8 @@ pub(crate) fn reasons(model: &OpenModel, wish: Option<bool>, forced: bool) -> Ch
     Ok(if on { Thinks::Opens } else { Thinks::Off })
 }
 
-/// The next turn of a run; where the model pauses for a tool of the provider's, the provider goes
-/// on by itself.
+/// Returns the next turn of a run. If the model pauses for a tool of the provider's, the provider
+/// continues by itself.
 pub(crate) fn next(
     plays: &mut Plays,
     scenario: &Scenario,
@@ -199,7 +200,7 @@ fn play_on(
     Turn::of(parts)
 }
 
-/// A run is what follows one human message under one scenario and one head (system prompt).
+/// Returns the key of a run: one human message under one scenario and one system prompt.
 fn run_key(scenario: &Scenario, history: &History<'_>, head: &[&str]) -> u128 {
     let mut digest = Digest::new(1);
     digest.field(scenario.name());
@@ -218,7 +219,7 @@ fn run_key(scenario: &Scenario, history: &History<'_>, head: &[&str]) -> u128 {
     digest.finish()
 }
 
-/// Whether a result says that its call failed: these protocols have no field for it.
+/// True if a result says that its call failed: these protocols have no field for it.
 pub(crate) fn failed(text: &str) -> bool {
     let head: String = text.trim_start().chars().take(5).flat_map(char::to_lowercase).collect();
     if head == "error" {
@@ -231,10 +232,10 @@ pub(crate) fn failed(text: &str) -> bool {
     })
 }
 
-/// Tokens that the context window leaves for output.
+/// Returns the tokens that the context window leaves for output.
 ///
 /// # Errors
-/// 400 for a prompt that does not fit.
+/// Refuses with 400 if the prompt does not fit.
 pub(crate) fn room(config: &Config, model: &OpenModel, tokens: u64) -> Checked<u64> {
     let window = config.context_window.unwrap_or(model.context_window);
     window.checked_sub(tokens).ok_or_else(|| {
@@ -246,7 +247,7 @@ pub(crate) fn room(config: &Config, model: &OpenModel, tokens: u64) -> Checked<u
     })
 }
 
-/// A method that a path does not have.
+/// Creates the refusal of a method that a path does not have.
 pub(crate) fn wrong_method(request: &Request<'_>) -> Refusal {
     let message = format!("Not allowed to {} on {}.", request.method, request.route());
     Refusal::new(405, "invalid_request_error", message).code("method_not_supported")

@@ -1,8 +1,8 @@
-//! How texts and streams are cut into pieces: at no particular place, the same every time.
+//! Deterministic cutting of texts and streams into pieces.
 
 use crate::reply::{Chunk, Piece};
 
-/// Cuts a text as the wire does: at no particular place, but never inside a character.
+/// Cuts a text at arbitrary places, as the real APIs do, but never inside a character.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     const LENGTHS: [usize; 6] = [5, 19, 31, 11, 47, 23];
     let scale = 1 + text.len() / 2048;
@@ -23,7 +23,7 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Re-cuts the bytes of a stream into pieces of at most `size` bytes, wherever that falls.
+/// Cuts the bytes of a stream anew, into pieces of at most `size` bytes.
 pub(crate) fn recut(chunks: Vec<Chunk>, size: usize) -> Vec<Chunk> {
     let mut out = Vec::new();
     for chunk in chunks {

@@ -1,32 +1,32 @@
-//! Which turn of a scenario answers a request: the counters of its run. Runs are told apart by
-//! what they begin with; everything else a scenario needs is in the conversation.
+//! Counters of requests per run, which select the turn of a scenario. Runs are told apart by their
+//! beginning. Everything else that a scenario needs is in the conversation.
 
 use crate::history::{History, Role};
 use crate::scenario::{Scenario, View, human_at};
 use crate::turn::{Stop, Turn};
 use std::collections::BTreeMap;
 
-/// Runs whose request counts are kept; past it all are forgotten.
+/// The maximum number of runs with counters; beyond it, all counters are dropped.
 const MAX_RUNS: usize = 100_000;
 
-/// What was played so far.
+/// The counters of all runs.
 #[derive(Debug, Default)]
 pub(crate) struct Plays {
     runs: BTreeMap<u128, Played>,
     played: usize,
 }
 
-/// What of a run was played.
+/// The counters of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Played {
-    /// Requests.
+    /// The number of requests.
     requests: u64,
-    /// It has had an answer, so that its first request, asked again, begins another run.
+    /// True once the run had an answer; repeating its first request then begins another run.
     answered: bool,
 }
 
 impl Plays {
-    /// The next turn of the run `key`.
+    /// Returns the next turn of the run `key`.
     pub(crate) fn next(&mut self, scenario: &Scenario, history: &History<'_>, key: u128) -> Turn {
         if self.runs.len() >= MAX_RUNS {
             self.runs.clear();
@@ -38,7 +38,7 @@ impl Plays {
         }
         let turn = scenario.play(&View::of(history, run.requests, self.played));
         run.requests += 1;
-        // After a fault, an empty or a cut turn a client asks the same again and goes on with the
+        // After a fault, or an empty or cut turn, a client repeats the request, which continues the
         // run.
         let whole =
             !matches!(turn.stop, Some(Stop::MaxTokens | Stop::PauseTurn | Stop::ContextWindow));
@@ -48,7 +48,7 @@ impl Plays {
     }
 }
 
-/// Whether the model has said nothing since the human message.
+/// True if the model has said nothing since the human message.
 fn is_first(history: &History<'_>) -> bool {
     let since = human_at(&history.turns).map_or(0, |at| at + 1);
     history.turns.iter().skip(since).all(|turn| turn.role != Role::Assistant)

@@ -1,57 +1,57 @@
-//! A response as the simulator gives it: whole, or in pieces with their delays. It opens no
-//! connection; `http` and an embedding program carry it.
+//! The simulator's responses: whole, or in pieces with their delays. This module opens no
+//! connection; `http` or an embedding program sends the responses.
 
-/// A response.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// HTTP status.
+    /// The HTTP status code.
     pub status: u16,
-    /// Headers, names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Body,
 }
 
-/// A body.
+/// The body of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Everything at once, after that many milliseconds.
+    /// A body that is sent at once, after a delay.
     Whole {
-        /// Milliseconds before the first byte.
+        /// The delay before the first byte, in milliseconds.
         delay_ms: u64,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Pieces in order.
+    /// The pieces of a stream, in order.
     Stream(Vec<Chunk>),
 }
 
 /// One piece of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Milliseconds to wait before it.
+    /// The delay before this piece, in milliseconds.
     pub delay_ms: u64,
-    /// What comes.
+    /// The content of the piece.
     pub piece: Piece,
 }
 
-/// What a chunk brings.
+/// The content of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// Bytes, cut anywhere.
     Bytes(Vec<u8>),
-    /// The connection breaks; always last.
+    /// The connection breaks. Always the last piece.
     Cut,
 }
 
 impl Response {
-    /// The first header of that name (lower case).
+    /// Returns the value of the first header with this name, in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str())
     }
 
-    /// All bytes, and whether the connection broke after them.
+    /// Returns all bytes, and true if the connection broke after them.
     #[must_use]
     pub fn collect(&self) -> (Vec<u8>, bool) {
         match &self.body {

@@ -1,4 +1,4 @@
-//! OpenAI's Responses: items, histories that the server keeps, events, background requests.
+//! OpenAI's Responses API: items, stored histories, events, background requests.
 
 mod bill;
 mod output;

@@ -1,5 +1,5 @@
-//! Scenarios: how the simulated model behaves. A scenario sees a view of the request and says a
-//! turn; rules, billing and the wire are not its business.
+//! Scenarios: the behaviour of the simulated model. A scenario turns a view of the request into a
+//! turn. It does not deal with rules, billing or protocols.
 
 mod delegate;
 mod faults;
@@ -16,15 +16,15 @@ use crate::script::Script;
 use crate::turn::Turn;
 use std::path::Path;
 
-/// Which behaviour a simulator shows.
+/// The behaviour of a simulator.
 #[derive(Clone, Debug)]
 pub enum Scenario {
-    /// One of the built-in ones.
+    /// A built-in scenario.
     Builtin(Builtin),
-    /// One from a file.
+    /// A scenario from a file.
     Script(Script),
-    /// These turns, one per request that is accepted, whatever it asks; after the last one, a
-    /// plain answer. For tests.
+    /// These turns, one for each accepted request, whatever it asks. After the last turn, a plain
+    /// answer follows. For tests.
     Scripted(Vec<Turn>),
 }
 
@@ -38,7 +38,7 @@ pub struct Builtin {
 
 type Play = fn(&View<'_>, Option<Parameter>) -> Turn;
 
-/// What stands after the colon of a scenario's name.
+/// The parameter after the colon of a scenario's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parameter {
     Number(u64),
@@ -47,7 +47,7 @@ pub(crate) enum Parameter {
     Text,
 }
 
-/// Name, what it does, and who plays it.
+/// The name, the description and the function of each built-in scenario.
 const BUILTIN: &[(&str, &str, Play)] = &[
     (
         "reader",
@@ -85,7 +85,7 @@ impl Scenario {
     /// Looks up a built-in scenario: `NAME` or `NAME:PARAMETER`.
     ///
     /// # Errors
-    /// Says which names and parameters there are.
+    /// Returns an error that lists the names, or the allowed parameters.
     pub fn named(text: &str) -> Result<Self, String> {
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
@@ -110,17 +110,18 @@ impl Scenario {
         Ok(Self::Builtin(Builtin { name, play: *play, parameter }))
     }
 
-    /// A built-in scenario by name, or one from a file where the text looks like a path.
+    /// Looks up a built-in scenario by name, or loads one from a file if the text looks like a
+    /// path.
     ///
     /// # Errors
-    /// Says what is wrong, where in the file, and what is allowed.
+    /// Returns an error that says what is wrong, where in the file, and what is allowed.
     pub fn load(text: &str) -> Result<Self, String> {
         let path = Path::new(text);
         let is_file = path.extension().is_some_and(|e| e == "toml") || text.contains(['/', '\\']);
         if is_file { Script::load(path).map(Self::Script) } else { Self::named(text) }
     }
 
-    /// The built-in scenarios with a line on each.
+    /// Returns the name and description of each built-in scenario.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         BUILTIN.iter().map(|(name, line, _)| (*name, *line))
     }
@@ -136,7 +137,7 @@ impl Scenario {
         }
     }
 
-    /// The name, for ledgers.
+    /// Returns the name, for ledgers.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Builtin(builtin) => builtin.name,
@@ -146,15 +147,15 @@ impl Scenario {
     }
 }
 
-/// Splits the names that pose as a model: `sim/NAME@MODEL`, `NAME@MODEL`, `sim/NAME`, and `NAME`
-/// where that is a built-in scenario. The second is the model's id, by default
-/// [`crate::DEFAULT_MODEL`]. Anything else is a plain model id.
+/// Splits a name that poses as a model: `sim/NAME@MODEL`, `NAME@MODEL`, `sim/NAME`, or the `NAME`
+/// of a built-in scenario. Returns the scenario's name and the model's id, which by default is
+/// [`crate::DEFAULT_MODEL`]. Returns `None` for a plain model id.
 #[must_use]
 pub fn pose(model: &str) -> Option<(&str, &str)> {
     pose_as(model, crate::models::DEFAULT_MODEL)
 }
 
-/// The same with another default.
+/// Splits like [`parse_model_name`], with another default model.
 pub(crate) fn pose_as<'a>(model: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
     let (bare, prefixed) = match model.strip_prefix("sim/") {
         Some(rest) => (rest, true),

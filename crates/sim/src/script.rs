@@ -1,5 +1,5 @@
-//! Scenario files: turns that a user scripts in TOML. The format is described in
-//! `docs/scenarios.md`. Nothing here knows rules or the wire.
+//! Scenario files: turns that a user scripts in TOML. `docs/scenarios.md` describes the format.
+//! This module knows no rules and no protocol.
 
 use crate::history::Choice;
 use crate::json::Json;
@@ -8,7 +8,7 @@ use crate::turn::{Fault, Part, Stop, Turn};
 use serde::Deserialize;
 use std::path::Path;
 
-/// Largest scenario file in bytes.
+/// The maximum size of a scenario file, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// A scripted scenario.
@@ -21,7 +21,7 @@ pub struct Script {
 #[derive(Clone, Debug)]
 struct Step {
     when: When,
-    /// How many requests it answers; none: all that follow.
+    /// The number of requests that the step answers; `None` for all that follow.
     times: Option<u64>,
     turn: Turn,
 }
@@ -30,7 +30,8 @@ impl Script {
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// Names the file and, for what is wrong in it, line, key and what is allowed.
+    /// Returns an error that names the file and, for an error in it, the line, the key and what is
+    /// allowed.
     pub fn load(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let size = std::fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?.len();
@@ -41,10 +42,10 @@ impl Script {
         Self::parse(&shown.to_string(), &text)
     }
 
-    /// Reads the text of a scenario file; `file` is what errors call it.
+    /// Parses the text of a scenario file. Errors refer to it as `file`.
     ///
     /// # Errors
-    /// As [`Script::load`].
+    /// As for [`Script::load_file`].
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
         let raw: File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -91,7 +92,7 @@ impl Script {
     }
 }
 
-/// `FILE:LINE: key `KEY`: what is wrong`.
+/// Formats an error as `FILE:LINE: key `KEY`: MESSAGE`.
 fn place(file: &str, text: &str, at: usize, wrong: &str) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -1,5 +1,6 @@
-//! The simulator: which protocol a request is for, and the memory that all of them share. It is
-//! pure but for that memory: time comes in with each request, delays go out with each piece.
+//! The simulator: selects the protocol of a request, and holds the memory that all protocols share.
+//! It is pure apart from that memory: time comes in with each request, and delays are part of the
+//! response.
 
 use crate::bodies::whole;
 use crate::play::Plays;
@@ -10,45 +11,45 @@ use crate::stats::{RefusalNote, Stats};
 use crate::{anthropic, chat, openai, responses};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Largest request body in bytes, as the provider's.
+/// The maximum size of a request body in bytes, as the provider has it.
 pub const MAX_BODY: usize = 32 * 1024 * 1024;
 
-/// Whether thinking is bound to the exact prefix of the conversation.
+/// The models whose thinking is bound to the exact prefix of the conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
-    /// For the models that bind.
+    /// The models that bind.
     #[default]
     ByModel,
-    /// For every model.
+    /// Every model.
     Always,
-    /// For none, as for old accounts.
+    /// No model, as for old accounts.
     Never,
 }
 
-/// How a simulator is set up.
+/// The configuration of a simulator.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The behaviour where the request's model names none.
+    /// The scenario for requests whose model names none.
     pub scenario: Scenario,
-    /// Takes thinking with signatures of others; its own are verified all the same.
+    /// Accepts thinking with foreign signatures. The simulator's own are still verified.
     pub accept_foreign_signatures: bool,
-    /// Binding of thinking on Anthropic's own API.
+    /// The binding of thinking on Anthropic's own API.
     pub binding: Binding,
-    /// Seeds ids and signatures.
+    /// The seed of ids and signatures.
     pub seed: u64,
-    /// Cuts streams into pieces of that many bytes, wherever it falls.
+    /// Cuts streams into pieces of this many bytes, at any place.
     pub piece_bytes: Option<usize>,
-    /// A smaller context window than the model's.
+    /// A context window smaller than the model's.
     pub context_window: Option<u64>,
-    /// Ids that are served too, each with the listed id whose rules it has: for clients that must
-    /// cope with a model they do not know.
+    /// Additional ids, each with the listed id whose rules apply: for clients that must cope with a
+    /// model they do not know.
     pub aliases: Vec<(String, String)>,
-    /// Responses streams give every event another item id, as some proxies do.
+    /// Gives every event of a Responses stream another item id, as some proxies do.
     pub rotate_item_ids: bool,
 }
 
 impl Config {
-    /// A strict simulator with this scenario.
+    /// Creates the configuration of a strict simulator with this scenario.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         Self {
@@ -63,7 +64,7 @@ impl Config {
         }
     }
 
-    /// The listed id whose rules hold for `id`.
+    /// Returns the listed id whose rules apply to `id`.
     pub(crate) fn listed<'a>(&'a self, id: &'a str) -> &'a str {
         let alias = self.aliases.iter().find(|(alias, _)| alias == id);
         alias.map_or(id, |(_, listed)| listed)
@@ -77,7 +78,7 @@ pub struct Sim {
     state: Mutex<State>,
 }
 
-/// What a simulator remembers.
+/// The memory of a simulator.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) cache: anthropic::Cache,
@@ -88,13 +89,13 @@ pub(crate) struct State {
 }
 
 impl Sim {
-    /// A simulator with nothing cached.
+    /// Creates a simulator with an empty cache.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self { config, state: Mutex::default() }
     }
 
-    /// Answers one request that arrives at `now_ms` (any clock that does not go back).
+    /// Answers a request that arrives at `now_ms`, by any clock that does not go back.
     #[must_use]
     pub fn respond(&self, now_ms: u64, request: &Request<'_>) -> Response {
         let mut state = self.lock();
@@ -108,19 +109,19 @@ impl Sim {
         response
     }
 
-    /// What was asked and billed so far.
+    /// Returns the counters, charges and refusals so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.lock().stats.clone()
     }
 
-    /// Rules refused that many requests so far; cheaper than [`Sim::stats`].
+    /// Returns the number of requests that rules have refused; cheaper than [`Sim::stats`].
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.lock().stats.refused
     }
 
-    /// A poisoned lock only means that a test panicked: counters are whole at every moment.
+    /// Locks the state. A poisoned lock means that a test panicked; counters are always whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,7 +156,7 @@ impl Sim {
     }
 }
 
-/// Whose errors a request gets.
+/// The protocol in whose form a request gets its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Anthropic,
@@ -166,7 +167,7 @@ enum Protocol {
 }
 
 impl Protocol {
-    /// Paths that nobody has are Anthropic's to refuse.
+    /// Selects the protocol by path. Unknown paths are left for Anthropic's to refuse.
     fn of(request: &Request<'_>) -> Self {
         match request.route() {
             "/v1/chat/completions" => Self::Chat,

@@ -1,52 +1,52 @@
-//! What a simulator was asked and what it billed. Prices are simulated: estimated tokens at the
-//! listed prices.
+//! Statistics of a simulator: its requests and charges. Prices are simulated: estimated tokens at
+//! the listed prices.
 
 use crate::usage::Usage;
 use std::collections::VecDeque;
 
-/// Charges and refusals kept; totals go on.
+/// The maximum number of charges and refusals to keep. Totals are not limited.
 const KEPT: usize = 10_000;
 
-/// One response that was billed.
+/// One billed response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// When it was asked for, in the caller's milliseconds.
+    /// The time of the request, in the caller's milliseconds.
     pub at_ms: u64,
-    /// The model it posed as.
+    /// The model that answered.
     pub model: &'static str,
     /// The scenario that answered.
     pub scenario: String,
-    /// Tokens.
+    /// The tokens used.
     pub usage: Usage,
-    /// Simulated price in nano-dollars.
+    /// The simulated price, in nano-dollars.
     pub cost_nano: u64,
-    /// Why it stopped, in Anthropic's words whatever the protocol.
+    /// The stop reason, in Anthropic's terms for every protocol.
     pub stop: &'static str,
 }
 
-/// One request that was refused by a rule.
+/// One request that a rule refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusalNote {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// The `error.type`.
+    /// The error's `type`.
     pub kind: &'static str,
     /// The message.
     pub message: String,
 }
 
-/// Counters since the start, and the last 10,000 charges and refusals.
+/// The counters since the start, and the last 10,000 charges and refusals.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Requests of any kind.
+    /// The number of requests of any kind.
     pub requests: u64,
-    /// Responses that were billed.
+    /// The number of billed responses.
     pub responses: u64,
-    /// Requests that a rule refused.
+    /// The number of requests that a rule refused.
     pub refused: u64,
-    /// Failures that a scenario wanted: they are no refusals.
+    /// The number of failures that scenarios asked for. They do not count as refusals.
     pub faults: u64,
-    /// Simulated price of everything in nano-dollars.
+    /// The simulated price of all responses, in nano-dollars.
     pub cost_nano: u64,
     /// The last charges.
     pub charges: VecDeque<Charge>,

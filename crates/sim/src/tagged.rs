@@ -1,8 +1,8 @@
-//! A model without tool calling: it reads of its tools in its instructions, writes its calls as
-//! text and finds their results in the next user message.
+//! A model without tool calling: it reads about its tools in its instructions, writes calls as
+//! text, and finds their results in the next user message.
 //!
-//! Its instructions show the tag `<use_tool>` and hold each tool as a line of its own, a JSON
-//! object with `name` and `input_schema`. Whatever scenario it plays, it plays it so.
+//! The instructions show the tag `<use_tool>` and hold each tool on a line of its own, as a JSON
+//! object with `name` and `input_schema`. Every scenario works in this form.
 
 use crate::history::{Called, History, Returned, Role, Tool};
 use crate::json::{Json, map};
@@ -13,11 +13,11 @@ use std::borrow::Cow;
 const OPENING: &str = "<use_tool>";
 const CLOSING: &str = "</use_tool>";
 
-/// What a conversation says in such texts.
+/// The tools, calls and results that a conversation holds as text.
 #[derive(Debug, Default)]
 pub(crate) struct Tagged {
     tools: Vec<Json>,
-    /// Turn by turn.
+    /// One entry per turn.
     turns: Vec<Written>,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Tagged {
 struct Written {
     calls: Vec<(String, String, Json)>,
     results: Vec<(String, String)>,
-    /// What stands beside the results.
+    /// The text beside the results.
     rest: String,
 }
 
 impl Tagged {
-    /// Reads a conversation; nothing where tools are declared, or its instructions show none.
+    /// Reads a conversation. Empty if tools are declared, or if the instructions show none.
     pub(crate) fn read(history: &History<'_>, instructions: &[&str]) -> Self {
         if !history.tools.is_empty() || !instructions.iter().any(|text| text.contains(OPENING)) {
             return Self::default();
@@ -48,12 +48,12 @@ impl Tagged {
         Self { turns: turns.collect(), tools }
     }
 
-    /// Whether there is anything of the kind.
+    /// True if the conversation uses this form.
     pub(crate) fn is_there(&self) -> bool {
         !self.tools.is_empty()
     }
 
-    /// The conversation with its written calls and results as such.
+    /// Turns written calls and results into the history's calls and results.
     pub(crate) fn apply<'t>(&'t self, mut history: History<'t>) -> History<'t> {
         history.tools = self
             .tools
@@ -82,7 +82,7 @@ impl Tagged {
         history
     }
 
-    /// A turn as such a model says it.
+    /// Turns the calls of a turn into text.
     pub(crate) fn write(&self, turn: Turn) -> Turn {
         if !self.is_there() || !turn.parts.iter().any(Part::is_call) {
             return turn;
@@ -111,7 +111,7 @@ impl Tagged {
     }
 }
 
-/// A call as text; one that is cut ends within its input.
+/// Writes a call as text. A cut call ends within its input.
 fn block(name: &str, input: &str, cut: bool) -> String {
     let name = Json::from(name).text();
     let begun = format!("{OPENING}\n{{\"name\": {name}, \"input\": {input}");
@@ -124,7 +124,7 @@ fn tool(line: &str) -> Option<Json> {
     (json.str_at("name").is_some() && json.get("input_schema").is_some()).then_some(json)
 }
 
-/// The calls in a text. What it wrote wrong it knows as a call all the same.
+/// Reads the calls in a text. A malformed call still counts as a call.
 fn calls(text: &str) -> Vec<(String, String, Json)> {
     let mut found = Vec::new();
     for piece in text.split(OPENING).skip(1) {
@@ -137,7 +137,7 @@ fn calls(text: &str) -> Vec<(String, String, Json)> {
     found
 }
 
-/// The results in a text, in the order of their calls.
+/// Reads the results in a text, in the order of their calls.
 fn results(text: &str) -> Written {
     let mut written = Written::default();
     let mut pieces = text.split("<tool_result");

@@ -1,21 +1,21 @@
-//! What a model says in one response, before any wire: blocks, how it stops, how it fails.
+//! The turn of a model in one response, independent of any protocol: its blocks, stop and fault.
 
 /// One block of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Visible text.
     Text(String),
-    /// Thinking; it is left out where the request's thinking is off, and signed otherwise.
+    /// Thinking. It is omitted if the request turns thinking off, and signed otherwise.
     Thinking(String),
     /// Thinking that the provider keeps encrypted.
     RedactedThinking,
     /// A call of one of the client's tools.
     Tool {
-        /// Absent: an id of the simulator's.
+        /// The id; if absent, the simulator makes one.
         id: Option<String>,
         /// The tool's name, declared or not.
         name: String,
-        /// The input as JSON text, which may be broken on purpose.
+        /// The input as JSON text, which a scenario may break on purpose.
         input: String,
     },
     /// A call of a tool that the provider runs.
@@ -35,31 +35,31 @@ pub enum Part {
 }
 
 impl Part {
-    /// A call of a client tool with an id of the simulator's.
+    /// Creates a call of a client tool, with an id made by the simulator.
     #[must_use]
     pub fn tool(name: impl Into<String>, input: impl Into<String>) -> Self {
         Self::Tool { id: None, name: name.into(), input: input.into() }
     }
 
-    /// Text.
+    /// Creates a text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Whether the client is asked to run a tool.
+    /// True for a call that the client is asked to run.
     #[must_use]
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Tool { .. })
     }
 
-    /// Whether the provider runs a tool of its own.
+    /// True for a call of a tool that the provider runs.
     pub(crate) fn is_server_call(&self) -> bool {
         matches!(self, Self::ServerTool { .. })
     }
 }
 
-/// Why a response stops.
+/// The reason why a response stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// `end_turn`
@@ -92,24 +92,24 @@ impl Stop {
     }
 }
 
-/// How a response fails.
+/// The way in which a response fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// An error instead of a response.
     Http {
-        /// The status, 400 to 599.
+        /// The status code, 400 to 599.
         status: u16,
-        /// Seconds in `retry-after`.
+        /// The seconds in `retry-after`.
         retry_after: Option<u64>,
     },
-    /// An `error` event after that many events of the stream (529 without streaming).
+    /// An `error` event in the stream after `after` events. Without streaming, a status of 529.
     ErrorEvent {
-        /// Events before it.
+        /// The number of events before it.
         after: usize,
     },
-    /// The connection breaks after that many events, in the middle of the next one.
+    /// The connection breaks after `after` events, in the middle of the next one.
     Cut {
-        /// Whole events before it.
+        /// The number of whole events before it.
         after: usize,
     },
 }
@@ -117,53 +117,53 @@ pub enum Fault {
 /// One response of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Blocks in order.
+    /// The blocks, in order.
     pub parts: Vec<Part>,
-    /// Why it stops; absent: what follows from the blocks.
+    /// The stop reason; if absent, it follows from the blocks.
     pub stop: Option<Stop>,
-    /// How it fails, if it does.
+    /// The fault, if the response fails.
     pub fault: Option<Fault>,
-    /// Milliseconds before the first byte.
+    /// The delay before the first byte, in milliseconds.
     pub first_delay_ms: u64,
-    /// Milliseconds before each delta.
+    /// The delay before each delta, in milliseconds.
     pub delta_delay_ms: u64,
-    /// Ignores `tool_choice` and `disable_parallel_tool_use`, which no real model can: for tests
+    /// Ignores `tool_choice` and `disable_parallel_tool_use`, which no real model can do: for tests
     /// against hostile providers.
     pub lawless: bool,
 }
 
 impl Turn {
-    /// A response of these blocks.
+    /// Creates a response of these blocks.
     #[must_use]
     pub fn of(parts: Vec<Part>) -> Self {
         Self { parts, ..Self::default() }
     }
 
-    /// A response of one text.
+    /// Creates a response of one text.
     #[must_use]
     pub fn say(text: impl Into<String>) -> Self {
         Self::of(vec![Part::text(text)])
     }
 
-    /// A response of one call.
+    /// Creates a response of one call.
     #[must_use]
     pub fn call(name: impl Into<String>, input: impl Into<String>) -> Self {
         Self::of(vec![Part::tool(name, input)])
     }
 
-    /// A failed response.
+    /// Creates a response that fails with an HTTP status.
     #[must_use]
     pub fn fail(status: u16, retry_after: Option<u64>) -> Self {
         Self { fault: Some(Fault::Http { status, retry_after }), ..Self::default() }
     }
 
-    /// The same with a stop reason.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stopping(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
-    /// The same with a fault.
+    /// Sets the fault.
     #[must_use]
     pub fn failing(self, fault: Fault) -> Self {
         Self { fault: Some(fault), ..self }

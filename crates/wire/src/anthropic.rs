@@ -1,9 +1,10 @@
 //! Anthropic Messages: requests, streams, whole responses, errors and usage.
 //!
-//! [`Event`] is one event of a response stream, [`Assembler`] folds events into a [`Message`], and
-//! [`respond`] writes responses of our own. A request is seen and edited by the view of all
-//! protocols, [`crate::request`], which has this one's shape. Facts about the API come from the
-//! vendor's documentation and SDK types and from recordings of it.
+//! [`Event`] is an event of a response stream, [`Assembler`] assembles events into a
+//! [`ResponseMessage`], and [`respond`] writes softland's own responses. Requests are read and
+//! edited through the view shared by all protocols, [`crate::request`], which has the form of this
+//! protocol. Facts about the API come from the vendor's documentation, its SDK types, and
+//! recordings.
 
 mod error;
 mod message;

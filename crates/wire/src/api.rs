@@ -1,4 +1,4 @@
-//! The three APIs that models are asked through.
+//! The three APIs through which models are called.
 
 /// An API of a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -6,14 +6,15 @@ pub enum Api {
     /// Anthropic Messages.
     #[default]
     Anthropic,
-    /// OpenAI Chat Completions, and the dialects of it.
+    /// OpenAI Chat Completions and its dialects.
     Chat,
     /// OpenAI Responses.
     Responses,
 }
 
 impl Api {
-    /// The smallest output limit that it takes, in tokens: the Responses API refuses less than 16.
+    /// Returns the smallest output limit the API accepts, in tokens: the Responses API refuses less
+    /// than 16.
     #[must_use]
     pub const fn least_output(self) -> u64 {
         match self {
@@ -22,7 +23,7 @@ impl Api {
         }
     }
 
-    /// The member of a tool's result that holds what the tool said.
+    /// Returns the member of a tool result that holds the tool's output.
     pub(crate) const fn result_member(self) -> &'static str {
         match self {
             Self::Anthropic | Self::Chat => "content",
@@ -30,7 +31,7 @@ impl Api {
         }
     }
 
-    /// The `type` of a text that somebody other than the model says.
+    /// Returns the `type` of a text part that does not come from the model.
     pub(crate) const fn text_part(self) -> &'static str {
         match self {
             Self::Anthropic | Self::Chat => "text",

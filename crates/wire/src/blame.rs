@@ -1,12 +1,12 @@
-//! Whose fault an error answer is.
+//! The party at fault for an error response.
 
-/// Whose fault an error is.
+/// The party at fault for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The request: it will fail again unless it is changed.
     Request,
-    /// The key or the account behind it: a person must act.
+    /// The API key or its account: a person must act.
     Account,
-    /// The provider, or the way to it: waiting may help.
+    /// The provider, or the connection to it: waiting may help.
     Provider,
 }

@@ -1,8 +1,8 @@
-//! What may be held of a response that is folded: so many bytes, and beyond them a named error.
+//! The size limit of a response that is being assembled, with a named error beyond it.
 
 use std::fmt;
 
-/// Why a stream cannot be folded further. The assembler stays in this state.
+/// The reason a stream cannot be assembled further. The assembler stays in this state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssembleError {
@@ -25,7 +25,7 @@ impl fmt::Display for AssembleError {
 
 impl std::error::Error for AssembleError {}
 
-/// The bytes held, against their limit.
+/// The number of bytes held, and their limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     bytes: usize,
@@ -34,17 +34,18 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Nothing held, of at most `limit` bytes.
+    /// Creates a bound of `limit` bytes with nothing held.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { bytes: 0, limit, failed: None }
     }
 
-    /// The error that came before, if one did.
+    /// Returns the error that occurred before, if any.
     pub(crate) fn check(&self) -> Result<(), AssembleError> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Holds more. What goes beyond the limit is not held, and fails this time and for good.
+    /// Adds to the bytes held. Bytes beyond the limit are not added: this call and every later
+    /// check fail.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), AssembleError> {
         let held = self.bytes.saturating_add(bytes);
         if held > self.limit {
@@ -56,7 +57,7 @@ impl Bound {
         Ok(())
     }
 
-    /// Holds less.
+    /// Subtracts from the bytes held.
     pub(crate) const fn shrink(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }

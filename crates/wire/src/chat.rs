@@ -1,11 +1,12 @@
 //! OpenAI Chat Completions and its dialects: requests, streams, whole responses, errors, usage.
 //!
-//! [`Request`] is a view into a request body, in this protocol's words; edits go by the view of all
-//! protocols, [`crate::request`]. [`Event`] is one event of a response stream, [`Assembler`] folds
-//! events into a [`Message`], and [`respond`] writes responses of our own. One reader serves OpenAI, Azure, OpenRouter,
-//! DeepSeek, z.ai, Groq, xAI, Mistral and the compatibility layers of others: what one of them
-//! adds is read wherever it stands, and nobody has to say which vendor speaks. Facts come from
-//! OpenAI's SDK types, the vendors' documentation, and recordings.
+//! [`RequestBody`] is a view of a request body in the terms of this protocol; edits are made
+//! through the view shared by all protocols, [`crate::request`]. [`Event`] is an event of a
+//! response stream, [`Assembler`] assembles events into a [`ResponseMessage`], and [`respond`]
+//! writes softland's own responses. One reader serves OpenAI, Azure, OpenRouter, DeepSeek, z.ai,
+//! Groq, xAI, Mistral and the compatibility layers of others: additions of a vendor are read
+//! wherever they appear, so the vendor need not be named. Facts come from OpenAI's SDK types, the
+//! vendors' documentation, and recordings.
 
 mod chunk;
 mod error;

@@ -1,15 +1,15 @@
 //! A single-pass JSON scanner that yields spans of the original text.
 //!
-//! It exists for splicing: a [`Cursor`] walks a text once, checks its structure, and hands out
+//! It exists for splicing: a [`Cursor`] walks a text once, checks its structure, and returns
 //! [`Str`]s and [`Span`]s that point into it. It builds no tree and never recurses on its input, so
-//! that a text may be nested to any depth; beyond 128 levels it takes a bit for each. What is made
-//! into a tree has a bound of its own, [`MAX_DEPTH`].
+//! a text may be nested to any depth. Beyond 128 levels, each level takes one bit. Texts that are
+//! parsed into trees have a separate bound, [`MAX_DEPTH`].
 //!
-//! It accepts exactly what RFC 8259 allows, with one leniency: control characters inside strings
-//! pass, because they cannot move the frame and the provider may judge them. Duplicate keys are
-//! reported in order; readers in this crate let the last one win, as the providers' parsers do.
-//! It does not convert numbers beyond unsigned integers and does not write JSON, but for
-//! [`write_str`].
+//! The scanner accepts exactly what RFC 8259 allows, with one exception: control characters inside
+//! strings pass, because they cannot affect the structure and the provider may judge them.
+//! Duplicate keys are reported in order. Readers in this crate let the last one win, as the
+//! providers' parsers do. The scanner converts only unsigned integers, and writes no JSON except
+//! through [`write_str`].
 
 mod cursor;
 mod ends;
@@ -27,14 +27,14 @@ pub(crate) use strict::is_strict_object;
 pub(crate) use text::write_inner;
 pub use text::{Chars, Str, write_str};
 
-/// Deepest nesting of objects and arrays in a call's arguments that a tool is run with. A text that
-/// is only walked may be deeper. Arguments are made into trees, alone and within messages, by
-/// readers that recurse and take 128 levels (`serde_json`): this leaves room for what stands around
-/// them there.
+/// Deepest nesting of objects and arrays in a call's arguments with which a tool is run. A text
+/// that is only walked may be deeper. Arguments are parsed into trees, alone and within messages,
+/// by recursive readers that accept 128 levels (`serde_json`). This limit leaves room for the
+/// structure around them.
 pub const MAX_DEPTH: usize = 100;
 
-/// How far a reader may descend by [`Cursor::members`] and [`Cursor::elements`], one within the
-/// other. What it does not descend into has no such bound.
+/// Deepest nesting of [`Cursor::read_members`] and [`Cursor::read_elements`] in a reader. Values
+/// that are skipped are not limited.
 const MAX_DESCENT: usize = 128;
 
 /// A range of bytes in the scanned text: `start` inclusive, `end` exclusive.
@@ -47,42 +47,42 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span from `start` to `end`.
+    /// Creates the span from `start` to `end`.
     #[must_use]
     pub const fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn len(self) -> usize {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether the span holds no byte.
+    /// Returns true if the span is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// The text under the span; empty if the span is not of `text`.
+    /// Returns the text under the span, or an empty string if the span lies outside of `text`.
     #[must_use]
     pub fn of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
     }
 }
 
-/// Why a text is not JSON, and where.
+/// A JSON syntax error and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What was wrong.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// Byte offset in the scanned text.
     pub at: usize,
 }
 
-/// What can be wrong with a JSON text.
-// A whole word, so that results carry no padding: copies of padded values stall the scanner.
+/// A kind of JSON syntax error.
+// A whole word, so that results have no padding: copies of padded values stall the scanner.
 #[repr(usize)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -103,13 +103,13 @@ pub enum ErrorKind {
     Bool,
     /// A string does not end.
     UnclosedString,
-    /// A backslash is followed by none of `"\/bfnrtu`, or `\u` not by four hex digits.
+    /// A backslash is not followed by one of `"\/bfnrtu`, or `\u` not by four hex digits.
     Escape,
     /// `:` was expected after a key.
     Colon,
     /// `,` or the closing bracket was expected.
     Comma,
-    /// A reader descends further than it may.
+    /// A reader descends too deep.
     TooDeep,
     /// Something follows the value.
     Trailing,
@@ -140,10 +140,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Checks that `text` is one JSON value and returns the value's span without the space around it.
+/// Checks that `text` is a JSON value and returns the value's span without surrounding whitespace.
 ///
 /// # Errors
-/// The first thing that is wrong, with its byte offset.
+/// Returns the first syntax error, with its byte offset.
 pub fn check(text: &str) -> Result<Span, Error> {
     let mut cursor = Cursor::new(text);
     let span = cursor.skip_value()?;

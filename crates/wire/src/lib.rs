@@ -1,11 +1,11 @@
 //! Provider wire formats, incremental and byte-preserving.
 //!
-//! [`json`] finds spans in JSON text without building a tree, [`sse`] cuts a byte stream into
-//! server-sent events, and each protocol has one module over them ([`anthropic`], [`chat`],
-//! [`responses`]). [`request`] shows the requests of all three alike, [`Splice`] edits them, and
-//! [`tags`] reads calls that a model writes as text. What a module does not understand it keeps:
-//! unknown members, blocks and events survive untouched, and what is not edited is never
-//! re-serialised.
+//! [`json`] finds spans in JSON text without building a tree, [`sse`] splits a byte stream into
+//! server-sent events, and each protocol has a module built on them ([`anthropic`], [`chat`],
+//! [`responses`]). [`request`] presents the requests of all three in the same way, [`Splice`] edits
+//! them, and [`tags`] reads calls that a model writes as text. Each module keeps what it does not
+//! understand: unknown members, blocks and events survive untouched, and anything that is not
+//! edited is never re-serialised.
 //!
 //! This crate does no I/O, reads no clock and takes no decision: it knows what the bytes say, not
 //! what should be done about it. It knows nothing of the other crates.

@@ -1,15 +1,15 @@
-//! A request of any protocol, seen through spans into its original bytes as the one kind of request
-//! that a governor reads.
+//! A request of any protocol, as a view of spans into its original bytes, in the one form that a
+//! governor reads.
 //!
-//! [`Request::of`] reads the whole body once and notes where the things are that a governor needs;
-//! everything else is skipped untouched. It checks JSON and the shape of the members it knows,
-//! nothing more: whether the API would take the request is the API's business. Where a key stands
-//! twice, the last one wins, as in the providers' parsers.
+//! [`Request::from_body`] reads the whole body once and records the spans of what a governor needs.
+//! Everything else is skipped untouched. It checks the JSON and the shape of the members it knows,
+//! and nothing more: the API decides whether it accepts the request. Of a repeated key the last
+//! value wins, as in the providers' parsers.
 //!
-//! The view is that of Anthropic Messages: messages of blocks, results among them. What another
-//! protocol spreads over several messages or items stands in one message here, as its one turn is:
-//! the calls of a turn, or their results. What the view does not know it shows as a block of
-//! another kind. [`Splice`](crate::Splice) edits a body by its view, in place.
+//! The view has the form of Anthropic Messages: messages of blocks, results among them. Other
+//! protocols spread a turn's calls, or their results, over several messages or items; here they are
+//! joined in one message. What the view does not know becomes a block of kind [`BlockKind::Other`].
+//! [`Splice`](crate::Splice) edits a body by its view, in place.
 
 mod anthropic;
 mod blocks;
@@ -41,7 +41,7 @@ use crate::{
 /// A borrowed view of a request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The API it was written for.
+    /// The API the request was written for.
     pub api: Api,
     /// The whole body; every span points into it.
     pub text: &'a str,
@@ -51,7 +51,7 @@ pub struct Request<'a> {
     pub model: Str<'a>,
     /// `stream`, false where absent.
     pub stream: bool,
-    /// `max_tokens`, where it is a whole number.
+    /// `max_tokens`, if it is a whole number.
     pub max_tokens: Option<MaxTokens>,
     /// The value of `system`, string or list.
     pub system: Option<Span>,
@@ -61,7 +61,7 @@ pub struct Request<'a> {
     pub tool_choice: Option<ToolChoice<'a>>,
     /// `thinking`
     pub thinking: Thinking,
-    /// Whether there is a top-level `cache_control` (automatic caching).
+    /// True if there is a top-level `cache_control` (automatic caching).
     pub cache_control: bool,
     /// `metadata.user_id`, or `user` of OpenAI's APIs.
     pub user_id: Option<Str<'a>>,
@@ -69,37 +69,37 @@ pub struct Request<'a> {
     pub cache_key: Option<Str<'a>>,
     /// The value of `metadata` of OpenAI's APIs.
     pub metadata: Option<Span>,
-    /// `thread`: the history, or a part of it, is the provider's.
+    /// `thread`: the provider keeps the history or a part of it.
     pub thread: Option<Thread<'a>>,
-    /// The name of the member that limits the output, where there is none yet.
+    /// The name of the member that limits the output if the request has none yet.
     pub limit_member: &'static str,
     /// `stream_options` of Chat Completions.
     pub stream_options: Option<StreamOptions>,
     /// `previous_response_id` of the Responses API, and its value's span.
     pub previous: Option<(Str<'a>, Span)>,
-    /// The history, or a part of it, is the provider's and is found under another name than
-    /// `previous`: `conversation` of the Responses API.
+    /// True if the provider keeps the history or a part of it under another name than `previous`:
+    /// `conversation` of the Responses API.
     pub elsewhere: bool,
-    /// That name, where it is given as the API has it: the id of a conversation.
+    /// The id of that conversation, if it is given in the form the API specifies.
     pub conversation: Option<Str<'a>>,
-    /// Whether the provider keeps the response, so that a later request may go on from it: `store`
-    /// of the Responses API, which is on where it is absent.
+    /// True if the provider stores the response, so that a later request may continue from it:
+    /// `store` of the Responses API, which is on by default.
     pub stored: bool,
-    /// The member by which it asks for what is no single answer to this request: a `background`
-    /// response, more choices than one (`n`), calls in the deprecated form (`functions`).
+    /// The member that asks for something other than a single answer: a `background` response,
+    /// several choices (`n`), or calls in the deprecated form (`functions`).
     pub apart: Option<&'static str>,
-    /// What it says of its price.
+    /// The members that affect the price.
     pub terms: Terms,
     /// `messages`
     pub messages: Messages<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request body of one of the APIs.
+    /// Reads a request body of the given API.
     ///
     /// # Errors
-    /// When it is not JSON, or has not what that API's every request must have: a `model` string,
-    /// and messages each with a role, or an input, of a shape that the API knows.
+    /// Fails if the body is not JSON, or lacks what every request of that API must have: a `model`
+    /// string, and messages that each have a role, or an input, of a shape that the API knows.
     pub fn of(api: Api, body: &'a [u8]) -> Result<Self, RequestError> {
         match api {
             Api::Anthropic => anthropic::scan(body),
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Adds a block to the last message where that may hold it, else as a message of its own.
+/// Appends a block to the last message if that message may hold it, otherwise as a new message.
 fn join<'a>(list: &mut Vec<Message<'a>>, role: Role, joins: bool, block: Block<'a>) {
     if let Some(last) = list.last_mut().filter(|last| joins && last.role == role)
         && let Content::Blocks { span, blocks } = &mut last.content
@@ -124,7 +124,7 @@ fn join<'a>(list: &mut Vec<Message<'a>>, role: Role, joins: bool, block: Block<'
     list.push(Message { role, name: None, span, content });
 }
 
-/// Whether a message ends in a result: others may stand in it, too.
+/// Returns true if a message ends in a result. Other blocks may precede it.
 fn is_results(message: &Message<'_>) -> bool {
     matches!(&message.content, Content::Blocks { blocks, .. }
         if matches!(blocks.last(), Some(Block { kind: BlockKind::ToolResult(_), .. })))

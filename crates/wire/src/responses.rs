@@ -1,9 +1,10 @@
 //! OpenAI Responses: requests, streams, whole responses, errors and usage.
 //!
-//! [`Request`] is a view into a request body, in this protocol's words; edits go by the view of all
-//! protocols, [`crate::request`]. [`Event`] is one event of a response stream, [`Assembler`] folds
-//! events into a [`Response`], and [`respond`] writes responses and input items of our own. Facts
-//! about the API come from the vendor's SDK types and from recordings of it and of its dialects.
+//! [`RequestBody`] is a view of a request body in the terms of this protocol; edits are made
+//! through the view shared by all protocols, [`crate::request`]. [`Event`] is an event of a
+//! response stream, [`Assembler`] assembles events into a [`Response`], and [`respond`] writes
+//! softland's own responses and input items. Facts about the API come from the vendor's SDK types
+//! and from recordings of it and of its dialects.
 
 mod error;
 mod request;

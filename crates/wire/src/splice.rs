@@ -1,9 +1,9 @@
-//! Editing a JSON body by splicing: what is not edited stays byte-identical.
+//! Edits of a JSON body by splicing: bytes that are not edited stay identical.
 //!
-//! A [`Splice`] collects edits against one body, in any order, and applies them in one copy. It
-//! knows JSON's strings, objects and lists; where a line or a message goes in a protocol is known
-//! by that protocol's module. It does not know whether an edit is wise, and the result is only as
-//! valid as the JSON handed in.
+//! A [`Splice`] collects edits to one body, in any order, and applies them in one copy. It knows
+//! JSON's strings, objects and lists. The module of each protocol knows where a line or a message
+//! goes. A splice does not judge whether an edit is wise, and its result is only as valid as the
+//! JSON given to it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::json::{self, Span, Str, write_str};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Splice {
     edits: Vec<(Span, Vec<u8>)>,
-    /// Where elements were put into lists that had none.
+    /// Offsets at which elements were inserted into empty lists.
     filled: BTreeSet<usize>,
 }
 
-/// Why edits cannot be applied: they are not of this body, or not of one mind.
+/// The reason edits cannot be applied: they lie outside of the body, or contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpliceError {
     /// Two edits touch the same bytes.
     Overlap {
-        /// Byte offset where the second one begins.
+        /// Byte offset at which the second edit begins.
         at: usize,
     },
     /// An edit lies outside of the body.
     OutOfRange {
-        /// Byte offset where it begins.
+        /// Byte offset at which the edit begins.
         at: usize,
     },
 }
@@ -46,19 +46,20 @@ impl fmt::Display for SpliceError {
 impl std::error::Error for SpliceError {}
 
 impl Splice {
-    /// No edits.
+    /// Creates a splice without edits.
     #[must_use]
     pub const fn new() -> Self {
         Self { edits: Vec::new(), filled: BTreeSet::new() }
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to edit.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.edits.is_empty()
     }
 
-    /// Inserts `bytes` before the byte at `at`. Several insertions at one place keep their order.
+    /// Inserts `bytes` before the byte at `at`. Several insertions at the same offset keep their
+    /// order.
     pub fn insert(&mut self, at: usize, bytes: impl Into<Vec<u8>>) {
         self.edits.push((Span::new(at, at), bytes.into()));
     }
@@ -68,17 +69,17 @@ impl Splice {
         self.edits.push((span, bytes.into()));
     }
 
-    /// Forgets the edits within `span`; an insertion at its end stays.
+    /// Discards the edits within `span`. An insertion at its end stays.
     pub fn drop_within(&mut self, span: Span) {
         self.edits.retain(|(at, _)| {
             at.end <= span.start && at.start < span.start || at.start >= span.end
         });
     }
 
-    /// The body with all edits made.
+    /// Returns the body with all edits made.
     ///
     /// # Errors
-    /// When two edits overlap or one is outside of the body.
+    /// Fails if two edits overlap or if an edit lies outside of the body.
     pub fn apply(&self, body: &[u8]) -> Result<Vec<u8>, SpliceError> {
         let added: usize = self.edits.iter().map(|(_, with)| with.len()).sum();
         let out = Vec::with_capacity(body.len() + added);
@@ -86,12 +87,13 @@ impl Splice {
             return apply_sorted(self.edits.iter(), body, out);
         }
         let mut edits: Vec<&(Span, Vec<u8>)> = self.edits.iter().collect();
-        // Stable, and an insertion sorts before a replacement that begins at the same byte.
+        // The sort is stable, and an insertion sorts before a replacement that begins at the same
+        // byte.
         edits.sort_by_key(|(span, _)| *span);
         apply_sorted(edits.into_iter(), body, out)
     }
 
-    /// Adds text to the end of a JSON string, given with its quotes' span.
+    /// Appends text to a JSON string. `span` includes the string's quotes.
     pub(crate) fn append_to_text(&mut self, old: Str<'_>, span: Span, text: &str) {
         let mut inner = Vec::with_capacity(text.len() + 8);
         if !old.is_empty() {
@@ -101,7 +103,7 @@ impl Splice {
         self.insert(span.end.saturating_sub(1), inner);
     }
 
-    /// Adds a member at the end of an object that has at least one.
+    /// Appends a member to an object that has at least one.
     pub(crate) fn append_member(&mut self, object: Span, name: &str, value: &[u8]) {
         let mut bytes = vec![b','];
         write_str(&mut bytes, name);
@@ -110,7 +112,7 @@ impl Splice {
         self.insert(object.end.saturating_sub(1), bytes);
     }
 
-    /// Adds an element behind the last one of a list.
+    /// Appends an element to a list. `last` is the span of the list's last element.
     pub(crate) fn append_element(&mut self, list: Span, last: Option<Span>, element: &[u8]) {
         match last {
             Some(last) => self.insert(last.end, [b",", element].concat()),
@@ -123,7 +125,7 @@ impl Splice {
     }
 }
 
-/// The body with edits made that are in the order of their places.
+/// Applies edits that are sorted by position.
 fn apply_sorted<'e>(
     edits: impl Iterator<Item = &'e (Span, Vec<u8>)>,
     body: &[u8],
@@ -146,7 +148,7 @@ fn apply_sorted<'e>(
     Ok(out)
 }
 
-/// A JSON string.
+/// Returns `text` as a JSON string.
 pub(crate) fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     write_str(&mut out, text);

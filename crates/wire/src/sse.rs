@@ -1,13 +1,13 @@
 //! Server-sent events: an incremental reader that keeps the original bytes, and a writer.
 //!
-//! The reader cuts a byte stream into [`Frame`]s, however the stream is chunked. The `raw` bytes
-//! of all frames, one after the other, are the input, exactly: comments, `id:`, `retry:`, stray
-//! blank lines, a byte order mark and every kind of line end included. It works in linear time
-//! and bounds its buffer. It does not interpret data, does not reconnect, and holds back a line
-//! that ends in a carriage return until it knows whether a line feed follows.
+//! The decoder splits a byte stream into [`Frame`]s, however the stream is chunked. The `raw` bytes
+//! of all frames in sequence are exactly the input, including comments, `id:`, `retry:`, stray
+//! blank lines, a byte order mark and every kind of line end. The decoder works in linear time and
+//! bounds its buffer. It does not interpret data, does not reconnect, and holds back a line that
+//! ends in a carriage return until it knows whether a line feed follows.
 //!
 //! Source of the format: the HTML standard, section "Server-sent events", except that a last frame
-//! without its blank line is handed out too, marked [`Frame::cut`], rather than dropped.
+//! without its blank line is returned too, marked [`Frame::cut`], rather than dropped.
 
 mod lines;
 #[cfg(test)]
@@ -19,35 +19,35 @@ use std::{borrow::Cow, fmt};
 use lines::{Line, field, next_line};
 pub use write::{data_span, write_event};
 
-/// The default limit of one frame, in bytes.
+/// The default limit for a frame, in bytes.
 pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
-/// One frame: everything up to and including a blank line.
+/// A frame: everything up to and including a blank line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The value of the last `event:` line, else empty (which means `message`).
+    /// The value of the last `event:` line, or empty if there is none (which means `message`).
     pub event: &'a str,
-    /// The values of the `data:` lines, joined by line feeds. Empty for frames that carry none,
-    /// such as comments: those dispatch nothing.
+    /// The values of the `data:` lines, joined by line feeds. Empty for frames without data, such
+    /// as comments: these dispatch nothing.
     pub data: Cow<'a, str>,
-    /// The frame's bytes as received, its blank line included.
+    /// The frame's bytes as received, including its blank line.
     pub raw: &'a [u8],
-    /// Whether the input ended before the frame's blank line. Only the last frame can be cut.
+    /// True if the input ended before the frame's blank line. Only the last frame can be cut.
     pub cut: bool,
 }
 
-/// Why a stream cannot be read further. The reader stays in this state.
+/// The reason a stream cannot be read further. The decoder stays in this state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SseError {
-    /// One frame is longer than the limit.
+    /// A frame is longer than the limit.
     TooLong {
         /// The limit, in bytes.
         limit: usize,
     },
     /// The `event:` or `data:` value of a frame is not UTF-8.
     Utf8 {
-        /// Offset of its frame in the whole stream, in bytes.
+        /// Offset of the frame in the whole stream, in bytes.
         at: u64,
     },
 }
@@ -67,11 +67,11 @@ impl fmt::Display for SseError {
 
 impl std::error::Error for SseError {}
 
-/// The incremental reader.
+/// An incremental decoder of server-sent events.
 ///
-/// Feed it with [`push`](Self::push), then call [`next`](Self::next) until it returns `None`; at
-/// the end of the input call [`finish`](Self::finish) and drain once more. It buffers at most the
-/// limit and one chunk.
+/// Feed it with [`push`](Self::push), then call [`next`](Self::next) until it returns `None`. At
+/// the end of the input, call [`finish`](Self::finish) and drain it once more. It buffers at most
+/// the limit plus one chunk.
 ///
 /// ```
 /// let mut decoder = softland_wire::sse::Decoder::new(1024);
@@ -85,11 +85,11 @@ impl std::error::Error for SseError {}
 pub struct Decoder {
     buffer: Vec<u8>,
     limit: usize,
-    /// Where the frame under way begins in the buffer.
+    /// Offset of the current frame in the buffer.
     start: usize,
-    /// Where the line under way begins.
+    /// Offset of the current line.
     line: usize,
-    /// Up to where that line was searched for its end.
+    /// Offset up to which the current line was searched for its end.
     searched: usize,
     fields: Fields,
     /// Bytes drained from the front of the buffer so far.
@@ -98,7 +98,7 @@ pub struct Decoder {
     failed: Option<SseError>,
 }
 
-/// What the lines of the frame under way said so far: ranges of the buffer from the frame's start.
+/// The fields of the current frame read so far: ranges relative to the frame's start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fields {
     event: (usize, usize),
@@ -107,7 +107,7 @@ struct Fields {
 }
 
 impl Decoder {
-    /// A reader that refuses frames of more than `limit_bytes`.
+    /// Creates a decoder that refuses frames of more than `limit_bytes`.
     #[must_use]
     pub const fn new(limit_bytes: usize) -> Self {
         Self {
@@ -123,12 +123,12 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes. Ignored after an error or after [`finish`](Self::finish).
+    /// Appends the next bytes. Ignored after an error or after [`finish`](Self::finish).
     pub fn push(&mut self, chunk: &[u8]) {
         if self.failed.is_some() || self.at_end {
             return;
         }
-        // Only a caller that does not drain, or a frame beyond the limit, can get here.
+        // Only reached if the caller does not drain, or if a frame is beyond the limit.
         if self.buffer.len() - self.start > self.limit {
             self.failed = Some(SseError::TooLong { limit: self.limit });
             return;
@@ -137,15 +137,15 @@ impl Decoder {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// Says that the input has ended: what is left becomes the last frame.
+    /// Marks the end of the input: the remaining bytes become the last frame.
     pub const fn finish(&mut self) {
         self.at_end = true;
     }
 
-    /// The next frame, or `None` when more input is needed.
+    /// Returns the next frame, or `None` if more input is needed.
     ///
     /// # Errors
-    /// [`SseError`], again at every later call.
+    /// Returns [`SseError`], and again at every later call.
     #[expect(clippy::should_implement_trait, reason = "frames borrow from the reader")]
     pub fn next(&mut self) -> Option<Result<Frame<'_>, SseError>> {
         if let Some(error) = self.failed {
@@ -160,8 +160,8 @@ impl Decoder {
         Some(found)
     }
 
-    /// Moves the unread rest to the front once it is the smaller part, so that every byte is moved
-    /// at most once on average.
+    /// Moves the unread rest to the front once it is the smaller part, so that on average every
+    /// byte is moved at most once.
     fn compact(&mut self) {
         if self.start == self.buffer.len() {
             self.buffer.clear();
@@ -176,7 +176,7 @@ impl Decoder {
         self.start = 0;
     }
 
-    /// Reads lines up to a blank one or the end. `Some((start, cut))` when a frame is whole.
+    /// Reads lines up to a blank line or the end. Returns a frame once it is complete.
     fn advance(&mut self) -> Result<Option<Ended>, SseError> {
         loop {
             let line = next_line(&self.buffer, self.line, self.searched, self.at_end);
@@ -196,13 +196,13 @@ impl Decoder {
         }
     }
 
-    /// No further line: waits, or ends the last frame.
+    /// Handles a missing line end: waits for more input, or ends the last frame.
     fn at_tail(&mut self) -> Result<Option<Ended>, SseError> {
         let end = self.buffer.len();
         if end - self.start > self.limit {
             return Err(SseError::TooLong { limit: self.limit });
         }
-        // A carriage return at the end is looked at again.
+        // A carriage return at the end is examined again.
         let undecided = self.buffer.last() == Some(&b'\r');
         self.searched = if undecided { end - 1 } else { end }.max(self.line);
         if !self.at_end || end == self.start {
@@ -223,7 +223,7 @@ impl Decoder {
         ended
     }
 
-    /// Notes the field in the line from `self.line` to `text_end`.
+    /// Records the field in the line from `self.line` to `text_end`.
     fn read_line(&mut self, text_end: usize) {
         let first = self.drained == 0 && self.line == 0;
         let line = self.buffer.get(self.line..text_end).unwrap_or_default();
@@ -240,7 +240,7 @@ impl Decoder {
     }
 }
 
-/// A whole frame, as ranges of the buffer.
+/// A complete frame, as ranges of the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     start: usize,

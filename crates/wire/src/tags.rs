@@ -1,22 +1,22 @@
 //! Tool calls that a model writes as text, between tags: `<use_tool>…</use_tool>`.
 //!
-//! [`Shaper`] reads a response's text as it comes, in pieces of any size, in time linear in the
-//! text, and hands out [`Piece`]s: text to forward, and what was found. The same text gives the
-//! same pieces however it was cut (but for where one [`Piece::Text`] ends and the next begins);
-//! no half tag, no byte too many and none too few is handed out. [`read`] finds the calls of a
-//! whole text by the same rules, [`results`] what the client's next message answers to them.
+//! [`Shaper`] reads a response's text as it arrives, in pieces of any size and in time linear in
+//! the text, and returns [`ShapedPiece`]s: text to forward, and what was found. The same text gives
+//! the same pieces however it was split (except for the boundaries between [`ShapedPiece::Text`]s).
+//! No partial tag is returned, and no byte is added or lost. [`parse_text`] finds the calls of a
+//! whole text by the same rules. [`parse_results`] finds the results in the client's next message.
 //!
-//! What is a block: an opening tag of a configured name, with well-formed attributes or none, up
-//! to its closing tag. In the text around it, what stands in a code fence (CommonMark's) or in
-//! `<think>` at the beginning of a line is text. Inside it, another opening tag is literal, and
-//! a closing tag closes only where the body lets it: not in a string of a JSON body, not in a
-//! parameter element (`<path>…</path>`) that is still open, itself JSON-aware. A body that keeps
-//! to none of these forms ends at the next closing tag and is refused by [`Block::call`]: an
-//! argument arrives whole or not at all.
+//! A block is an opening tag of a configured name, with well-formed attributes or none, up to its
+//! closing tag. In the text around blocks, a code fence (CommonMark's) and a `<think>` at the
+//! beginning of a line make their content plain text. Inside a block, another opening tag is
+//! literal, and a closing tag closes the block only where the body allows it: not in a string of a
+//! JSON body, and not in an open parameter element (`<path>…</path>`), which is itself JSON-aware.
+//! A body that has none of these forms ends at the next closing tag and is refused by
+//! [`TagBlock::read_call`]: an argument arrives whole or not at all.
 //!
-//! It runs nothing, keeps no time (the caller says what time it is, [`Shaper::tick`]), sends no
-//! keepalive and decides no policy: what a repeated, broken or invented thing means for the run
-//! is for the caller. Thinking that the provider sends apart from the text must not be pushed.
+//! This module runs nothing, reads no clock (the caller supplies the time, [`Shaper::tick`]), sends
+//! no keepalive and decides no policy: the caller decides what a repeated, broken or invented block
+//! means for the run. Thinking that the provider sends apart from the text must not be pushed.
 
 mod body;
 mod call;
@@ -48,7 +48,7 @@ pub const DEFAULT_HELD_LIMIT: usize = 4 * 1024 * 1024;
 /// The longest tag name, in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// An opening tag with all its attributes is at most so long, in bytes; longer is text.
+/// The longest opening tag including its attributes, in bytes. A longer one is text.
 pub const MAX_TAG: usize = 1024;
 
 /// The names of the tags that hold calls.
@@ -56,11 +56,11 @@ pub const MAX_TAG: usize = 1024;
 pub struct Tags(Vec<String>);
 
 impl Tags {
-    /// The given names, in this order.
+    /// Creates a list of tag names in the given order.
     ///
     /// # Errors
-    /// When there is none, or one is empty, longer than [`MAX_NAME`], or has a character that
-    /// ends a name.
+    /// Fails if the list is empty, or if a name is empty, longer than [`MAX_NAME`], or contains a
+    /// character that ends a name.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, TagsError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         if names.is_empty() {
@@ -75,7 +75,7 @@ impl Tags {
         Ok(Self(names))
     }
 
-    /// The names.
+    /// Returns the names.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.0
@@ -85,7 +85,7 @@ impl Tags {
         self.0.iter().any(|known| known == name)
     }
 
-    /// Whether a name begins with this byte.
+    /// Returns true if a name begins with this byte.
     fn begin_with(&self, byte: u8) -> bool {
         self.0.iter().any(|known| known.as_bytes().first() == Some(&byte))
     }
@@ -95,13 +95,13 @@ impl Tags {
     }
 }
 
-/// Why a list of tag names cannot be used.
+/// The reason a list of tag names cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TagsError {
     /// The list is empty.
     None,
-    /// This name is none.
+    /// This string is not a tag name.
     Name(String),
 }
 
@@ -120,34 +120,34 @@ impl fmt::Display for TagsError {
 
 impl std::error::Error for TagsError {}
 
-/// How a response's text is shaped: `[shape.NAME]`.
+/// The policy for shaping a response's text: `[shape.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// `tags`
     pub tags: Tags,
-    /// `suppress_tail_after_tools`: once a block is complete, nothing after the last complete
-    /// block passes, a half-written one neither. Text between two blocks passes when the second
-    /// closes.
+    /// `suppress_tail_after_tools`: once a block is complete, nothing after the last complete block
+    /// passes, including a partial block. Text between two blocks passes when the second closes.
     pub suppress_tail: bool,
     /// `stop_after_tools`
     pub stop_after: StopAfter,
-    /// `max_tools`: the response ends after so many calls.
+    /// `max_tools`: the response ends after this number of calls.
     pub max_tools: Option<NonZeroU32>,
-    /// `drop_repeated_blocks`: a block whose whole text is that of any earlier block of the
-    /// response is taken out.
+    /// `drop_repeated_blocks`: a block with exactly the text of an earlier block of the response is
+    /// removed.
     pub drop_repeated: bool,
-    /// `partial_blocks`: what becomes of a block that is open when the text ends.
+    /// `partial_blocks`: the treatment of a block that is open when the text ends.
     pub partial: PartialBlocks,
-    /// Whether the response ends where an invented result begins, rather than only saying so.
-    /// With `suppress_tail` nothing that follows the last complete block before it passes.
+    /// True if the response ends where an invented result begins; otherwise the result is only
+    /// reported. With `suppress_tail` nothing after the last complete block before it passes.
     pub stop_at_echo: bool,
-    /// How many bytes may be held back at once; also, apart, how many bytes of earlier blocks are
-    /// kept for `drop_repeated`. More is a [`ShapeError`]. Less than 4 KiB counts as 4 KiB.
+    /// The number of bytes that may be held back at once and, separately, the number of bytes of
+    /// earlier blocks that are kept for `drop_repeated`. Exceeding it is a [`ShapeError`]. Values
+    /// below 4 KiB count as 4 KiB.
     pub held_limit: usize,
 }
 
 impl Shape {
-    /// Text passes unchanged and is only watched.
+    /// Creates a shape that only observes: text passes unchanged.
     #[must_use]
     pub const fn watch(tags: Tags) -> Self {
         Self {
@@ -171,7 +171,7 @@ pub enum StopAfter {
     Off,
     /// `first`: the response ends with its first call.
     First,
-    /// `burst`: the response ends when no further block has begun for so long after one closed.
+    /// `burst`: the response ends if no further block begins within this time after one closed.
     Burst {
         /// `burst_ms`, milliseconds.
         burst_ms: u64,
@@ -188,48 +188,48 @@ pub enum PartialBlocks {
     Drop,
 }
 
-/// What the shaper hands out. [`forward`](Self::forward) is what goes to the client.
+/// An output of the shaper. [`forward_text`](Self::forward_text) is the part for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Piece<'a> {
     /// Text.
     Text(&'a str),
-    /// A block has begun; what it holds is held back. One of `Block`, `Repeated` and `Partial`
-    /// follows for each, unless reading ends with an error.
+    /// A block has begun; its content is held back. `Block`, `Repeated` or `Partial` follows for
+    /// each, unless reading ends with an error.
     Opened {
         /// The tag's name.
         tag: &'a str,
     },
-    /// A block is complete: a tool call, its text to be forwarded whole.
+    /// A complete block: a tool call, whose text is to be forwarded whole.
     Block(Block<'a>),
-    /// A block is complete, repeats an earlier one and was taken out.
+    /// A complete block that repeats an earlier one and was removed.
     Repeated(Block<'a>),
-    /// A block was open when the text ended. It is no call.
+    /// A block that was open when the text ended. It is not a call.
     Partial {
-        /// From the opening tag to the end of the text.
+        /// The text from the opening tag to the end.
         raw: &'a str,
-        /// Opening tags inside it, all of them literal.
+        /// The number of opening tags inside it, all of them literal.
         nested: usize,
-        /// Whether it passes; dropped bytes also count in `Trimmed`.
+        /// True if the block passes. Dropped bytes also count in `Trimmed`.
         passed: bool,
     },
-    /// What looks like the result of a tool follows a call, though no tool has run: the turn's
-    /// calls are not to be run. Said once.
+    /// Text that looks like a tool result follows a call, though no tool has run: the calls of this
+    /// turn must not be run. Reported once.
     Echo {
-        /// What it was told by.
+        /// The text that identified it.
         mark: &'a str,
     },
-    /// The response is to be ended here, validly, and the upstream with it. Nothing more passes.
+    /// The response must be ended here, validly, and the upstream with it. Nothing more passes.
     Stop(StopReason),
-    /// So many bytes were dropped at the end: one `trim_tail`. Said at most once, at the end.
+    /// Bytes were dropped at the end: one `trim_tail`. Reported at most once, at the end.
     Trimmed {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
 }
 
 impl<'a> Piece<'a> {
-    /// The bytes that go to the client.
+    /// Returns the text for the client.
     #[must_use]
     pub const fn forward(&self) -> Option<&'a str> {
         match self {
@@ -241,7 +241,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Why a response is ended early.
+/// The reason a response is ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -256,7 +256,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The name for logs.
+    /// Returns the name for logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -271,79 +271,81 @@ impl StopReason {
 /// A complete block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// All of it, tags included.
+    /// The whole block, including its tags.
     pub raw: &'a str,
     /// Length of the opening tag, in bytes.
     opening: usize,
-    /// Where the closing tag begins in `raw`.
+    /// Offset of the closing tag in `raw`.
     closing: usize,
-    /// Whether something stands between its parameter elements.
+    /// True if there is text between the block's parameter elements.
     stray: bool,
 }
 
 impl<'a> Block<'a> {
-    /// The tag's name.
+    /// Returns the tag's name.
     #[must_use]
     pub fn tag(&self) -> &'a str {
         let name = self.raw.get(1..self.opening).unwrap_or_default();
         name.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or(name)
     }
 
-    /// The opening tag, attributes included.
+    /// Returns the opening tag, including its attributes.
     #[must_use]
     pub fn opening(&self) -> &'a str {
         self.raw.get(..self.opening).unwrap_or_default()
     }
 
-    /// What stands between the tags.
+    /// Returns the text between the tags.
     #[must_use]
     pub fn inner(&self) -> &'a str {
         self.raw.get(self.opening..self.closing).unwrap_or_default()
     }
 
-    /// How many opening tags of `tags` stand literally inside it: worth a warning.
+    /// Returns the number of opening tags of `tags` that are literal text inside it: worth a
+    /// warning.
     #[must_use]
     pub fn nested(&self, tags: &Tags) -> usize {
         nested_openings(self.inner(), tags)
     }
 
-    /// The call, or why it is none.
+    /// Returns the call, or the reason the block is not a call.
     ///
     /// # Errors
-    /// When no tool is named or the arguments cannot be told.
+    /// Fails if no tool is named or the arguments cannot be determined.
     pub fn call(&self) -> Result<Call, Malformed> {
         call::decode(self)
     }
 }
 
-/// What a response came to.
+/// The summary of a shaped response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Calls handed out: complete blocks, repeated ones apart.
+    /// Calls returned: complete blocks, except repeated ones.
     pub calls: u32,
-    /// Complete blocks taken out as repeated.
+    /// Complete blocks removed as repeated.
     pub repeated: u32,
-    /// Whether a block was open at the end.
+    /// True if a block was open at the end.
     pub partial: bool,
-    /// Whether an invented result was seen.
+    /// True if an invented result was seen.
     pub echo: bool,
     /// Bytes dropped at the end.
     pub dropped_bytes: u64,
-    /// Why the response was ended early, if it was. Ended so or cut, its reason is `stop`.
+    /// The reason the response was ended early, if it was. The stop reason of a response that was
+    /// ended or cut this way is `stop`.
     pub stop: Option<StopReason>,
 }
 
-/// Why a text cannot be shaped further. The shaper stays in this state; what it held is not
-/// handed out.
+/// The reason a text cannot be shaped further. The shaper stays in this state, and does not return
+/// the text it held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// More would have to be held back at once.
+    /// Too many bytes would have to be held back at once.
     Held {
         /// [`Shape::held_limit`]
         limit: usize,
     },
-    /// More bytes of earlier blocks would have to be kept to find repeated ones.
+    /// Too many bytes of earlier blocks would have to be kept to find repeated ones.
     Kept {
         /// [`Shape::held_limit`]
         limit: usize,

@@ -1,67 +1,67 @@
-//! Token counts, in the one counting that softland keeps for every provider.
+//! Token counts, in the units that softland uses for every provider.
 
 use crate::anthropic::Block;
 use crate::json::{Cursor, Error};
 
-/// More than any response can have. What one reports beyond it is nonsense, and no sum that it goes
-/// into would ever be of use again.
+/// The largest count taken from a response. A larger count is nonsense and would make every sum
+/// that includes it useless.
 const MOST: u64 = 1_000_000_000;
 
-/// A count that a response reports; `None` where it is none.
+/// Reads a token count that a response reports. Returns `None` for any other value.
 pub(crate) fn reported(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Error> {
     Ok(cursor.uint_or_skip()?.map(|count| count.min(MOST)))
 }
 
-/// Tokens by the price they are billed at, and what is billed beside them.
+/// Token counts by price, and extra charges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Input neither read from nor written to the cache.
+    /// Input tokens neither read from nor written to the cache.
     pub input: u64,
-    /// Output, thinking included.
+    /// Output tokens, including thinking.
     pub output: u64,
-    /// Input read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Input written to the cache for five minutes. A write without a known time to live counts
-    /// here, as the API's default.
+    /// Input tokens written to the cache for five minutes. A write without a known time to live
+    /// counts here, because five minutes is the API's default.
     pub cache_write_5m: u64,
-    /// Input written to the cache for an hour.
+    /// Input tokens written to the cache for an hour.
     pub cache_write_1h: u64,
-    /// What changes the price of the tokens, or is billed beside them.
+    /// Conditions that change the price of the tokens, and extra charges.
     pub beside: Beside,
 }
 
-/// What a response reports that changes the price of its tokens, or is billed beside them.
+/// Conditions a response reports that change the price of its tokens, and extra charges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// Searches of the web that the provider ran.
+    /// Web searches that the provider ran.
     pub web_searches: u32,
-    /// Searches of files that the provider ran.
+    /// File searches that the provider ran.
     pub file_searches: u32,
     /// Programs that the provider ran.
     pub programs: u32,
-    /// Images that the provider made as a tool of its own.
+    /// Images that the provider generated with a tool of its own.
     pub images: u32,
-    /// Sources that the provider read and bills one by one (xAI's live search).
+    /// Sources that the provider read and bills individually (xAI's live search).
     pub sources: u32,
-    /// How it was served, where that is said.
+    /// The service tier, if reported.
     pub served: Served,
-    /// It was computed in one country only, for which there is a price of its own.
+    /// True if the response was computed within one country, which has its own price.
     pub in_one_country: bool,
-    /// What the provider says that it costs, in billionths of a US dollar.
+    /// The cost stated by the provider, in billionths of a US dollar.
     pub stated: Option<u64>,
 }
 
-/// How a request is served, by the names that providers have a price for.
+/// The service tier of a request, by the names that providers set a price for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Served {
-    /// Nothing is said of it.
+    /// The tier is not stated.
     #[default]
     Unsaid,
     /// `batch`
     Batch,
     /// `flex`
     Flex,
-    /// `default`, `standard`, or what was paid for before (`scale`).
+    /// `default`, `standard`, or a tier that is paid in advance (`scale`).
     Standard,
     /// `priority`, or OpenAI's newer name for it, `fast`.
     Priority,
@@ -69,13 +69,13 @@ pub enum Served {
     Fast,
     /// `ultrafast`
     Ultrafast,
-    /// By a name that is not known: at the dearest of its provider's prices.
+    /// An unknown name: billed at the highest of the provider's prices.
     Other,
 }
 
 impl Served {
-    /// By `service_tier`, in a request or in a response. Anthropic's `priority` is paid for before
-    /// and has no price of its own.
+    /// Returns the tier for a `service_tier` of a request or a response. Anthropic's `priority` is
+    /// paid in advance and has no separate price.
     #[must_use]
     pub fn by_tier(tier: &str, anthropic: bool) -> Self {
         match tier {
@@ -90,7 +90,7 @@ impl Served {
         }
     }
 
-    /// By Anthropic's `speed`.
+    /// Returns the tier for Anthropic's `speed`.
     #[must_use]
     pub fn by_speed(speed: &str) -> Self {
         match speed {
@@ -103,7 +103,7 @@ impl Served {
 }
 
 impl Beside {
-    /// Counts a use of one of OpenAI's tools, by the type of its item; any other item is none.
+    /// Counts a use of one of OpenAI's tools by the type of its item. Other items do not count.
     pub fn count(&mut self, item: &str) {
         let uses = match item {
             "web_search_call" => &mut self.web_searches,
@@ -115,8 +115,8 @@ impl Beside {
         *uses = uses.saturating_add(1);
     }
 
-    /// Counts a use of one of Anthropic's tools, where the block is one. Searches that the response
-    /// reports itself go before.
+    /// Counts a use of one of Anthropic's tools if the block is one. Searches reported by the
+    /// response itself take precedence.
     pub(crate) fn count_block(&mut self, block: &Block) {
         let Block::ToolUse { name, server: true, .. } = block else { return };
         let uses = match name.as_str() {
@@ -129,7 +129,7 @@ impl Beside {
         *uses = uses.saturating_add(1);
     }
 
-    /// The sum of both; served as the dearer one.
+    /// Returns the sum of both, with the more expensive tier.
     const fn plus(self, other: Self) -> Self {
         let dearer = self.served as u8 >= other.served as u8;
         Self {
@@ -150,7 +150,7 @@ impl Beside {
 }
 
 impl Tokens {
-    /// All input: uncached, read and written.
+    /// Returns the total of input tokens: uncached, read and written.
     #[must_use]
     pub const fn input_total(&self) -> u64 {
         self.input
@@ -159,7 +159,7 @@ impl Tokens {
             .saturating_add(self.cache_write_1h)
     }
 
-    /// Whether nothing was reported: no token, and nothing that is billed beside them.
+    /// Returns true if nothing was reported: no token and no extra charge.
     #[must_use]
     pub fn is_unsaid(&self) -> bool {
         let Beside { web_searches, file_searches, programs, images, sources, stated, .. } =
@@ -171,7 +171,7 @@ impl Tokens {
             && uses.iter().all(|uses| *uses == 0)
     }
 
-    /// What one response can be billed for at most.
+    /// Clamps each count to the most that a response can be billed for.
     pub(crate) fn plausible(self) -> Self {
         Self {
             input: self.input.min(MOST),
@@ -183,7 +183,7 @@ impl Tokens {
         }
     }
 
-    /// The sum, saturating.
+    /// Returns the sum. It saturates.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -201,7 +201,7 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    /// What they would be billed for at most is a sum that others can be added to.
+    /// Counts are clamped, so that sums of them stay meaningful.
     #[test]
     fn what_no_response_can_have_is_not_counted() {
         let huge = 1_000_000_000_000_000_000_u64;

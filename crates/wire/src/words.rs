@@ -1,5 +1,5 @@
-//! A provider's words, made fit to be shown: bounded, without keys, without markup. Knows nothing
-//! of what they say.
+//! A provider's text, made fit to be shown: bounded, with keys masked and markup removed. The
+//! module does not interpret the text.
 
 #[cfg(test)]
 mod tests;
@@ -7,13 +7,13 @@ mod tests;
 /// Longest message kept, in characters.
 const MESSAGE_LIMIT: usize = 1000;
 
-/// How much of a body that is not an API's JSON is quoted, in characters.
+/// Longest quotation of a body that is not the API's JSON, in characters.
 const QUOTED: usize = 200;
 
-/// How keys of the vendors begin: OpenAI, DeepSeek and OpenRouter, Groq, xAI, Google.
+/// Prefixes of vendors' API keys: OpenAI, DeepSeek and OpenRouter, Groq, xAI, Google.
 const KEYS: [&str; 4] = ["sk-", "gsk_", "xai-", "AIza"];
 
-/// What to say of a body that is not an API's JSON: its first words, with any markup left out.
+/// Describes a body that is not the API's JSON by its first words, without any markup.
 pub(crate) fn garbage(body: &[u8]) -> String {
     let readable: String = body
         .utf8_chunks()
@@ -23,7 +23,7 @@ pub(crate) fn garbage(body: &[u8]) -> String {
         .chars()
         .take(4 * MESSAGE_LIMIT)
         .collect();
-    // Masked before it is cut: of a key at the cut nothing may stay.
+    // Keys are masked before the text is cut, so that no part of a key at the cut remains.
     let words = bounded(&without_tags(&readable));
     if words.is_empty() {
         return "the answer has no readable body".to_owned();
@@ -32,13 +32,13 @@ pub(crate) fn garbage(body: &[u8]) -> String {
     format!("not an answer of the API: {start}")
 }
 
-/// At most [`MESSAGE_LIMIT`] characters, keys masked.
+/// Returns at most [`MESSAGE_LIMIT`] characters of the text, with keys masked.
 pub(crate) fn bounded(text: &str) -> String {
     let masked = KEYS.iter().fold(text.to_owned(), |text, key| masked(&text, key));
     masked.chars().take(MESSAGE_LIMIT).collect()
 }
 
-/// The text with `<…>` taken out and space collapsed.
+/// Removes `<…>` from the text and collapses whitespace.
 fn without_tags(text: &str) -> String {
     let mut out = String::new();
     let mut in_tag = false;
@@ -56,7 +56,7 @@ fn without_tags(text: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Masks what looks like an API key that begins with `prefix`: providers quote the key they refuse.
+/// Masks anything that looks like an API key with this prefix: providers quote the key they refuse.
 fn masked(text: &str, prefix: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -67,7 +67,7 @@ fn masked(text: &str, prefix: &str) -> String {
             .unwrap_or(key.len());
         let (key, after) = key.split_at(end);
         out.push_str(before);
-        // Shorter words with these letters, such as "task-based", are no keys.
+        // Shorter words with these letters, such as "task-based", are not keys.
         let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
         if key.len() > 8 && !is_word {
             out.push_str(prefix);

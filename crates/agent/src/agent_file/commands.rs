@@ -10,10 +10,10 @@ use crate::crew::AGENT_TOOL;
 use crate::tool::{cut_line, is_valid_name};
 use crate::tools::{BUILT_IN, CommandDef, Host, RunLine};
 
-/// What a command of a file may say.
+/// The keys that a command may have.
 const MEMBERS: [&str; 4] = ["description", "schema", "run", "repeatable"];
 
-/// The commands of an entry that can be used; the others are reported.
+/// Reads the valid commands of an entry. The other commands are reported.
 pub(super) fn read(entry: &Entry, report: &mut Report) -> Vec<CommandDef> {
     match &entry.value {
         Value::Null => Vec::new(),
@@ -34,7 +34,7 @@ pub(super) fn read(entry: &Entry, report: &mut Report) -> Vec<CommandDef> {
     }
 }
 
-/// The hosts of `http_allow`.
+/// Reads the hosts of `http_allow`.
 pub(super) fn hosts(entry: &Entry, report: &mut Report) -> Vec<Host> {
     const ALLOWED: &str = "a list of hosts: docs.rs, localhost:3000 (with a port that is not the \
                            scheme's), *.example.com (all below it), or * (every public one)";
@@ -104,7 +104,7 @@ impl Reader<'_> {
         let member = |key: &str| {
             members.iter().find(|(known, _)| known == key).map_or(&Value::Null, |(_, value)| value)
         };
-        // All of them, so that all of what is wrong is said.
+        // All members are read before the first error returns, so that all errors are reported.
         let description = self.description(member("description"));
         let schema = self.schema(member("schema"));
         let run = self.run(member("run"));
@@ -173,7 +173,7 @@ impl Reader<'_> {
     }
 }
 
-/// `None` for numbers that JSON does not have.
+/// Converts a value to JSON; `None` for numbers that JSON cannot represent.
 fn json_of(value: &Value) -> Option<serde_json::Value> {
     Some(match value {
         Value::Null => serde_json::Value::Null,

@@ -1,7 +1,7 @@
 //! Splits an agent file and reads its YAML into keys, values and lines.
 //!
-//! Knows no key's meaning. Anchors, merge keys and deep or huge documents are bounded or
-//! refused, so that no file can make the reader work long.
+//! This module does not know the meaning of any key. Anchors, merge keys and deep or huge documents
+//! are bounded or refused, so that no file can keep the reader busy for long.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use softland_session::core::policy::Value;
 
 use super::Report;
 
-/// The front matter begins after the file's first line.
+/// The lines of a file before its front matter.
 const LINES_BEFORE: usize = 1;
 
-/// A file's two parts.
+/// The two parts of a file.
 pub(super) struct Parts {
     /// The lines between the `---` lines.
     pub(super) yaml: String,
@@ -28,13 +28,13 @@ pub(super) struct Parts {
 /// A top-level key of the front matter.
 pub(super) struct Entry {
     pub(super) key: String,
-    /// In the file, from 1.
+    /// The line in the file, from 1.
     pub(super) line: usize,
     pub(super) value: Value,
 }
 
-/// Splits at the `---` lines; a byte order mark and CRLF are understood. `Err` is a line and
-/// what is wrong there.
+/// Splits a file at its `---` lines. A byte order mark and CRLF are understood. `Err` holds a line
+/// and a message.
 pub(super) fn split(text: &str) -> Result<Parts, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines();
@@ -53,7 +53,8 @@ pub(super) fn split(text: &str) -> Result<Parts, (usize, String)> {
             let body = if body.trim().is_empty() { String::new() } else { body };
             return Ok(Parts { yaml, body, body_line: number + 1 });
         }
-        // YAML ends a line there, no editor does: every place behind it would be named wrong.
+        // YAML ends a line at a carriage return, but editors do not. All later line numbers would
+        // be wrong.
         if line.contains('\r') {
             let message = "holds a carriage return in the middle of the line; lines end in LF or \
                            CRLF";
@@ -65,13 +66,13 @@ pub(super) fn split(text: &str) -> Result<Parts, (usize, String)> {
     Err((1, "the front matter is not closed: a second line `---` is missing".to_owned()))
 }
 
-/// The keys in the file's order; `None` where the YAML cannot be read, which is then reported.
+/// Reads the keys in the file's order. `None` if the YAML is invalid, which is then reported.
 pub(super) fn entries(yaml: &str, report: &mut Report) -> Option<Vec<Entry>> {
     let error = match parse(yaml) {
         Ok(entries) => return Some(entries),
         Err(error) => error,
     };
-    // Other agents read `description: Use when: …` as text to the end of the line; YAML does not.
+    // Other agents read `description: Use when: …` as text to the end of the line. YAML does not.
     if let Some((line, quoted)) = quote_description(yaml)
         && let Ok(entries) = parse(&quoted)
     {
@@ -116,12 +117,12 @@ fn options() -> Options {
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
-        // `.nan` is for the key to refuse, which can say what it wants.
+        // `.nan` is left to the key, which can say which values it takes.
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     }
 }
 
-/// Line in the file, key and text of a YAML error.
+/// Returns the line in the file, the key and the message of a YAML error.
 fn explain(error: &Error) -> (Option<usize>, Option<String>, String) {
     let error = error.without_snippet();
     let line = error
@@ -133,21 +134,21 @@ fn explain(error: &Error) -> (Option<usize>, Option<String>, String) {
         return (line, key.clone(), "is there twice".to_owned());
     }
     let text = error.to_string();
-    // The library repeats the place, counted from the YAML's own first line.
+    // The library repeats the position, counted from the first line of the YAML.
     let text = text.split(" at line ").next().unwrap_or(&text);
     let text: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
     (line, None, format!("the front matter is not valid YAML: {text}"))
 }
 
-/// The first line that is indented with a tab; the parser names the line before it.
+/// Returns the first line that is indented with a tab. The parser names the line before it.
 fn tab_indent(yaml: &str) -> Option<usize> {
     let indented = |line: &str| line.trim_start_matches(' ').starts_with('\t');
     yaml.lines().position(indented).map(|index| index + 1 + LINES_BEFORE)
 }
 
-/// The YAML with a bare one-line `description` in quotes, and the line in the file; `None`
-/// where there is none.
+/// Puts a bare one-line `description` in quotes. Returns the YAML and the line in the file; `None`
+/// if there is no such key.
 fn quote_description(yaml: &str) -> Option<(usize, String)> {
     const KEY: &str = "description:";
     let mut found = None;
@@ -240,7 +241,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
-        // Beyond any limit that could be meant; as text it is refused with its digits shown.
+        // The number is beyond any sensible limit. As text it is refused with its digits shown.
         Ok(i128::try_from(value).map_or_else(|_| Value::Text(value.to_string()), Value::Int))
     }
 

@@ -1,8 +1,8 @@
-//! The keys of front matter besides the policy's: ours, those to come, other programs'.
+//! The keys of front matter besides the policy's: softland's own keys and those of other programs.
 
 use softland_session::core::policy::KEYS;
 
-/// Ours.
+/// softland's own keys.
 const OWN: [&str; 8] = [
     "name",
     "description",
@@ -65,17 +65,17 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether another program's agent files have the key.
+/// Returns true if agent files of another program have the key.
 pub(super) fn is_foreign(key: &str) -> bool {
     FOREIGN.iter().any(|(_, keys)| keys.contains(&key))
 }
 
-/// Our own keys, for messages.
+/// Returns softland's own keys, for messages.
 pub(super) fn own() -> String {
     OWN.join(", ")
 }
 
-/// Every key that means something here.
+/// Returns every key that has a meaning here.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     OWN.into_iter().chain(KEYS.iter().map(|key| key.name))
 }

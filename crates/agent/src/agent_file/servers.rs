@@ -1,15 +1,15 @@
 //! The names of MCP servers' tools in `tools`: `mcp__SERVER__TOOL`, and `mcp__SERVER` or
-//! `mcp__SERVER__*` for all of a server, as Claude Code has it in its permissions and `tools`.
+//! `mcp__SERVER__*` for all tools of a server, as in the permissions and `tools` of Claude Code.
 
 use softland_session::core::nearest;
 
-/// What stands before the names of all tools of servers.
+/// The prefix of the names of all tools of servers.
 const PREFIX: &str = "mcp__";
 
-/// Tools that a message names.
+/// The number of tools that a message names.
 const NAMED: usize = 20;
 
-/// The server that a name is of, and the tool; `None` there: all of the server.
+/// Splits a name into the server and the tool; no tool means all tools of the server.
 pub(super) fn parts(name: &str) -> Option<(&str, Option<&str>)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (server, tool) = match rest.split_once("__") {
@@ -19,12 +19,12 @@ pub(super) fn parts(name: &str) -> Option<(&str, Option<&str>)> {
     (!server.is_empty() && tool != Some("")).then_some((server, tool))
 }
 
-/// Whether a tool is one of the server's.
+/// Returns true if a tool belongs to the server.
 pub(super) fn is_of(name: &str, server: &str) -> bool {
     parts(name).is_some_and(|(of, tool)| of == server && tool.is_some())
 }
 
-/// What is said of a name that nothing bears.
+/// Returns the message about a name that no tool has.
 pub(super) fn not_there(name: &str, server: &str, there: &[String]) -> String {
     if there.is_empty() {
         return format!(

@@ -2,7 +2,7 @@ use super::*;
 
 mod programs;
 
-/// Problems and warnings of `text`, one a line, warnings after `warning: `.
+/// Returns the problems and warnings of `text`, one a line, warnings after `warning: `.
 fn check(text: &str) -> String {
     let (result, warnings) = AgentFile::parse("a.md", text);
     let errors = result.err().unwrap_or_default();
@@ -151,8 +151,7 @@ fn broken_yaml_names_its_line() {
     }
 }
 
-/// YAML counts it as the end of a line: the place of what follows would be one that is not there.
-/// Found by fuzzing.
+/// YAML ends a line there, so all later line numbers would be wrong. Found by fuzzing.
 #[test]
 fn a_carriage_return_within_a_line_is_refused_where_it_stands() {
     let wanted = "holds a carriage return in the middle of the line; lines end in LF or CRLF";

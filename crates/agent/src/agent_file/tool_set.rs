@@ -1,4 +1,4 @@
-//! The tools of an agent file, made.
+//! Builds the tools of an agent file.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::tool::{Tool, ToolSet};
 use crate::tools::{Means, built_in, command};
 
 impl AgentFile {
-    /// What of the file runs programs on this machine, which the file alone may not decide; `label`
-    /// names the file in the problems.
+    /// Returns the problems with keys that run programs on this machine, which the file alone may
+    /// not decide. `label` names the file in the problems.
     #[must_use]
     pub fn runs_programs(&self, label: &str) -> Vec<Problem> {
         const NEEDS: &str = "which is not confined to --root: it needs --allow-shell";
@@ -25,10 +25,10 @@ impl AgentFile {
         shell.into_iter().chain(commands).collect()
     }
 
-    /// The file's tools over these means, to which it adds its hosts.
+    /// Builds the file's tools over these resources, with the hosts that the file allows.
     ///
     /// # Errors
-    /// What runs programs, where the means do not permit that.
+    /// Returns the problems with programs, if the resources do not permit them.
     pub fn tool_set(&self, label: &str, means: Means) -> Result<ToolSet, Vec<Problem>> {
         if !means.may_run_programs() {
             let problems = self.runs_programs(label);
@@ -39,7 +39,8 @@ impl AgentFile {
         let means = means.with_hosts(self.http_allow.clone());
         let set = self.made(label, &means)?;
         let (file, label) = (self.clone(), label.to_owned());
-        // Another run of the agent has seen no files yet. What could be made once can be again.
+        // Another run of the agent has seen no files yet. Tools that could be built once can be
+        // built again.
         let anew = move || file.made(&label, &means.unseen()).unwrap_or_default();
         Ok(set.made_by(anew))
     }
@@ -56,12 +57,12 @@ impl AgentFile {
         Ok(set)
     }
 
-    /// The names of the servers whose tools the file names.
+    /// Returns the names of the servers whose tools the file names.
     pub fn servers(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().filter_map(|name| servers::parts(name)).map(|(server, _)| server)
     }
 
-    /// The tools of servers that the file names.
+    /// Returns the tools of servers that the file names.
     fn of_servers(
         &self,
         label: &str,

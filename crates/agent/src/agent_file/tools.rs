@@ -11,7 +11,7 @@ use softland_session::core::nearest;
 
 const ALLOWED: &str = "a list of tool names, or names with commas between";
 
-/// Claude Code's names of tools that do what ours do (its tools reference, read 2026-11-21).
+/// Claude Code's names of tools that do the same as ours (its tools reference, read 2026-11-21).
 const ALIASES: [(&str, &str); 11] = [
     ("Read", "read_file"),
     ("Grep", "grep"),
@@ -26,8 +26,8 @@ const ALIASES: [(&str, &str); 11] = [
     ("Task", "agent"),
 ];
 
-/// The built-in tools that an entry names; `None` where it says nothing or cannot be used. The
-/// file's commands may be named, and are tools of it in any case.
+/// Reads the tools that an entry names; `None` if it names none or is invalid. Commands of the file
+/// may be named, and are tools of it in any case.
 pub(super) fn read(
     entry: &Entry,
     commands: &[CommandDef],
@@ -72,7 +72,7 @@ pub(super) fn read(
     Some(tools)
 }
 
-/// Names between commas, but not within parentheses (`Bash(git log, git show)`).
+/// Splits names at commas, except within parentheses (`Bash(git log, git show)`).
 fn split(text: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut depth = 0_usize;
@@ -90,7 +90,7 @@ fn split(text: &str) -> Vec<String> {
     names.iter().map(|name| name.trim().to_owned()).collect()
 }
 
-/// The tool that `given` means.
+/// Returns the tool that `given` means.
 fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static str> {
     let line = entry.line;
     let shown = cut_line(given, 60);
@@ -117,8 +117,8 @@ fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static s
     None
 }
 
-/// The tool that was meant: by what it takes to correct the name, two letters that have changed
-/// places being one mistake.
+/// Guesses the intended tool from the corrections that the name needs. Two swapped letters are one
+/// mistake.
 fn meant(name: &str) -> Option<&'static str> {
     nearest(name, known()).or_else(|| known().find(|tool| is_swapped(name, tool)))
 }

@@ -21,15 +21,16 @@ use super::{
 
 const USER_AGENT: &str = concat!("softland/", env!("CARGO_PKG_VERSION"));
 
-/// How long a transport waits.
+/// The time limits of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection, TLS included. Default 10 s.
+    /// The limit for a connection, TLS included. Default 10 s.
     pub connect: Duration,
-    /// From sending a request to the first byte of its body. Default 120 s: the requests are
-    /// streamed, so even a long prompt shows its first event long before its answer is done.
+    /// The limit from sending a request to the first byte of the response body. Default 120 s.
+    /// Requests are streamed, so even a long prompt gets its first event long before its answer is
+    /// complete.
     pub first_byte: Duration,
-    /// From one piece of the body to the next. Default 60 s; providers send pings meanwhile.
+    /// The limit between two pieces of the body. Default 60 s; providers send pings meanwhile.
     pub idle: Duration,
 }
 
@@ -45,9 +46,9 @@ impl Default for Timeouts {
 
 /// Sends requests to one [`Endpoint`].
 ///
-/// Proxies come from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`),
-/// except for loopback addresses, which no proxy can reach. Redirects are errors. Certificates
-/// are checked against the system's trust store.
+/// Proxies come from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), except
+/// for loopback addresses, which no proxy can reach. Redirects are errors. Certificates are checked
+/// against the system's trust store.
 #[derive(Clone)]
 pub struct HttpTransport {
     client: Client,
@@ -68,17 +69,17 @@ impl std::fmt::Debug for HttpTransport {
 }
 
 impl HttpTransport {
-    /// A transport to `endpoint`.
+    /// Creates a transport to `endpoint`.
     ///
     /// # Errors
-    /// [`TransportErrorKind::Unusable`] where no client can be made, such as on a system
-    /// without root certificates.
+    /// Returns [`TransportErrorKind::Unusable`] if no client can be created, for example on a
+    /// system without root certificates.
     pub fn new(endpoint: Endpoint, timeouts: Timeouts) -> Result<Self, TransportError> {
         let proxies = !is_loopback(endpoint.base_url());
         Self::build(endpoint, timeouts, proxies)
     }
 
-    /// The same without proxies, whatever the environment of the tests says.
+    /// Creates a transport without proxies, whatever the environment of the tests says.
     #[cfg(test)]
     pub(super) fn without_proxy(
         endpoint: Endpoint,
@@ -92,7 +93,7 @@ impl HttpTransport {
         timeouts: Timeouts,
         proxies: bool,
     ) -> Result<Self, TransportError> {
-        // An embedding program may have chosen a provider already: then that one is used.
+        // An embedding program may have installed a crypto provider already, which is used then.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let origin = origin(endpoint.base_url());
         let mut builder = Client::builder()
@@ -103,7 +104,7 @@ impl HttpTransport {
             builder = builder.no_proxy();
         }
         if endpoint.base_url().scheme() == "http" {
-            // A plain address must work on systems without any root certificates.
+            // A plain address must work on systems without root certificates.
             builder = builder.tls_certs_only([]);
         }
         let client = builder
@@ -126,7 +127,7 @@ impl HttpTransport {
             let name = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
             headers.insert(name, HeaderValue::try_from(value.as_str()).map_err(|_| bad())?);
         }
-        // Last, so that nothing a caller passes on can replace the credential.
+        // The credential comes last, so that no header of the caller can replace it.
         if let Some((name, value)) = self.endpoint.credential_header() {
             let mut value = HeaderValue::try_from(value)
                 .map_err(|_| unusable("the credential has characters no header may have".into()))?;
@@ -181,7 +182,7 @@ struct Body {
     phase: TimeoutPhase,
 }
 
-/// The next piece; after an error the stream is over.
+/// Returns the next piece. After an error the stream is over.
 async fn next(body: Option<Body>) -> Option<(Result<Bytes, TransportError>, Option<Body>)> {
     let mut body = body?;
     let timeouts = body.transport.timeouts;
@@ -208,8 +209,8 @@ fn too_late(phase: TimeoutPhase, timeouts: &Timeouts) -> TransportErrorKind {
     TransportErrorKind::Timeout { phase, after }
 }
 
-/// The proxy that the environment names for requests of a scheme, fit for messages: its origin
-/// and the variable. The HTTP client reads the same variables, and `NO_PROXY`, by itself.
+/// Returns the proxy that the environment names for requests of a scheme: its origin and the
+/// variable, for messages. The HTTP client itself reads the same variables and `NO_PROXY`.
 pub(super) fn proxy_for(scheme: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let own = if scheme == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
     let names = [own, "ALL_PROXY"].map(|name| [name.to_owned(), name.to_ascii_lowercase()]);
@@ -224,13 +225,13 @@ pub(super) fn proxy_for(scheme: &str, env: &dyn Fn(&str) -> Option<String>) -> O
     })
 }
 
-/// Scheme, host and port, of schemes that are not of the web too (`socks5://host:1080`).
+/// Returns scheme, host and port, also for schemes outside the web (`socks5://host:1080`).
 fn place_of(url: &Url) -> Option<String> {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     Some(format!("{}://{}{port}", url.scheme(), url.host_str()?))
 }
 
-/// Whether the address is on this machine.
+/// Returns true if the address is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     if host == "localhost" || host.ends_with(".localhost") {
@@ -240,7 +241,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Where a redirect points, as an origin.
+/// Returns the origin that a redirect points to.
 fn redirect_target(response: &reqwest::Response) -> Option<String> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     response.url().join(location).ok().map(|url| origin(&url))

@@ -1,4 +1,4 @@
-//! Why there was no response, or only a part of one, sorted by whose fault it is.
+//! The errors of requests without a complete response, sorted by the side at fault.
 //!
 //! Messages name the origin (scheme, host, port) and nothing else of a URL.
 
@@ -7,85 +7,86 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// A request without a (whole) response.
+/// A request without a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportError {
-    /// Where the request went: `https://api.example.com`. Empty where that is unknown.
+    /// The origin of the request: `https://api.example.com`. Empty if it is unknown.
     pub origin: String,
-    /// What happened.
+    /// The kind of the error.
     pub kind: TransportErrorKind,
-    /// The proxy that the environment names for such requests, and by which variable: it may be
-    /// what failed. `http://host:port (HTTP_PROXY)`, without user name and password.
+    /// The proxy that the environment names for such requests, and its variable: `http://host:port
+    /// (HTTP_PROXY)`, without user name and password. The proxy may be what failed.
     pub proxy: Option<String>,
 }
 
-/// Which wait was too long.
+/// The wait that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutPhase {
-    /// No connection.
+    /// There was no connection.
     Connect,
-    /// Connected, but no byte of a body came.
+    /// The connection was made, but no byte of a body came.
     FirstByte,
     /// The body began, then nothing came.
     Idle,
 }
 
-/// What happened to a request.
+/// The kind of a transport error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransportErrorKind {
-    /// Ours: the request or the client's settings cannot be used.
+    /// Ours: the request or the settings of the client cannot be used.
     Unusable {
-        /// What is wrong.
+        /// The reason.
         detail: String,
     },
-    /// Network: nothing listens there.
+    /// Network: nothing listens at the address.
     Refused,
     /// Network: the host name has no address.
     Dns,
     /// Network: no connection, for another reason.
     Connect {
-        /// What the system said.
+        /// The message of the system.
         detail: String,
     },
     /// Theirs or in between: no trusted encrypted connection.
     Tls {
-        /// What the TLS library said.
+        /// The message of the TLS library.
         detail: String,
     },
     /// Theirs or in between: nothing came for too long.
     Timeout {
-        /// Which wait.
+        /// The wait that took too long.
         phase: TimeoutPhase,
-        /// How long it was.
+        /// The duration of the wait.
         after: Duration,
     },
-    /// Theirs: a redirect, which is not followed, so that no key goes elsewhere.
+    /// Theirs: a redirect. It is not followed, so that no key goes elsewhere.
     Redirect {
         /// The HTTP status.
         status: u16,
-        /// The origin it points to, if it can be told.
+        /// The origin that the redirect points to, if it is a valid URL.
         to: Option<String>,
     },
-    /// Theirs or in between: the connection broke, or what came was not HTTP.
+    /// Theirs or in between: the connection broke, or the response was not HTTP.
     Broken {
-        /// What the HTTP library said.
+        /// The message of the HTTP library.
         detail: String,
     },
-    /// Theirs: a body larger than the caller takes.
+    /// Theirs: a body larger than the caller accepts.
     TooLarge {
-        /// Bytes that are taken.
+        /// The limit in bytes.
         max: usize,
     },
 }
 
 impl TransportError {
-    /// An error of a request to `origin`. For transports of one's own.
+    /// Creates an error of a request to `origin`. For other implementations of
+    /// [`Transport`](super::Transport).
     pub fn new(origin: impl Into<String>, kind: TransportErrorKind) -> Self {
         Self { origin: origin.into(), kind, proxy: None }
     }
 
-    /// Whether it failed before anything was said to the provider, so perhaps at a proxy.
+    /// Returns true if the request failed before it reached the provider, so perhaps at a proxy.
     fn is_on_the_way(&self) -> bool {
         matches!(
             self.kind,
@@ -156,7 +157,7 @@ impl TimeoutPhase {
     }
 }
 
-/// Sorts an error of the HTTP client. `connect_after` is its connect timeout.
+/// Sorts an error of the HTTP client. `connect_after` is the client's connect timeout.
 pub(super) fn classify(error: &reqwest::Error, connect_after: Duration) -> TransportErrorKind {
     if error.is_builder() {
         return TransportErrorKind::Unusable { detail: innermost(error) };
@@ -186,12 +187,12 @@ fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
             other => other.to_string(),
         });
     }
-    // An io::Error shows the one that it wraps by `get_ref`, not as its source.
+    // An `io::Error` returns the error that it wraps from `get_ref`, not from `source`.
     let inner: &(dyn Error + 'static) = error.downcast_ref::<io::Error>()?.get_ref()?;
     tls_error(inner)
 }
 
-/// The first answer along the chain of sources.
+/// Returns the first result of `look` along the chain of sources.
 fn find<T>(
     error: &(dyn Error + 'static),
     look: impl Fn(&(dyn Error + 'static)) -> Option<T>,
@@ -206,7 +207,7 @@ fn find<T>(
     None
 }
 
-/// The last error of the chain: the outer ones may show the URL.
+/// Returns the last message of the chain. Messages before it may show the URL.
 fn innermost(error: &reqwest::Error) -> String {
     let mut last: Option<&(dyn Error + 'static)> = error.source();
     while let Some(deeper) = last.and_then(Error::source) {

@@ -1,7 +1,7 @@
-//! Providers: where a model is, which protocol it speaks and which key goes there.
+//! Providers: the address of a model, its protocol, and the key that goes there.
 //!
-//! Reads no environment: the caller passes a function. It opens no connection. Facts about
-//! providers are rows of [`PROVIDERS`], each with its source.
+//! This module reads no environment (the caller passes a function) and opens no connection. Facts
+//! about providers are rows of [`PROVIDERS`], each with its source.
 
 use std::fmt;
 
@@ -28,10 +28,10 @@ pub enum Api {
 }
 
 impl Api {
-    /// Every protocol, in the contract's order.
+    /// All protocols, in the contract's order.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Api {
         }
     }
 
-    /// The protocol of that name.
+    /// Returns the protocol with that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|api| api.name() == name)
@@ -58,17 +58,17 @@ impl From<Api> for softland_session::wire::Api {
     }
 }
 
-/// Where the requests for a model go.
+/// The destination of the requests for a model.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// To the simulator in this process; the model's name is `SCENARIO` or `SCENARIO@MODEL-ID`.
+    /// The simulator in this process. The model's name is `SCENARIO` or `SCENARIO@MODEL-ID`.
     Sim {
-        /// What stands after `sim/`.
+        /// The model's name without `sim/`.
         model: String,
         /// The protocol.
         api: Api,
     },
-    /// Over HTTP.
+    /// An address that is reached over HTTP.
     Http(Endpoint),
 }
 
@@ -82,49 +82,49 @@ pub struct Endpoint {
     credential: Option<(Auth, Secret)>,
 }
 
-/// Why a model cannot be reached.
+/// The reason why a model cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// Not `PROVIDER/MODEL`.
+    /// The model is not written `PROVIDER/MODEL`.
     ModelForm {
         /// The model as given, shortened.
         given: String,
     },
-    /// No such provider, and no base URL to go to.
+    /// The provider is unknown, and there is no base URL.
     UnknownProvider {
         /// The provider as given, shortened.
         given: String,
     },
-    /// A provider that is reached by base URL needs a protocol.
+    /// The provider is reached by its base URL and needs a protocol.
     MissingApi {
         /// The provider.
         provider: String,
     },
-    /// The provider's default address does not speak the protocol.
+    /// The default address of the provider does not speak the protocol.
     NoSuchApi {
         /// The provider.
         provider: String,
         /// The protocol.
         api: Api,
     },
-    /// A base URL that cannot be used.
+    /// The base URL cannot be used.
     BaseUrl {
-        /// The flag, variable or place in a config it came from.
+        /// The flag, variable or config entry that sets it.
         from: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: &'static str,
     },
-    /// No key in the environment.
+    /// No key is in the environment.
     MissingKey {
         /// The provider.
         provider: String,
-        /// The variables that were looked at.
+        /// The variables that may hold the key.
         variables: Vec<String>,
     },
-    /// A key that no header can carry.
+    /// The key cannot be sent in a header.
     InvalidKey {
-        /// The variable it came from.
+        /// The variable that holds the key.
         variable: String,
     },
 }
@@ -179,11 +179,11 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Why a model that an agent file names would be refused wherever it runs, unless a flag or a
-/// config says more: looks at no environment, so at no key.
+/// Checks that the model of an agent file can be reached without further flags or config. Reads no
+/// environment, and so no key.
 ///
 /// # Errors
-/// As [`resolve`], but for what depends on the environment.
+/// Returns the errors of [`resolve_model`], except those that depend on the environment.
 pub fn check_model(model: &str) -> Result<(), ProviderError> {
     match resolve(model, &Given::default(), &|_| None) {
         Ok(_) | Err(ProviderError::MissingKey { .. }) => Ok(()),
@@ -191,26 +191,26 @@ pub fn check_model(model: &str) -> Result<(), ProviderError> {
     }
 }
 
-/// What a caller says about the way to a model. Each goes before the environment.
+/// The caller's settings for the way to a model. They take precedence over the environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
     /// The protocol.
     pub api: Option<Api>,
-    /// A base URL, and where it was given (`--base-url`), for errors.
+    /// A base URL and its origin (`--base-url`), for errors.
     pub base_url: Option<(&'a str, &'a str)>,
-    /// The one variable that holds the key, instead of the provider's own. It must be set.
+    /// The only variable that may hold the key, instead of the provider's own. It must be set.
     pub key_variable: Option<&'a str>,
 }
 
-/// Finds out where the requests for `model` (`PROVIDER/MODEL`) go.
+/// Finds the destination of the requests for `model` (`PROVIDER/MODEL`).
 ///
-/// A base URL that is given goes before the provider's variable, that before its default
-/// address. The provider's key belongs to the address so found and goes to no other. A provider
-/// that is not listed needs a base URL and a protocol; its key, if any, is in `NAME_API_KEY`. On
-/// loopback addresses a key is optional.
+/// A given base URL takes precedence over the provider's variable, and the variable over the
+/// default address. The provider's key belongs to the address found in this way and goes to no
+/// other. A provider that is not listed needs a base URL and a protocol; its key, if any, is in
+/// `NAME_API_KEY`. On loopback addresses a key is optional.
 ///
 /// # Errors
-/// See [`ProviderError`]; no message holds a key or more of a URL than its origin.
+/// Returns a [`ProviderError`]. No message holds a key, or more of a URL than its origin.
 pub fn resolve(
     model: &str,
     given: &Given<'_>,
@@ -250,7 +250,7 @@ pub fn resolve(
     Ok(Target::Http(Endpoint { provider, model, api, base_url, credential }))
 }
 
-/// OpenAI's APIs take a bearer wherever they are served.
+/// OpenAI's APIs take a bearer token on every provider.
 fn auth_of(api: Api, auth: Auth) -> Auth {
     match api {
         Api::Anthropic => auth,
@@ -282,7 +282,7 @@ fn unlisted(
     Ok(Target::Http(Endpoint { provider, model: model.to_owned(), api, base_url, credential }))
 }
 
-/// The key in the variable that a config names: where that is not set, no other key will do.
+/// Returns the key in the variable that a config names. No other key takes its place.
 fn named_key(
     provider: &str,
     variable: &str,
@@ -295,7 +295,8 @@ fn named_key(
     })
 }
 
-/// The first key that is set: one credential, never two, since servers treat two differently.
+/// Returns the first key that is set. Only one credential is sent, because servers treat two
+/// differently.
 fn find_key(keys: &[(&str, Auth)], env: Env<'_>) -> Result<Option<(Auth, Secret)>, ProviderError> {
     for (variable, auth) in keys {
         let Some(key) = env(variable) else { continue };
@@ -308,7 +309,7 @@ fn find_key(keys: &[(&str, Auth)], env: Env<'_>) -> Result<Option<(Auth, Secret)
     Ok(None)
 }
 
-/// `OLLAMA_HOST` may be a host and port alone.
+/// Adds a scheme: `OLLAMA_HOST` may be just a host and port.
 fn with_scheme(provider: &Provider, url: &str) -> String {
     let url = url.trim();
     if provider.name != "ollama" || url.contains("://") {
@@ -329,7 +330,7 @@ fn default_base_url(provider: &Provider, api: Api) -> Result<Url, ProviderError>
     parse_base_url(url, "the built-in table")
 }
 
-/// What is wrong with a base URL, in words that follow its name; nothing of it is shown.
+/// Returns the problem with a base URL, in words that follow its name. Nothing of the URL is shown.
 #[must_use]
 pub fn base_url_problem(text: &str) -> Option<&'static str> {
     read_base_url(text).err()
@@ -339,7 +340,7 @@ fn parse_base_url(text: &str, from: &str) -> Result<Url, ProviderError> {
     read_base_url(text).map_err(|problem| ProviderError::BaseUrl { from: from.to_owned(), problem })
 }
 
-/// A base URL without the `/v1` that some people write and others do not.
+/// Parses a base URL and removes the `/v1` that some people write and others do not.
 fn read_base_url(text: &str) -> Result<Url, &'static str> {
     let mut url = Url::parse(text.trim())
         .map_err(|_| "is not a URL; it must look like https://host or https://host/v1")?;
@@ -358,13 +359,13 @@ fn read_base_url(text: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// Scheme, host and port of a URL, nothing else: fit for messages.
+/// Returns scheme, host and port of a URL, for messages.
 pub(super) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
 impl Target {
-    /// The protocol that is spoken there.
+    /// Returns the protocol of the destination.
     #[must_use]
     pub fn api(&self) -> Api {
         match self {
@@ -375,25 +376,25 @@ impl Target {
 }
 
 impl Endpoint {
-    /// The provider's name.
+    /// Returns the provider's name.
     #[must_use]
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The model's name at the provider.
+    /// Returns the model's name at the provider.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// The protocol.
+    /// Returns the protocol.
     #[must_use]
     pub fn api(&self) -> Api {
         self.api
     }
 
-    /// Scheme, host and port of the address.
+    /// Returns scheme, host and port of the address.
     #[must_use]
     pub fn origin(&self) -> String {
         origin(&self.base_url)
@@ -403,7 +404,7 @@ impl Endpoint {
         &self.base_url
     }
 
-    /// The address of `path` (`/v1/…`) at this endpoint.
+    /// Returns the URL of `path` (`/v1/…`) at this endpoint.
     pub(super) fn url(&self, path: &str) -> Url {
         let mut url = self.base_url.clone();
         let joined = format!("{}{path}", url.path().trim_end_matches('/'));
@@ -411,16 +412,16 @@ impl Endpoint {
         url
     }
 
-    /// Headers that every request of the protocol carries.
+    /// Returns the headers that every request of the protocol carries.
     pub(super) fn fixed_headers(&self) -> &'static [(&'static str, &'static str)] {
         match self.api {
-            // The only version there has been since 2023; a request without it is refused.
+            // The only version since 2023; a request without it is refused.
             Api::Anthropic => &[("anthropic-version", "2023-06-01")],
             Api::OpenAiChat | Api::OpenAiResponses => &[],
         }
     }
 
-    /// Name and value of the header that carries the credential.
+    /// Returns name and value of the header that carries the credential.
     pub(super) fn credential_header(&self) -> Option<(&'static str, String)> {
         let (auth, key) = self.credential.as_ref()?;
         Some(match auth {
@@ -429,7 +430,7 @@ impl Endpoint {
         })
     }
 
-    /// The error without the credential, should a server or library have echoed it.
+    /// Removes the credential from an error, in case a server or library has echoed it.
     pub(super) fn redact(&self, kind: TransportErrorKind) -> TransportErrorKind {
         let Some((_, key)) = &self.credential else { return kind };
         match kind {

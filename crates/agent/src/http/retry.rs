@@ -1,7 +1,7 @@
-//! Whether a failed request may be sent again, and after how long.
+//! Decides whether a failed request may be sent again, and after which delay.
 //!
-//! Pure: no clock and no randomness of its own. It does not know whether something of the
-//! answer was shown already; a caller that has shown something must not ask.
+//! This module is pure: it has no clock and no randomness of its own. It does not know whether a
+//! part of the answer was shown. A caller that has shown a part must not retry.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
@@ -10,20 +10,20 @@ use jiff::Timestamp;
 
 use super::{ResponseHead, TimeoutPhase, TransportError, TransportErrorKind};
 
-/// Statuses that the same request will get again: no retry, whatever the server says.
+/// Statuses that the same request would get again. There is no retry, whatever the server says.
 const NEVER: [u16; 5] = [400, 401, 403, 404, 413];
 
-/// How often and how patiently a request is repeated.
+/// The number and the delays of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Retries after the first attempt. Default 4.
     pub max_retries: u32,
-    /// Upper bound of the first wait; it doubles with each retry. Default 0.5 s.
+    /// The upper bound of the first delay. It doubles with each retry. Default 0.5 s.
     pub base: Duration,
-    /// Upper bound of every such wait. Default 8 s.
+    /// The upper bound of all these delays. Default 8 s.
     pub cap: Duration,
-    /// The longest wait that a server may ask for. One that asks for more gets no retry, since
-    /// an earlier one would fail too. Default 60 s.
+    /// The longest delay that a server may ask for. A server that asks for more gets no retry,
+    /// since an earlier one would fail too. Default 60 s.
     pub max_retry_after: Duration,
 }
 
@@ -39,28 +39,28 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What went wrong with the last attempt.
+/// The failure of the last attempt.
 #[derive(Clone, Copy, Debug)]
 pub enum Failure<'a> {
     /// A response with an error status.
     Status(u16, &'a ResponseHead),
-    /// No response, or one that broke off.
+    /// No response, or a response that broke off.
     Transport(&'a TransportError),
 }
 
 impl RetryPolicy {
-    /// How long to wait before retry number `retry` (0 for the first); `None`: give up.
+    /// Returns the delay before retry number `retry` (0 for the first); `None` means to give up.
     ///
-    /// Without a wish of the server the wait is `jitter` (0 to 1) times the exponential bound
-    /// ("full jitter"); with one it is that plus up to `base`, so that clients do not return all
-    /// at once, never less.
+    /// Unless the server asks for a delay, it is `jitter` (0 to 1) times the exponential bound
+    /// ("full jitter"). Otherwise it is the server's delay plus up to `base`, so that clients do
+    /// not return all at once. It is never shorter than the server asks.
     #[must_use]
     pub fn next_delay(&self, retry: u32, failure: Failure<'_>, jitter: f64) -> Option<Duration> {
         let most = if is_unreachable(failure) { 1 } else { self.max_retries };
         if retry >= most.min(self.max_retries) || !is_retryable(failure) {
             return None;
         }
-        // NaN and values outside of 0 to 1 wait longest.
+        // NaN and values outside 0 to 1 get the longest delay.
         let jitter = if (0.0..=1.0).contains(&jitter) { jitter } else { 1.0 };
         if let Failure::Status(_, ResponseHead { retry_after: Some(wished), .. }) = failure {
             return (*wished <= self.max_retry_after)
@@ -71,14 +71,16 @@ impl RetryPolicy {
     }
 }
 
-/// Nobody answered for the whole connect timeout: waiting that long again and again helps nobody.
+/// Returns true if nobody answered within the connect timeout. Waiting that long again and again
+/// helps nobody.
 fn is_unreachable(failure: Failure<'_>) -> bool {
     let connect = TimeoutPhase::Connect;
     matches!(failure, Failure::Transport(error)
         if matches!(error.kind, TransportErrorKind::Timeout { phase, .. } if phase == connect))
 }
 
-/// 408, 409, 429 and 5xx, as the Anthropic and OpenAI SDKs do, and lost connections.
+/// Returns true for 408, 409, 429 and 5xx, as in the Anthropic and OpenAI SDKs, and for lost
+/// connections.
 fn is_retryable(failure: Failure<'_>) -> bool {
     match failure {
         Failure::Status(status, _) if NEVER.contains(&status) => false,
@@ -104,7 +106,8 @@ fn is_retryable(failure: Failure<'_>) -> bool {
     }
 }
 
-/// A `retry-after` header: seconds, whole or not, or an HTTP date (a past one is no wait).
+/// Parses a `retry-after` header: seconds, whole or not, or an HTTP date (a past date means no
+/// delay).
 #[must_use]
 pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
@@ -120,26 +123,26 @@ pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// The same numbers for the same seed.
+    /// Creates a generator that gives the same numbers for the same seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Numbers that differ from process to process.
+    /// Creates a generator whose numbers differ from process to process.
     #[must_use]
     pub fn random() -> Self {
         Self(RandomState::new().build_hasher().finish())
     }
 
-    /// The next number, at least 0 and below 1 (SplitMix64).
+    /// Returns the next number, at least 0 and below 1 (SplitMix64).
     pub fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^= mixed >> 31;
-        // 53 bits are what an f64 holds exactly.
+        // An f64 holds 53 bits exactly.
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 }

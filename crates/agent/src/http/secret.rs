@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A credential. `Debug` and `Display` do not show it; it is compared and cloned like text.
+/// A credential. `Debug` and `Display` do not show it; comparing and cloning work as for text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -12,12 +12,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The credential itself, for the one place that writes it into a header.
+    /// Returns the credential itself, for the one place that writes it into a header.
     pub(super) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `text` with every occurrence of the credential replaced.
+    /// Replaces every occurrence of the credential in `text`.
     pub(super) fn redact(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[redacted]") }
     }

@@ -13,16 +13,16 @@ mod retry_cases;
 
 const KEY: &str = "sk-very-secret-0123456789";
 
-/// What a scripted server does once it has read a request.
+/// The action of a scripted server after it has read a request.
 enum Step {
     Send(&'static str),
-    /// Nothing more, with the connection open.
+    /// Sends nothing more and keeps the connection open.
     Stall,
     Reset,
 }
 use Step::{Reset, Send, Stall};
 
-/// A server for one connection; gives back the request it read.
+/// Starts a server for one connection. Returns the request that it read.
 async fn serve(steps: Vec<Step>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -84,7 +84,7 @@ async fn send(base_url: &str, timeouts: Timeouts) -> Result<Response, TransportE
     HttpTransport::new(endpoint(base_url), timeouts)?.send(request()).await
 }
 
-/// Status, head and body of one answer, or the error; none of it may hold the key.
+/// Returns status, head and body of one answer, or the error. None of them may contain the key.
 async fn exchange(
     steps: Vec<Step>,
     timeouts: Timeouts,
@@ -150,7 +150,7 @@ async fn statuses_are_responses_with_their_heads() {
 
 #[tokio::test]
 async fn refused_connections_name_the_origin_only() {
-    // A port that was free a moment ago: bound, and dropped again.
+    // A port that was free a moment ago: bound and dropped again.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = send(&format!("http://{address}/some/path"), patient()).await.unwrap_err();
     assert_eq!(error.kind, TransportErrorKind::Refused);
@@ -242,7 +242,7 @@ async fn each_wait_has_its_own_timeout() {
         (vec![Send(head), Stall], TimeoutPhase::FirstByte),
         (vec![Send(head), Send("abc"), Stall], TimeoutPhase::Idle),
     ] {
-        // Only the wait in question is short, so that a slow machine changes nothing.
+        // Only the wait under test is short, so that a slow machine changes nothing.
         let timeouts = match phase {
             TimeoutPhase::Idle => Timeouts { first_byte: patient().first_byte, ..quick() },
             TimeoutPhase::Connect | TimeoutPhase::FirstByte => quick(),

@@ -1,6 +1,6 @@
-//! Bytes as a journal has them: as text where they are, else as hexadecimal digits.
+//! Bytes in a journal: as text if they are UTF-8, else as hexadecimal digits.
 
-/// The two members of a record that stand for bytes: text, and digits; one of them is empty.
+/// Returns the two members of a record that stand for bytes: text and digits. One of them is empty.
 pub(super) fn written(bytes: &[u8]) -> (String, String) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), String::new()),
@@ -8,7 +8,7 @@ pub(super) fn written(bytes: &[u8]) -> (String, String) {
     }
 }
 
-/// The bytes; `None` where the digits are none.
+/// Returns the bytes; `None` if the digits are not valid.
 pub(super) fn read(text: &str, digits: &str) -> Option<Vec<u8>> {
     if digits.is_empty() {
         return Some(text.as_bytes().to_vec());

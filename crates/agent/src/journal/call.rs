@@ -1,4 +1,4 @@
-//! One call of a kept run, looked up by its place.
+//! A single call of a recorded run, found by its position.
 
 use std::path::Path;
 
@@ -6,45 +6,46 @@ use super::file::Runs;
 use super::record::Parent;
 use super::{JournalError, JournalErrorKind, file};
 
-/// Where a call stands: its turn, from 1, and its place among the turn's calls, from 0.
+/// The position of a call: its turn, from 1, and its index among the turn's calls, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The turn.
     pub turn: u64,
-    /// The place in it.
+    /// The index in the turn.
     pub call: u64,
 }
 
-/// A call that is kept, whole.
+/// A recorded call with its whole input and result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptCall {
-    /// Its id, as the model gave it.
+    /// The call's id, as the model gave it.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What the model wrote: a JSON text, mostly.
+    /// The input as the model wrote it, usually JSON.
     pub input: String,
-    /// What it came to; `None` while it runs, or where the process ended before.
+    /// The result; `None` while the call runs, or if the process ended before the result.
     pub result: Option<KeptResult>,
 }
 
-/// What a kept call came to.
+/// The result of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptResult {
-    /// What the model was given, softland's lines apart.
+    /// The output for the model, without softland's lines.
     pub content: String,
-    /// Whether it is a failure.
+    /// True if the call failed.
     pub is_error: bool,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub ms: u64,
 }
 
 impl KeptCall {
-    /// The call at the end of these places in a journal: the last is a place in the run that
-    /// answers the call before it, the first one in the root run. `None` where nothing stands there.
+    /// Finds the call at the end of a path of positions. The first position is in the root run;
+    /// each further position is in the run that answers the call before it. `None` if there is no
+    /// such call.
     ///
     /// # Errors
-    /// As [`Glance::at`](super::Glance::at).
+    /// Returns the errors of [`JournalSummary::from_path`](super::JournalSummary::from_path).
     pub fn at(path: &Path, places: &[Place]) -> Result<Option<Self>, JournalError> {
         let runs = file::peek(path)?;
         let Some(root) = runs.root.clone() else {
@@ -53,10 +54,10 @@ impl KeptCall {
         Ok(Self::below(&runs, root, places))
     }
 
-    /// The same, the first of the places in a run of the journal's tree that is named.
+    /// Finds the call like [`Self::find_in_root`], with the first position in the run named `run`.
     ///
     /// # Errors
-    /// As [`Glance::at`](super::Glance::at).
+    /// Returns the errors of [`JournalSummary::from_path`](super::JournalSummary::from_path).
     pub fn of_run(path: &Path, run: &str, places: &[Place]) -> Result<Option<Self>, JournalError> {
         Ok(Self::below(&file::peek(path)?, run.to_owned(), places))
     }

@@ -1,55 +1,55 @@
-//! Why a journal cannot be kept or read.
+//! Errors of writing and reading journals.
 
 use std::path::{Path, PathBuf};
 
-/// What is wrong with a journal. Nothing of its content is shown.
+/// An error of a journal. It shows nothing of the journal's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalError {
     path: PathBuf,
     kind: JournalErrorKind,
 }
 
-/// What is wrong.
+/// The kind of a journal error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JournalErrorKind {
-    /// A new journal was to be begun where there is something already.
+    /// The file of a new journal already has content.
     Exists,
-    /// Another process writes it.
+    /// Another process is writing the journal.
     InUse,
-    /// It holds no run: nothing was begun.
+    /// The journal holds no run: nothing was begun.
     Empty,
-    /// It cannot be read or written.
+    /// The journal cannot be read or written.
     Io {
-        /// What was tried.
+        /// The action that failed.
         doing: &'static str,
-        /// What the system says.
+        /// The message of the system.
         error: String,
     },
-    /// It is larger than what is read.
+    /// The journal is larger than the limit for reading.
     TooLarge {
-        /// Bytes that are read at most.
+        /// The limit in bytes.
         most: u64,
     },
-    /// A line is no record.
+    /// A line is not a record.
     Damaged {
-        /// Which one, from 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A record's version is not this softland's.
+    /// A record has a version that this softland does not read.
     OtherVersion {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// What it says.
+        /// The version of the record.
         version: u64,
     },
-    /// What was recorded cannot be come to again.
+    /// A replayed decision differs from the recorded one.
     Differs {
-        /// The record's kind.
+        /// The kind of the record.
         record: &'static str,
-        /// Its turn.
+        /// The turn of the record.
         turn: u64,
         /// The version of softland that began the run.
         by: String,
@@ -65,13 +65,13 @@ impl JournalError {
         Self::new(path, JournalErrorKind::Io { doing, error: error.to_string() })
     }
 
-    /// What is wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &JournalErrorKind {
         &self.kind
     }
 
-    /// Whether the run may be tried again from its last good record.
+    /// Returns true if the run can be resumed from its last good record.
     #[must_use]
     pub(crate) fn leaves_a_good_journal(&self) -> bool {
         matches!(self.kind, JournalErrorKind::Io { .. })

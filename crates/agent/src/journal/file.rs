@@ -1,4 +1,4 @@
-//! The file: locked, appended record by record, read once.
+//! The file of a journal: locked, appended record by record, read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -16,17 +16,17 @@ use super::record::{Call, Envelope, Kind, Parent, Record, Request, VERSION};
 /// The largest journal that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What a journal holds, run by run.
+/// The content of a journal, run by run.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// The run that has no parent.
+    /// The run without a parent.
     pub(super) root: Option<String>,
     pub(super) runs: BTreeMap<String, Past>,
-    /// The run that answers a call.
+    /// The runs that answer calls.
     pub(super) children: BTreeMap<Parent, String>,
 }
 
-/// Begins a journal in a new or empty file, readable by its owner only.
+/// Creates a journal in a new or empty file that only its owner can read.
 pub(super) fn create(path: &Path) -> Result<File, JournalError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -41,28 +41,28 @@ pub(super) fn create(path: &Path) -> Result<File, JournalError> {
     }
     #[cfg(unix)]
     {
-        // The file may have been there, empty.
+        // The file may have existed, empty.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         file.set_permissions(mode).map_err(failed)?;
     }
     Ok(file)
 }
 
-/// What is there is a file that keeps what is written. Asked before it is opened: opening a FIFO
-/// waits for its other end.
+/// Checks that the path is a regular file or free. The check runs before the file is opened,
+/// because opening a FIFO waits for its other end.
 fn regular(path: &Path) -> Result<(), JournalError> {
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
             let error = std::io::Error::other("it is not a regular file");
             Err(JournalError::io(path, "opened", &error))
         }
-        // That there is none is told where one is needed.
+        // A missing file is reported when one is needed.
         _ => Ok(()),
     }
 }
 
-/// Opens a journal, reads it and makes it ready for the next record: a line without its end was
-/// never a record, and is dropped.
+/// Opens a journal, reads it and prepares it for the next record. A last line without its end was
+/// never a record and is dropped.
 pub(super) fn open(path: &Path) -> Result<(File, Runs), JournalError> {
     regular(path)?;
     let opened = OpenOptions::new().read(true).write(true).open(path);
@@ -74,20 +74,21 @@ pub(super) fn open(path: &Path) -> Result<(File, Runs), JournalError> {
     Ok((file, runs))
 }
 
-/// Reads a journal without touching it.
+/// Reads a journal without changing it.
 pub(super) fn peek(path: &Path) -> Result<Runs, JournalError> {
     regular(path)?;
     let file = File::open(path).map_err(|error| JournalError::io(path, "opened", &error))?;
     Ok(read(path, &file)?.0)
 }
 
-/// Whether somebody has it open to go on with it.
+/// Returns true if a process has the journal open to write to it.
 pub(super) fn is_in_use(path: &Path) -> bool {
     let locked = File::open(path).map(|file| file.try_lock_shared());
     matches!(locked, Ok(Err(TryLockError::WouldBlock)))
 }
 
-/// How long a lock is tried for: that of a process which was killed goes with it, but not at once.
+/// The time for which a lock is tried. The lock of a killed process is released with the process,
+/// but not at once.
 const DYING: Duration = Duration::from_millis(300);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
@@ -101,7 +102,7 @@ fn lock(path: &Path, file: &File) -> Result<(), JournalError> {
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(JournalError::new(path, JournalErrorKind::InUse)),
-        // Some file systems have no locks: what a lock protects from is rare there, too.
+        // Some file systems have no locks. Two processes on one journal are rare there too.
         Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
             Ok(())
         }
@@ -109,7 +110,7 @@ fn lock(path: &Path, file: &File) -> Result<(), JournalError> {
     }
 }
 
-/// The runs of a journal, and how many bytes their records have.
+/// Reads the runs of a journal. Also returns the length of its complete records in bytes.
 fn read(path: &Path, file: &File) -> Result<(Runs, u64), JournalError> {
     let failed = |error: &std::io::Error| JournalError::io(path, "read", error);
     let size = file.metadata().map_err(|error| failed(&error))?.len();
@@ -131,7 +132,7 @@ fn read(path: &Path, file: &File) -> Result<(Runs, u64), JournalError> {
     Ok((runs, whole))
 }
 
-/// Why a line is no record.
+/// The reason why a line is not a record.
 enum Wrong {
     Version(u64),
     Other(String),
@@ -159,7 +160,7 @@ impl Runs {
         struct Versioned {
             v: u64,
         }
-        // A later version may have other kinds: what it is goes before what it says.
+        // A later version may have other kinds of records, so the version is checked first.
         let Versioned { v } = parse(line)?;
         if v != u64::from(VERSION) {
             return Err(Wrong::Version(v));
@@ -179,8 +180,8 @@ impl Runs {
         Ok(())
     }
 
-    /// The tree is gone on with: what ended without an answer has not ended, and what was cancelled
-    /// below it, and has not handed that back, has not either.
+    /// Reopens the tree so that it can be resumed. A run that ended without an answer counts as
+    /// active again, and so do the cancelled runs below it that have not handed back their result.
     pub(super) fn reopen(&mut self) {
         let root = self.root.as_ref().and_then(|root| self.runs.get(root));
         if root.is_none_or(Past::is_done) {
@@ -195,7 +196,8 @@ impl Runs {
         }
     }
 
-    /// The children that have not handed back, and have no end but that they were cancelled.
+    /// Returns the children that have not handed back and that either have no end or were
+    /// cancelled.
     fn open_children(&self, run: &str) -> Vec<String> {
         let Some(past) = self.runs.get(run) else { return Vec::new() };
         let goes_on = |child: &String| {
@@ -210,8 +212,8 @@ impl Runs {
             .collect()
     }
 
-    /// The runs below this one that are come to again when it is, and have something left to come
-    /// to; `past` is the run's own.
+    /// Returns the runs at and below this run that are replayed with it and have records left.
+    /// `past` is the recorded part of the run itself.
     pub(super) fn left_below(&self, run: &str, past: &Past) -> BTreeSet<String> {
         let (mut left, mut open) = (BTreeSet::new(), vec![run.to_owned()]);
         let known = |id: &String| if id == run { Some(past) } else { self.runs.get(id) };
@@ -229,7 +231,7 @@ impl Runs {
         left
     }
 
-    /// The tree's time at its newest record, in milliseconds: the root's.
+    /// Returns the time of the tree at its newest record: the root's time in milliseconds.
     pub(super) fn ms(&self) -> u64 {
         let of = |past: &Past| {
             let began = past.start.as_ref().and_then(|start| start.began);
@@ -262,8 +264,8 @@ impl Runs {
     }
 }
 
-/// Takes a record of a run that has begun. What it follows from must stand before it: a journal
-/// from which a record was taken out is not gone on with.
+/// Takes a record of a run that has begun. Its predecessor must be present: a journal from which a
+/// record was removed is not resumed.
 fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
     #[derive(serde::Deserialize)]
     struct Placed {
@@ -323,11 +325,11 @@ fn without(kind: Kind, turn: u64) -> String {
 }
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, Wrong> {
-    // The parser's words hold none of the content but names and numbers of its own.
+    // The parser's messages hold nothing of the content except names and numbers of its own.
     serde_json::from_slice(line).map_err(|error| Wrong::Other(error.to_string()))
 }
 
-/// A record as its line, the end of the line included.
+/// Returns a record as its line, with the end of the line.
 pub(super) fn line<R: Record>(run: &str, ms: u64, record: &R) -> std::io::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Line<'a, R> {
@@ -342,5 +344,5 @@ pub(super) fn line<R: Record>(run: &str, ms: u64, record: &R) -> std::io::Result
     Ok(line)
 }
 
-/// Where records go.
+/// The destination of records.
 pub(super) type Writer = Box<dyn Write + Send>;

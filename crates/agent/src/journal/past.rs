@@ -1,5 +1,4 @@
-//! What a journal has recorded of one run, each fact to be taken once when the run is come to it
-//! again.
+//! The recorded part of one run. Each fact is taken once, when the replayed run reaches it.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +13,40 @@ use super::record::{
 pub(super) struct Past {
     pub(super) start: Option<Start>,
     pub(super) turns: BTreeMap<u64, Turn>,
-    /// By turn and number within it.
+    /// By turn and by the number within it.
     pub(super) requests: BTreeMap<(u64, u64), Asked>,
-    /// By turn and number within it, too.
+    /// By turn and by the number within it.
     pub(super) shorts: BTreeMap<(u64, u64), Short>,
     pub(super) took: BTreeMap<u64, Took>,
-    /// By turn and place within it.
+    /// By turn and by the index within it.
     pub(super) calls: BTreeMap<(u64, u64), (Call, Option<CallResult>)>,
     pub(super) rounds: BTreeMap<u64, Round>,
     pub(super) end: Option<End>,
-    /// The run's time at the newest record, in milliseconds.
+    /// The time of the run at its newest record, in milliseconds.
     pub(super) ms: u64,
 }
 
-/// A recorded request, and what came of it.
+/// A recorded request and its response.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// `None` where the run ended before it was sent.
+    /// `None` if the run ended before the request was sent.
     pub(super) request: Option<Request>,
     pub(super) came: Option<Came>,
 }
 
-/// What is known of a request that a run comes to.
+/// The recorded outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// What came of it.
+    /// The response to the request.
     Came(Came),
-    /// It was sent, and nobody knows what became of it.
+    /// The request was sent and its outcome is unknown.
     Lost(Reserve),
-    /// Nothing: it is yet to be sent.
+    /// No record: the request is yet to be sent.
     Nothing,
 }
 
 impl Past {
-    /// Whether something recorded was not come to again yet.
+    /// Returns true if some records are yet to be replayed.
     pub(super) fn is_left(&self) -> bool {
         !(self.turns.is_empty()
             && self.requests.is_empty()
@@ -58,13 +57,13 @@ impl Past {
             && self.end.is_none())
     }
 
-    /// Whether the run has come to an answer.
+    /// Returns true if the run has ended with an answer.
     pub(super) fn is_done(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.report.ended.outcome.is_done())
     }
 
-    /// The run is gone on with: an end without an answer was none, and what brought it is tried
-    /// again.
+    /// Reopens the run so that it can be resumed. An end without an answer is dropped, and the step
+    /// that caused it is tried again.
     pub(super) fn reopen(&mut self) {
         if self.is_done() {
             return;
@@ -73,13 +72,13 @@ impl Past {
         let Some(end) = self.end.take() else { return };
         let has_calls = self.calls.keys().any(|(turn, _)| *turn == end.turn);
         if !self.rounds.contains_key(&end.turn) && !has_calls {
-            // The turn came to nothing.
+            // The turn had no result.
             self.took.remove(&end.turn);
         }
         if let Some(mut last) = self.requests.last_entry() {
             let asked = last.get_mut();
             match &mut asked.came {
-                // It was under way when the run was cancelled: nobody knows what it is billed.
+                // The request was in flight when the run was cancelled, so its bill is unknown.
                 Some(came) if came.ended == CameTo::Cancelled => asked.came = None,
                 Some(came) => came.again |= came.failure.is_some(),
                 None => {}
@@ -90,8 +89,8 @@ impl Past {
         }
     }
 
-    /// The newest round was not cancelled after all. Where an agent that it called has handed
-    /// nothing back, it was not answered either: that agent goes on.
+    /// Takes back the cancellation of the newest round. If a sub-agent has handed nothing back, the
+    /// round was not answered either, and the sub-agent goes on.
     fn uncancel(&mut self) {
         let Some(mut last) = self.rounds.last_entry() else { return };
         let (turn, cancelled) = (*last.key(), last.get().cancelled);
@@ -105,12 +104,12 @@ impl Past {
         self.calls.iter().any(|((turn, _), (_, result))| *turn == of && result.is_none())
     }
 
-    /// Whether a call of it has no result.
+    /// Returns true if the call at this position has no result.
     pub(super) fn is_open(&self, place: (u64, u64)) -> bool {
         self.calls.get(&place).is_some_and(|(_, result)| result.is_none())
     }
 
-    /// Whether it was cancelled.
+    /// Returns true if the run was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         let cancelled = |end: &End| end.report.ended.outcome == Outcome::Cancelled;
         self.end.as_ref().is_some_and(cancelled)
@@ -139,7 +138,7 @@ impl Past {
         Ok(())
     }
 
-    /// What is known of a request; it is taken.
+    /// Takes the record of a request and its outcome.
     pub(super) fn asked(&mut self, turn: u64, nth: u64) -> (Option<Request>, Known) {
         let Some(Asked { request, came }) = self.requests.remove(&(turn, nth)) else {
             return (None, Known::Nothing);

@@ -1,5 +1,5 @@
-//! A journal told again, without the world: its runs come to all that is recorded, and to nothing
-//! else. Nothing is sent, run or written, and the run may be under way.
+//! The replay of a journal without any effect: its runs reach everything that is recorded and
+//! nothing else. Nothing is sent, run or written. The recorded run may still be active.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,24 +17,26 @@ use crate::http::{Request, Response, Transport, TransportError};
 use crate::run::{Agent, Conversation, Unfit};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
 
-/// What a journal tells.
+/// The content of a replayed journal.
 #[derive(Debug)]
 pub struct Recalled {
-    /// The root's id.
+    /// The id of the root run.
     pub root: String,
-    /// What each run was begun with, by its id.
+    /// The start record of each run, by its id.
     pub starts: BTreeMap<String, Start>,
     /// The events of all runs, as far as they are recorded.
     pub events: Vec<Event>,
-    /// Why they end before the records do, where they do: this softland decides otherwise.
+    /// The reason why the events end before the records do; `None` if they do not. This softland
+    /// then decides differently from the recorded one.
     pub differs: Option<JournalError>,
 }
 
 impl Recalled {
-    /// Tells the journal of a tree of runs.
+    /// Replays the journal of a tree of runs.
     ///
     /// # Errors
-    /// A file that is no journal, or whose API this softland does not speak.
+    /// Returns an error if the file is not a journal or names an API that this softland does not
+    /// speak.
     pub async fn at(path: &Path) -> Result<Self, Unfit> {
         let mut runs = file::peek(path).map_err(Unfit::Journal)?;
         let empty = || Unfit::Journal(JournalError::new(path, JournalErrorKind::Empty));
@@ -53,7 +55,7 @@ impl Recalled {
         let run = journal.root(&root);
         let mut events = Vec::new();
         let mut hear = |event: &Event| {
-            // What comes then is how runs stop that may not go on.
+            // Events after that only show how runs stop that may not go on.
             if journal.failure().is_none() {
                 events.push(event.clone());
             }
@@ -66,7 +68,7 @@ impl Recalled {
     }
 }
 
-/// An agent as it was recorded, without the world.
+/// Returns an agent as it was recorded, without access to the world.
 fn stub(start: &Start) -> Result<Agent, Unfit> {
     let other = |what: String| Unfit::OtherAgent { what };
     let api = Api::from_name(&start.api)
@@ -81,13 +83,13 @@ fn stub(start: &Start) -> Result<Agent, Unfit> {
     Ok(agent)
 }
 
-/// Whoever was called in the tree.
+/// Returns the agents that were called in the tree.
 fn crew(starts: &BTreeMap<String, Start>, root: &str) -> Result<Option<Crew>, Unfit> {
     let mut members: Vec<Member> = Vec::new();
     for start in starts.iter().filter(|(run, _)| *run != root).map(|(_, start)| start) {
         let agent = stub(start)?;
         if let Some(known) = members.iter_mut().find(|known| known.agent.name == agent.name) {
-            // One that asked several models asked its callers'.
+            // An agent that asked several models used the models of its callers.
             known.inherits |= known.agent.model != agent.model;
             known.delegates |= start.agents.is_some();
             continue;
@@ -100,7 +102,7 @@ fn crew(starts: &BTreeMap<String, Start>, root: &str) -> Result<Option<Crew>, Un
     Ok(crew.ok().filter(|_| starts.get(root).is_some_and(|start| start.agents.is_some())))
 }
 
-/// A way to no model: what is to be sent has to be written first, and nothing is.
+/// A transport to no model. A request must be written before it is sent, and nothing is written.
 struct Nowhere;
 
 #[async_trait]

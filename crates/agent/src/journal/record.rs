@@ -1,6 +1,7 @@
 //! The records of a journal: one JSON object a line, each a fact or a decision of one run.
 //!
-//! What a later softland must be able to read stands here and in `docs/runs.md` alike.
+//! Later versions of softland must be able to read these records. `docs/runs.md` describes the same
+//! format.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,21 +12,22 @@ use softland_session::core::{Because, Digest, Facts, NanoUsd, Records};
 use crate::event::Report;
 use crate::tool::{ToolDef, ToolOutput};
 
-/// The format's version.
+/// The version of the format.
 pub(super) const VERSION: u32 = 1;
 
-/// What stands on every line.
+/// The members that every line has.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Envelope {
     pub(super) v: u32,
-    /// The run it is of.
+    /// The run of the record.
     pub(super) run: String,
-    /// The run's time so far, in milliseconds: the time in which no process lived is not in it.
+    /// The time of the run so far, in milliseconds, without the time in which no process was
+    /// running it.
     pub(super) ms: u64,
     pub(super) kind: Kind,
 }
 
-/// What a line says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -43,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word in a line.
+    /// Returns the word for the kind in a line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -61,18 +63,18 @@ impl Kind {
     }
 }
 
-/// A run begins: what it was begun with.
+/// The start of a run and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The call of another run that it answers; `None` for the root.
+    /// The call of another run that this run answers; `None` for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// The run whose conversation it goes on with.
+    /// The run whose conversation this run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
-    /// The version of softland that began it.
+    /// The version of softland that began the run.
     pub softland: String,
-    /// When, as RFC 3339 in UTC.
+    /// The time of the start, as RFC 3339 in UTC.
     pub ts: String,
     /// The agent's name.
     pub agent: String,
@@ -82,50 +84,50 @@ pub struct Start {
     pub api: String,
     /// The system prompt.
     pub system: String,
-    /// The tools, as the model is told of them.
+    /// The tools as the model is told about them.
     pub tools: Vec<Told>,
-    /// The tool that calls agents, where it may call any.
+    /// The tool that calls agents, if the agent may call any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Told>,
-    /// Whether calls are written as text.
+    /// True if calls are written as text.
     pub tags: bool,
-    /// What holds for the run.
+    /// The policy of the run.
     pub policy: Policy,
-    /// Output tokens of a request, where that was said.
+    /// The output tokens of a request, if they were set.
     pub max_tokens: Option<u64>,
-    /// Whether thinking is shown.
+    /// True if thinking is shown.
     pub show_thinking: bool,
-    /// Prices in force, in pico-dollars a token: input, output, cache read, cache write of five
-    /// minutes and of an hour.
+    /// The prices in force, in pico-dollars a token: input, output, cache read, cache write for
+    /// five minutes and for an hour.
     pub price: Option<[u64; 5]>,
-    /// The root's time when it began, in milliseconds; of a child.
+    /// The time of the root run when this run began, in milliseconds; only for a sub-agent's run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<u64>,
-    /// What the conversation had cost before, in nano-dollars.
+    /// The cost of the conversation before the run, in nano-dollars.
     pub session_nano: u64,
-    /// Digest of what the model is shown before the messages.
+    /// The digest of the system prompt and the tools.
     pub head: Option<Digest>,
-    /// The conversation, the question included: each a JSON text.
+    /// The conversation with the question, each message a JSON text.
     pub messages: Vec<String>,
-    /// What was pinned in the conversation's earlier runs.
+    /// The records that were pinned in earlier runs of the conversation.
     pub records: Records,
-    /// What whoever began the run wants to know when it is gone on with; nothing in here reads it.
+    /// Settings of the program that began the run, for resuming it. This crate does not read them.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub setup: Value,
 }
 
-/// Whose call a run answers.
+/// The call that a run answers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Parent {
     /// The run that made the call.
     pub run: String,
     /// The turn that made it.
     pub turn: u64,
-    /// The place of the call in that turn, from 0: ids may come again.
+    /// The index of the call in that turn, from 0. Ids of calls may repeat.
     pub call: u64,
 }
 
-/// A tool, as a model is told of it.
+/// The definition of a tool as a model is told it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "as in `ToolDef`")]
 pub struct Told {
@@ -133,7 +135,7 @@ pub struct Told {
     pub description: String,
     pub input_schema: Value,
     pub reads: bool,
-    /// Absent where an earlier softland kept it.
+    /// `None` in journals of earlier softland versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeatable: Option<bool>,
 }
@@ -145,14 +147,14 @@ impl From<&ToolDef> for Told {
     }
 }
 
-/// A turn begins: the facts that its decisions are taken on.
+/// The start of a turn: the facts on which its decisions depend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub(crate) turn: u64,
     pub(crate) facts: Facts,
 }
 
-/// A request is not sent: too little is left of a limit.
+/// A request that is not sent because too little is left of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Short {
     pub(crate) turn: u64,
@@ -160,27 +162,27 @@ pub(crate) struct Short {
     pub(crate) because: Because,
 }
 
-/// A request is about to be sent.
+/// A request that is about to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) turn: u64,
-    /// Which one of the turn, from 1, those sent again included.
+    /// The number of the request in the turn, from 1, retries included.
     pub(crate) nth: u64,
-    /// Of its body, which follows from what stands before.
+    /// The digest of the request body, which follows from the records before it.
     pub(crate) digest: Digest,
-    /// The body's length in bytes.
+    /// The length of the body in bytes.
     pub(crate) bytes: u64,
     pub(crate) reserve: Reserve,
 }
 
-/// The most that a request can come to: what it is charged where nobody knows what became of it.
+/// The most that a request can cost: the charge for a request whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reserve {
     /// Input tokens.
     pub(crate) input: u64,
     /// Output tokens.
     pub(crate) output: u64,
-    /// In nano-dollars; `None` without a price.
+    /// The cost in nano-dollars; `None` without a price.
     pub(crate) nano: Option<u64>,
 }
 
@@ -190,46 +192,46 @@ impl Reserve {
     }
 }
 
-/// What came back for a request, or that there will be none.
+/// The response to a request, or the note that there will be none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Came {
     pub(crate) turn: u64,
     pub(crate) nth: u64,
     pub(crate) ended: CameTo,
-    /// Whether the answer came as a stream.
+    /// True if the response was a stream.
     pub(crate) streamed: bool,
     /// The provider's name for the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request_id: Option<String>,
-    /// The answer's body as far as it came.
+    /// The response body as far as it was received.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) body: String,
-    /// The same in hexadecimal digits, where it is no text.
+    /// The body in hexadecimal digits if it is not text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) body_hex: String,
-    /// What failed; `None` where it was taken.
+    /// The message of the failure; `None` if the response was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<String>,
-    /// Whether the request is sent again.
+    /// True if the request is sent again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) again: bool,
-    /// The run's time then, in milliseconds.
+    /// The time of the run at that moment, in milliseconds.
     pub(crate) at: u64,
 }
 
-/// How an answer ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CameTo {
-    /// It came to its end.
+    /// The response was complete.
     Whole,
     /// The connection broke.
     Broken,
-    /// It cannot be read, and the rest was not waited for.
+    /// The response cannot be read, and its rest was not awaited.
     Unread,
-    /// It has an error's status.
+    /// The response has an error status.
     Refused,
-    /// There was no answer.
+    /// There was no response.
     Unreached,
     /// The run's time was over.
     Expired,
@@ -237,49 +239,49 @@ pub(crate) enum CameTo {
     Cancelled,
 }
 
-/// What a turn came to: what stands in the conversation from now on.
+/// The result of a turn: the messages that it added to the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Took {
     pub(crate) turn: u64,
-    /// Messages, each a JSON text.
+    /// The messages, each a JSON text.
     pub(crate) messages: Vec<String>,
-    /// What is pinned, where that has changed.
+    /// The pinned records that have changed.
     pub(crate) records: Records,
-    /// What the run has cost so far, in nano-dollars.
+    /// The cost of the run so far, in nano-dollars.
     pub(crate) nano: u64,
 }
 
-/// A call is about to run.
+/// A call that is about to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Call {
     pub(crate) turn: u64,
-    /// Its place among the turn's calls, from 0.
+    /// The index of the call in the turn, from 0.
     pub(crate) call: u64,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: String,
-    /// Whether more was held back for the caller's answer, for the agents that a turn calls.
+    /// True if more was held back for the caller's answer because the turn calls agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) held: bool,
 }
 
 impl Call {
-    /// Whether it is the same call.
+    /// Returns true if both are the same call.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Self { held: other.held, ..self.clone() } == *other
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallResult {
     pub(crate) turn: u64,
     pub(crate) call: u64,
     pub(crate) content: String,
     pub(crate) is_error: bool,
-    /// How long it took, in milliseconds.
+    /// The duration of the call, in milliseconds.
     pub(crate) took: u64,
-    /// The process ended while it ran, and nobody knows what it did.
+    /// True if the process ended while the call ran, so that its effect is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) interrupted: bool,
 }
@@ -290,32 +292,32 @@ impl CallResult {
     }
 }
 
-/// A turn's calls are answered: what is said with their results.
+/// The answers to a turn's calls, with what was said to the run meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) turn: u64,
-    /// What was said to the run meanwhile.
+    /// The messages of a person to the run during the round.
     pub(crate) said: Vec<String>,
-    /// The messages that answer, each a JSON text.
+    /// The messages that answer the calls, each a JSON text.
     pub(crate) messages: Vec<String>,
-    /// Whether the run was cancelled meanwhile.
+    /// True if the run was cancelled during the round.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) cancelled: bool,
 }
 
-/// The run has ended.
+/// The end of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) turn: u64,
-    /// The number of the event that says so.
+    /// The number of the terminal event.
     pub(crate) seq: u64,
     pub(crate) report: Box<Report>,
-    /// What failed.
+    /// The message of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<String>,
 }
 
-/// Another process goes on with the run. An end without an answer is none any more.
+/// Another process resumes the run. Any earlier end without an answer is void.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resume {
     pub(crate) softland: String,
@@ -324,7 +326,7 @@ pub(crate) struct Resume {
 
 /// A record of one kind.
 pub(crate) trait Record: Serialize + DeserializeOwned {
-    /// What its line says it is.
+    /// The kind in the record's line.
     const KIND: Kind;
 }
 

@@ -1,8 +1,8 @@
-//! One run's part of a journal: what the loop asks it, and tells it.
+//! One run's part of a journal: the questions that the loop asks and the facts that it records.
 //!
-//! Every question has one form: what was recorded is taken and, where it was a decision, compared
-//! with the one that was taken now; what was not recorded yet is written. A run without a journal
-//! asks the same questions, and finds nothing recorded and nothing to write to.
+//! Every question follows one pattern. A recorded fact is taken and, if it is a decision, compared
+//! with the decision made now. A fact that is not recorded yet is written. A run without a journal
+//! asks the same questions, finds nothing recorded and writes nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{Journal, JournalError, bytes, lock};
 use crate::event::Report;
 use crate::tool::ToolOutput;
 
-/// One run in a journal, or in none.
+/// One run in a journal, or a run without a journal.
 #[derive(Clone)]
 pub struct RunJournal {
     journal: Option<Journal>,
@@ -32,7 +32,7 @@ pub struct RunJournal {
     past: Arc<Mutex<Past>>,
 }
 
-/// The time of a run: what was recorded of it, and what has passed since then.
+/// The clock of a run: its recorded time plus the time since then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     began: Instant,
@@ -45,27 +45,27 @@ impl Clock {
         Millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// When the run has had this much time.
+    /// Returns the moment at which the run has used this much time.
     pub(crate) fn at(&self, time: Millis) -> Instant {
         self.began + Duration::from_millis(time.0).saturating_sub(self.before)
     }
 }
 
-/// What becomes of a call that a run comes to.
+/// The decision about a call that a run reaches.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It is to be run.
+    /// The call is to be run.
     Run,
-    /// It was under way when the process ended, and is not to be run again.
+    /// The call was running when the process ended and is not to be run again.
     Lost,
-    /// It has this result.
+    /// The call has this recorded result.
     Has(ToolOutput, Duration),
-    /// What it was to be written to is gone: it is not run.
+    /// The journal cannot be written, so the call is not run.
     Broken(JournalError),
 }
 
 impl RunJournal {
-    /// A run that is kept nowhere.
+    /// Creates a run without a journal.
     #[must_use]
     pub fn none() -> Self {
         Self::of(None, new_id(), None, Past::default())
@@ -84,32 +84,32 @@ impl RunJournal {
         Self { journal, run, parent, setup, continues, clock, start, past }
     }
 
-    /// The same, with what is to be known when the run is gone on with. No credentials: a journal
-    /// holds none.
+    /// Stores settings that the program needs when it resumes the run. They must not hold
+    /// credentials: a journal holds none.
     #[must_use]
     pub fn with_setup(self, setup: Value) -> Self {
         Self { setup, ..self }
     }
 
-    /// The same as a run that goes on with the conversation of another one.
+    /// Marks the run as one that continues the conversation of another run.
     #[must_use]
     pub fn continuing(self, run: &str) -> Self {
         Self { continues: Some(run.to_owned()), ..self }
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     #[must_use]
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// What the run was begun with; `None` for one that is yet to begin.
+    /// Returns the start record of the run; `None` for a run that is yet to begin.
     #[must_use]
     pub fn start(&self) -> Option<&Start> {
         self.start.as_deref()
     }
 
-    /// The run that answers a call of this one: the one that was recorded, or a new one. `call`
+    /// Returns the run that answers a call of this run: the recorded one, or a new one. `call`
     /// counts the calls of the turn from 0.
     #[must_use]
     pub fn child(&self, turn: u64, call: u64) -> Self {
@@ -117,7 +117,7 @@ impl RunJournal {
         self.below(parent, new_id)
     }
 
-    /// The same; a new one is the `nth` child of this run.
+    /// Returns the run that answers a call; a new run is the `nth` child of this run.
     pub(crate) fn nth_child(&self, turn: u64, call: u64, nth: u64) -> Self {
         let parent = Parent { run: self.run.to_string(), turn, call };
         self.below(parent, || format!("{}.{nth}", self.run))
@@ -130,26 +130,27 @@ impl RunJournal {
         }
     }
 
-    /// What the children that are recorded were begun with.
+    /// Returns the start records of all recorded sub-agent runs.
     pub(crate) fn children(&self) -> Vec<Start> {
         self.journal.as_ref().map(Journal::children).unwrap_or_default()
     }
 
-    /// The run is about to be driven, and those below it with it.
+    /// Collects the runs that are replayed: this one and those below it. Called before the run is
+    /// driven.
     pub(crate) fn gather(&self) {
         if let Some(journal) = &self.journal {
             journal.gather(&self.run, &lock(&self.past));
         }
     }
 
-    /// Waits until the whole tree has come to where it was.
+    /// Waits until the whole tree has been replayed.
     pub(crate) async fn caught_up(&self) {
         if let Some(journal) = &self.journal {
             journal.caught_up().await;
         }
     }
 
-    /// Takes something that is recorded.
+    /// Takes a recorded fact.
     fn taken<T>(&self, take: impl FnOnce(&mut Past) -> T) -> T {
         let mut past = lock(&self.past);
         let taken = take(&mut past);
@@ -161,23 +162,23 @@ impl RunJournal {
         taken
     }
 
-    /// Whether what happens now has happened before and was recorded.
+    /// Returns true if the run is still replaying its records.
     #[must_use]
     pub fn is_replaying(&self) -> bool {
         lock(&self.past).is_left()
     }
 
-    /// What went wrong with the journal, if something did: the run is to stop.
+    /// Returns the journal's failure, if any. The run must stop then.
     pub(crate) fn failure(&self) -> Option<JournalError> {
         self.journal.as_ref()?.failure()
     }
 
-    /// The id under which the run can be gone on with, where there is a journal.
+    /// Returns the id under which the run can be resumed, if there is a journal.
     pub(crate) fn resumable(&self) -> Option<String> {
         (self.journal.is_some() && self.parent.is_none()).then(|| self.run.to_string())
     }
 
-    /// Whether the run answers another one's call.
+    /// Returns true if the run answers another run's call.
     pub(crate) fn is_child(&self) -> bool {
         self.parent.is_some()
     }
@@ -186,13 +187,13 @@ impl RunJournal {
         self.clock
     }
 
-    /// A new run begins.
+    /// Records the start of a new run.
     pub(crate) fn begin(&self, start: Start) -> Result<(), JournalError> {
         let (parent, continues) = (self.parent.clone(), self.continues.clone());
         self.append(&Start { parent, continues, setup: self.setup.clone(), ..start })
     }
 
-    /// A recorded run is gone on with. Of one that has come to an answer nothing is changed.
+    /// Records that the run is resumed. A run that has ended with an answer is not changed.
     pub(crate) fn resume(&self) -> Result<(), JournalError> {
         let closed = self.journal.as_ref().is_some_and(|journal| journal.inner.closed);
         if lock(&self.past).is_done() || self.parent.is_some() || closed {
@@ -202,23 +203,25 @@ impl RunJournal {
         self.append(&Resume { softland, ts: now() })
     }
 
-    /// Whether it is recorded that this turn began.
+    /// Returns true if the start of this turn is recorded.
     pub(crate) fn has_turn(&self, turn: u64) -> bool {
         lock(&self.past).turns.contains_key(&turn)
     }
 
-    /// Whether it is recorded that this turn's calls were answered: then their results were told.
+    /// Returns true if the answers to this turn's calls are recorded. Their results were emitted
+    /// then.
     pub(crate) fn has_round(&self, turn: u64) -> bool {
         lock(&self.past).rounds.contains_key(&turn)
     }
 
-    /// Whether it is recorded that the run was cancelled while this turn's calls ran.
+    /// Returns true if it is recorded that the run was cancelled while this turn's calls ran.
     pub(crate) fn was_cancelled(&self, turn: u64) -> bool {
         lock(&self.past).rounds.get(&turn).is_some_and(|round| round.cancelled)
     }
 
-    /// The facts of a turn. The time among them is the recorded one, where there is one, and so is,
-    /// for a run that shares what there is with others, what was left of it.
+    /// Returns the facts of a turn and records them. A recorded time takes the place of the current
+    /// one. For a run that shares its budget with others, so does the recorded remainder of the
+    /// budget.
     pub(crate) fn turn(
         &self,
         turn: u64,
@@ -242,29 +245,29 @@ impl RunJournal {
         Ok(facts)
     }
 
-    /// Whether it is recorded that this request was not sent.
+    /// Returns true if it is recorded that this request was not sent.
     pub(crate) fn was_unsent(&self, turn: u64, nth: u64) -> bool {
         let past = lock(&self.past);
         past.requests.get(&(turn, nth)).is_some_and(|asked| asked.request.is_none())
     }
 
-    /// The output that a request was granted, where it is recorded that it was sent.
+    /// Returns the output tokens that a request was granted, if its sending is recorded.
     pub(crate) fn granted(&self, turn: u64, nth: u64) -> Option<u64> {
         let past = lock(&self.past);
         Some(past.requests.get(&(turn, nth))?.request.as_ref()?.reserve.output)
     }
 
-    /// The limit that too little was left of for this request, where that is recorded.
+    /// Returns the limit of which too little was left for this request, if that is recorded.
     pub(crate) fn was_short(&self, turn: u64, nth: u64) -> Option<Because> {
         self.taken(|past| past.shorts.remove(&(turn, nth))).map(|short| short.because)
     }
 
-    /// Too little is left of a limit for a request.
+    /// Records that too little is left of a limit for a request.
     pub(crate) fn short(&self, turn: u64, nth: u64, because: &Because) -> Result<(), JournalError> {
         self.append(&Short { turn, nth, because: because.clone() })
     }
 
-    /// What is known of a request that the run comes to.
+    /// Takes the recorded outcome of a request that the run reaches.
     pub(crate) fn known(&self, now: &Request) -> Result<Known, JournalError> {
         let (request, known) = self.taken(|past| past.asked(now.turn, now.nth));
         match request {
@@ -273,24 +276,24 @@ impl RunJournal {
         }
     }
 
-    /// A request is about to be sent.
+    /// Records that a request is about to be sent.
     pub(crate) fn asks(&self, request: &Request) -> Result<(), JournalError> {
         self.append(request)
     }
 
-    /// Whether the run is kept at all.
+    /// Returns true if the run has a journal.
     pub(crate) fn keeps(&self) -> bool {
         self.journal.is_some()
     }
 
-    /// What came back for a request, and its bytes.
+    /// Records the response to a request, with its bytes.
     pub(crate) fn came(&self, came: Came, body: &[u8]) -> Result<(), JournalError> {
         let (body, body_hex) = bytes::written(body);
         self.append(&Came { body, body_hex, ..came })
     }
 
-    /// What a turn came to; returns what the run has cost so far, which is what was recorded where
-    /// it `shares` that with others.
+    /// Records the result of a turn. Returns what the run has cost so far; if it `shares` its
+    /// budget with others, a recorded cost takes precedence.
     pub(crate) fn took(
         &self,
         turn: u64,
@@ -309,7 +312,7 @@ impl RunJournal {
         Ok(NanoUsd(nano))
     }
 
-    /// What is recorded of a call that begins a run of its own: the call, and its result.
+    /// Takes the record of a call that begins a run of its own: the call and its result.
     pub(crate) fn agent_call(
         &self,
         now: &Call,
@@ -320,13 +323,13 @@ impl RunJournal {
         }
     }
 
-    /// A call is about to run.
+    /// Records that a call is about to run.
     pub(crate) fn calls(&self, call: &Call) -> Result<(), JournalError> {
         self.append(call)
     }
 
-    /// What becomes of a call, before it is run. One that was under way when the process ended is
-    /// run again only where that does no harm.
+    /// Decides about a call before it is run. A call that was running when the process ended runs
+    /// again only if `again` allows it.
     pub(crate) fn call(&self, call: &Call, again: bool) -> Fate {
         let known = self.taken(|past| past.calls.remove(&(call.turn, call.call)));
         match known {
@@ -340,14 +343,14 @@ impl RunJournal {
         }
     }
 
-    /// A call that was under way when the process ended has its result: nobody knows what it did.
+    /// Records a result for a call that was running when the process ended: its effect is unknown.
     pub(crate) fn interrupted(&self, call: &Call) -> Result<ToolOutput, JournalError> {
         let output = ToolOutput::error(interrupted(&call.name));
         self.result(call, &output, Duration::ZERO, true)?;
         Ok(output)
     }
 
-    /// What a call that was run came to.
+    /// Records the result of a call that was run.
     pub(crate) fn result(
         &self,
         call: &Call,
@@ -361,14 +364,14 @@ impl RunJournal {
         self.append(&CallResult { turn, call, content, is_error, took, interrupted })
     }
 
-    /// What was said to the run during a round, and whether it was cancelled meanwhile, where that
-    /// was recorded.
+    /// Returns what was said to the run during a round, and whether it was cancelled, if that is
+    /// recorded.
     pub(crate) fn said(&self, turn: u64) -> Option<(Vec<String>, bool)> {
         let past = lock(&self.past);
         past.rounds.get(&turn).map(|round| (round.said.clone(), round.cancelled))
     }
 
-    /// A turn's calls are answered.
+    /// Records the answers to a turn's calls.
     pub(crate) fn round(
         &self,
         turn: u64,
@@ -383,7 +386,7 @@ impl RunJournal {
         self.settle(turn, known, Round { turn, said, messages: texts(messages), cancelled })
     }
 
-    /// The run has ended; returns how it is recorded that it has, if it is.
+    /// Records the end of the run. Returns the recorded end if there is one.
     pub(crate) fn end(
         &self,
         turn: u64,
@@ -405,12 +408,12 @@ impl RunJournal {
         }
     }
 
-    /// What the run goes by if it comes to something else than was recorded.
+    /// Returns the error of a run whose decision differs from the recorded one.
     pub(crate) fn differs(&self, record: &'static str, turn: u64) -> JournalError {
         let by = self.start.as_ref().map_or("?", |start| start.softland.as_str());
         match &self.journal {
             Some(journal) => journal.differs(record, turn, by),
-            // Nothing is recorded where there is no journal.
+            // A run without a journal has no records.
             None => JournalError::new(
                 std::path::Path::new(""),
                 super::JournalErrorKind::Differs { record, turn, by: by.to_owned() },
@@ -439,12 +442,12 @@ impl RunJournal {
     }
 }
 
-/// The body of a recorded answer.
+/// Returns the body of a recorded response.
 pub(crate) fn body(came: &Came) -> Option<Vec<u8>> {
     bytes::read(&came.body, &came.body_hex)
 }
 
-/// What a model is told of a call whose result nobody knows.
+/// Returns the message for the model about a call whose result is unknown.
 fn interrupted(tool: &str) -> String {
     format!(
         "{tool}: interrupted. The process that ran this call was killed before its result was \
@@ -457,13 +460,14 @@ fn texts(messages: &[Vec<u8>]) -> Vec<String> {
     messages.iter().map(text).collect()
 }
 
-/// The time, as RFC 3339 in UTC.
+/// Returns the current time, as RFC 3339 in UTC.
 #[must_use]
 pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
 
-/// A new run's id: sorts by time, and differs between processes that begin in the same second.
+/// Returns an id for a new run. Ids sort by time, and differ between processes that begin in the
+/// same second.
 #[must_use]
 pub fn new_id() -> String {
     use std::hash::{BuildHasher as _, RandomState};

@@ -1,4 +1,4 @@
-//! A server that is a program: begun with a small environment, ended with its process group.
+//! A server that is a program: started with a small environment, ended with its process group.
 
 use std::collections::VecDeque;
 use std::process::{ExitStatus, Stdio};
@@ -14,24 +14,24 @@ use super::client::Heard;
 use super::file::Program;
 use crate::tool::cut_line;
 
-/// How long a server may take to end once its input is closed, and once it is asked to.
+/// The time for a server to end after its input is closed, and again after it is asked to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Lines of a server's standard error that are kept, and characters of each.
+/// The lines of a server's standard error that are kept, and the characters of each line.
 const LINES: usize = 10;
 const LINE: usize = 400;
 
-/// The longest piece of standard error that is taken as a line.
+/// The longest piece of standard error that counts as a line, in bytes.
 const PIECE: u64 = 64 * 1024;
 
-/// The variables of this process that a server gets; those that other clients pass, and the
-/// language and time of texts. All others are given by `env`.
+/// The variables of this process that a server gets: those that other clients pass, and those for
+/// language and time. All other variables are given by `env`.
 const PASSED: [&str; 11] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
 ];
 
-/// The last words of a server on standard error.
+/// The last lines of a server's standard error.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords(Arc<Mutex<VecDeque<String>>>);
 
@@ -44,7 +44,7 @@ impl LastWords {
         }
     }
 
-    /// Them, behind a colon; nothing where there are none.
+    /// Returns the lines behind a colon, for a message; empty without lines.
     pub(super) fn told(&self) -> String {
         let lines: Vec<String> = match self.0.lock() {
             Ok(lines) => lines.iter().filter(|line| !line.trim().is_empty()).cloned().collect(),
@@ -57,27 +57,27 @@ impl LastWords {
     }
 }
 
-/// What the guard of a server's group does: where its input ends before it is told that all is
-/// over, this process has died, and the group is killed.
+/// The script of the guard of a server's process group. If its input ends before it is told that
+/// everything is over, this process has died, and the guard kills the group.
 const GUARD: &str = r#"read -r over || kill -KILL "-$1""#;
 
-/// A server's process. Dropped, it is killed with its group; so it is where this process dies
-/// without a word.
+/// The process of a server. On drop it is killed with its group, and also if this process dies
+/// suddenly.
 pub(super) struct Process {
     child: Child,
-    /// Holds the guard's input; killed before the group's number can be another's.
+    /// The guard, whose input is held open. It is killed before the group's id can be reused.
     guard: Option<Child>,
     group: Option<Pid>,
     pub(super) words: LastWords,
-    /// The program has ended; what it has started may hold its output open all the same.
+    /// Cancelled when the program has ended. A child of the program may still hold its output open.
     pub(super) exited: CancellationToken,
 }
 
 impl Process {
-    /// Starts the program; hands back its pipes, too.
+    /// Starts the program. Also returns its pipes.
     ///
     /// # Errors
-    /// Why it cannot be started.
+    /// Returns the reason why the program cannot be started.
     pub(super) fn start(
         server: &str,
         program: &Program,
@@ -90,7 +90,7 @@ impl Process {
             .env_clear()
             .envs(PASSED.iter().filter_map(|name| Some((*name, env(name)?))))
             .envs(&program.env)
-            // Ctrl-C in the terminal is for this process, which then ends the server.
+            // Ctrl-C in the terminal is meant for this process, which then ends the server.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -124,16 +124,16 @@ impl Process {
         Ok((Self { child, guard, group, words, exited }, output, input))
     }
 
-    /// How it ended, where it has within a moment.
+    /// Returns the exit status if the program ends within a moment.
     pub(super) async fn ended(&mut self) -> Option<ExitStatus> {
         tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await.ok()?.ok()
     }
 
-    /// Ends it, its input being closed: it is waited for, then asked, then killed, each with all
-    /// of its group.
+    /// Ends the server, whose input must be closed: waits for it, then asks it and its group to
+    /// end. On drop the group is killed.
     pub(super) async fn end(mut self) {
         let waited = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        // What it has started may still be there where it is not.
+        // Processes that the server has started may outlive it.
         self.signal(Signal::TERM);
         if waited.is_err() {
             let _ = tokio::time::timeout(PATIENCE, self.child.wait()).await;
@@ -142,7 +142,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // An error is that there is nobody left.
+            // An error means that no process is left.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -152,18 +152,18 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
         if let Some(guard) = &mut self.guard {
-            // It has ended by itself otherwise.
+            // Otherwise the guard would end by itself.
             let _ = guard.start_kill();
         }
     }
 }
 
-/// Waits for a program's end, on a thread of its own. Its number is left to it, so that its group can
-/// be told of no other.
+/// Waits for the end of a program, on a thread of its own. The program is not reaped, so that the
+/// id of its group cannot be reused.
 fn watch(program: Pid, exited: CancellationToken) -> Result<(), String> {
     let wait = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // Any other error is that somebody has taken its end already.
+        // Any other error means that the program was already reaped.
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(program), options) {}
         exited.cancel();
     };
@@ -171,8 +171,8 @@ fn watch(program: Pid, exited: CancellationToken) -> Result<(), String> {
     begun.map(drop).map_err(|error| format!("it cannot be watched: {error}"))
 }
 
-/// A program beside the server that outlives this process by a moment; without a shell there is
-/// none. It is deaf to the terminal.
+/// Starts the guard, a program that outlives this process by a moment and ignores the terminal;
+/// `None` without a shell.
 fn guard(group: Pid) -> Option<Child> {
     let guard = Command::new("/bin/sh")
         .args(["-c", GUARD, "sh", &group.as_raw_nonzero().to_string()])

@@ -1,5 +1,5 @@
-//! Servers that run: started together, asked for their tools, and anew where these have changed,
-//! ended together.
+//! Running servers: started together, asked for their tools, asked again when the tools have
+//! changed, and ended together.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,45 +30,45 @@ use super::this_program;
 use super::tool::McpTool;
 use crate::tool::{Tool, cut_line};
 
-/// How long a server may take to start and to name its tools, where nothing is said.
+/// The default time for a server to start, and to list its tools.
 const START_TIME: Duration = Duration::from_secs(30);
 
-/// How long a call may take, where nothing is said.
+/// The default time limit of a call.
 const CALL_TIME: Duration = Duration::from_secs(120);
 
-/// Tools that one server may have, and pages in which it may name them.
+/// The most tools of one server, and the most pages of their list.
 const MOST_TOOLS: usize = 1000;
 const MOST_PAGES: usize = 100;
-/// Times that a broken stream of a server's is asked to go on, after 1, 2 and 4 seconds.
+/// The number of reconnections after the stream of a server breaks, after 1, 2 and 4 seconds.
 const RECONNECTIONS: usize = 3;
 
-/// How long an answer may still lie in a pipe once the program that has sent it has ended.
+/// The time in which an answer may still arrive from the pipe of a program that has ended.
 const LAST_ANSWER: Duration = Duration::from_millis(500);
 
-/// How long a connection's end is waited for.
+/// The time to wait for the end of a connection.
 const END_TIME: Duration = Duration::from_secs(3);
 
-/// Hears a line of a server's standard error: the server's name, and the line.
+/// Receives each line of a server's standard error: the server's name and the line.
 pub type Heard = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// Why the servers cannot be used: one message for each mistake.
+/// The reasons why the servers cannot be used, one message for each mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError {
-    /// Each names file and server.
+    /// The messages; each names file and server.
     pub messages: Vec<String>,
 }
 
-/// Servers under way. Dropped, it ends them at once.
+/// Running servers. On drop they are ended at once.
 #[derive(Default)]
 pub struct Servers {
-    /// What errors call their file.
+    /// The name of their file in errors.
     label: String,
     running: Vec<Running>,
     offered: Mutex<Offered>,
-    /// Held while lists that have changed are asked for.
+    /// Locked while changed lists of tools are requested.
     following: tokio::sync::Mutex<()>,
     start_time: Duration,
-    /// Worth saying, in the way of nothing.
+    /// Warnings that do not prevent a run.
     pub warnings: Vec<String>,
 }
 
@@ -85,29 +85,29 @@ impl std::fmt::Debug for Servers {
     }
 }
 
-/// What a tool needs of its server.
+/// The part of a server that its tools need.
 pub(super) struct Connection {
     pub(super) name: String,
     pub(super) peer: Peer<RoleClient>,
     pub(super) call_time: Duration,
-    /// Read by each call that is under way, so that the end waits until all have said what they
-    /// have to.
+    /// Read-locked by each running call, so that shutting down waits until all calls have sent
+    /// their cancellations.
     pub(super) calls: Arc<RwLock<()>>,
     ended: CancellationToken,
-    /// Its program has ended, though a child of it may hold its output open.
+    /// Cancelled when the program has ended. A child of the program may still hold its output open.
     exited: CancellationToken,
     why: Why,
     words: LastWords,
 }
 
 impl Connection {
-    /// Why the server takes no more calls, where it has ended.
+    /// Returns the reason why the server takes no more calls; `None` while it does.
     pub(super) async fn gone(&self) -> Option<String> {
         let closed = self.ended.is_cancelled() || self.peer.is_transport_closed();
         if !closed && !self.exited.is_cancelled() {
             return None;
         }
-        // Its last words may still lie in the pipe.
+        // The last lines may still be in the pipe.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let why = self.why.said().map(|why| format!(" ({why})")).unwrap_or_default();
         let words = self.words.told();
@@ -117,13 +117,13 @@ impl Connection {
         ))
     }
 
-    /// Returns once its program has ended and no answer of it can be under way any more.
+    /// Returns once the program has ended and none of its answers can still arrive.
     pub(super) async fn dies(&self) {
         self.exited.cancelled().await;
         tokio::time::sleep(LAST_ANSWER).await;
     }
 
-    /// What a failure of a request means.
+    /// Describes the failure of a request.
     pub(super) async fn failed(&self, error: &ServiceError) -> String {
         match self.gone().await {
             Some(why) => why,
@@ -146,13 +146,14 @@ struct Running {
     service: RunningService<RoleClient, Ears>,
     process: Option<Process>,
     connection: Arc<Connection>,
-    /// Its tools, as it told of them last.
+    /// The tools that the server listed last.
     told: Mutex<Vec<Told>>,
-    /// They are others now.
+    /// True if the tools have changed since.
     changed: Arc<AtomicBool>,
 }
 
-/// What is heard of a server. It may ask for nothing: no roots, sampling or elicitation is offered.
+/// Handles the notifications of a server. The server may request nothing: roots, sampling and
+/// elicitation are not offered.
 struct Ears {
     name: String,
     heard: Heard,
@@ -167,18 +168,19 @@ impl ClientHandler for Ears {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.store(true, Ordering::SeqCst);
-        // A request's tools are part of what a provider has cached, and a model has been told.
+        // The tools of a request are part of the provider's cache, and the model knows them
+        // already.
         (self.heard)(&self.name, "its list of tools has changed: that holds from the next run on");
     }
 }
 
 impl Servers {
-    /// Starts the servers of the file that are named, all at once, and asks for their tools. `env`
-    /// is this process's environment: `MCP_TIMEOUT` and `MCP_TOOL_TIMEOUT` are the milliseconds
-    /// that a start and a call may take, where the file does not say.
+    /// Starts the named servers of the file, all at once, and asks for their tools. `env` reads
+    /// this process's environment: `MCP_TIMEOUT` and `MCP_TOOL_TIMEOUT` are the time limits of a
+    /// start and a call in milliseconds, unless the file sets them.
     ///
     /// # Errors
-    /// Why a server cannot be used; none runs then.
+    /// Returns the reason why a server cannot be used. Then none of the servers runs.
     pub async fn start(
         file: &ServersFile,
         named: &BTreeSet<String>,
@@ -214,7 +216,7 @@ impl Servers {
         Err(StartError { messages })
     }
 
-    /// Takes the tools that the servers have told of; what cannot be one is said.
+    /// Updates the tools from the servers' lists. Returns warnings about tools that cannot be used.
     fn offer(&self) -> Vec<String> {
         let (mut offered, mut warnings) = (Offered::default(), Vec::new());
         for Running { connection, told, .. } in &self.running {
@@ -229,8 +231,8 @@ impl Servers {
         warnings
     }
 
-    /// Asks those servers anew whose tools have changed: for whoever begins another run. Where one
-    /// does not answer, what it told before holds.
+    /// Requests the tools of servers whose tools have changed, before another run begins. If a
+    /// server does not answer, its last list stays in force.
     pub async fn follow(&self) {
         let _alone = self.following.lock().await;
         let changed = |running: &&Running| {
@@ -249,17 +251,17 @@ impl Servers {
             }
         }))
         .await;
-        // A tool that is left out is missed by the agent file that names it.
+        // The agent file that names a tool which is left out reports that it is missing.
         let _ = self.offer();
     }
 
-    /// The tools of all servers.
+    /// Returns the tools of all servers.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         lock(&self.offered).tools.clone()
     }
 
-    /// Tells a policy what the servers say of their tools, where it says nothing itself.
+    /// Sets the loop keys of tools in a policy by the servers' hints, unless the policy sets them.
     pub fn hint(&self, policy: &mut Policy, used: &dyn Fn(&str) -> bool) {
         let offered = lock(&self.offered);
         for (name, kind) in offered.hints.iter().filter(|(name, _)| used(name)) {
@@ -267,11 +269,11 @@ impl Servers {
         }
     }
 
-    /// Ends them: their input is closed, then they are asked, then killed.
+    /// Ends the servers: closes their input, then asks them to end, then kills them.
     pub async fn end(mut self) {
         let running = std::mem::take(&mut self.running);
         join_all(running.into_iter().map(|mut running| async move {
-            // Who was called hears first that nobody waits any more.
+            // Calls in progress first send their cancellations.
             let _ = tokio::time::timeout(END_TIME, running.connection.calls.write()).await;
             let _ = running.service.close_with_timeout(END_TIME).await;
             if let Some(process) = running.process {
@@ -283,7 +285,7 @@ impl Servers {
 }
 
 impl Offered {
-    /// Takes a tool of a server, or says why not.
+    /// Adds a tool of a server. The error says why it is left out.
     fn take(&mut self, told: &Told, connection: &Arc<Connection>) -> Result<(), String> {
         let made = McpTool::new(told, connection)?;
         let name = made.def().name;
@@ -298,7 +300,7 @@ impl Offered {
     }
 }
 
-/// Nothing that is held here panics; were one poisoned, what it holds is whole.
+/// Code under the locks here does not panic. The data behind a poisoned lock would be intact.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -367,7 +369,7 @@ async fn begin(
         Err(_) => return Err(format!("tools/list: {}", too_long(start_time))),
     };
     let (calls, told) = (Arc::default(), Mutex::new(told));
-    // One that has ended and has answered nevertheless has only launched who serves.
+    // A program that has ended but has answered only launched the process that serves.
     let exited = process.as_ref().map(|process| process.exited.clone());
     let exited = exited.filter(|exited| !exited.is_cancelled()).unwrap_or_default();
     let name = name.clone();
@@ -384,7 +386,7 @@ async fn begin(
     Ok(Running { name, service, process, connection, told, changed })
 }
 
-/// All pages of a server's tools.
+/// Returns all pages of a server's tools.
 async fn all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
     let mut tools: Vec<Told> = Vec::new();
     let mut cursor = None;
@@ -424,7 +426,7 @@ fn over_http(
     url: &str,
     headers: &std::collections::BTreeMap<String, String>,
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-    // An embedding program may have chosen a provider already: then that one is used.
+    // An embedding program may have installed a crypto provider already, which is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let parsed = reqwest::Url::parse(url).map_err(|error| format!("url: {error}"))?;
     let loopback = parsed.host_str().is_some_and(|host| {
@@ -432,7 +434,7 @@ fn over_http(
         let address = host.parse::<std::net::IpAddr>();
         host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     });
-    // No redirects: headers may be credentials, and are for this address.
+    // Redirects are not followed: headers may be credentials, and are meant for this address.
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(10));
@@ -440,7 +442,7 @@ fn over_http(
         builder = builder.no_proxy();
     }
     if parsed.scheme() == "http" {
-        // A plain address must work on systems without any root certificates.
+        // A plain address must work on systems without root certificates.
         builder = builder.tls_certs_only([]);
     }
     let client = builder.build().map_err(|error| format!("url: {}", chain(&error)))?;
@@ -451,7 +453,7 @@ fn over_http(
         value.set_sensitive(true);
         sent.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);
     }
-    // A server that has died is not waited for until the call's time is over.
+    // Without this limit, a call would wait for a dead server until its time is over.
     let mut again = ExponentialBackoff::default();
     again.max_times = Some(RECONNECTIONS);
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
@@ -491,7 +493,7 @@ fn known_versions() -> String {
     names.join(", ")
 }
 
-/// What a failure says, without the names of what it went through.
+/// Describes the error of a request, without the names of the transport layers.
 fn what(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(error) => chain(error.error.as_ref()),
@@ -499,7 +501,7 @@ fn what(error: &ServiceError) -> String {
     }
 }
 
-/// An error with its causes, each once.
+/// Joins an error and its causes, each once.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,13 +1,14 @@
-//! What a server's tool gave back, as text for a model.
+//! The result of a server's tool, as text for a model.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::tool::{ToolOutput, cut_line};
 
-/// The result as text. What is no text is described.
+/// Returns the result as text. Content that is not text is described.
 pub(super) fn output(result: &CallToolResult) -> ToolOutput {
     let mut parts: Vec<String> = result.content.iter().map(part).collect();
-    // By the protocol the structured form is given as text, too; where it is not, it is shown.
+    // The protocol asks for the structured form as text too. Without such a text, the structure is
+    // shown.
     if let Some(structured) = result.structured_content.as_ref().filter(|_| parts.is_empty()) {
         parts.push(structured.to_string());
     }
@@ -48,7 +49,7 @@ fn part(block: &ContentBlock) -> String {
     }
 }
 
-/// `data` is base64, of which four characters are three bytes.
+/// Describes binary content. `data` is base64, in which four characters stand for three bytes.
 fn binary(what: &str, kind: &str, data: &str) -> String {
     let bytes = data.trim_end_matches('=').len() * 3 / 4;
     format!("[{what}, {}, {bytes} bytes, cannot be shown]", cut_line(kind, 100))

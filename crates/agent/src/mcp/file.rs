@@ -1,7 +1,7 @@
-//! The `mcpServers` file: which servers there are, as other clients write it.
+//! The `mcpServers` file: the list of servers, in the format of other clients.
 //!
-//! Every mistake names the file and the server or line, and what is allowed. Reading it starts
-//! nothing.
+//! Every mistake names the file and the server or line, and what is allowed. Reading the file
+//! starts nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use expand::expand;
 /// The largest file that is read, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Keys of a server that are known.
+/// The known keys of a server.
 const KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "headers", "timeout"];
 
 /// A file of servers.
@@ -27,7 +27,7 @@ const KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "header
 pub struct ServersFile {
     /// The servers, in the file's order.
     pub servers: Vec<Declared>,
-    /// Worth saying, in the way of nothing.
+    /// Warnings that do not prevent the use of the file.
     pub warnings: Vec<String>,
     /// The file, as the caller named it.
     pub label: String,
@@ -36,24 +36,24 @@ pub struct ServersFile {
 /// A server of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Its name, which stands in the names of its tools.
+    /// The server's name, which is part of the names of its tools.
     pub name: String,
-    /// Where it is.
+    /// The location of the server.
     pub place: Place,
-    /// How long a call may take, where the file says, in milliseconds.
+    /// The time limit of a call in milliseconds, if the file sets it.
     pub timeout_ms: Option<u64>,
 }
 
-/// Where a server is.
+/// The location of a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A program, spoken to by its standard input and output.
+    /// A program that speaks over its standard input and output.
     Program(Program),
-    /// Somewhere on the net, by streamable HTTP.
+    /// An address that speaks streamable HTTP.
     Http {
-        /// Its address.
+        /// The URL.
         url: String,
-        /// Headers of every request.
+        /// The headers of every request.
         headers: BTreeMap<String, String>,
     },
 }
@@ -61,17 +61,17 @@ pub enum Place {
 /// A server that is a program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The program: a path, or a name that is looked for in `PATH`.
+    /// The program: a path, or a name that is looked up in `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Variables of its environment, besides the few that every server gets.
+    /// Environment variables, in addition to the few that every server gets.
     pub env: BTreeMap<String, String>,
-    /// The folder that it runs in; `None`: this process's.
+    /// The working folder; `None` is that of this process.
     pub cwd: Option<PathBuf>,
 }
 
-/// Values may be credentials.
+/// Shows no values, since they may be credentials.
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,10 +88,10 @@ impl fmt::Debug for Program {
 }
 
 impl ServersFile {
-    /// Reads a file from disk; `env` is the environment that `${VAR}` looks at.
+    /// Reads a file from disk; `env` looks up the variables for `${VAR}`.
     ///
     /// # Errors
-    /// Every mistake.
+    /// Returns all mistakes.
     pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
         let label = path.display().to_string();
         let one = |what: String| vec![format!("{label}: {what}")];
@@ -105,10 +105,10 @@ impl ServersFile {
         Self::parse(&label, &text, env)
     }
 
-    /// Parses a file's text; `label` names it in messages.
+    /// Parses the text of a file; `label` names it in messages.
     ///
     /// # Errors
-    /// Every mistake.
+    /// Returns all mistakes.
     pub fn parse(
         label: &str,
         text: &str,
@@ -142,13 +142,13 @@ impl ServersFile {
         Ok(Self { servers, warnings, label: label.to_owned() })
     }
 
-    /// The server of that name.
+    /// Returns the server with that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Declared> {
         self.servers.iter().find(|server| server.name == name)
     }
 
-    /// The names of the servers.
+    /// Returns the names of the servers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|server| server.name.as_str())
     }
@@ -313,7 +313,7 @@ fn is_name(name: &str) -> bool {
         && !name.ends_with('_')
 }
 
-/// JSON in which no object has a key twice: of two servers of one name, which is meant?
+/// JSON in which no object has a key twice. Of two servers with one name, none could be preferred.
 struct Once(Value);
 
 impl<'de> Deserialize<'de> for Once {

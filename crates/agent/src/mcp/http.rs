@@ -1,5 +1,5 @@
-//! Agents served over streamable HTTP, on this machine's loopback only: there are no users, and
-//! whoever reaches the port can spend.
+//! Agents served over streamable HTTP, only on the loopback of this machine. There are no users, so
+//! anybody who reaches the port can spend.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,31 +26,31 @@ use tokio_util::sync::CancellationToken;
 use super::lines::SAME_ID;
 use super::serve::{Last, SESSION, Served, Specialist};
 
-/// Where it is.
+/// The path of the endpoint.
 const PATH: &str = "/mcp";
 
-/// How long a session is kept in which nothing happens, a run that says nothing included.
+/// The lifetime of an idle session. A run that emits nothing counts as idle too.
 const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// How long a request's head may take.
+/// The time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(30);
 
-/// How long the rest of a request may take.
+/// The time limit for the rest of a request.
 const BODY: Duration = Duration::from_secs(30);
 
-/// Connections at a time.
+/// The most concurrent connections.
 const CONNECTIONS: usize = 256;
 
 /// The largest request, in bytes.
 const MAX_REQUEST: usize = 16 * 1024 * 1024;
 
-/// Why nothing is served.
+/// The reason why nothing is served.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// The address is not of the loopback.
+    /// The address is not on the loopback.
     NotLoopback(SocketAddr),
-    /// The system refuses.
+    /// The system refuses the address.
     Io(SocketAddr, std::io::Error),
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
-/// Agents that are about to be served.
+/// Agents that are ready to be served.
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
@@ -78,10 +78,10 @@ pub struct Listening {
     stop: CancellationToken,
 }
 
-/// Listens on an address of the loopback; port 0 takes a free one.
+/// Listens on a loopback address; port 0 picks a free port.
 ///
 /// # Errors
-/// [`ListenError`].
+/// Returns a [`ListenError`].
 pub async fn listen(
     specialists: Vec<Arc<dyn Specialist>>,
     address: SocketAddr,
@@ -100,13 +100,13 @@ pub async fn listen(
 type Service = StreamableHttpService<Served, LocalSessionManager>;
 
 impl Listening {
-    /// Where a client finds the agents.
+    /// Returns the URL at which clients find the agents.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves until the token is cancelled; then every run is stopped.
+    /// Serves until the token is cancelled. Then every run is stopped.
     pub async fn run(self) {
         let Self { listener, address, served, last, stop } = self;
         let service = service(&served, address, &stop);
@@ -117,7 +117,7 @@ impl Listening {
                 () = stop.cancelled() => break,
             };
             let Ok((stream, _)) = accepted else {
-                // Such as too many open files: others may be closed meanwhile.
+                // For example too many open files: others may be closed meanwhile.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -160,7 +160,7 @@ async fn connection(stream: TcpStream, service: Service, served: Served) {
         let (service, served) = (service.clone(), served.clone());
         async move { Ok::<_, Infallible>(answer(request, &service, &served).await) }
     });
-    // A connection that breaks is the client's matter.
+    // A broken connection is the client's concern.
     let _ = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -170,7 +170,7 @@ async fn connection(stream: TcpStream, service: Service, served: Served) {
 
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// An error of JSON-RPC, with the status that it has over HTTP.
+/// Returns a JSON-RPC error with the HTTP status that belongs to it.
 fn refused(status: StatusCode, code: i64, message: &str, id: Value) -> Response<Body> {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let mut response = Response::new(Body::new(Full::new(error.to_string().into())));
@@ -178,7 +178,7 @@ fn refused(status: StatusCode, code: i64, message: &str, id: Value) -> Response<
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::REQUEST_TIMEOUT || status == StatusCode::PAYLOAD_TOO_LARGE {
-        // What is left of the body is not read.
+        // The rest of the body is not read.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
@@ -211,7 +211,7 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
     };
     let response = service.handle(Request::from_parts(head, Full::new(body))).await;
     if json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        // Said of what is no message, in a body that is called JSON.
+        // `rmcp` answers so if the body is not a message although it is called JSON.
         return refused(StatusCode::BAD_REQUEST, -32600, "Invalid request", Value::Null);
     }
     if let Some(session) = session.filter(|_| method == Method::DELETE)
@@ -220,7 +220,7 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
         served.end_session(&session);
     }
     let Some(open) = open else { return response };
-    // The request is under way until its answer is written, or given up.
+    // The request is open until its answer is written or given up.
     response.map(|body| {
         let held = body.map_frame(move |frame| {
             let _ = &open;
@@ -230,7 +230,7 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
     })
 }
 
-/// All of a body, of bounded size and time.
+/// Reads a whole body, with bounded size and time.
 async fn read<B>(body: B) -> Result<Bytes, Box<Response<Body>>>
 where
     B: hyper::body::Body<Data = Bytes>,
@@ -246,7 +246,7 @@ where
     match tokio::time::timeout(BODY, Limited::new(body, MAX_REQUEST).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        // The client has gone: nobody reads this.
+        // The client has gone, so nobody reads this.
         Ok(Err(_)) => {
             Err(Box::new(refused(StatusCode::BAD_REQUEST, -32700, "cut off", Value::Null)))
         }
@@ -257,7 +257,8 @@ where
     }
 }
 
-/// The session and the id of a request that waits for an answer; or why it is none.
+/// Returns the session and the id of a request that waits for an answer; the error refuses the
+/// message.
 fn message(
     body: &[u8],
     session: Option<&str>,

@@ -1,5 +1,6 @@
-//! One JSON-RPC message a line, over a pair of pipes: bounded, and never silent about what is
-//! wrong. `rmcp`'s own transport drops lines that are too long, so that a call waits in vain.
+//! A transport of JSON-RPC messages, one a line, over a pair of pipes: bounded, and never silent
+//! about errors. `rmcp`'s own transport drops lines that are too long, so that a call waits in
+//! vain.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 /// The longest message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
-/// Why nothing more is read, for whoever waits for an answer.
+/// The reason why nothing more is read, for callers that wait for an answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Why(Arc<Mutex<Option<String>>>);
 
 impl Why {
-    /// The reason, where there is one besides the end of the stream.
+    /// Returns the reason, unless it is just the end of the stream.
     pub(super) fn said(&self) -> Option<String> {
         self.0.lock().ok()?.clone()
     }
@@ -41,20 +42,20 @@ pub(super) struct Lines<R, W> {
     why: Why,
     /// Cancelled when nothing more comes.
     ended: CancellationToken,
-    /// Whether what cannot be read is answered: a server does, a client does not.
+    /// True if unreadable messages are answered, as by a server but not by a client.
     answers: bool,
-    /// The refusal that is being written; nothing more is read before it is.
+    /// The refusal that is being written. Nothing more is read before that is done.
     refusing: Option<JoinHandle<()>>,
-    /// The requests that are to be answered yet.
+    /// The requests that are yet to be answered.
     open: Open,
 }
 
-/// Ids of requests under way. Of two with one id, `rmcp` answers one.
+/// The ids of open requests. Of two requests with one id, `rmcp` answers only one.
 #[derive(Clone, Debug, Default)]
 struct Open(Arc<Mutex<HashSet<RequestId>>>);
 
 impl Open {
-    /// Whether there is none of this id; then there is one.
+    /// Adds an id. Returns false if a request with this id is open.
     fn begin(&self, id: &RequestId) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
     }
@@ -64,17 +65,17 @@ impl Open {
     }
 }
 
-/// What a request is told whose id another one has.
+/// The message to a request with the id of another open request.
 pub(super) const SAME_ID: &str = "a request with this id is under way";
 
-/// A line, or why there is none.
+/// The result of reading a line.
 enum Read {
     Line,
     End,
 }
 
 impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
-    /// Over these pipes; `ended` is cancelled when nothing more comes.
+    /// Creates a transport over these pipes; `ended` is cancelled when nothing more comes.
     pub(super) fn new(reader: R, writer: W, ended: CancellationToken, answers: bool) -> Self {
         Self {
             reader: BufReader::new(reader),
@@ -88,22 +89,22 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
         }
     }
 
-    /// Where it will stand why nothing more is read.
+    /// Returns a handle to the reason why nothing more is read.
     pub(super) fn why(&self) -> Why {
         self.why.clone()
     }
 
-    /// Writes a refusal.
+    /// Starts to write a refusal.
     fn refuse(&mut self, refusal: Vec<u8>) {
-        // What waits for it may be dropped at any time: it is written by a task.
+        // The future that waits for the refusal may be dropped at any time, so a task writes it.
         let writer = Arc::clone(&self.writer);
         self.refusing = Some(tokio::spawn(async move {
-            // Whoever does not read will be found out by the next message.
+            // A client that does not read is noticed with the next message.
             let _ = write(&writer, refusal).await;
         }));
     }
 
-    /// Reads on to the end of a line. May be dropped and called again.
+    /// Reads on to the end of a line. Cancel safe.
     async fn read(&mut self) -> Read {
         loop {
             let available = match self.reader.fill_buf().await {
@@ -129,7 +130,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
     }
 }
 
-/// The answer to what cannot be read, with the id that it has, if any.
+/// Returns the answer to an unreadable message, with the message's id if it has one.
 fn refusal(code: i64, message: &str, id: Value) -> Vec<u8> {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
@@ -184,7 +185,7 @@ where
                 let _ = refusing.await;
                 self.refusing = None;
             }
-            // What stands behind the last line's end is a line, too, unless it was given up.
+            // Text behind the last line end is a line too, unless reading was given up.
             if matches!(self.read().await, Read::End)
                 && (self.line.is_empty() || self.why.said().is_some())
             {
@@ -208,7 +209,7 @@ where
                 }
                 return Some(message);
             }
-            // Some servers print words where only messages belong; they are passed over.
+            // Some servers print text where only messages belong. A client skips it.
             if !self.answers {
                 continue;
             }
@@ -216,7 +217,7 @@ where
                 Err(error) => refusal(-32700, &format!("Parse error: {error}"), Value::Null),
                 Ok(value) => match value.get("id") {
                     Some(id) => refusal(-32600, "Invalid request", id.clone()),
-                    // A notification that is not known is not answered.
+                    // An unknown notification is not answered.
                     None if value.is_object() => continue,
                     None => refusal(-32600, "Invalid request", Value::Null),
                 },

@@ -1,4 +1,4 @@
-//! Requests over HTTP that are under way: of two with one id in one session, `rmcp` answers one.
+//! Open requests over HTTP. Of two requests with one id in one session, `rmcp` answers only one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use rmcp::model::RequestId;
 /// A session, and the id of a request in it.
 type Key = (String, RequestId);
 
-/// Which there are, and how many hold each.
+/// The open requests, with the number of guards of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Open(Arc<Mutex<HashMap<Key, usize>>>);
 
-/// A request is under way for as long as one of these lives.
+/// Keeps a request open until it is dropped.
 #[derive(Debug)]
 pub(super) struct Hold {
     open: Open,
@@ -20,12 +20,12 @@ pub(super) struct Hold {
 }
 
 impl Open {
-    /// A request comes; `None` where one of its id is under way.
+    /// Opens a request; `None` if a request with this id is open.
     pub(super) fn begin(&self, key: Key) -> Option<Hold> {
         self.hold(key, |holders| holders == 0)
     }
 
-    /// What was asked for is at work.
+    /// Adds a guard for the work on a request.
     pub(super) fn join(&self, key: Key) -> Option<Hold> {
         self.hold(key, |_| true)
     }

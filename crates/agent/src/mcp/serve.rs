@@ -1,4 +1,4 @@
-//! Agents as tools of MCP clients: every call is a run of its own, and is answered.
+//! Agents as tools of MCP clients: every call is a run of its own and gets an answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,28 +27,28 @@ use crate::tool::{ToolOutput, cut_line};
 /// The header that names a client's session.
 pub(super) const SESSION: &str = "mcp-session-id";
 
-/// How long ended runs may take to end what they have started.
+/// The time for ended runs to end the work that they have started.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a client may take to read what is still written to it.
+/// The time for a client to read the rest of its output.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// Progress that may wait for a client that is slow to take it; more is left out.
+/// The most progress messages that wait for a slow client. Further ones are left out.
 const WAITING: usize = 64;
 
 /// An agent that is served. Each call of [`Self::run`] is a run of its own.
 #[async_trait]
 pub trait Specialist: Send + Sync {
-    /// The tool's name: 1 to 64 of `a-z A-Z 0-9 _ -`.
+    /// Returns the tool's name: 1 to 64 of `a-z A-Z 0-9 _ -`.
     fn name(&self) -> &str;
 
-    /// What it is for, for the model that calls it.
+    /// Returns the agent's purpose, for the model that calls it.
     fn description(&self) -> &str;
 
     /// Runs one prompt to its end; `cancel` ends it early.
     ///
     /// # Errors
-    /// Why it was not run.
+    /// Returns the reason why it was not run.
     async fn run(
         &self,
         prompt: &str,
@@ -57,34 +57,34 @@ pub trait Specialist: Send + Sync {
     ) -> Result<Report, String>;
 }
 
-/// The served agents, and what ends their runs.
+/// The served agents, and the tokens that end their runs.
 #[derive(Clone)]
 pub(super) struct Served {
     specialists: Arc<[Arc<dyn Specialist>]>,
     stop: CancellationToken,
-    /// Over HTTP: what ends the runs of a session.
+    /// Over HTTP: the tokens that end the runs of a session.
     sessions: Arc<Mutex<HashMap<String, CancellationToken>>>,
-    /// Over HTTP: calls under way.
+    /// Over HTTP: the open calls.
     pub(super) open: Open,
-    /// Held by each run; closed when none is left.
+    /// A sender that each run holds. The channel closes when no run is left.
     alive: mpsc::Sender<()>,
 }
 
-/// Says when the last run has ended.
+/// Signals the end of the last run.
 pub(super) struct Last(mpsc::Receiver<()>);
 
 impl Last {
-    /// Waits for the end of all runs, which were stopped.
+    /// Waits for the end of all runs, which must have been stopped.
     pub(super) async fn wait(mut self) {
         let _ = tokio::time::timeout(PATIENCE, self.0.recv()).await;
     }
 }
 
 /// Serves the agents over a pair of pipes until the input ends or `stop` is cancelled. Then every
-/// run is stopped, and ends what it has started.
+/// run is stopped, and ends the work that it has started.
 ///
 /// # Errors
-/// Why a client could not be served at all.
+/// Returns the reason why a client could not be served.
 pub async fn over_stdio(
     specialists: Vec<Arc<dyn Specialist>>,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -103,7 +103,7 @@ pub async fn over_stdio(
             let _ = service.close_with_timeout(LAST_WORDS).await;
             drop(service);
         }
-        // A client that goes before it has said anything is none.
+        // A client that goes before its first message does not count.
         Err(_) if stop.is_cancelled() => {}
         Err(error) => return Err(format!("the client cannot be served: {error}")),
     }
@@ -130,7 +130,7 @@ impl Served {
         }
     }
 
-    /// What ends a run that this request asks for, besides the request's own cancellation.
+    /// Returns the token that ends the run of a request, besides the request's own cancellation.
     fn until(&self, context: &RequestContext<RoleServer>) -> CancellationToken {
         match (session(context), self.sessions.lock()) {
             (Some(session), Ok(mut sessions)) => {
@@ -176,7 +176,7 @@ impl Served {
         let mut steps = Steps::default();
         let mut events = |event: &Event| {
             if let Some(step) = steps.of(event) {
-                // A client that does not read misses some.
+                // A client that does not read misses some steps.
                 let _ = told.try_send(step);
             }
         };
@@ -188,7 +188,8 @@ impl Served {
             tokio::select! {
                 biased;
                 ended = &mut running => {
-                    // A run may go far between two looks; its last steps are told before its end.
+                    // A run may advance far between two polls. Its last steps are sent before its
+                    // end.
                     while let Ok(step) = progress.try_recv() {
                         tell(context, step).await;
                     }
@@ -198,7 +199,7 @@ impl Served {
                     };
                 }
                 () = context.ct.cancelled(), if !given_up => {
-                    // The run ends by itself then, with all that it has started.
+                    // The run then ends by itself, with everything that it has started.
                     given_up = true;
                     cancel.cancel();
                 }
@@ -208,12 +209,12 @@ impl Served {
     }
 }
 
-/// The session of a request over HTTP.
+/// Returns the session of a request over HTTP.
 fn session(context: &RequestContext<RoleServer>) -> Option<&str> {
     context.extensions.get::<Parts>()?.headers.get(SESSION)?.to_str().ok()
 }
 
-/// Tells a client that asked for it how far a run is.
+/// Sends a run's progress to a client that has asked for it.
 async fn tell(context: &RequestContext<RoleServer>, (number, message): (u32, String)) {
     let Some(token) = context.meta.get_progress_token() else { return };
     let mut params = ProgressNotificationParam::new(token, f64::from(number));
@@ -222,7 +223,7 @@ async fn tell(context: &RequestContext<RoleServer>, (number, message): (u32, Str
     let _ = tokio::time::timeout(Duration::from_secs(5), sent).await;
 }
 
-/// The steps of a run that are told as progress: turns and calls.
+/// The steps of a run that are sent as progress: turns and calls.
 #[derive(Default)]
 struct Steps(u32);
 

@@ -1,4 +1,4 @@
-//! A server's tool, as the loop sees it.
+//! A server's tool as a [`Tool`] of the loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::client::Connection;
 use super::content;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, cut_line, cut_middle, is_valid_name};
 
-/// The longest description that a model is told, in bytes.
+/// The longest description that a model gets, in bytes.
 const DESCRIPTION: usize = 4 * 1024;
 
-/// What is left of a call's time for saying that it is over.
+/// The part of a call's time that is kept for reporting its end.
 const MARGIN: Duration = Duration::from_secs(5);
 
 pub(super) struct McpTool {
@@ -28,7 +28,7 @@ pub(super) struct McpTool {
 }
 
 impl McpTool {
-    /// The tool, or why it cannot be one.
+    /// Creates the tool. The error says why it is left out.
     pub(super) fn new(told: &Told, server: &Arc<Connection>) -> Result<Self, String> {
         let shown = cut_line(&told.name, 80);
         let name = format!("{PREFIX}{}__{}", server.name, plain(&told.name));
@@ -39,7 +39,7 @@ impl McpTool {
             ));
         }
         let mut schema = told.input_schema.as_ref().clone();
-        // Some servers leave it away where there are no arguments.
+        // Some servers omit the type if there are no arguments.
         schema.entry("type").or_insert_with(|| Value::from("object"));
         let hints = told.annotations.as_ref();
         let reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
@@ -58,13 +58,13 @@ impl McpTool {
         })
     }
 
-    /// Whether the server says whether the tool only reads.
+    /// Returns the server's statement on whether the tool only reads, if it makes one.
     pub(super) fn says_whether_it_reads(told: &Told) -> Option<bool> {
         told.annotations.as_ref()?.read_only_hint
     }
 }
 
-/// A name of the characters that a tool's name may have, as other clients write it.
+/// Replaces the characters that a tool's name may not have, as other clients do.
 fn plain(name: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     name.chars().map(fit).collect()
@@ -83,11 +83,11 @@ impl Tool for McpTool {
             Value::Object(members) => Some(members),
             _ => None,
         };
-        // The server's end waits for whoever holds this.
+        // The server is not shut down before this lock is released.
         let Ok(under_way) = Arc::clone(&server.calls).try_read_owned() else {
             return ToolOutput::error(format!("{}: server `{}` ends", self.def.name, server.name));
         };
-        // A task of its own: where the call is given up, it still tells the server so.
+        // The call is a task of its own, so that it still tells the server if it is given up.
         let asked = tokio::spawn(async move {
             let _under_way = under_way;
             ask(&server, params, &cancel).await

@@ -1,4 +1,4 @@
-//! What a run is begun with, as its journal has it, and an agent as it was then.
+//! The start record of a run, and an agent as it was when the run began.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::http::provider::Api;
 use crate::journal::{self, Glance, Start, Told};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet};
 
-/// What this run begins with.
+/// Builds the start record of a run.
 pub(super) fn start(
     agent: &Agent,
     setup: &Setup,
@@ -49,13 +49,14 @@ pub(super) fn start(
     }
 }
 
-/// The conversation as it was when the run was begun; what is said to it now is heard.
+/// Replaces the conversation by the one with which the run began. The inbox stays, so that new
+/// messages reach the resumed run.
 pub(super) fn converse(conversation: &mut Conversation, start: &Start, agent: &Agent) {
     *conversation = Conversation { inbox: conversation.inbox(), ..of(start, agent.options.api) };
 }
 
-/// The agent as it was when the run was begun; tools, transport, patience and what is known of the
-/// model are those of today.
+/// Returns the agent as it was when the run began. Tools, transport, retry settings and the model's
+/// capabilities are those of the current agent.
 pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
     let other = |what: String| Unfit::OtherAgent { what };
     if agent.model != start.model {
@@ -103,7 +104,7 @@ pub(super) fn again(agent: &Agent, start: &Start) -> Result<Agent, Unfit> {
     })
 }
 
-/// Whether the agents that a run has called can be gone on with.
+/// Checks that the sub-agents that a run has called can be resumed.
 pub(super) fn children_again(agent: &Agent, children: &[Start]) -> Result<(), Unfit> {
     let other = |what: String| Unfit::OtherAgent { what };
     let Some(crew) = agent.crew.as_ref().filter(|_| !children.is_empty()) else { return Ok(()) };
@@ -130,8 +131,8 @@ pub(super) fn children_again(agent: &Agent, children: &[Start]) -> Result<(), Un
 }
 
 impl Told {
-    /// The tool's definition. What was running is run again only where that was so when it was begun,
-    /// and is so today.
+    /// Returns the tool's definition. A call that was interrupted may run again only if the tool
+    /// was repeatable when the run began and still is.
     pub(crate) fn def(&self, repeatable_today: bool) -> ToolDef {
         let Self { name, description, input_schema, reads, repeatable } = self.clone();
         let repeatable = repeatable_today && repeatable.unwrap_or(true);
@@ -140,11 +141,11 @@ impl Told {
 }
 
 impl Glance {
-    /// The conversation that the run has left, to be gone on with. Where the run is still under
-    /// way, as far as it has come.
+    /// Returns the conversation that the run has left, ready for the next run. If the run is still
+    /// active, the conversation goes as far as the run has.
     ///
     /// # Errors
-    /// A journal of an API that this softland does not speak.
+    /// Returns an error if the journal names an API that this softland does not speak.
     pub fn conversation(&self) -> Result<Conversation, Unfit> {
         let start = &self.start;
         let other = || Unfit::OtherAgent { what: format!("it asks the API {}", start.api) };
@@ -165,7 +166,7 @@ impl Glance {
         if let Some(answer) = answer.filter(|_| answered) {
             conversation.close(answer);
         }
-        // Sub-agents have spent behind the last turn, too.
+        // Sub-agents may have spent money after the last turn.
         let finished = self.finished.as_ref().and_then(|finished| finished.report.cost_usd);
         let finished = finished.and_then(NanoUsd::from_dollars).unwrap_or(NanoUsd::ZERO);
         let cost = NanoUsd(nano).max(finished);
@@ -174,7 +175,7 @@ impl Glance {
     }
 }
 
-/// A conversation as a run began with it.
+/// Returns the conversation as it was when the run began.
 fn of(start: &Start, api: Api) -> Conversation {
     Conversation {
         messages: bytes(&start.messages),
@@ -197,8 +198,8 @@ fn bytes(messages: &[String]) -> Vec<Vec<u8>> {
 }
 
 impl Agent {
-    /// What this agent has otherwise than a run was begun with, for a person. The run goes on as
-    /// it was begun.
+    /// Returns the differences between this agent and the one with which a run began, as texts for
+    /// a person. The run is resumed as it began.
     #[must_use]
     pub fn differs_from(&self, start: &Start) -> Vec<String> {
         let mut differences = Vec::new();
@@ -223,7 +224,7 @@ impl Agent {
     }
 }
 
-/// A tool that is described as it was when the run was begun.
+/// A tool with the description that it had when the run began.
 struct AsTold {
     def: ToolDef,
     tool: Arc<dyn Tool>,

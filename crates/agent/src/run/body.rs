@@ -1,7 +1,7 @@
-//! The conversation that an agent owns, and the request bodies made of it.
+//! The conversation of an agent, and the request bodies made of it.
 //!
-//! Messages are kept as JSON and only ever appended, so that every request begins with the bytes
-//! of the one before it: prompt caches and signed thinking depend on that.
+//! Messages are stored as JSON and only ever appended, so that every request begins with the bytes
+//! of the request before it. Prompt caches and signed thinking depend on that.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use super::{Agent, Records, UnderWay};
 use crate::http::provider::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
-/// What stands in the place of an answer that a run did not come to.
+/// The text in place of the answer of a run that ended without one.
 const INTERRUPTED: &str = "[interrupted before an answer]";
-/// Output tokens of a request where nothing else is said.
+/// The output tokens of a request, unless a setting says otherwise.
 const MAX_TOKENS: u64 = 16_000;
-/// The same for a model whose maximum is not known: more is refused by some (`deepseek-chat` takes
-/// 8,192), and what is cut goes on in a continuation.
+/// The output tokens of a request to a model whose maximum is not known. Some models refuse more
+/// (`deepseek-chat` takes 8,192). An answer that is cut off goes on in a continuation.
 const UNKNOWN_MAX_TOKENS: u64 = 8_192;
 
-/// The messages of an agent, run after run.
+/// The messages of an agent, over all its runs.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     pub(super) messages: Vec<Vec<u8>>,
@@ -33,26 +33,26 @@ pub struct Conversation {
     pub(super) cost: NanoUsd,
     pub(super) ends_with_model: bool,
     pub(super) inbox: Inbox,
-    /// Digest of the system prompt and tools that the messages were made under.
+    /// The digest of the system prompt and the tools under which the messages were made.
     pub(super) head: Option<Digest>,
-    /// The API whose form the messages have, once there are any.
+    /// The API whose form the messages have; `None` without messages.
     pub(super) api: Option<Api>,
-    /// How calls stand in them.
+    /// The form of the calls in the messages.
     pub(super) format: ToolFormat,
 }
 
-/// Messages for a run that is under way.
+/// Messages from a person to an active run.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Arc<Mutex<Vec<String>>>);
 
 impl Inbox {
-    /// Says something to the run: it is delivered with the results of the round under way, behind
-    /// them, and only steers; what is still here when the run ends opens the next one.
+    /// Sends a message to the run. It is delivered behind the results of the current round and only
+    /// steers the run. A message that is still undelivered when the run ends opens the next run.
     pub fn say(&self, text: impl Into<String>) {
         self.lock().push(text.into());
     }
 
-    /// Whether nothing waits to be heard.
+    /// Returns true if no message waits to be delivered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
@@ -68,31 +68,31 @@ impl Inbox {
 }
 
 impl Conversation {
-    /// A conversation without messages.
+    /// Creates a conversation without messages.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A way to speak to the run that is under way.
+    /// Returns a handle for sending messages to the active run.
     #[must_use]
     pub fn inbox(&self) -> Inbox {
         self.inbox.clone()
     }
 
-    /// The API whose form the messages have; `None` while there are none.
+    /// Returns the API whose form the messages have; `None` while there are no messages.
     #[must_use]
     pub fn api(&self) -> Option<Api> {
         self.api
     }
 
-    /// The messages, each a JSON object in the form of the API that was asked first: with OpenAI
-    /// Responses, its items. A system prompt is not among them.
+    /// Returns the messages, each a JSON object in the form of the first API that was asked (OpenAI
+    /// Responses: its items). The system prompt is not among them.
     pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
         self.messages.iter().map(Vec::as_slice)
     }
 
-    /// How calls stand in the messages.
+    /// Returns the form of the calls in the messages.
     pub(super) fn format(&self) -> ToolFormat {
         self.format
     }
@@ -101,7 +101,7 @@ impl Conversation {
         self.cost
     }
 
-    /// The session has spent so much by now.
+    /// Sets what the session has spent so far.
     pub(super) fn charged(&mut self, cost: NanoUsd) {
         self.cost = cost;
     }
@@ -110,8 +110,8 @@ impl Conversation {
         self.records.clone()
     }
 
-    /// Opens a run. Where the run before it came to no answer, a marker stands for that, so that
-    /// the question does not read as text after tool results.
+    /// Opens a run. If the run before it ended without an answer, a marker takes the answer's
+    /// place, so that the question does not read as text after tool results.
     pub(super) fn ask(&mut self, api: Api, format: ToolFormat, prompt: &str) {
         (self.api, self.format) = (Some(api), format);
         if !self.messages.is_empty() && !self.ends_with_model {
@@ -137,8 +137,9 @@ impl Conversation {
         self.records = records;
     }
 
-    /// What the model is shown before the messages has changed: thinking that is signed over it
-    /// can no longer be verified and is left out, which the API allows from the beginning on.
+    /// Records the system prompt and tools of the next request. If they have changed, thinking that
+    /// is signed over them can no longer be verified. It is left out of all messages, which the API
+    /// allows.
     pub(super) fn shown_before(&mut self, head: &Value, bound: bool) {
         let head = Digest::of(head.to_string().as_bytes());
         if bound && self.head.is_some_and(|known| known != head) {
@@ -148,15 +149,15 @@ impl Conversation {
         self.head = Some(head);
     }
 
-    /// What was said since this was last asked.
+    /// Takes the messages that arrived since the last call.
     pub(super) fn heard(&self) -> Vec<String> {
         let mut said = self.inbox.take();
         said.retain(|text| !text.trim().is_empty());
         said
     }
 
-    /// The messages that answer a round, in order, and then give what was said meanwhile: as a
-    /// message of its own, or at the end of the last result.
+    /// Returns the messages that answer a round, in order. What was said meanwhile follows as a
+    /// message of its own or stands at the end of the last result.
     pub(super) fn answers(
         &self,
         results: &[Answered],
@@ -174,14 +175,14 @@ impl Conversation {
         messages.iter().map(bytes).collect()
     }
 
-    /// Takes the answers to a round.
+    /// Appends the answers to a round.
     pub(super) fn answered(&mut self, messages: Vec<Vec<u8>>) {
         self.messages.extend(messages);
         self.ends_with_model = false;
     }
 
-    /// The messages that answer the calls of a turn that was the answer itself, so that a later
-    /// question finds no call open.
+    /// Returns the results for the calls of a turn that was itself the answer, so that no call is
+    /// open when the next question comes.
     pub(super) fn closing(calls: &[Pending]) -> Vec<Answered> {
         let told = |call: &Pending| {
             let (text, how) = match call.admission {
@@ -194,7 +195,7 @@ impl Conversation {
         calls.iter().map(told).collect()
     }
 
-    /// The answer, after the results of a turn that gave it by a call.
+    /// Appends the final answer after the results of a turn that gave it by a call.
     pub(super) fn close(&mut self, answer: &str) {
         let text = if answer.trim().is_empty() { "(delivered)" } else { answer };
         self.push(&self.form().answer(text));
@@ -218,7 +219,7 @@ fn drop_signed(form: &dyn Form, message: &mut Vec<u8>) {
 }
 
 impl Agent {
-    /// The tool that calls agents, where any may be called.
+    /// Returns the tool that calls agents, if any agent may be called.
     pub(super) fn offered(&self) -> Option<ToolDef> {
         let own = self.tools.get(crate::crew::AGENT_TOOL);
         self.crew.as_ref().filter(|_| own.is_none())?.def()
@@ -226,7 +227,7 @@ impl Agent {
 }
 
 impl UnderWay<'_> {
-    /// Makes the conversation ready for this agent's tools and instructions.
+    /// Prepares the conversation for this agent's tools and instructions.
     pub(super) fn settle_head(&mut self) {
         let tools: Vec<_> = self
             .tool_definitions()
@@ -237,7 +238,7 @@ impl UnderWay<'_> {
         self.conversation.shown_before(&head, self.setup.capability.prefix_bound);
     }
 
-    /// The body of the next request, before it is governed.
+    /// Returns the body of the next request, before it is governed.
     pub(super) fn request(&self) -> Vec<u8> {
         let form = form::of(self.agent.options.api);
         let (provider, posed) = self.agent.named_model();
@@ -270,7 +271,7 @@ impl UnderWay<'_> {
         body
     }
 
-    /// The system prompt and the tools that a request declares.
+    /// Returns the system prompt and the tools that a request declares.
     fn shown_head(&self) -> (Cow<'_, str>, Vec<ToolDef>) {
         let (system, tools) = (&self.agent.system, self.tool_definitions());
         match self.agent.options.tool_format {
@@ -285,13 +286,13 @@ impl UnderWay<'_> {
         self.agent.options.max_tokens.unwrap_or(usual).min(most.unwrap_or(u64::MAX))
     }
 
-    /// The tool that calls agents, where any may be called.
+    /// Returns the tool that calls agents, if any agent may be called.
     pub(super) fn offered(&self) -> Option<ToolDef> {
         self.agent.offered()
     }
 
-    /// Whether what is said meanwhile stands in the last result: text behind tool results is what
-    /// makes Claude end its turn without a word, wherever it is served.
+    /// Returns true if what was said meanwhile goes into the last result. Text behind tool results
+    /// makes Claude end its turn without a word, on every provider.
     pub(super) fn hears_in_result(&self) -> bool {
         let Agent { options, .. } = self.agent;
         let claude = || self.agent.named_model().1.contains("claude");

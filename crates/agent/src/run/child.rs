@@ -1,7 +1,8 @@
-//! A sub-agent's run: begun by a call of the tool `agent`, ended in that call's result.
+//! A sub-agent's run: begun by a call of the tool `agent`, ended in the result of that call.
 //!
-//! A child has its own conversation, limits, tools and model; what it spends is its parent's too
-//! (`purse.rs`). It always hands something back: its answer, or why there is none.
+//! A sub-agent has its own conversation, limits, tools and model. Its parent is charged for what it
+//! spends (`budget.rs`). It always hands something back: its answer, or the reason why there is
+//! none.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -25,21 +26,20 @@ use crate::event::{AnsweredBy, EventKind, Report, UsageTotal};
 use crate::journal::{Call, CallResult, JournalError, RunJournal, Start};
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolOutput, cut_middle, parse_input};
 
-/// A child that is about to run.
+/// A sub-agent's run that is ready to start.
 pub(super) struct Child {
-    /// Its run's part of the journal. The id: its parent's, and which of its parent's children it
-    /// is.
+    /// The run's part of the journal. Its id is the parent's id and the number of the sub-agent.
     journal: RunJournal,
     agent: Agent,
     setup: Setup,
     conversation: Conversation,
     purse: Purse,
-    /// The call that it answers, and how, where that is recorded.
+    /// The call that the run answers, and its result if that is recorded.
     call: Call,
     result: Option<CallResult>,
 }
 
-/// What a child's run came to.
+/// The result of a sub-agent's run.
 pub(super) struct HandedBack {
     pub(super) output: ToolOutput,
     pub(super) usage: UsageTotal,
@@ -47,13 +47,13 @@ pub(super) struct HandedBack {
 }
 
 impl UnderWay<'_> {
-    /// Whether a call is one of another agent.
+    /// Returns true if a call is for another agent.
     pub(super) fn delegates(&self, call: &Pending) -> bool {
         call.name == AGENT_TOOL && self.offered().is_some()
     }
 
-    /// Makes the run that one of a turn's `calls` asks for, or finds the one that is recorded, and
-    /// tells of it; or says why there is none.
+    /// Creates the run that one of a turn's `calls` asks for, or finds the recorded one, and emits
+    /// the event for it. The error says why there is no run.
     pub(super) async fn child(
         &mut self,
         (at, call): (u64, &Pending),
@@ -72,7 +72,8 @@ impl UnderWay<'_> {
             }
             None => {
                 self.journal.caught_up().await;
-                // The first of them holds back for all, also where they run one after another.
+                // The first of the calls holds money back for all of them, even if they run one
+                // after another.
                 let first = self.children_among(calls).next();
                 let held = first.is_some_and(|first| std::ptr::eq(first, call))
                     && self.holds_for(calls).await;
@@ -105,7 +106,7 @@ impl UnderWay<'_> {
         Ok(Child { journal, agent, setup, conversation, purse, call: now, result })
     }
 
-    /// A child's run that is yet to begin; that it does is written.
+    /// Creates a sub-agent's run and writes its start.
     async fn new_child(
         &self,
         call: &Pending,
@@ -131,7 +132,7 @@ impl UnderWay<'_> {
             }
         };
         let (purse, now) = opened.map_err(|short| refused(&no_room(&short.standing)))?;
-        // Its own time, and no more than its parent's.
+        // The sub-agent has its own time limit, and never more time than its parent.
         agent.policy.time_limit = purse.time_left();
         let policy = Policy { time_limit: agent.policy.time_limit, ..setup.policy };
         let setup = Setup { policy, ..setup };
@@ -143,7 +144,7 @@ impl UnderWay<'_> {
         Ok((agent, setup, conversation, purse))
     }
 
-    /// A child's run that is recorded, as it was begun.
+    /// Restores a recorded sub-agent's run as it began.
     fn child_again(
         &self,
         call: &Pending,
@@ -167,8 +168,9 @@ impl UnderWay<'_> {
         Ok((agent, setup, conversation, purse))
     }
 
-    /// What a child holds back for handing back as it begins, one of so many: its share of what
-    /// its caller may use. With each request it holds back what there is to hold, as every run does.
+    /// Returns the reserve for the answer of one of `siblings` sub-agents when it begins: its share
+    /// of what its caller may use. For each request the sub-agent reserves what it needs, as every
+    /// run does.
     fn hands_back(&self, agent: &Agent, setup: &Setup, prompt: &str, siblings: u64) -> Amount {
         let first = facts::first(setup, first_request(agent, prompt));
         let (policy, purse) = (&setup.policy, &self.meter.purse);
@@ -179,7 +181,8 @@ impl UnderWay<'_> {
         first.holds(answer.min(first.share(policy, &own, 1)))
     }
 
-    /// Holds back for the answers of these calls' children, if then all of them can begin still.
+    /// Holds money back for the answers of the sub-agents of these calls. Returns false if then not
+    /// all of them could begin.
     async fn holds_for(&self, calls: &[Pending]) -> bool {
         let number = self.number_of(calls);
         let of = |call: &Pending| {
@@ -205,7 +208,7 @@ impl UnderWay<'_> {
         self.children_among(calls).count() as u64
     }
 
-    /// The agent that is called, and its prompt.
+    /// Returns the agent that is called, and its prompt.
     fn called(&self, call: &Pending) -> Result<(Agent, String), String> {
         let (Some(crew), Some(def)) = (&self.agent.crew, self.offered()) else {
             return Err(format!("{AGENT_TOOL}: no agent may be called here"));
@@ -227,8 +230,9 @@ impl UnderWay<'_> {
         Ok((crew.called(member, self.agent), prompt.to_owned()))
     }
 
-    /// What the answers of so many children may add to the input of the run's own: the share of
-    /// each that it holds back for writing it, once more for its caller's reading it.
+    /// Returns what the answers of `number` sub-agents may add to the run's own input. Each
+    /// sub-agent reserves its share for writing the answer; the caller pays for it again when it
+    /// reads the answer.
     fn of_children(&self, number: u64) -> Amount {
         let (policy, purse) = (&self.setup.policy, &self.meter.purse);
         let share =
@@ -236,19 +240,19 @@ impl UnderWay<'_> {
         self.meter.input(share.saturating_mul(number))
     }
 
-    /// Counts what a child has used as its parent's.
+    /// Counts the usage of a sub-agent as its parent's, and returns its output.
     pub(super) fn take_back(&mut self, back: HandedBack) -> ToolOutput {
         self.meter.add_child(back.usage, back.cost);
         back.output
     }
 }
 
-/// What a child's run is made of.
+/// The parts of a sub-agent's run.
 type Made = (Agent, Setup, Conversation, Purse);
 
 impl Child {
-    /// Runs it to its end, and writes what it hands back to its `parent`. In a box, since a child's
-    /// run is made of the same parts as its parent's.
+    /// Runs the sub-agent to its end and writes its result to the journal of its `parent`. The
+    /// future is boxed because a sub-agent's run contains the same future types as its parent's.
     pub(super) fn run<'a>(
         self,
         sink: &'a dyn Hear,
@@ -269,7 +273,7 @@ impl Child {
             let (usage, output) = (report.usage, hand_back(Some(AGENT_TOOL), &agent.name, report));
             let (output, took) = match result {
                 Some(result) => (result.output(), Duration::from_millis(result.took)),
-                // Whoever goes on with the tree goes on with this run.
+                // The process that resumes the tree resumes this run too.
                 None if cancelled => (output, began.elapsed()),
                 None => {
                     let took = began.elapsed();
@@ -284,9 +288,9 @@ impl Child {
     }
 }
 
-/// Bytes of a child's first request, nearly.
+/// Returns the approximate size of a sub-agent's first request, in bytes.
 fn first_request(agent: &Agent, prompt: &str) -> usize {
-    /// What stands around them.
+    /// The bytes around the system prompt, the prompt and the tools.
     const FRAME: usize = 512;
     let tool = |def: &crate::tool::ToolDef| {
         def.name.len() + def.description.len() + def.input_schema.to_string().len()
@@ -296,8 +300,8 @@ fn first_request(agent: &Agent, prompt: &str) -> usize {
     agent.system.len() + prompt.len() + tools + FRAME
 }
 
-/// What a caller's model is given of a run: the answer, with a last line that says so where it is
-/// not the model's own free end. `tool` is the one that was called, where errors name it.
+/// Returns the text that a caller's model gets of a run: its answer. A last line says so if the
+/// model did not end freely by itself. `tool` is the tool that was called, for errors.
 pub(crate) fn hand_back(tool: Option<&str>, name: &str, report: Report) -> ToolOutput {
     let mark = mark(&report);
     let failed = |how: &str| {
@@ -321,7 +325,7 @@ pub(crate) fn hand_back(tool: Option<&str>, name: &str, report: Report) -> ToolO
     }
 }
 
-/// The last line of what is handed back.
+/// Returns the last line of the output, if it needs one.
 fn mark(report: &Report) -> Option<String> {
     let ended = &report.ended;
     let limit = match (&ended.limit, &ended.value) {
@@ -342,7 +346,8 @@ fn mark(report: &Report) -> Option<String> {
     (ended.outcome == Outcome::Landed).then(|| format!("[landed: {limit}]"))
 }
 
-/// What is spent and what others hold, told apart: the one is gone, the other may come back.
+/// Explains why too little is left. Spent amounts and amounts held by other runs are listed apart,
+/// because held amounts may come back.
 fn no_room(standing: &Standing) -> String {
     let Standing { what, cap, spent, reserved, leased, .. } = *standing;
     let held = reserved.saturating_add(leased);

@@ -1,4 +1,5 @@
-//! One exchange over a transport: send what it says, feed it what comes, until it is done.
+//! Drives one exchange over a transport: sends its requests and feeds it the responses until it is
+//! done.
 
 use std::time::Duration;
 
@@ -20,46 +21,46 @@ use crate::http::retry::{self, Jitter, RetryPolicy};
 use crate::http::{Request, Response, ResponseHead, TransportError};
 use crate::journal::{CameTo, JournalError};
 
-/// The largest answer that is taken, in bytes, streamed or not.
+/// The largest answer that is read, in bytes, streamed or not.
 pub(super) const MAX_BODY: usize = 64 << 20;
 
-/// An exchange that came to its end.
+/// An exchange that has ended.
 pub(super) struct Driven {
     pub(super) done: Done,
-    /// What failed last, if something did.
+    /// The last failure, if any.
     pub(super) failure: Option<String>,
 }
 
-/// How one attempt ended.
+/// The outcome of one attempt.
 pub(super) enum Attempt {
     /// The exchange has taken a turn.
     Taken,
-    /// It failed, and perhaps may be tried again.
+    /// The attempt failed; another attempt may succeed.
     Failed(Problem),
-    /// The time for exploring is over: the run has had this much.
+    /// The time for exploring is over: the run has used this much time.
     Expired(Millis),
-    /// What is left of a limit is not enough for the request.
+    /// Too little is left of a limit for the request.
     Short(Because),
     Cancelled,
 }
 
-/// What comes after a request.
+/// The step that follows a request.
 pub(super) enum Next {
     Done(Attempt),
-    /// It is sent again, after this time where it was sent just now.
+    /// Sends the request again, after this delay if it was sent just now.
     Again(Option<Duration>),
 }
 
-/// What failed.
+/// The error of a failed attempt.
 pub(super) enum Problem {
     Status(u16, ResponseHead, String),
     Transport(TransportError),
-    /// Cut, garbage, or an error in the middle of a stream.
+    /// A response that was cut off, was garbage, or had an error in the middle of the stream.
     Stream {
         message: String,
         again: bool,
     },
-    /// It failed before, and what it said is known.
+    /// A failure that the journal recorded, with its message.
     Recorded(String),
     Journal(JournalError),
 }
@@ -76,14 +77,14 @@ impl Problem {
     }
 }
 
-/// How often a request was sent again, and what makes its waits uneven.
+/// The number of retries so far, and the jitter of their delays.
 struct Patience {
     retry: u32,
     jitter: Jitter,
 }
 
 impl Patience {
-    /// How long to wait before the next try, if there is one.
+    /// Returns the delay before the next attempt; `None` if there is none.
     fn delay(&mut self, policy: &RetryPolicy, problem: &Problem) -> Option<Duration> {
         let delay = policy.next_delay(self.retry, problem.failure()?, self.jitter.draw());
         self.retry += 1;
@@ -91,12 +92,12 @@ impl Patience {
     }
 }
 
-/// Of an answer that broke off.
+/// The head of a response that broke off.
 static NO_HEAD: ResponseHead =
     ResponseHead { content_type: None, request_id: None, retry_after: None, should_retry: None };
 
 impl Problem {
-    /// What it is for whoever decides whether to try again.
+    /// Returns the failure as the retry policy sees it; `None` if it is not retried.
     fn failure(&self) -> Option<retry::Failure<'_>> {
         match self {
             Self::Status(status, head, _) => Some(retry::Failure::Status(*status, head)),
@@ -108,7 +109,7 @@ impl Problem {
 }
 
 impl Driven {
-    /// A request that could not even begin: softland's own fault.
+    /// Returns the end of an exchange that could not begin, which is a fault of softland.
     pub(super) fn ours(error: &dyn std::error::Error) -> Self {
         let done = Done {
             ended: Some(Ended::plain(Outcome::Failed, Reason::Provider)),
@@ -163,7 +164,8 @@ impl UnderWay<'_> {
         }
     }
 
-    /// One request, sent again as long as that may help and nothing of an answer was shown.
+    /// Sends one request, and sends it again as long as that may help and no part of an answer was
+    /// shown.
     async fn request_turn(&mut self, exchange: &mut Exchange, body: Bytes) -> Attempt {
         let deadline = self.deadline(exchange);
         let mut patience = Patience { retry: 0, jitter: Jitter::random() };
@@ -186,8 +188,8 @@ impl UnderWay<'_> {
         }
     }
 
-    /// What comes of a request: what is recorded of it, or what sending it comes to. Its worst case
-    /// is leased either way, and what it cost is booked.
+    /// Takes the recorded outcome of a request, or sends it. In both cases its worst case is leased
+    /// and its real cost is booked.
     async fn next(
         &mut self,
         exchange: &mut Exchange,
@@ -208,7 +210,7 @@ impl UnderWay<'_> {
             self.journal.caught_up().await;
         }
         let leased = if known {
-            // What was granted is not waited for.
+            // A recorded grant needs no waiting.
             self.lease(exchange, body).await
         } else if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(Next::Done(self.unsent(CameTo::Expired)));
@@ -241,8 +243,8 @@ impl UnderWay<'_> {
         Ok(next)
     }
 
-    /// Books what a request has cost. What was given up is paid as far as it came; before its head
-    /// came, its input.
+    /// Books the cost of a request. A request that was given up is booked as far as its response
+    /// came, or with its input if no head came.
     fn book(&self, mut held: Held, before: Amount, next: &Next, exchange: &Exchange) {
         let given_up = matches!(next, Next::Done(Attempt::Cancelled | Attempt::Expired(_)));
         if !given_up {
@@ -254,7 +256,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Sends a request, and says what comes after it.
+    /// Sends a request and returns the step that follows.
     async fn send(
         &mut self,
         exchange: &mut Exchange,
@@ -284,7 +286,7 @@ impl UnderWay<'_> {
         Ok(Next::Again(Some(delay)))
     }
 
-    /// Until when the request under way may take; a landing has the whole limit.
+    /// Returns the deadline of the current request; a landing has the whole time limit.
     fn deadline(&self, exchange: &Exchange) -> Option<Instant> {
         match (exchange.rung(), exchange.run().phase()) {
             (None, Phase::Open) => self.exploring_ends(),
@@ -292,7 +294,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// When the run's time is over, but for what is held back for its answer.
+    /// Returns the end of the run's time, without what is reserved for its answer.
     pub(super) fn exploring_ends(&self) -> Option<Instant> {
         self.meter.purse.exploring_until()
     }
@@ -306,12 +308,12 @@ impl UnderWay<'_> {
         ))
     }
 
-    /// Tells what an exchange put out.
+    /// Emits the events of an exchange.
     pub(super) fn tell(&mut self, out: Out) {
         self.tell_of(out, 0);
     }
 
-    /// The same, for a request of so many bytes.
+    /// Emits the events of an exchange whose request had `request_bytes` bytes.
     pub(super) fn tell_of(&mut self, out: Out, request_bytes: usize) {
         for shown in out.events {
             tell(shown, request_bytes, &mut self.emit, &mut self.meter);
@@ -319,7 +321,7 @@ impl UnderWay<'_> {
     }
 }
 
-/// Tells one event; usage is counted on the way.
+/// Emits one event and counts usage.
 fn tell(
     shown: Shown,
     request_bytes: usize,
@@ -352,7 +354,7 @@ pub(super) async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Sends one request and feeds the exchange with what comes back.
+/// Sends one request and feeds the response to the exchange.
 async fn attempt(
     agent: &super::Agent,
     exchange: &mut Exchange,
@@ -431,7 +433,7 @@ async fn stream(
                 exchange.push(&chunk, &mut out)
             }
             Err(error) => {
-                // What came is counted; if it was all there, nothing is lost.
+                // Received data is counted. If the response was complete, nothing is lost.
                 let finished = exchange.finish(&mut out);
                 tell(out);
                 return finished.map_err(|_| Problem::Transport(error));

@@ -1,4 +1,4 @@
-//! Numbered, timed events for whoever listens.
+//! Events with their numbers and times, for the listener of a tree of runs.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,8 +9,8 @@ use softland_session::core::{Phase, Run};
 use crate::event::{Event, EventKind};
 use crate::journal::{self, RunJournal};
 
-/// Who listens to the runs of a tree. An event is heard before the run goes on, so nothing is
-/// kept back and each run's events are heard in order.
+/// The listener of a tree of runs. It receives an event before the run goes on, so that no event is
+/// queued and the events of each run arrive in order.
 pub(super) trait Hear: Sync {
     fn hear(&self, event: &Event);
 }
@@ -27,15 +27,15 @@ pub(super) struct Emitter<'a> {
     journal: RunJournal,
     seq: u64,
     turn: u64,
-    /// The turn whose calls are answered, as the journal counts.
+    /// The turn whose calls are being answered, as the journal counts turns.
     calls_of: u64,
-    /// Whether thinking is told.
+    /// True if thinking is emitted.
     thinking: bool,
-    /// Within a block of thinking that is not told.
+    /// True within a block of thinking that is not emitted.
     hidden: bool,
-    /// The model was told what is left.
+    /// True once the model was told what is left.
     counts: bool,
-    /// The provider's name for the request whose answer is being told.
+    /// The provider's name for the request whose answer is being emitted.
     pub(super) request_id: Option<String>,
 }
 
@@ -46,12 +46,12 @@ impl<'a> Emitter<'a> {
         Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts, request_id }
     }
 
-    /// Who listens.
+    /// Returns the listener.
     pub(super) fn sink(&self) -> &'a dyn Hear {
         self.sink
     }
 
-    /// The number of the next event.
+    /// Returns the number of the next event.
     pub(super) fn seq(&self) -> u64 {
         self.seq
     }
@@ -61,8 +61,8 @@ impl<'a> Emitter<'a> {
         self.send_as(kind, told);
     }
 
-    /// Sends what a turn's calls came to: results that were recorded have not been told yet, as
-    /// long as the turn was not over.
+    /// Emits an event about a turn's calls. It counts as replayed if the journal holds the end of
+    /// the round. Until then, recorded results were not emitted.
     pub(super) fn answered(&mut self, kind: EventKind) {
         let told = self.journal.has_round(self.calls_of);
         self.send_as(kind, told);
@@ -87,7 +87,8 @@ impl<'a> Emitter<'a> {
         self.sink.hear(&event);
     }
 
-    /// Thinking that nobody asked for is not told, so that numbers have no gaps for anybody.
+    /// Returns true for thinking that nobody asked for. Such events are left out before they are
+    /// numbered, so that numbers have no gaps.
     fn hides(&mut self, kind: &EventKind) -> bool {
         let (was, thinks) = (self.hidden, !self.thinking);
         self.hidden = thinks && matches!(kind, EventKind::ThinkingStart)
@@ -99,12 +100,12 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The calls of this turn are about to be answered.
+    /// Notes that the calls of this turn are about to be answered.
     pub(super) fn answers(&mut self, turn: u64) {
         self.calls_of = turn;
     }
 
-    /// A turn begins.
+    /// Begins a turn and emits its event.
     pub(super) fn turn(&mut self, run: &Run, policy: &Policy) {
         self.turn = run.used().turns + 1;
         let phase = match run.phase() {
@@ -121,7 +122,8 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// A session's event in the contract's words; usage is told where the price is known.
+/// Returns a session's event as the event of the contract. Usage is left out here, because its
+/// event needs the price.
 pub(super) fn kind(shown: Shown) -> Option<EventKind> {
     Some(match shown {
         Shown::TextStart => EventKind::TextStart,

@@ -1,4 +1,4 @@
-//! Time, tokens and money of a run: what the transcript cannot show.
+//! The time, tokens and money of a run: facts that the transcript cannot show.
 
 use softland_session::core::lease::{Amount, Ask, Caps};
 use softland_session::core::models::{Model, Price};
@@ -11,42 +11,43 @@ use super::purse::Purse;
 use crate::event::UsageTotal;
 use crate::journal::{Clock, Reserve};
 
-/// Output tokens that will do for a turn while other runs hold the rest of the money: 99 % of a
+/// The output tokens that suffice for a turn while other runs hold the rest of the money. 99 % of a
 /// coding agent's turns had at most 2,481 (the gateway's `money/reserve.rs` has the source).
 const ENOUGH_OUTPUT: u64 = 8_192;
 
-/// Counts what a run uses.
+/// Counts the usage of a run.
 pub(super) struct Meter {
-    /// What it may use, with all the runs of its tree.
+    /// The budget that the run shares with all runs of its tree.
     pub(super) purse: Purse,
     model: Option<&'static Model>,
-    /// A price of the caller's, before the table's.
+    /// The price: the caller's, or else the built-in table's.
     price: Option<Price>,
     clock: Clock,
     total: Tokens,
     cost: NanoUsd,
-    /// What its children used; no cost where one of them has no known price.
+    /// The usage of the run's sub-agents; no cost if the price of one of them is unknown.
     children: (UsageTotal, Option<NanoUsd>),
-    /// Tokens of the newest response's context and bytes of the request that led to it.
+    /// The tokens in the context of the newest response, and the bytes of the request that led to
+    /// it.
     known: Option<(u64, usize)>,
 }
 
-/// What a request may come to.
+/// The estimated size and price of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
-    /// Input tokens, as near as that can be told.
+    /// The input tokens, as closely as they can be told.
     input: u64,
-    /// The dearest that the input can be billed.
+    /// The highest price at which the input can be billed.
     input_cost: NanoUsd,
-    /// The same uncached, for the answer behind it.
+    /// The price of the same input uncached, for the answer that follows.
     answer_input_cost: NanoUsd,
     output_pico: u64,
 }
 
 impl Estimate {
-    /// What is held back for an answer with this input.
+    /// Returns the reserve for an answer to this input.
     pub(super) fn reserve(&self, policy: &Policy, tokens_cap: Option<u64>) -> Amount {
-        // As the rule of `tokens_limit` has it.
+        // The same share as in the rule of `tokens_limit`.
         let output = policy.reserve_tokens.min(tokens_cap.map_or(u64::MAX, |cap| cap / 8));
         let money = Ask { output_pico: self.output_pico, ..Ask::default() };
         Amount {
@@ -56,16 +57,16 @@ impl Estimate {
         }
     }
 
-    /// What is held back from the beginning for an answer with this input that may have so many
-    /// tokens.
+    /// Returns the reserve that is held from the beginning for an answer of at most `answer` tokens
+    /// to this input.
     pub(super) fn holds(&self, answer: u64) -> Amount {
         let base = Amount { money: self.answer_input_cost, tokens: self.input, calls: 0 };
         Ask { base, output_pico: self.output_pico, ..Ask::default() }.with(answer)
     }
 
-    /// How long an answer may be that is held back for among `part` others under these caps: as
-    /// long as `reserve_tokens`, and all of them together no more than an eighth of a cap. So a
-    /// larger cap leaves more, whatever is held back.
+    /// Returns the tokens of one of `part` answers that are reserved under these caps:
+    /// `reserve_tokens`, but all of them together at most an eighth of a cap. So a larger cap
+    /// always leaves more.
     pub(super) fn share(&self, policy: &Policy, caps: &Caps, part: u64) -> u64 {
         let eighth = |cap: u64| cap / 8 / part.max(1);
         let money = |cap: NanoUsd| {
@@ -77,7 +78,7 @@ impl Estimate {
         of_caps.fold(policy.reserve_tokens, u64::min)
     }
 
-    /// What to ask for, for a request that may have so much output.
+    /// Builds the request for a lease of `least` to `most` output tokens.
     pub(super) fn ask(&self, most: u64, least: u64) -> Ask {
         let base = Amount { money: self.input_cost, tokens: self.input, calls: 0 };
         let enough = ENOUGH_OUTPUT.min(most);
@@ -99,7 +100,7 @@ impl Meter {
         }
     }
 
-    /// Counts one upstream response; returns what it cost, where that is known.
+    /// Counts one upstream response. Returns its cost, if that is known.
     pub(super) fn add(&mut self, tokens: Tokens, request_bytes: usize) -> Option<NanoUsd> {
         self.total = self.total.plus(tokens);
         self.known = Some((tokens.input_total().saturating_add(tokens.output), request_bytes));
@@ -108,14 +109,14 @@ impl Meter {
         Some(cost)
     }
 
-    /// Counts a request of which nobody knows what became: all that it can have come to.
+    /// Counts a request whose outcome is unknown with its worst case.
     pub(super) fn charge(&mut self, reserve: &Reserve) {
         let Reserve { input, output, .. } = *reserve;
         self.total = self.total.plus(Tokens { input, output, ..Tokens::default() });
         self.cost += reserve.cost().unwrap_or_default();
     }
 
-    /// The most that a request of so many bytes can come to, with an answer of so many tokens.
+    /// Returns the worst case of a request of `body_bytes` bytes whose answer has `output` tokens.
     pub(super) fn reserve(&self, body_bytes: usize, output: u64) -> Reserve {
         let (known, bytes) = self.known.unwrap_or_default();
         let input = known.saturating_add(body_bytes.saturating_sub(bytes) as u64);
@@ -127,26 +128,26 @@ impl Meter {
         Reserve { input, output, nano: price.map(|price| cost(price).0) }
     }
 
-    /// Counts what a child's run came to.
+    /// Counts the usage of a sub-agent's run.
     pub(super) fn add_child(&mut self, usage: UsageTotal, cost: Option<NanoUsd>) {
         let (total, before) = self.children;
         let cost = before.zip(cost).map(|(before, cost)| before + cost);
         self.children = (total.plus(usage), cost);
     }
 
-    /// What the run's own requests have used, for its account.
+    /// Returns what the run's own requests have used, for its account.
     pub(super) fn own(&self) -> Amount {
         let tokens = self.total.input_total().saturating_add(self.total.output);
         Amount { money: self.cost, tokens, calls: 0 }
     }
 
-    /// The same of these tokens.
+    /// Returns the amount for these tokens.
     pub(super) fn amount(&self, tokens: &Tokens) -> Amount {
         let money = self.cost_of(tokens).unwrap_or(NanoUsd::ZERO);
         Amount { money, tokens: tokens.input_total().saturating_add(tokens.output), calls: 0 }
     }
 
-    /// What so much uncached input comes to.
+    /// Returns the amount for `tokens` of uncached input.
     pub(super) fn input(&self, tokens: u64) -> Amount {
         self.amount(&Tokens { input: tokens, ..Tokens::default() })
     }
@@ -158,7 +159,8 @@ impl Meter {
         Some(NanoUsd(nano))
     }
 
-    /// The facts for a request of so many bytes, when the run has taken so much time.
+    /// Returns the facts for a request of `body_bytes` bytes when the run has used the time
+    /// `elapsed`.
     pub(super) fn facts(&self, body_bytes: usize, elapsed: Millis) -> Facts {
         let Estimate { input, input_cost, answer_input_cost, output_pico } =
             self.estimate(body_bytes);
@@ -172,12 +174,12 @@ impl Meter {
         }
     }
 
-    /// What a request of so many bytes may come to.
+    /// Estimates a request of `bytes` bytes.
     pub(super) fn estimate(&self, bytes: usize) -> Estimate {
         estimate((self.model, self.price), self.known.unwrap_or_default(), bytes)
     }
 
-    /// What was used so far, for what the limits leave.
+    /// Returns what was used so far, for what is left of the limits.
     pub(super) fn spent(&self) -> Facts {
         let mut facts = Facts { elapsed: self.elapsed(), ..Facts::default() };
         self.purse.tell(&mut facts);
@@ -198,13 +200,13 @@ impl Meter {
         own.plus(self.children.0)
     }
 
-    /// What the run cost, its children included, where all their models have prices.
+    /// Returns the cost of the run and its sub-agents, if all their models have prices.
     pub(super) fn cost(&self) -> Option<NanoUsd> {
         self.price.and(self.children.1).map(|children| self.cost + children)
     }
 }
 
-/// What the first request of a run may come to.
+/// Estimates the first request of a run.
 pub(super) fn first(setup: &Setup, bytes: usize) -> Estimate {
     estimate((setup.model, setup.price), (0, 0), bytes)
 }
@@ -213,8 +215,8 @@ type Tariff = (Option<&'static Model>, Option<Price>);
 
 fn estimate(tariff: Tariff, (known, bytes): (u64, usize), body_bytes: usize) -> Estimate {
     let new = body_bytes.saturating_sub(bytes) as u64;
-    // One token per byte that the provider has not counted yet is the most it can come to,
-    // which is for money; four bytes a token are what text mostly has.
+    // One token for each byte that the provider has not counted yet is the upper bound, which is
+    // used for money. Most text has about four bytes a token.
     let most = known.saturating_add(new);
     let price = price_at(tariff, most);
     let input_at = |pico: u64| NanoUsd::of_tokens(most, pico);
@@ -226,7 +228,7 @@ fn estimate(tariff: Tariff, (known, bytes): (u64, usize), body_bytes: usize) -> 
     }
 }
 
-/// The dearest that this much input can be billed at.
+/// Returns the highest price at which this much input can be billed.
 fn price_at((model, price): Tariff, input: u64) -> Option<Price> {
     match model {
         Some(model) if price == Some(model.price) => Some(model.dearest(input)),

@@ -1,5 +1,5 @@
-//! What differs between the APIs in a request and in the messages of a conversation: where things
-//! stand and what they are called. It decides nothing and sends nothing.
+//! The differences between the APIs in requests and in the messages of a conversation: the places
+//! and names of their members. This module decides nothing and sends nothing.
 
 mod anthropic;
 mod chat;
@@ -12,58 +12,59 @@ use softland_session::wire::json::{Cursor, Error};
 use crate::http::provider::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
-/// One API's requests and messages.
+/// The requests and messages of one API.
 pub(super) trait Form: Send + Sync {
-    /// Where its requests go, after the base URL.
+    /// Returns the path of its requests, after the base URL.
     fn path(&self) -> &'static str;
 
-    /// What an answer with an error status says.
+    /// Returns the message of a response with an error status.
     fn refusal(&self, status: u16, body: &[u8]) -> String;
 
-    /// A streaming request without its messages.
+    /// Returns a streaming request without its messages.
     fn head(&self, asks: &Asks<'_>) -> Value;
 
-    /// The member of a request that its messages stand in.
+    /// Returns the name of the member that holds the messages.
     fn messages(&self) -> &'static str {
         "messages"
     }
 
-    /// The message before all others, where instructions are one.
+    /// Returns the message before all others, if the API takes instructions as a message.
     fn opening(&self, _system: &str) -> Option<Value> {
         None
     }
 
-    /// What a user asks, in one or several texts.
+    /// Returns the messages of a user who asks in one or several texts.
     fn question(&self, texts: &[String]) -> Vec<Value>;
 
-    /// The text that stands in the history for a call's answer.
+    /// Returns the text of a call's result in the history.
     fn told(&self, answered: &Answered) -> String {
         plain_text(answered)
     }
 
-    /// What answers a round of calls, in their order, and what a user said meanwhile.
+    /// Returns the messages that answer a round of calls, in order, and then hold what a user said
+    /// meanwhile.
     fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value>;
 
-    /// A text in the model's place.
+    /// Returns a text as the model's message.
     fn answer(&self, text: &str) -> Value;
 
-    /// Leaves out thinking that is signed over what stands before it; whether there was any.
+    /// Drops thinking that is signed over what stands before it. Returns true if there was any.
     fn drop_signed(&self, message: &mut Value) -> bool;
 }
 
-/// What a request asks for.
+/// The content of a request besides its messages.
 pub(super) struct Asks<'a> {
-    /// The provider, where one is named.
+    /// The provider, if the model's name has one.
     pub(super) provider: Option<&'a str>,
-    /// The model as the provider is to read it.
+    /// The model's name at the provider.
     pub(super) model: &'a str,
-    /// The model that is meant, where a simulated one poses as it.
+    /// The model that a simulated model poses as, else the model itself.
     pub(super) posed: &'a str,
     pub(super) system: &'a str,
     pub(super) tools: &'a [ToolDef],
-    /// Output tokens at most.
+    /// The most output tokens.
     pub(super) max_tokens: u64,
-    /// Whether thinking is to be shown, of a model that thinks without being told.
+    /// True if a model that thinks by itself is asked to show its thinking.
     pub(super) thinking: bool,
 }
 
@@ -78,16 +79,16 @@ pub(super) struct Answered {
     pub(super) how: How,
 }
 
-/// What became of a call.
+/// The status of an answered call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Succeeded,
     Failed,
-    /// It was not run, and its text says so.
+    /// Not run; the text says so.
     NotRun,
 }
 
-/// The form of an API.
+/// Returns the format of an API.
 pub(super) fn of(api: Api) -> &'static dyn Form {
     match api {
         Api::Anthropic => &anthropic::Anthropic,
@@ -96,7 +97,7 @@ pub(super) fn of(api: Api) -> &'static dyn Form {
     }
 }
 
-/// The form of an API's conversations with a model whose calls have this format.
+/// Returns the format of conversations through an API with a model that calls tools in this format.
 pub(super) fn spoken(api: Api, format: ToolFormat) -> &'static dyn Form {
     match (format, api) {
         (ToolFormat::Native, api) => of(api),
@@ -106,7 +107,7 @@ pub(super) fn spoken(api: Api, format: ToolFormat) -> &'static dyn Form {
     }
 }
 
-/// The messages of a text that holds one or several, as they stand in a list.
+/// Splits a text that holds one or several messages, separated as in a list.
 pub(super) fn each(messages: Vec<u8>) -> Vec<Vec<u8>> {
     let listed = [b"[", messages.as_slice(), b"]"].concat();
     let mut spans = Vec::new();
@@ -125,8 +126,8 @@ pub(super) fn each(messages: Vec<u8>) -> Vec<Vec<u8>> {
     }
 }
 
-/// A result that says of itself that it failed, for APIs that have no other place for that: as an
-/// object with an `error`, which [the detectors](softland_session::core) read as a failure.
+/// Returns the text of a failed result for APIs that have no other sign of failure: an object with
+/// an `error`, which [the detectors](softland_session::core) read as a failure.
 fn failed_text(text: &str) -> String {
     let says_so = serde_json::from_str::<Value>(text).is_ok_and(|value| {
         value.get("error").is_some_and(|error| !matches!(error, Value::Null | Value::Bool(false)))
@@ -137,7 +138,7 @@ fn failed_text(text: &str) -> String {
     }
 }
 
-/// The text of an answer where there is no other sign of failure.
+/// Returns the text of an answer, with a sign of failure in it.
 fn plain_text(answered: &Answered) -> String {
     match answered.how {
         How::Failed => failed_text(&answered.text),

@@ -1,5 +1,5 @@
-//! What the loop keeps in the run's journal, and what it finds there: the one place where a
-//! recorded fact stands for the world.
+//! Writes the loop's facts to the journal of the run and reads recorded facts from it. Only here
+//! does a recorded fact take the place of an effect.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ use crate::journal::{
 };
 use crate::tool::{ToolDef, ToolOutput};
 
-/// What has come of an answer that is under way.
+/// The received part of an answer.
 pub(super) struct Taken {
     keeps: bool,
     bytes: Vec<u8>,
-    /// How much was received.
+    /// The bytes received, whether stored or not.
     size: usize,
     pub(super) ended: CameTo,
     pub(super) streamed: bool,
@@ -36,7 +36,7 @@ impl Taken {
         Self { keeps, bytes: Vec::new(), size: 0, ended, streamed, request_id: None }
     }
 
-    /// Keeps what was received; false where that is too much altogether.
+    /// Stores received bytes. Returns false once the answer is too large.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> bool {
         self.size = self.size.saturating_add(bytes.len());
         if self.keeps && self.size <= MAX_BODY {
@@ -46,14 +46,14 @@ impl Taken {
     }
 }
 
-/// A round that was answered.
+/// A round whose calls were answered.
 pub(super) struct Answers {
-    /// Whether the run was cancelled meanwhile.
+    /// True if the run was cancelled meanwhile.
     pub(super) cancelled: bool,
 }
 
 impl UnderWay<'_> {
-    /// Writes what the run begins with, or that it is gone on with.
+    /// Writes the start of the run, or that it is resumed.
     pub(super) fn write_start(&self) -> Result<(), JournalError> {
         match self.journal.start() {
             Some(_) => self.journal.resume(),
@@ -64,7 +64,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// What is recorded of the request that is to be sent now; `None`: it is yet to be sent.
+    /// Returns the recorded outcome of the current request; `None` if it is yet to be sent.
     pub(super) fn recorded(
         &mut self,
         exchange: &mut Exchange,
@@ -112,7 +112,8 @@ impl UnderWay<'_> {
         }
     }
 
-    /// A request was under way when the process ended: it may have been billed whole.
+    /// Charges a request that was in flight when the process ended. The provider may have billed
+    /// all of it.
     fn charge(&mut self, reserve: &Reserve) {
         self.meter.charge(reserve);
         self.emit.send(EventKind::Usage {
@@ -125,7 +126,7 @@ impl UnderWay<'_> {
         });
     }
 
-    /// Feeds an exchange with what came for a request before.
+    /// Feeds an exchange with the recorded response to a request.
     fn replay(
         &mut self,
         exchange: &mut Exchange,
@@ -142,7 +143,7 @@ impl UnderWay<'_> {
             }
             (CameTo::Whole, false) => exchange.whole(&body, &mut out).is_ok(),
             (CameTo::Unread | CameTo::Expired | CameTo::Cancelled, true) => {
-                // What could be read of it was shown.
+                // The readable part of the response was shown.
                 let _ = exchange.push(&body, &mut out);
                 false
             }
@@ -158,7 +159,7 @@ impl UnderWay<'_> {
         })
     }
 
-    /// Writes what came back for a request.
+    /// Writes the response to a request.
     pub(super) fn came(
         &self,
         taken: Taken,
@@ -174,7 +175,7 @@ impl UnderWay<'_> {
                 (taken.ended, self.meter.elapsed(), Some(problem.message()))
             }
             Attempt::Expired(at) => (CameTo::Expired, *at, None),
-            // What is too short is not sent, so that nothing comes of it.
+            // A request under too little budget is never sent, so there is no response.
             Attempt::Cancelled | Attempt::Short(_) => {
                 (CameTo::Cancelled, self.meter.elapsed(), None)
             }
@@ -209,14 +210,14 @@ impl UnderWay<'_> {
         }
     }
 
-    /// A request is sent again: what was begun of its answer is closed.
+    /// Prepares the exchange for sending its request again: closes the started part of the answer.
     pub(super) fn again(&mut self, exchange: &mut Exchange) {
         let mut out = Out::default();
         exchange.again(&mut out);
         self.tell(out);
     }
 
-    /// Takes what a turn came to into the conversation, once it is written.
+    /// Writes the result of a turn, then appends it to the conversation.
     pub(super) fn take_turn(
         &mut self,
         messages: Vec<Vec<u8>>,
@@ -236,12 +237,12 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    /// Takes the answers to a round, and what was said meanwhile, once they are written.
+    /// Writes the answers to a round and what was said meanwhile, then appends them.
     pub(super) fn answer_round(&mut self, results: &[Answered]) -> Result<Answers, JournalError> {
         self.answer_with(results, true)
     }
 
-    /// The same; only where the model `hears` again is it told what was said.
+    /// Does the same. What was said is delivered only if the model `hears` again.
     fn answer_with(&mut self, results: &[Answered], hears: bool) -> Result<Answers, JournalError> {
         if let Some(error) = self.journal.failure() {
             return Err(error);
@@ -252,26 +253,26 @@ impl UnderWay<'_> {
         let messages = self.conversation.answers(results, &said, self.hears_in_result());
         self.journal.round(self.turn, said, &messages, cancelled)?;
         self.conversation.answered(messages);
-        // Children have spent, too.
+        // Sub-agents have spent money too.
         self.conversation.charged(self.meter.purse.session_spent());
         Ok(Answers { cancelled })
     }
 
-    /// Answers the calls of a turn that was the answer itself.
+    /// Answers the calls of a turn that was itself the answer.
     pub(super) fn close_answer(
         &mut self,
         calls: &[Pending],
         answer: &str,
     ) -> Result<(), JournalError> {
-        // Nothing is asked any more: what was said opens the next run.
+        // No request follows. What was said opens the next run.
         self.answer_with(&Conversation::closing(calls), false)?;
         self.conversation.close(answer);
         Ok(())
     }
 }
 
-/// One call, at its place (turn, call), to its one result: what is recorded, or what running it
-/// comes to, which is recorded before anybody hears of it.
+/// Returns the one result of a call at its position (turn, call): the recorded result, or the
+/// result of running it. A result is recorded before anybody receives it.
 pub(super) async fn call<R: Future<Output = ToolOutput>>(
     journal: &RunJournal,
     agent: &Agent,
@@ -282,11 +283,11 @@ pub(super) async fn call<R: Future<Output = ToolOutput>>(
     let (id, name, input) = (call.id.clone(), call.name.clone(), call.input.clone());
     let call = Call { turn, call: at, id, name, input, held: false };
     let again = may_run_again(agent.tools.get(&call.name));
-    // The run ends: nobody is told this.
+    // The run ends, so nobody receives this result.
     let broken = |error: JournalError| (ToolOutput::error(error.to_string()), Duration::ZERO);
     let fate = journal.call(&call, again);
     if matches!(fate, Fate::Run | Fate::Lost) {
-        // What is recorded elsewhere in the tree may still come out otherwise.
+        // Recorded runs elsewhere in the tree may still end differently.
         journal.caught_up().await;
     }
     match fate {
@@ -311,8 +312,8 @@ pub(super) async fn call<R: Future<Output = ToolOutput>>(
     }
 }
 
-/// Whether a call may be run a second time where nobody knows what became of the first: of a tool
-/// that says so, or that is none, so that nothing was run.
+/// Returns true if a call may run again when the outcome of its first run is unknown: if its tool
+/// is repeatable or does not exist, so that nothing was run.
 fn may_run_again(tool: Option<&ToolDef>) -> bool {
     tool.is_none_or(|tool| tool.repeatable)
 }

@@ -1,4 +1,5 @@
-//! What a request may cost is leased before it is sent, from the run's account and all above it.
+//! Leases for requests: the worst case of a request is leased before it is sent, from the run's
+//! account and all accounts above it.
 
 use bytes::Bytes;
 use softland_session::Exchange;
@@ -9,12 +10,12 @@ use softland_session::wire::request::Request;
 use super::UnderWay;
 use super::purse::Held;
 
-/// Fewer output tokens are no answer.
+/// The fewest output tokens that make an answer.
 const LEAST_ANSWER: u64 = 16;
 
 impl UnderWay<'_> {
-    /// Waits while other runs of the tree hold what the next turn needs, so that a run is not
-    /// landed for what comes back. `bytes`: of the turn's request.
+    /// Waits while other runs of the tree hold what the next turn needs, so that this run does not
+    /// land for want of money that will come back. `bytes` is the size of the turn's request.
     pub(super) async fn wait_for_room(&self, bytes: usize) {
         if !self.meter.purse.is_limited() {
             return;
@@ -30,11 +31,11 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Takes the lease for a request of an exchange, and lowers its output limit to what there is.
-    /// Waits for what other runs will give back.
+    /// Leases the worst case of a request of an exchange and lowers its output limit to what is
+    /// left. Waits for what other runs will give back.
     ///
     /// # Errors
-    /// The limit that has not enough left.
+    /// Returns the limit of which too little is left.
     pub(super) async fn lease(
         &self,
         exchange: &Exchange,
@@ -42,12 +43,12 @@ impl UnderWay<'_> {
     ) -> Result<(Held, Bytes), Because> {
         let (purse, policy) = (&self.meter.purse, &self.setup.policy);
         let estimate = self.meter.estimate(body.len());
-        // Only where something is limited is the body looked at.
+        // The body is read only if a limit applies.
         let most = if purse.is_limited() { self.asked_output(body) } else { 0 };
         let exploring = exchange.rung().is_none() && *exchange.run().phase() == Phase::Open;
         let reserve = estimate.reserve(policy, purse.caps().tokens);
         let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
-        // The rules had the last word on whether a turn is worth it: this only holds the money.
+        // The rules have decided that the turn is worth its cost. The lease only holds the money.
         let ask = estimate.ask(most, least.min(most / 2));
         if let Some(granted) = self.journal.granted(self.turn, self.nth) {
             let output = granted.min(most);
@@ -74,14 +75,14 @@ impl UnderWay<'_> {
         }
     }
 
-    /// The output limit that a body has.
+    /// Returns the output limit of a request body.
     fn asked_output(&self, body: &Bytes) -> u64 {
         let request = Request::of(self.agent.options.api.into(), body).ok();
         let asked = request.and_then(|request| request.max_tokens.map(|max| max.value));
         asked.unwrap_or_else(|| self.max_tokens())
     }
 
-    /// The body with another output limit.
+    /// Returns the body with another output limit.
     fn with_output(&self, body: &Bytes, output: u64) -> Bytes {
         let Ok(request) = Request::of(self.agent.options.api.into(), body) else {
             return body.clone();

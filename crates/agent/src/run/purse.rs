@@ -1,5 +1,5 @@
-//! What a run may spend together with all the runs of its tree: its account among the core's
-//! leases, with the clock, the lock and the waiting that those leave to others.
+//! The budget of a run, shared with all runs of its tree: an account among the core's leases, with
+//! the clock, the lock and the waiting that the core leaves to its callers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,42 +13,42 @@ use tokio::time::Instant;
 
 use crate::journal::Clock;
 
-/// A run's account; closed when it is dropped.
+/// A run's account, closed on drop.
 pub(super) struct Purse {
     tree: Arc<Tree>,
     account: AccountId,
-    /// Among how many the session's caps are divided where the run is: its caller's siblings,
-    /// times its own.
+    /// The number of runs among which the session's caps are divided at this level: the siblings of
+    /// the caller times the run's own.
     part: u64,
 }
 
 /// The accounts of a session.
 struct Tree {
     leases: Mutex<Leases>,
-    /// Something was given back.
+    /// Notified when something was given back.
     changed: Notify,
     clock: Clock,
 }
 
-/// A lease for one request. Dropped without [`Held::settle`] it books the least that the request
-/// has cost, as far as that is known.
+/// A lease for one request. On drop without [`RequestLease::settle_cost`] it books the least that
+/// the request has cost, as far as that is known.
 pub(super) struct Held {
     tree: Arc<Tree>,
     lease: LeaseId,
-    /// Output tokens that the request may have.
+    /// The output tokens that the request may have.
     pub(super) output: u64,
-    /// What is booked in the end.
+    /// The amount that is booked on drop.
     books: Amount,
 }
 
 impl Purse {
-    /// The account of the run that begins a tree, in a session that has spent so much before.
+    /// Opens the account of a tree's root run, in a session that has already spent `spent`.
     pub(super) fn of_session(policy: &Policy, spent: NanoUsd, clock: Clock) -> Self {
         let enforced = !policy.observes();
         let money = policy.session_cost_limit_usd.filter(|_| enforced);
         let spent = Amount { money: spent, ..Amount::default() };
         let mut leases = Leases::new(Caps { money, ..Caps::default() }, spent);
-        // An account that holds nothing back always fits.
+        // An account without a reserve always fits.
         let account = leases
             .open(Leases::SESSION, terms(policy, Amount::default()), Millis(0))
             .unwrap_or(Leases::SESSION);
@@ -56,9 +56,9 @@ impl Purse {
         Self { tree: Arc::new(tree), account, part: 1 }
     }
 
-    /// The account of a sub-agent's run, one of so many that are called together, which holds back
-    /// what handing back may cost; and since when it is open. Waits while other runs' requests hold
-    /// that.
+    /// Opens the account of a sub-agent's run, one of `siblings` that are called together. It holds
+    /// back what its answer may cost. Waits while the requests of other runs hold that. Also
+    /// returns the time of opening.
     pub(super) async fn child(
         &self,
         policy: &Policy,
@@ -74,7 +74,7 @@ impl Purse {
         Ok((self.below(account, siblings), now))
     }
 
-    /// The account of a sub-agent's run that had one from that time on.
+    /// Reopens the account of a sub-agent's run, which was first opened at `then`.
     pub(super) fn child_again(
         &self,
         policy: &Policy,
@@ -90,17 +90,17 @@ impl Purse {
         Self { tree: Arc::clone(&self.tree), account, part: self.part_of(siblings) }
     }
 
-    /// Among how many the caps are divided one level further down.
+    /// Returns the number of runs among which the caps are divided one level further down.
     pub(super) fn part_of(&self, siblings: u64) -> u64 {
         self.part.saturating_mul(siblings.max(1))
     }
 
-    /// Whether any cap counts for the run.
+    /// Returns true if any cap applies to the run.
     pub(super) fn is_limited(&self) -> bool {
         self.tree.leases().standings(self.account).next().is_some()
     }
 
-    /// The lowest caps on money and tokens that count for the run.
+    /// Returns the lowest caps on money and tokens that apply to the run.
     pub(super) fn caps(&self) -> Caps {
         let leases = self.tree.leases();
         let least = |what: What| {
@@ -111,8 +111,8 @@ impl Purse {
         Caps { money, tokens, ..Caps::default() }
     }
 
-    /// Holds back more for the answer, if there is room for it and for what `others` will hold
-    /// back; else as much as before. Whether there was.
+    /// Holds back more for the answer if there is enough for that and for what `others` will hold
+    /// back. Otherwise the reserve stays as it was. Returns true if there was enough.
     pub(super) async fn hold_more(&self, more: Amount, others: Amount) -> bool {
         let held = self.room(|leases| {
             let reserve = leases.reserve(self.account).plus(more);
@@ -122,19 +122,19 @@ impl Purse {
         held.await.is_ok()
     }
 
-    /// The same where it is known that there was room.
+    /// Holds back more for the answer, as a recorded run did.
     pub(super) fn hold_more_again(&self, more: Amount) {
         let mut leases = self.tree.leases();
         let reserve = leases.reserve(self.account).plus(more);
         leases.hold_again(self.account, reserve);
     }
 
-    /// Now, for a lease.
+    /// Returns the current time, for a lease.
     pub(super) fn now(&self) -> Millis {
         self.tree.now()
     }
 
-    /// Takes a lease for a request that explores, and holds back `reserve` for the answer.
+    /// Takes a lease for a request that explores and holds back `reserve` for the answer.
     pub(super) fn explore(&self, ask: &Ask, reserve: Amount, now: Millis) -> Result<Held, Short> {
         let (lease, output) = self.tree.leases().explore(self.account, ask, reserve, now)?;
         Ok(self.held(lease, output, ask))
@@ -146,7 +146,7 @@ impl Purse {
         Ok(self.held(lease, output, ask))
     }
 
-    /// Takes a lease that was granted before; `reserve` where it was one that explores.
+    /// Takes a recorded lease again. `reserve` is given for a request that explored.
     pub(super) fn again(&self, ask: &Ask, output: u64, reserve: Option<Amount>) -> Held {
         let lease = self.tree.leases().take_again(self.account, ask, output, reserve);
         self.held(lease, output, ask)
@@ -156,14 +156,15 @@ impl Purse {
         Held { tree: Arc::clone(&self.tree), lease, output, books: ask.base }
     }
 
-    /// Waits while other runs' requests hold what this one needs; each of them ends.
+    /// Waits while the requests of other runs hold what this one needs. Each of those requests
+    /// ends.
     pub(super) async fn wait_for_room(&self, ask: &Ask, reserve: Amount) {
         let looked = self.room(|leases| leases.look(self.account, ask, reserve));
-        // What there is then is looked at by whoever takes it.
+        // The caller looks again at what is left when it takes the lease.
         let _ = looked.await;
     }
 
-    /// Tries to take something, again whenever something is given back that may be what it needs.
+    /// Tries to take something, and tries again whenever an amount that it may need is given back.
     async fn room<T>(
         &self,
         mut take: impl FnMut(&mut Leases) -> Result<T, Short>,
@@ -171,7 +172,7 @@ impl Purse {
         loop {
             let changed = self.tree.changed.notified();
             tokio::pin!(changed);
-            // What is given back between the look and the wait is not missed.
+            // An amount that is given back between the look and the wait is not missed.
             changed.as_mut().enable();
             let taken = take(&mut self.tree.leases());
             match taken {
@@ -181,12 +182,12 @@ impl Purse {
         }
     }
 
-    /// The same for an answer, which has its reserve as well.
+    /// Waits for a lease for the answer, which may use its reserve as well.
     pub(super) async fn wait_for_answer(&self, ask: &Ask) {
         self.wait_for_room(ask, Amount::default()).await;
     }
 
-    /// What was spent of all that counts for the run.
+    /// Fills in what was spent of every cap that applies to the run.
     pub(super) fn tell(&self, facts: &mut Facts) {
         let leases = self.tree.leases();
         let own = leases.spent(self.account);
@@ -212,22 +213,22 @@ impl Purse {
         }
     }
 
-    /// What the session has spent.
+    /// Returns what the session has spent.
     pub(super) fn session_spent(&self) -> NanoUsd {
         self.tree.leases().spent(Leases::SESSION).money
     }
 
-    /// When the run has to be at its end.
+    /// Returns the time at which the run must have ended.
     pub(super) fn until(&self) -> Option<Instant> {
         self.tree.at(self.tree.leases().until(self.account))
     }
 
-    /// When it has to begin with its answer.
+    /// Returns the time at which the run must begin its answer.
     pub(super) fn exploring_until(&self) -> Option<Instant> {
         self.tree.at(self.tree.leases().exploring_until(self.account))
     }
 
-    /// How long that is from now.
+    /// Returns the time left until the run must have ended.
     pub(super) fn time_left(&self) -> Option<Millis> {
         let until = self.tree.leases().until(self.account)?;
         Some(Millis(until.0.saturating_sub(self.tree.now().0)))
@@ -242,7 +243,7 @@ impl Drop for Purse {
 }
 
 impl Held {
-    /// At least so much was spent, should the request end here.
+    /// Notes that at least this amount was spent, in case the request ends here.
     pub(super) fn received(&mut self, amount: Amount) {
         self.books = amount;
     }
@@ -261,7 +262,7 @@ impl Drop for Held {
 }
 
 impl Tree {
-    /// It holds no code of others, so a panic cannot leave it halfway.
+    /// Locks the leases. No foreign code runs under the lock, so a panic cannot leave them halfway.
     fn leases(&self) -> MutexGuard<'_, Leases> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -275,12 +276,12 @@ impl Tree {
     }
 }
 
-/// The terms of a run's account. What is only observed is counted.
+/// Returns the terms of a run's account. A run that is only observed is counted without caps.
 fn terms(policy: &Policy, reserve: Amount) -> Terms {
     let caps = Caps {
         money: policy.cost_limit_usd,
         tokens: policy.tokens_limit,
-        // Calls are each run's own.
+        // Calls are counted for each run apart.
         calls: None,
         time: policy.time_limit,
     };

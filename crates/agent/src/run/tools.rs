@@ -19,7 +19,8 @@ use crate::journal::{JournalError, RunJournal};
 use crate::tool::{ToolCall, ToolFormat, ToolOutput};
 
 impl UnderWay<'_> {
-    /// Runs what may run, answers the rest, and appends the results to the conversation.
+    /// Runs the calls that may run, answers the others, and appends the results to the
+    /// conversation.
     pub(super) async fn answer_calls(
         &mut self,
         calls: &[Pending],
@@ -36,7 +37,7 @@ impl UnderWay<'_> {
         self.answer_round(&results)
     }
 
-    /// The calls with arguments of the types that their tools ask for, where they come as text.
+    /// Converts arguments that come as text to the types that their tools ask for.
     fn typed(&self, calls: &[Pending]) -> Option<Vec<Pending>> {
         (self.agent.options.tool_format == ToolFormat::Tags).then(|| {
             let typed = |call: &Pending| {
@@ -71,7 +72,7 @@ impl UnderWay<'_> {
         results
     }
 
-    /// Tells of a call that is run, and makes the child where it asks for one.
+    /// Emits that a call runs, and creates the sub-agent's run if it asks for one.
     async fn begin(&mut self, (at, call): (u64, &Pending), calls: &[Pending]) -> Begun {
         if !runs(call) {
             return Begun::Not(refusal(call, calls));
@@ -86,8 +87,8 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Under a limit of result characters the calls run in order; the result that crosses it is
-    /// cut to the room left, and what follows is not run.
+    /// Runs the calls in order, under a limit of result characters. The result that crosses the
+    /// limit is cut, and the calls after it are not run.
     async fn one_by_one(&mut self, calls: &[Pending], limit: u64, mut used: u64) -> Vec<Answered> {
         let options = &self.agent.options;
         let form = form::spoken(options.api, options.tool_format);
@@ -116,7 +117,7 @@ impl UnderWay<'_> {
         results
     }
 
-    /// The note where a refusal carries it.
+    /// Emits the note that a refusal carries, if it does.
     fn tell_note(&mut self, call: &Pending, content: &str) {
         let Some(because) = because(&call.admission) else { return };
         if content == lines::refused(&because) {
@@ -158,29 +159,30 @@ impl UnderWay<'_> {
     }
 }
 
-/// Whether a call is executed: one that was admitted and can be.
+/// Returns true if a call is executed: if it was admitted and can be run.
 pub(super) fn runs(call: &Pending) -> bool {
     call.admission.runs() && call.unfit.is_none()
 }
 
-/// A call of a round.
+/// A call of a round, ready to run.
 enum Begun {
-    /// It is answered without being run.
+    /// Answered without being run.
     Not(ToolOutput),
-    /// A tool runs.
+    /// Runs a tool.
     Tool,
-    /// A child does.
+    /// Runs a sub-agent.
     Child(Box<Child>),
 }
 
-/// Which agent runs a call, until when, what ends it, and where it is recorded.
+/// The circumstances of a call: its agent, its deadline, its cancellation, and its place in the
+/// journal.
 struct Within<'a> {
     until: Option<tokio::time::Instant>,
     agent: &'a Agent,
     call: &'a Pending,
     cancel: &'a CancellationToken,
     journal: &'a RunJournal,
-    /// The turn, and the call's place in it.
+    /// The turn, and the position of the call in it.
     place: (u64, u64),
 }
 
@@ -192,7 +194,7 @@ impl Begun {
                 let Within { agent, call, journal, place, .. } = within;
                 kept::call(journal, agent, place, call, || run_until(within)).await
             }
-            // It ends in time by itself, so that it hands something back.
+            // A sub-agent ends in time by itself, so that it hands something back.
             Self::Child(child) => {
                 return child.run(sink, within.journal, within.cancel.child_token()).await;
             }
@@ -202,7 +204,8 @@ impl Begun {
     }
 }
 
-/// Runs a call for as long as the run's time lasts; what is left then is the answer's.
+/// Runs a call until the end of the run's time for exploring. The remaining time belongs to the
+/// answer.
 async fn run_until(within: Within<'_>) -> ToolOutput {
     let Within { until, agent, cancel, .. } = within;
     let call = tool_call(within.call);
@@ -219,8 +222,8 @@ fn tool_call(call: &Pending) -> ToolCall {
     ToolCall { id: call.id.clone(), name: call.name.clone(), input_raw: call.input.clone() }
 }
 
-/// What a call is told that does not run. Where none of the turn runs, the last one that the run's
-/// limit refused carries the note: there is no other result to carry it.
+/// Returns the result of a call that does not run. If no call of the turn runs, the last call that
+/// the run's limit refused carries the note, because no other result can carry it.
 fn refusal(call: &Pending, calls: &[Pending]) -> ToolOutput {
     let none_runs = !calls.iter().any(|call| call.admission.runs());
     let by_run = |call: &&Pending| matches!(call.admission, Admission::Refused(_));
@@ -241,7 +244,7 @@ fn because(admission: &Admission) -> Option<Because> {
     }
 }
 
-/// The API refuses blank text.
+/// Replaces blank output, since the API refuses blank text.
 fn said(content: String) -> String {
     if content.trim().is_empty() { "(no output)".to_owned() } else { content }
 }
@@ -250,8 +253,8 @@ fn ran(failed: bool) -> How {
     if failed { How::Failed } else { How::Succeeded }
 }
 
-/// Cuts a result to the room that it has in the history, where an API without a sign of failure has
-/// that in the text, too. Returns the characters that it takes there.
+/// Cuts a result to the room that it has in the history. If an API has no sign of failure, the text
+/// holds that too. Returns the characters that the result takes.
 fn fit(form: &dyn Form, output: &mut ToolOutput, room: u64) -> u64 {
     let whole = said(std::mem::take(&mut output.content));
     let how = ran(output.is_error);
@@ -264,7 +267,7 @@ fn fit(form: &dyn Form, output: &mut ToolOutput, room: u64) -> u64 {
     };
     let mut best = cut_to(room);
     if best.1 > room {
-        // What is escaped has more characters than it stands for: what fits is found by trying.
+        // Escaped text is longer than its content, so the fitting length is found by bisection.
         let (mut fits, mut most) = (0, room);
         while fits < most {
             let middle = fits + (most - fits).div_ceil(2);
@@ -279,11 +282,11 @@ fn fit(form: &dyn Form, output: &mut ToolOutput, room: u64) -> u64 {
     best.1
 }
 
-/// What stands where a result was cut.
+/// The marker of a cut result.
 const CUT: &str = "\n[cut: result_chars_limit]";
 
-/// Cuts a text to `room` characters, the marker included; where the room is smaller than the
-/// marker, the marker alone stands.
+/// Cuts a text to `room` characters, the marker included. If `room` is smaller than the marker,
+/// only the marker is left.
 fn cut(text: &mut String, room: u64) {
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     if text.chars().count() <= room {

@@ -1,31 +1,31 @@
-//! Why a run cannot begin, or be gone on with.
+//! Errors of a run that cannot begin or be resumed.
 
 use crate::http::provider::Api;
 use crate::journal::JournalError;
 
-/// Why a run cannot begin.
+/// The reason why a run cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// A money limit, and no price to count with.
+    /// A limit on money is set, but the model has no known price.
     NoPrice {
         /// The model.
         model: String,
     },
-    /// The conversation's messages have the form of another API.
+    /// The messages of the conversation have the form of another API.
     OtherApi {
-        /// The conversation's.
+        /// The API of the conversation.
         conversation: Api,
-        /// The agent's.
+        /// The API of the agent.
         agent: Api,
     },
-    /// Calls stand in the conversation's messages in the other format.
+    /// The calls in the conversation's messages have another format.
     OtherFormat,
-    /// The run is to be gone on with by an agent that it cannot go on with.
+    /// The run cannot be resumed by this agent.
     OtherAgent {
-        /// What is not as it was.
+        /// The difference between this agent and the recorded one.
         what: String,
     },
-    /// The run cannot be kept.
+    /// The journal cannot be read or written.
     Journal(JournalError),
 }
 

@@ -1,14 +1,14 @@
-//! Cutting text to a size with a marker that says what is missing. Never splits a character.
+//! Cuts text to a size, with a marker that says how much is missing. Never splits a character.
 
-/// `text` in at most `cap` bytes: its beginning, a marker with the number of characters left
-/// out, and its end. Text that fits is returned as it is; where `cap` has no room for the
-/// marker, the marker alone is returned.
+/// Returns `text` in at most `cap` bytes: its beginning, a marker with the number of omitted
+/// characters, and its end. Text that fits is returned unchanged. If the marker does not fit into
+/// `cap`, only the marker is returned.
 #[must_use]
 pub fn cut_middle(text: &str, cap: usize) -> String {
     if text.len() <= cap {
         return text.to_owned();
     }
-    // The marker is longest when everything is left out: room for that is always enough.
+    // The marker is longest when everything is left out, so this much room always suffices.
     let room = cap.saturating_sub(marker(text.chars().count()).len());
     let tail_room = room / 4;
     let (head, rest) = split(text, text.floor_char_boundary(room - tail_room));
@@ -16,7 +16,7 @@ pub fn cut_middle(text: &str, cap: usize) -> String {
     format!("{head}{}{tail}", marker(middle.chars().count()))
 }
 
-/// `at` is a character boundary; were it none, nothing would go to the first part.
+/// Splits a text at a character boundary. At any other position, the first part is empty.
 fn split(text: &str, at: usize) -> (&str, &str) {
     text.split_at_checked(at).unwrap_or(("", text))
 }
@@ -27,7 +27,7 @@ fn marker(chars: usize) -> String {
     )
 }
 
-/// One line of at most `max` characters, control characters replaced, cut with `…`.
+/// Returns one line of at most `max` characters, with control characters replaced, cut with `…`.
 pub(crate) fn cut_line(text: &str, max: usize) -> String {
     let mut line: String =
         text.chars().take(max).map(|c| if c.is_control() { ' ' } else { c }).collect();

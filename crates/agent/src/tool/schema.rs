@@ -1,16 +1,16 @@
-//! Checks a call's arguments: valid JSON, an object, nothing required missing, types right.
+//! Checks the arguments of a call: valid JSON, an object, all required members, the right types.
 //!
-//! Looks at the top level of a schema only (`required`, `properties.*.type`,
-//! `additionalProperties: false`); it is no JSON Schema validator, and what it does not
-//! understand it lets pass.
+//! Only the top level of a schema is checked (`required`, `properties.*.type`,
+//! `additionalProperties: false`). This is not a JSON Schema validator: keywords that it does not
+//! understand are ignored.
 
 use serde_json::{Map, Value};
 use softland_session::wire::json;
 
 use super::{ToolDef, cut_line};
 
-/// The arguments as an object, or a message for the model that says what is wrong and what is
-/// allowed. Optional members that are `null` are left out.
+/// Returns the arguments as an object, or a message for the model that says what is wrong and what
+/// is allowed. Optional members that are `null` are left out.
 pub(crate) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
     let name = &def.name;
     if json::depth(raw) > json::MAX_DEPTH {
@@ -73,7 +73,7 @@ fn properties(def: &ToolDef) -> Option<&Map<String, Value>> {
     def.input_schema.get("properties").and_then(Value::as_object)
 }
 
-/// The wanted type, if `value` is of another.
+/// Returns the wanted type if `value` has another type.
 fn mismatch(property: &Value, value: &Value) -> Option<String> {
     let wanted = property.get("type")?.as_str()?;
     let fits = match wanted {
@@ -99,7 +99,7 @@ fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// What `value` is, short enough for a message.
+/// Describes `value`, briefly enough for a message.
 fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -110,7 +110,7 @@ fn kind(value: &Value) -> String {
     }
 }
 
-/// The arguments on one line: `{"path": string, "offset"?: integer}`.
+/// Returns the arguments on one line: `{"path": string, "offset"?: integer}`.
 fn signature(def: &ToolDef) -> String {
     let required = required(def);
     let members: Vec<String> = properties(def)

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A tool that does what its name says.
+/// A tool whose behaviour is in its name.
 struct Probe {
     name: &'static str,
     runs: Arc<AtomicUsize>,

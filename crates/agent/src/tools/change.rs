@@ -1,9 +1,10 @@
-//! Changes of files: inside the root, whole or not at all, and only over what the model has seen.
+//! Changes of files: inside the root, as a whole or not at all, and only of content that the model
+//! has seen.
 //!
-//! A file is replaced by renaming a new one over it, within one handle of its folder, so that
-//! nobody sees half of a change and no link that is put in the way is followed. It is compared
-//! with what was read until right before that; a program that writes in the moment between
-//! loses, as with any editor. Hard links to the old file keep the old content.
+//! A file is replaced by renaming a new file over it, through one handle of its folder. So nobody
+//! sees half of a change, and no link that is put in the way is followed. The old file is compared
+//! with what was read until right before the rename. A program that writes in the moment between
+//! loses its change, as with any editor. Hard links to the old file keep the old content.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -24,17 +25,17 @@ use super::root::{
     Doing, MAX_FILE_BYTES, NeverWaiting as _, Root, bytes_of, is_binary, is_readable, shown,
 };
 
-/// One change at a time, whichever run it is of: calls of one batch run at once, and of two edits
-/// of a file neither may be lost.
+/// Serialises the changes of all runs. Calls of one batch run concurrently, and of two edits of a
+/// file neither may be lost.
 static CHANGING: Mutex<()> = Mutex::new(());
 
-/// Numbers the files that changes are written to before they are renamed.
+/// The number in the name of the next temporary file.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The folder of a run's tools, and what they have shown of it.
+/// The folder of a run's tools, and the content of it that they have shown.
 ///
-/// What was seen lives as long as the tools: a run that is resumed has seen nothing, and its
-/// model is told to read a file again.
+/// What was seen lives as long as the tools. A resumed run has seen nothing, and its model is told
+/// to read a file again.
 #[derive(Clone)]
 pub(super) struct Files {
     pub(super) root: Root,
@@ -48,12 +49,12 @@ pub(super) struct Reading {
     seen_before: Option<Digest>,
 }
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     Created,
     Replaced,
-    /// The content was the same already.
+    /// The file already had this content.
     Nothing,
 }
 
@@ -62,7 +63,7 @@ impl Files {
         Self { root, seen: Arc::default() }
     }
 
-    /// A file's text; [`Self::saw`] is to be told when it is shown.
+    /// Reads a file's text. The caller must call [`Self::mark_seen`] when it shows the text.
     pub(super) fn read_text(&self, given: &str) -> Result<Reading, String> {
         let real = self.root.real(given)?;
         let seen_before = self.seen().get(&real).copied();
@@ -77,8 +78,8 @@ impl Files {
         Ok(Reading { bytes, real, seen_before })
     }
 
-    /// The model sees this text. Where the file was changed by a tool in the meantime, what that
-    /// one noted is newer.
+    /// Notes that the model has seen this text. If a tool has changed the file meanwhile, the note
+    /// of that tool is newer and stays.
     pub(super) fn saw(&self, reading: Reading) {
         let mut seen = self.seen();
         if seen.get(&reading.real).copied() == reading.seen_before {
@@ -86,7 +87,7 @@ impl Files {
         }
     }
 
-    /// Makes a file of this content, or replaces one that was seen.
+    /// Creates a file with this content, or replaces a file that was seen.
     pub(super) fn write(
         &self,
         given: &str,
@@ -108,7 +109,7 @@ impl Files {
         }
     }
 
-    /// Replaces a file that was seen by what `edit` makes of its content.
+    /// Replaces a file that was seen by the result of `edit`.
     pub(super) fn edit(
         &self,
         given: &str,
@@ -122,7 +123,7 @@ impl Files {
     fn create(&self, given: &str, path: &Path, content: &[u8]) -> Result<Changed, String> {
         is_small(given, content)?;
         let fail = |error| self.root.explain_to(Doing::Written, given, path, &error);
-        // On the way up from a folder that is yet to be made, nobody knows where a path leads.
+        // A path that goes up from a folder that does not exist yet could lead anywhere.
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         if !goes_up {
             self.root.dir().create_dir_all(parent(path)).map_err(fail)?;
@@ -179,13 +180,13 @@ impl Files {
         self.seen().insert(real, Digest::of(content));
     }
 
-    /// A panic elsewhere leaves no half of an insertion behind.
+    /// Locks the seen files. A panic elsewhere leaves no half of an insertion behind.
     fn seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Digest>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Waits for changes that are under way; then it may be too late for this one.
+/// Waits for changes in progress. Fails if this change was cancelled meanwhile.
 fn alone(cancel: &CancellationToken) -> Result<MutexGuard<'static, ()>, String> {
     let guard = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
     if cancel.is_cancelled() {
@@ -217,7 +218,7 @@ fn is_small(given: &str, content: &[u8]) -> Result<(), String> {
     ))
 }
 
-/// The folder that a path lies in; of a path without links.
+/// Returns the folder of a path without links.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
@@ -225,7 +226,7 @@ fn parent(path: &Path) -> &Path {
 /// A name in a folder that is held open.
 struct Place<'a> {
     root: &'a Root,
-    /// How the model called it.
+    /// The path as the model gave it.
     given: &'a str,
     path: &'a Path,
     folder: Dir,
@@ -244,12 +245,12 @@ impl<'a> Place<'a> {
         self.root.explain_to(Doing::Written, self.given, self.path, error)
     }
 
-    /// The content of a regular file that may be written. A link is none.
+    /// Reads a regular file that may be written. A link is not a regular file.
     fn read(&self) -> Result<(Vec<u8>, Metadata), String> {
         let fail = |error| self.explain(&error);
         let metadata = self.folder.symlink_metadata(self.name).map_err(fail)?;
         is_readable(self.given, &metadata)?;
-        // A rename would not ask whether the file may be written; this does.
+        // A rename ignores whether the file may be written, so that is checked here.
         if metadata.permissions().readonly() {
             return Err(format!("`{}` is read-only and stays as it is", shown(self.given)));
         }
@@ -261,10 +262,10 @@ impl<'a> Place<'a> {
         Ok((bytes, metadata))
     }
 
-    /// Puts a file where there is none.
+    /// Creates a file at a free name.
     fn put_new(&self, content: &[u8]) -> io::Result<()> {
         let draft = Draft::of(&self.folder, content, None)?;
-        // Unlike a rename, a link does not take the place of what has come there meanwhile.
+        // Unlike a rename, a link does not replace a file that has appeared meanwhile.
         match self.folder.hard_link(&draft.name, &self.folder, self.name) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
@@ -277,7 +278,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Puts a file in the place of one, if that is still the `same` when all is ready.
+    /// Replaces a file if it is still the `same` once the new one is complete. Returns false if it
+    /// is not.
     fn put_over(
         &self,
         content: &[u8],
@@ -292,14 +294,14 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A whole file under a name of its own, which goes with it.
+/// A complete file under a temporary name, which is removed on drop.
 struct Draft<'a> {
     folder: &'a Dir,
     name: String,
 }
 
 impl<'a> Draft<'a> {
-    /// As a new file of the user's has them, or with owner and mode of the `old` one.
+    /// Creates the file like any new file of the user, or with owner and mode of the `old` file.
     fn of(folder: &'a Dir, content: &[u8], old: Option<&Metadata>) -> io::Result<Self> {
         let (name, mut file) = Self::open(folder, old.is_some())?;
         let draft = Self { folder, name };
@@ -321,7 +323,7 @@ impl<'a> Draft<'a> {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!(".softland-{}-{number}.tmp", std::process::id());
             match folder.open_with(&name, &options) {
-                // A run that was killed may have left one, and process ids come again.
+                // A killed run may have left a file with this name, since process ids are reused.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 opened => return opened.map(|file| (name, file)),
             }
@@ -335,19 +337,19 @@ impl<'a> Draft<'a> {
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        // It is gone where it was renamed.
+        // After a rename the name is free.
         let _ = self.folder.remove_file(&self.name);
     }
 }
 
-/// Gives a file the mode of another and, where that is allowed, its owner.
+/// Gives a file the mode of another file and, if permitted, its owner.
 fn carry(file: &File, old: &Metadata) -> io::Result<()> {
     let now = file.metadata()?;
     let mut mode = old.permissions().mode() & 0o7777;
     if (now.uid(), now.gid()) != (old.uid(), old.gid())
         && fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid()))).is_err()
     {
-        // With another owner, a file that runs as its owner would run as somebody else.
+        // With another owner, a set-user-id file would run as somebody else.
         mode &= 0o777;
     }
     file.set_permissions(Permissions::from_mode(mode))

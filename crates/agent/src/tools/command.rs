@@ -1,5 +1,5 @@
-//! Tools that an agent file defines: a program that gets the call's input as JSON on its standard
-//! input. Not confined to the root folder.
+//! Tools that an agent file defines: programs that get the input of the call as JSON on their
+//! standard input. They are not confined to the root folder.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -14,22 +14,22 @@ use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
 pub struct CommandDef {
     /// The tool's name.
     pub name: String,
-    /// What it does, for the model.
+    /// The tool's purpose, for the model.
     pub description: String,
-    /// JSON Schema of its input; its top level has `type: object`.
+    /// The JSON Schema of the input; its top level has `type: object`.
     pub schema: Value,
-    /// What is run.
+    /// The command line or program.
     pub run: RunLine,
-    /// A call that was interrupted may be run again.
+    /// True if an interrupted call may be run again.
     pub repeatable: bool,
 }
 
-/// What a command runs, in the root folder.
+/// The command line or program of a command, which runs in the root folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunLine {
     /// A line for `sh -c`.
     Shell(String),
-    /// A program and its arguments; at least the program.
+    /// A program and its arguments; never empty.
     Program(Vec<String>),
 }
 

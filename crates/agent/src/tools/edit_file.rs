@@ -1,4 +1,4 @@
-//! `edit_file`: one place of a file, by its exact text.
+//! `edit_file`: replaces one piece of a file, found by its exact text.
 
 use memchr::memmem;
 use serde::Deserialize;
@@ -70,7 +70,7 @@ pub(super) fn run(files: &Files, args: Args, cancel: &CancellationToken) -> Resu
     }
 }
 
-/// Where the old text stands, and what comes there.
+/// The position of the old text, and the text that replaces it.
 struct Place {
     at: usize,
     length: usize,
@@ -91,7 +91,7 @@ fn find(text: &[u8], args: &Args) -> Result<Place, String> {
     let crlf = memmem::find_iter(text, b"\r\n").count();
     let alike = crlf == newlines(text);
     if crlf > 0 && (alike || memmem::find(text, old.as_bytes()).is_none()) {
-        // read_file does not show how lines end.
+        // `read_file` does not show line ends.
         (old, new) = (with_crlf(&old), with_crlf(&new));
     }
     let Some(at) = memmem::find(text, old.as_bytes()) else {
@@ -102,7 +102,7 @@ fn find(text: &[u8], args: &Args) -> Result<Place, String> {
         };
         return Err(format!("`old` does not stand in `{path}`{hint}"));
     };
-    // Copies may overlap: which one was meant is open then, too.
+    // Copies may overlap. Then the model's intention is unclear too.
     let behind = text.get(at + 1..).unwrap_or_default();
     if memmem::find(behind, old.as_bytes()).is_some() {
         let places = memmem::find_iter(text, old.as_bytes()).count().max(2);
@@ -118,7 +118,7 @@ fn with_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// Whether a line looks as read_file shows it.
+/// Returns true if a line looks like the output of `read_file`.
 fn is_numbered(line: &str) -> bool {
     line.split_once('→').is_some_and(|(number, _)| number.trim().parse::<u64>().is_ok())
 }

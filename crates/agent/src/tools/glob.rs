@@ -1,4 +1,4 @@
-//! `glob`: files by name pattern.
+//! `glob`: finds files by name pattern.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::walk::{candidates, glob_matcher};
 use crate::tool::ToolDef;
 
 const MAX_SHOWN: usize = 1_000;
-/// Together with [`MAX_SHOWN`] keeps the output below the cap of a tool.
+/// Together with [`MAX_SHOWN`], keeps the output below a tool's cap.
 const MAX_BYTES: usize = 60 * 1024;
 
 #[derive(Deserialize)]

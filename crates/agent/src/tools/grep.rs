@@ -1,4 +1,4 @@
-//! `grep`: lines that match a regular expression.
+//! `grep`: finds lines that match a regular expression.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -15,11 +15,11 @@ use super::walk::{candidates, glob_matcher};
 use crate::tool::{ToolDef, cut_line};
 
 const MAX_MATCHES: usize = 250;
-/// Together with [`MAX_MATCHES`] keeps the output below the cap of a tool.
+/// Together with [`MAX_MATCHES`], keeps the output below a tool's cap.
 const MAX_BYTES: usize = 60 * 1024;
-/// Characters of one matching line that are shown.
+/// The characters of a matching line that are shown.
 const LINE_CHARS: usize = 500;
-/// Bounds memory and time of a compiled pattern; ripgrep's own bound is ten times this.
+/// Bounds memory and time of a compiled pattern. ripgrep's own bound is ten times this.
 const REGEX_BYTES: usize = 10 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -61,7 +61,7 @@ pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result
     if let [only] = found.paths.as_slice()
         && root.relative(given) == *only
     {
-        // A file that was named itself: what stands against reading it is the answer.
+        // A file that was named itself: the reason why it cannot be read is the answer.
         root.read(given)?;
     }
     let mut search = Search { matcher, searcher: searcher(), hits: Hits::default(), skipped: 0 };
@@ -100,7 +100,7 @@ struct Search {
     matcher: RegexMatcher,
     searcher: Searcher,
     hits: Hits,
-    /// Files that are too big or could not be read.
+    /// The number of files that are too big or could not be read.
     skipped: usize,
 }
 
@@ -156,7 +156,7 @@ impl Search {
     }
 }
 
-/// A candidate as a bounded reader; `None` where it is not a regular file of allowed size.
+/// Opens a candidate as a bounded reader; `None` if it is not a regular file of allowed size.
 fn open(root: &Root, path: &Path) -> Option<impl Read + use<>> {
     let file = root.open_file(&path.to_string_lossy(), path).ok()?;
     Some(file.take(MAX_FILE_BYTES))

@@ -1,8 +1,8 @@
-//! `http_get`: one page, of a host that the agent file allows.
+//! `http_get`: fetches one page from a host that the agent file allows.
 //!
-//! Every hop of a redirect is checked like the first address, and a host's addresses are checked
-//! when it is connected to: what a name means to the check is what is connected to. Proxies of
-//! the environment are not used, since behind one nobody could say where a connection leads.
+//! Every hop of a redirect is checked like the first address. The addresses of a host are checked
+//! when the connection is made, so that the checked address is the one that is used. Proxies of the
+//! environment are not used: behind a proxy nobody could say where a connection leads.
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -25,11 +25,11 @@ mod tests;
 
 pub use hosts::Host;
 
-/// Bytes of a body that are read; the rest is left out, and said to be.
+/// The bytes of a body that are read. The rest is left out, and the output says so.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a body that the model sees.
+/// The bytes of a body that the model sees.
 const SHOWN: usize = 48 * 1024;
-/// Bytes of a page that says why there is none.
+/// The bytes of an error page that the model sees.
 const SHOWN_OF_ERROR: usize = 4 * 1024;
 const MAX_REDIRECTS: usize = 5;
 const CONNECT: Duration = Duration::from_secs(10);
@@ -107,7 +107,7 @@ impl HttpGet {
         Err(format!("more than {MAX_REDIRECTS} redirects, the last to {}", shown(&url)))
     }
 
-    /// Whether the address may be asked, and whether it may be one that is not public.
+    /// Checks that the URL may be fetched. Returns true if its address need not be public.
     fn check(&self, url: &Url) -> Result<bool, String> {
         let name = shown(url);
         if !["http", "https"].contains(&url.scheme()) {
@@ -129,7 +129,7 @@ impl HttpGet {
             Allows::Public => false,
             Allows::Named => true,
         };
-        // Literal addresses are connected to without being looked up.
+        // Literal addresses are connected to without a lookup.
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         match host.parse::<IpAddr>() {
             Ok(ip) if !private && !address::is_public(ip) => Err(not_public(host)),
@@ -139,7 +139,7 @@ impl HttpGet {
 }
 
 async fn ask(url: &Url, private: bool) -> Result<Response, String> {
-    // An embedding program may have chosen a provider already: then that one is used.
+    // An embedding program may have installed a crypto provider already, which is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut client = Client::builder()
         .user_agent(USER_AGENT)
@@ -148,14 +148,14 @@ async fn ask(url: &Url, private: bool) -> Result<Response, String> {
         .no_proxy()
         .dns_resolver(Arc::new(Lookup { private }));
     if url.scheme() == "http" {
-        // A plain address must work on systems without any root certificates.
+        // A plain address must work on systems without root certificates.
         client = client.tls_certs_only([]);
     }
     let client = client.build().map_err(|error| explain(url, &error))?;
     client.get(url.clone()).send().await.map_err(|error| explain(url, &error))
 }
 
-/// Looks names up, and leaves out what may not be connected to.
+/// Resolves names, without the addresses that may not be connected to.
 struct Lookup {
     private: bool,
 }
@@ -178,7 +178,7 @@ impl Resolve for Lookup {
     }
 }
 
-/// A name of which no address may be connected to.
+/// A name without any address that may be connected to.
 #[derive(Debug)]
 struct NotPublic(String);
 
@@ -198,7 +198,7 @@ fn not_public(host: &str) -> String {
     )
 }
 
-/// Where a response sends on to; `Err` is no URL.
+/// Returns the target of a redirect; `Err` holds a target that is not a URL.
 fn redirect(response: &Response) -> Option<Result<Url, String>> {
     if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
         return None;
@@ -240,7 +240,7 @@ fn too_long(url: &Url) -> String {
     format!("{} took longer than {} s", shown(url), ALL.as_secs())
 }
 
-/// The innermost cause says what was the matter.
+/// Explains an error by its innermost cause.
 fn explain(url: &Url, error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -249,10 +249,10 @@ fn explain(url: &Url, error: &dyn Error) -> String {
     format!("{} cannot be fetched: {}", shown(url), cut_line(&cause.to_string(), 300))
 }
 
-/// An address for a message, without what must not be shown.
+/// Returns a URL for a message, without user name and password.
 fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // These fail where there can be none.
+    // These calls fail for URLs that cannot have a user name or password.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     cut_line(url.as_str(), 300)

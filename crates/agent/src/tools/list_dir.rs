@@ -1,4 +1,4 @@
-//! `list_dir`: the entries of one folder.
+//! `list_dir`: lists the entries of one folder.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::root::{Root, on_one_line, shown};
 use crate::tool::{ToolDef, cut_line};
 
 const MAX_SHOWN: usize = 1_000;
-/// Entries looked at; a folder with more is listed in part, and says so.
+/// The entries that are read. A larger folder is listed in part, and the output says so.
 const MAX_READ: usize = 50_000;
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result
     Ok(render(&lines, cut))
 }
 
-/// Whether it is a file (so that folders sort first), the name, and what is shown after it.
+/// True for a file (so that folders sort first), the name, and the text after it.
 type Line = (bool, String, String);
 
 fn describe(root: &Root, folder: &Path, entry: &DirEntry) -> Line {

@@ -1,10 +1,11 @@
-//! Programs that tools run: ended with all that they started, their output bounded, without the
-//! credentials of this process. They are not confined: they may do what the user may.
+//! Programs that tools run. A program ends together with everything that it started, its output is
+//! bounded, and it gets no credentials of this process. Programs are not confined: they may do what
+//! the user may.
 //!
-//! A program is run by a supervisor, which is a process of its own ([`supervise`]): what a program
-//! leaves behind becomes the supervisor's child, whatever group or session it has moved to, and
-//! is ended by it. The supervisor is told to end by the end of its standard input, so that it does
-//! so also where this process is killed.
+//! Each program is run by a supervisor, a process of its own ([`supervise_program`]). Processes
+//! that a program leaves behind become children of the supervisor, whatever group or session they
+//! have moved to, and the supervisor kills them. The end of its standard input tells the supervisor
+//! to end, so that it does so even if this process is killed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -31,21 +32,21 @@ pub use environment::is_credential;
 pub use held::Held;
 pub use supervise::supervise;
 
-/// How long a program may run.
+/// The time limit of a program.
 pub(super) const TIME: Duration = Duration::from_secs(120);
 
-/// What ending a program and all that it started may take beyond that.
+/// The additional time for ending a program and everything that it started.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// How long output is waited for when everything has ended: it lies in the pipe already, unless
-/// something that could not be ended holds the pipe open.
+/// The time to wait for output when everything has ended. The output is in the pipe already, unless
+/// a process that could not be ended holds the pipe open.
 const DREGS: Duration = Duration::from_millis(500);
 
-/// Bytes of output that are kept from the beginning, and from the end.
+/// The bytes of output that are kept from the beginning, and from the end.
 const HEAD: usize = 40 * 1024;
 const TAIL: usize = 16 * 1024;
 
-/// The leave to run programs, and how.
+/// Runs programs under a supervisor, with a cleaned environment.
 #[derive(Clone, Debug)]
 pub struct Programs {
     supervisor: PathBuf,
@@ -53,19 +54,19 @@ pub struct Programs {
     environment: Vec<(OsString, OsString)>,
 }
 
-/// What a supervisor is asked to run, as a line of JSON on its standard input.
+/// The program that a supervisor is to run, as a line of JSON on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// The program, and its arguments.
+    /// The program and its arguments.
     pub(super) program: Vec<String>,
-    /// What it gets on its standard input; nothing where that is `None`.
+    /// The standard input of the program; `None` is empty.
     pub(super) input: Option<String>,
 }
 
 impl Programs {
-    /// Programs run under `supervisor`, an executable file that calls [`supervise`] where its one
-    /// argument is `argument`; with these variables, but those that hold credentials: what
-    /// [`is_credential`] says, and `withheld`.
+    /// Creates a runner whose `supervisor` is an executable file that calls [`supervise_program`]
+    /// if its only argument is `argument`. Programs get the variables of `environment`, except
+    /// those that hold credentials by [`is_credential`] and those in `withheld`.
     pub fn new(
         supervisor: impl Into<PathBuf>,
         argument: impl Into<String>,
@@ -76,7 +77,7 @@ impl Programs {
         Self { supervisor: supervisor.into(), argument: argument.into(), environment }
     }
 
-    /// Runs a program to its end. Dropped before that, it ends the program.
+    /// Runs a program to its end. If the future is dropped earlier, the program is ended.
     pub(super) async fn run(&self, folder: &Path, order: &Order, time: Duration) -> ToolOutput {
         match self.start(folder, order).await {
             Ok(running) => running.finish(time).await,
@@ -97,7 +98,7 @@ impl Programs {
             .stdout(writer.try_clone()?)
             .stderr(writer);
         let mut supervisor = command.spawn()?;
-        // It holds the pipe's other end, which would never be closed.
+        // The command holds the other end of the pipe, which would never be closed.
         drop(command);
         let mut hold = supervisor.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut line = serde_json::to_vec(order)?;
@@ -110,7 +111,7 @@ impl Programs {
 /// A program under its supervisor.
 struct Running {
     supervisor: Child,
-    /// Closing it ends the program.
+    /// Closing this pipe ends the program.
     hold: Option<ChildStdin>,
     output: Receiver,
     kept: Kept,
@@ -135,15 +136,15 @@ impl Running {
         };
         match ended.map(|status| status.code()) {
             Ok(Some(0)) => self.output(None),
-            // One of the forms that are known for a failure (`core`'s table of them).
+            // A form that the core's table of failures knows.
             Ok(Some(code)) => self.output(Some(format!("Exit code {code}"))),
             Ok(None) => lost("its supervisor was killed"),
             Err(error) => lost(&error.to_string()),
         }
     }
 
-    /// The supervisor's end, and with it the end of all that it watched over. May be dropped and
-    /// called again.
+    /// Waits until the supervisor has ended, and with it everything that it supervised. Cancel
+    /// safe.
     async fn ended(&mut self) -> io::Result<ExitStatus> {
         let mut buffer = vec![0; 16 * 1024];
         let status = loop {
@@ -165,7 +166,7 @@ impl Running {
         Ok(status)
     }
 
-    /// A result: what was printed, and behind it what went wrong.
+    /// Builds a result: the output, then the failure.
     fn output(&self, wrong: Option<String>) -> ToolOutput {
         let mut content = self.kept.text();
         match wrong {
@@ -187,7 +188,7 @@ fn lost(why: &str) -> ToolOutput {
     ))
 }
 
-/// Output in bounded room: its beginning and its end.
+/// Bounded output: its beginning and its end.
 #[derive(Debug, Default)]
 struct Kept {
     head: Vec<u8>,

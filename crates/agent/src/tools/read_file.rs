@@ -1,4 +1,4 @@
-//! `read_file`: a text file, or a part of one, with line numbers.
+//! `read_file`: reads a text file, or a part of it, with line numbers.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::root::shown;
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolDef};
 
 const DEFAULT_LIMIT: u64 = 2_000;
-/// Characters of one line that are shown.
+/// The characters of a line that are shown.
 const LINE_CHARS: usize = 2_000;
 /// Room for the last line, which says how to go on.
 const NOTE_ROOM: usize = 256;
@@ -70,7 +70,7 @@ fn show(bytes: &[u8], args: &Args) -> Result<String, String> {
     Ok(page(text, first, args.limit.unwrap_or(DEFAULT_LIMIT), total))
 }
 
-/// The lines from `first` on, as many as `limit` and the output cap let in.
+/// Returns the lines from `first` on, up to `limit` lines and the output cap.
 fn page(text: &str, first: u64, limit: u64, total: u64) -> String {
     let mut out = String::new();
     let mut next = first;

@@ -1,9 +1,9 @@
 //! The folder that file tools see, held as a capability.
 //!
-//! Every open, listing and stat goes through one directory handle that cannot reach outside of
-//! it: `..`, absolute paths and symbolic links that lead out are refused by the handle itself,
-//! not by comparing path texts. A link that stays inside works. It never writes: what does is in
-//! [`super::change`], through the same handle.
+//! Every open, listing and stat goes through one directory handle that cannot reach outside the
+//! folder. The handle itself refuses `..`, absolute paths and symbolic links that lead out; no path
+//! texts are compared. A link that stays inside works. This module never writes. [`super::change`]
+//! does, through the same handle.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -20,13 +20,13 @@ use softland_session::core::near;
 /// The largest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// As git does: a file with a NUL in its first 8,000 bytes is not text.
+/// The bytes that are searched for a NUL, which marks a file as binary, as in git.
 const SNIFFED: usize = 8_000;
 
-/// How many names of a folder are looked at for one near to a mistyped one.
+/// The names of a folder that are compared with a mistyped name.
 const MAX_NAMES_COMPARED: usize = 2_000;
 
-/// A folder, opened. Cheap to clone.
+/// An opened folder. Cheap to clone.
 #[derive(Clone)]
 pub struct Root {
     inner: Arc<Inner>,
@@ -34,12 +34,12 @@ pub struct Root {
 
 struct Inner {
     dir: Dir,
-    /// The folder's absolute path, links resolved: for the walker, which yields candidates
-    /// only, and to understand absolute paths that lie inside.
+    /// The absolute path of the folder, links resolved. It is for the walker, which only yields
+    /// candidates, and for absolute paths that lie inside.
     path: PathBuf,
 }
 
-/// Why a folder cannot be a root.
+/// The reason why a folder cannot be a root.
 #[derive(Debug)]
 pub struct RootError {
     path: PathBuf,
@@ -70,7 +70,7 @@ impl Root {
     /// Opens a folder of the file system.
     ///
     /// # Errors
-    /// The folder is missing, not a folder or may not be listed.
+    /// Returns an error if the folder does not exist, is not a folder or may not be listed.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RootError> {
         let given = path.as_ref();
         let fail = |source| RootError { path: given.to_owned(), source };
@@ -83,7 +83,7 @@ impl Root {
         Ok(Self { inner: Arc::new(Inner { dir, path }) })
     }
 
-    /// The folder's absolute path.
+    /// Returns the absolute path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.inner.path
@@ -93,8 +93,8 @@ impl Root {
         &self.inner.dir
     }
 
-    /// The path of an argument relative to the root: `""` and `.` are the root, an absolute path
-    /// inside the root is understood; everything else is left for the handle to judge.
+    /// Returns the path of an argument relative to the root. `""` and `.` are the root, and an
+    /// absolute path inside the root is understood. Everything else is left to the handle.
     pub(super) fn relative(&self, given: &str) -> PathBuf {
         let path = Path::new(given);
         let path = path.strip_prefix(&self.inner.path).unwrap_or(path);
@@ -107,7 +107,7 @@ impl Root {
         if clean.as_os_str().is_empty() { PathBuf::from(".") } else { clean }
     }
 
-    /// What `given` is, links followed.
+    /// Returns the metadata of `given`, links followed.
     pub(super) fn metadata(&self, given: &str) -> Result<(PathBuf, Metadata), String> {
         if given.contains('\0') {
             return Err(format!("`{}` is not a path: it holds a NUL byte", shown(given)));
@@ -119,34 +119,34 @@ impl Root {
         }
     }
 
-    /// The path of a file or folder that is there, without links and relative to the root: one
-    /// name for one file.
+    /// Returns the path of an existing file or folder, without links and relative to the root. A
+    /// file has only one such path.
     pub(super) fn real(&self, given: &str) -> Result<PathBuf, String> {
         let (path, _) = self.metadata(given)?;
         self.inner.dir.canonicalize(&path).map_err(|e| self.explain(given, &path, &e))
     }
 
-    /// A regular file's bytes, at most [`MAX_FILE_BYTES`].
+    /// Reads a regular file of at most [`MAX_FILE_BYTES`] bytes.
     pub(super) fn read(&self, given: &str) -> Result<Vec<u8>, String> {
         let (path, _) = self.metadata(given)?;
         let file = self.open_file(given, &path)?;
         bytes_of(given, file, |error| self.explain(given, &path, error))
     }
 
-    /// Opens a regular file to read it, `given` being how the model called it. Pipes and devices
-    /// are refused before they are opened.
+    /// Opens a regular file for reading. `given` is the path as the model gave it. Pipes and
+    /// devices are refused before they are opened.
     pub(super) fn open_file(&self, given: &str, path: &Path) -> Result<File, String> {
         let fail = |error| self.explain(given, path, &error);
         is_readable(given, &self.inner.dir.metadata(path).map_err(fail)?)?;
         let mut options = OpenOptions::new();
         let options = options.read(true).never_waiting();
         let file = self.inner.dir.open_with(path, options).map_err(fail)?;
-        // By then it may be another thing than what was looked at.
+        // Another file may have taken its place since it was checked.
         is_readable(given, &file.metadata().map_err(fail)?)?;
         Ok(file)
     }
 
-    /// The bytes of a regular file of at most `max` bytes; `None` where there is no such file.
+    /// Reads a regular file of at most `max` bytes; `None` if there is no such file.
     pub(super) fn small_file(&self, path: &Path, max: u64) -> Option<Vec<u8>> {
         let fits = |metadata: &Metadata| metadata.is_file() && metadata.len() <= max;
         self.inner.dir.metadata(path).ok().filter(fits)?;
@@ -158,13 +158,12 @@ impl Root {
         Some(bytes)
     }
 
-    /// An error of the file system while reading, for the model: the path as it gave it, and what
-    /// is allowed.
+    /// Explains an error while reading to the model: the path as it was given, and what is allowed.
     pub(super) fn explain(&self, given: &str, path: &Path, error: &io::Error) -> String {
         self.explain_to(Doing::Read, given, path, error)
     }
 
-    /// The same while doing something.
+    /// Explains an error of a file action to the model.
     pub(super) fn explain_to(
         &self,
         doing: Doing,
@@ -195,7 +194,7 @@ impl Root {
         }
     }
 
-    /// Names like the missing one, in the folder it was looked for in.
+    /// Returns names that resemble the missing one, from the folder in which it was looked for.
     fn suggestions(&self, path: &Path) -> String {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
         let parent = parent.unwrap_or_else(|| Path::new("."));
@@ -220,7 +219,7 @@ impl Root {
     }
 }
 
-/// What was being done to a file when it failed.
+/// The action on a file that failed.
 #[derive(Clone, Copy)]
 pub(super) enum Doing {
     Read,
@@ -236,8 +235,8 @@ impl Doing {
     }
 }
 
-/// Opens that never wait for somebody at the other end, as opening a pipe does: a path may have
-/// become one since it was looked at.
+/// Opens that never wait for a process at the other end, as opening a pipe does. A path may have
+/// become a pipe since it was checked.
 pub(super) trait NeverWaiting {
     fn never_waiting(&mut self) -> &mut Self;
 }
@@ -249,7 +248,7 @@ impl NeverWaiting for OpenOptions {
     }
 }
 
-/// Refuses what is no regular file, or too big.
+/// Refuses files that are not regular or too big.
 pub(super) fn is_readable(given: &str, metadata: &Metadata) -> Result<(), String> {
     if metadata.is_dir() {
         return Err(format!("`{}` is a folder: use list_dir to see it", shown(given)));
@@ -263,7 +262,7 @@ pub(super) fn is_readable(given: &str, metadata: &Metadata) -> Result<(), String
     Ok(())
 }
 
-/// The bytes of an open file, which may have grown since it was looked at.
+/// Reads the bytes of an open file, which may have grown since it was checked.
 pub(super) fn bytes_of(
     given: &str,
     file: File,
@@ -277,12 +276,13 @@ pub(super) fn bytes_of(
     Ok(bytes)
 }
 
-/// Whether a file's bytes are no text.
+/// Returns true if a file's bytes are not text.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(SNIFFED).any(|byte| *byte == 0)
 }
 
-/// How like two names are, smaller is more: by edits, or because one begins with the other.
+/// Returns the distance of two similar names, smaller for more similar ones: by edits, or because
+/// the parts before the first dot are equal. `None` if they are not similar.
 fn likeness(wanted: &str, name: &str) -> Option<usize> {
     let stem = |text: &str| text.split('.').next().unwrap_or_default().to_lowercase();
     near(wanted, name)
@@ -293,7 +293,8 @@ fn clean_join(parent: &Path, name: &str) -> PathBuf {
     if parent == Path::new(".") { PathBuf::from(name) } else { parent.join(name) }
 }
 
-/// cap-std refuses a path that leaves its directory with this kind and no system error number.
+/// Returns true if cap-std has refused a path that leaves its directory: that error has this kind
+/// and no system error number.
 fn is_escape(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
@@ -305,20 +306,20 @@ fn too_big(given: &str, bytes: u64) -> String {
     )
 }
 
-/// A path argument as it appears in a message.
+/// Returns a path argument as it appears in a message.
 pub(super) fn shown(given: &str) -> String {
     cut_line(given, 200)
 }
 
-/// A relative path with `/` on every system, on one line; bytes that are not UTF-8 become
+/// Returns a relative path on one line, with `/` on every system. Bytes that are not UTF-8 become
 /// `\u{FFFD}`.
 pub(super) fn slashed(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|c| c.as_os_str().to_string_lossy()).collect();
     on_one_line(&parts.join("/"))
 }
 
-/// A file's name with its line ends and other control characters escaped (`\n`, `\u{1b}`): a
-/// name may hold them, and must not look like further lines of a result.
+/// Escapes line ends and other control characters of a file name (`\n`, `\u{1b}`). A name may
+/// contain them and must not look like further lines of a result.
 pub(super) fn on_one_line(name: &str) -> String {
     let mut line = String::with_capacity(name.len());
     for c in name.chars() {

@@ -1,4 +1,4 @@
-//! `shell`: a command line. Not confined to the root folder.
+//! `shell`: runs a command line. Not confined to the root folder.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ impl Tool for Shell {
     }
 }
 
-/// A command line for the shell.
+/// Returns the program spec of a shell command line.
 pub(super) fn line(command: &str) -> Order {
     Order { program: ["sh", "-c", command].map(str::to_owned).to_vec(), input: None }
 }

@@ -10,7 +10,7 @@ mod changes;
 #[cfg(target_os = "linux")]
 mod escapes;
 
-/// A folder with files in it, and the built-in tools over it.
+/// A folder with files, and the built-in tools over it.
 struct Case {
     dir: tempfile::TempDir,
     tools: ToolSet,
@@ -30,7 +30,7 @@ fn case(files: &[(&str, &str)]) -> Case {
 fn tools(root: &Path) -> ToolSet {
     let means = Means::new(Root::open(root).unwrap());
     let mut tools = ToolSet::new();
-    // Those over files: the others need more.
+    // Only the tools over files: the others need more resources.
     for tool in BUILT_IN.into_iter().filter_map(|name| built_in(name, &means)) {
         tools.add(tool).unwrap();
     }
@@ -251,7 +251,7 @@ fn searches_skip_hidden_ignored_and_binary_files_but_not_what_is_named() {
         case.ok("grep", json!({"pattern": "apple"})),
         "open.md:1:apple\nsub/deep/yes.md:1:apple\n",
     );
-    // Ignore files above a named folder hold in it; the folder itself is searched if named.
+    // Ignore files above a named folder apply in it. The folder itself is searched if it is named.
     assert_eq!(
         case.ok("grep", json!({"pattern": "apple", "path": "sub/deep"})),
         "sub/deep/yes.md:1:apple\n"
@@ -289,7 +289,8 @@ fn ignore_files_hold_as_they_do_for_ripgrep() {
         ("in/a.tmp", ""),
         ("in/b.tmp", ""),
         ("in/keep.log", ""),
-        // Repositories within do not matter: what is no part of one is ignored in the same way.
+        // Repositories inside the folder do not matter: files outside them are ignored in the same
+        // way.
         ("repo/.git/config", ""),
         ("repo/a.tmp", ""),
         ("repo/b.md", ""),
@@ -326,7 +327,7 @@ fn glob_matches_names_or_paths() {
     assert!(many.ends_with("many/0999\n[5 further files match; narrow the pattern or path]"));
 }
 
-/// Everything that may lead out of the root, for each tool that takes a path.
+/// Tries every way out of the root with each tool that takes a path.
 #[cfg(unix)]
 #[test]
 fn nothing_outside_the_root_is_seen() {
@@ -390,7 +391,7 @@ fn links_that_stay_inside_work() {
 #[test]
 fn pipes_and_sockets_are_refused_without_opening_them() {
     let case = case(&[("a.md", "apple")]);
-    // A socket file needs no other process, and opening or reading one would fail or hang.
+    // A socket file needs no other process, and opening or reading it would fail or hang.
     let _socket = std::os::unix::net::UnixListener::bind(case.root().join("socket")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(case.root().join("pipe")).status();
     let mut names = vec!["socket"];

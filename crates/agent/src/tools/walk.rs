@@ -1,8 +1,8 @@
 //! Candidates below a folder: relative paths of regular files, in a fixed order.
 //!
-//! The walker looks at the file system by path, so what it yields is a list of names only:
-//! whoever reads a candidate, or an ignore file, opens it through the root's handle. Links are not
-//! followed, and no ignore file outside the root is read.
+//! The walker looks at the file system by path, so its result is only a list of names. Candidates
+//! and ignore files are opened through the root's handle. Links are not followed, and no ignore
+//! file outside the root is read.
 
 use std::path::{Path, PathBuf};
 
@@ -15,22 +15,22 @@ use ignored::Ignored;
 
 mod ignored;
 
-/// Files looked at in one call; past it the result says that it is partial.
+/// The files that one call looks at. Beyond that, the result says that it is partial.
 pub(super) const MAX_FILES: usize = 100_000;
 
-/// What a search runs over.
+/// The files that a search reads.
 pub(super) struct Candidates {
-    /// Relative to the root, sorted by path, component for component.
+    /// Relative to the root, sorted by path, component by component.
     pub(super) paths: Vec<PathBuf>,
-    /// There were more than [`MAX_FILES`].
+    /// True if there were more than [`MAX_FILES`].
     pub(super) cut: bool,
 }
 
-/// The regular files below `given` that `keep` wants (or `given` itself, if it is a file).
+/// Returns the regular files below `given` that match `keep` (or `given` itself, if it is a file).
 ///
-/// Hidden entries and what `.gitignore` and `.ignore` files inside the root name are left out,
-/// also where the root is no git repository; a folder that is named itself is searched even
-/// when it is hidden or ignored.
+/// Hidden entries are left out, and so are the entries that `.gitignore` and `.ignore` files inside
+/// the root name, even if the root is not a git repository. A folder that is named itself is
+/// searched even if it is hidden or ignored.
 pub(super) fn candidates(
     root: &Root,
     given: &str,
@@ -48,13 +48,14 @@ pub(super) fn candidates(
     if start == Path::new(".") {
         return walk.from(root.path(), root.path()).map(|(found, _)| found);
     }
-    // From the root, so that ignore files between it and the folder count.
+    // The walk starts at the root so that ignore files between it and the folder count.
     let target = root.path().join(&start);
     let (found, seen) = walk.from(root.path(), &target)?;
     if seen { Ok(found) } else { walk.from(&target, &target).map(|(found, _)| found) }
 }
 
-/// A glob over paths relative to the root; one without `/` matches names in any folder.
+/// Compiles a glob over paths relative to the root. A pattern without `/` matches names in any
+/// folder.
 pub(super) fn glob_matcher(pattern: &str) -> Result<GlobMatcher, String> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let anywhere = format!("**/{pattern}");
@@ -79,13 +80,14 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Walks from `start`, only towards and below `target`; says whether it came to `target`.
+    /// Walks from `start`, only towards and below `target`. Also returns whether the walk reached
+    /// `target`.
     fn from(&self, start: &Path, target: &Path) -> Result<(Candidates, bool), String> {
         let towards = target.to_owned();
         let ignored = Ignored::new(self.root.clone(), start.to_owned());
         let walker = WalkBuilder::new(start)
             .follow_links(false)
-            // It would read ignore files by path, whatever they are: see `ignored`.
+            // The walker would read ignore files by path, whatever they are; see `ignored`.
             .standard_filters(false)
             .sort_by_file_name(Ord::cmp)
             .filter_entry(move |entry| {
@@ -100,7 +102,8 @@ impl Walk<'_> {
             if self.cancel.is_cancelled() {
                 return Err("cancelled".to_owned());
             }
-            // What cannot be listed is left out, as ripgrep does; reading it would fail too.
+            // Entries that cannot be listed are left out, as in ripgrep; reading them would fail
+            // too.
             let Ok(entry) = entry else { continue };
             seen |= entry.path() == target;
             let Some(path) = self.wanted(&entry, target) else { continue };

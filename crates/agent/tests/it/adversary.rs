@@ -1,8 +1,8 @@
-//! The adversary against the loop: an arbitrary hostile model under arbitrary policies. Whatever
-//! it does, the run ends within a stated number of requests, with one true account of how.
+//! The adversary against the loop: an arbitrary hostile model under arbitrary policies. Every run
+//! ends within a stated number of requests, with one true account of its end.
 //!
-//! `seeds.rs`, which is the session's adversary's too, says how to choose cases. A case that failed
-//! once is kept under `regressions`, as data.
+//! `seeds.rs`, which the session's adversary shares, explains how to choose cases. A case that has
+//! failed once is kept under `regressions`, as data.
 
 #![expect(
     clippy::unwrap_used,
@@ -60,7 +60,7 @@ const RESPONSES: Adversary = Adversary {
     must_meet: &[OF_EVERY_API],
 };
 
-/// What at least 1 % of the cases of every API meet.
+/// The situations that at least 1 % of the cases of every API meet.
 const OF_EVERY_API: &[&str] = &[
     "rung ask",
     "rung refuse",
@@ -86,7 +86,7 @@ const OF_EVERY_API: &[&str] = &[
     "model unlisted",
 ];
 
-/// What at least 1 % of the cases of Anthropic's API meet, too.
+/// The situations that at least 1 % of the cases of Anthropic's API meet in addition.
 const OF_ANTHROPIC: &[&str] = &["way no block", "way blank", "way thinking"];
 
 regressions! {
@@ -123,7 +123,7 @@ fn every_run_lands_on_responses() {
     RESPONSES.run();
 }
 
-/// The model as an agent names it, and as the simulator knows the one whose rules hold.
+/// Returns the model's name for the agent, and for the simulator the model whose rules apply.
 fn names(api: Api, case: &Case) -> (String, String) {
     if api == Api::Anthropic {
         return (format!("anthropic/{}", case.model), case.rules().to_owned());

@@ -1,4 +1,4 @@
-//! The fuzz body for agent files, driven by random and by nearly right files.
+//! The fuzz body for agent files, driven by random files and by almost valid ones.
 
 use proptest::prelude::*;
 

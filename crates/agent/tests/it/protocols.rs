@@ -1,5 +1,5 @@
-//! The loop through every API and dialect: the same run, the same end, and on the wire what that
-//! API has for it. The simulator refuses whatever the real one would.
+//! The loop through every API and dialect: the same run, the same end, and the right form for each
+//! API on the wire. The simulator refuses everything that the real API would refuse.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -17,7 +17,7 @@ use softland_agent::{
 use softland_sim::{Config, Part, Scenario, Stop, Turn};
 use tokio_util::sync::CancellationToken;
 
-/// Who is asked, and through what.
+/// The APIs and the models asked through them.
 const ASKED: &[(Api, &str)] = &[
     (Api::Anthropic, "anthropic/claude-sonnet-5-5"),
     (Api::OpenAiChat, "openai/gpt-5.6-sol"),
@@ -35,7 +35,7 @@ const ASKED: &[(Api, &str)] = &[
     (Api::OpenAiResponses, "openai/gpt-6-astra"),
 ];
 
-/// A run and what was to be seen of it.
+/// A run and its observable effects.
 struct Ran {
     api: Api,
     model: &'static str,
@@ -113,7 +113,7 @@ impl Ran {
     }
 }
 
-/// What a request shows the model, the newest last.
+/// Returns the messages that a request shows the model, the newest last.
 fn messages(api: Api, request: &Value) -> &[Value] {
     let member = if api == Api::OpenAiResponses { "input" } else { "messages" };
     request[member].as_array().unwrap()
@@ -142,7 +142,7 @@ fn tail(messages: &[Value], key: &str, kind: &str, member: &str) -> Vec<String> 
     texts
 }
 
-/// A failed result, as the API has it.
+/// Returns a failed result in the form of the API.
 fn failed(api: Api, text: &str) -> String {
     match api {
         Api::Anthropic => text.to_owned(),
@@ -203,7 +203,8 @@ fn text_of(event: &Event) -> Option<String> {
     }
 }
 
-/// Instructions, tools, limit and stream as the API wants them; nothing that is another's.
+/// Instructions, tools, limit and stream have the form of the API, and no member belongs to another
+/// one.
 fn head(ran: &Ran) {
     let request = &ran.requests[0];
     let members: Vec<&str> = request.as_object().unwrap().keys().map(String::as_str).collect();
@@ -520,8 +521,8 @@ async fn a_conversation_keeps_to_its_api() {
     assert!(refused.to_string().contains("`openai-chat`"), "{refused}");
 }
 
-/// A run goes on, and its limit holds, however deep the arguments of a call are nested: a tool is
-/// called with what it may be, and what goes back can be read.
+/// A run goes on, and its limit holds, however deep the arguments of a call are nested. A tool gets
+/// only arguments that it may get, and the history stays readable.
 #[tokio::test]
 async fn c26_a_run_reads_its_own_history_however_deep_arguments_are() {
     let apis = [

@@ -1,5 +1,5 @@
-//! Agents that call agents: each call is a run of its own that always hands something back, what
-//! it spends is its caller's too, and whoever ends a parent ends its children.
+//! Agents that call agents: each call is a run of its own that always hands something back, its
+//! cost counts for its caller too, and ending a parent ends its children.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail")]
 
@@ -18,7 +18,7 @@ use softland_agent::core::Outcome;
 use softland_agent::http::{Request, Response, Transport, TransportError};
 use softland_agent::{Agent, Crew, Event, EventKind, Member, Report};
 
-/// A transport whose requests take a while, each another one, so that runs go on side by side.
+/// A transport whose requests take different times, so that runs interleave.
 pub(crate) struct Unhurried {
     inner: Arc<SimTransport>,
     dice: AtomicU64,
@@ -62,9 +62,9 @@ pub(crate) fn calling(scenario: &str, members: Vec<Member>, depth: u64) -> Agent
     parent
 }
 
-/// What every tree of runs keeps: each run's events are numbered without gaps and end in exactly
-/// one terminal event, every child is told of in its caller's events before it begins, and every
-/// call that is executed has its one result. Returns how each run ended, by id.
+/// Checks every tree of runs: each run's events are numbered without gaps and end in exactly one
+/// terminal event, every child is announced in its caller's events before it begins, and every
+/// executed call has its one result. Returns the end of each run, by id.
 #[track_caller]
 pub(crate) fn checked(events: &[Event]) -> BTreeMap<String, Report> {
     let (mut seq, mut ended, mut children) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -108,7 +108,7 @@ pub(crate) fn checked(events: &[Event]) -> BTreeMap<String, Report> {
     ended
 }
 
-/// The results of calls of `agent`, in order: whether it worked, and what it said.
+/// Returns the results of calls of `agent`, in order: whether the call succeeded, and its text.
 pub(crate) fn handed_back(events: &[Event]) -> Vec<(bool, String)> {
     let of = |event: &Event| match &event.kind {
         EventKind::ToolResult { name, ok, content, .. } if name == "agent" => {
@@ -119,7 +119,7 @@ pub(crate) fn handed_back(events: &[Event]) -> Vec<(bool, String)> {
     events.iter().filter_map(of).collect()
 }
 
-/// What all responses cost, in nano-dollars.
+/// Returns the cost of all responses, in nano-dollars.
 pub(crate) fn spent(events: &[Event]) -> u64 {
     let of = |event: &Event| match &event.kind {
         EventKind::Usage { cost_usd, .. } => cost_usd.map(|usd| (usd * 1e9).round() as u64),
@@ -146,7 +146,7 @@ async fn calls_of_one_turn_run_side_by_side_and_hand_back_in_order() {
     let runs: Vec<&str> = events.iter().map(|event| event.run.as_str()).collect();
     let changes = runs.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!(changes > 6, "one after another: {changes}");
-    // What they used is the parent's, too.
+    // The parent is charged for what they used.
     assert_eq!(report.cost_usd.map(|usd| (usd * 1e9).round() as u64), Some(spent(&events)));
     let own: u64 = ended.values().filter(|r| r.turns > 0).map(|r| r.usage.output).sum();
     assert_eq!(own, 2 * report.usage.output - outputs_of(&events, runs[0]));
@@ -173,7 +173,7 @@ async fn nesting_ends_at_the_depth_limit() {
         let ended = checked(&events);
         let levels = ended.keys().map(|run| run.matches('.').count() as u64).max();
         assert_eq!((levels, ended.len() as u64), (Some(depth), depth + 1));
-        // Whoever is at the limit is not offered the tool.
+        // An agent at the limit is not offered the tool.
         let offered = |body: &serde_json::Value| body["tools"].to_string().contains("\"agent\"");
         let without = transport.requests().iter().filter(|body| !offered(body)).count();
         assert_eq!(without > 0, depth > 0);

@@ -1,5 +1,5 @@
-//! Agents whose model has no tool calling: calls are written as text, run, answered in the next
-//! user message, and counted, landed and repaired as declared ones are. Through every API.
+//! Agents whose model has no tool calling, through every API: calls are written as text, run,
+//! answered in the next user message, and counted, landed and repaired like declared calls.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -18,7 +18,7 @@ use softland_agent::{
 use softland_sim::{Config, Part, Scenario, Stop, Turn};
 use tokio_util::sync::CancellationToken;
 
-/// Who is asked, and through what.
+/// The APIs and the models asked through them.
 const ASKED: &[(Api, &str)] = &[
     (Api::Anthropic, "anthropic/claude-sonnet-5-5"),
     (Api::OpenAiChat, "openai/gpt-4o"),
@@ -190,7 +190,7 @@ async fn calls_are_read_from_text_run_and_answered_in_the_next_message() {
         assert!(told.contains("# Tools") && told.contains("You search notes."), "{who}");
         let said = ran.said(2);
         assert_eq!(said.len(), 5, "{who}: {said:?}");
-        // What the model wrote behind its call is not kept.
+        // Text behind the call is dropped.
         assert_eq!(said[1], ("assistant".into(), format!("Let me look.\n{}", block("beans"))));
         assert_eq!(
             said[2],
@@ -271,7 +271,7 @@ async fn b58_events_tell_calls_that_were_read_in_the_order_of_the_text() {
             })
             .collect();
         assert!(!shown.contains("use_tool") && !shown.contains("Three"), "{shown}");
-        // What cannot be read never shows as a call.
+        // Unreadable text never shows as a call.
         let ran = script(*asked, Policy::default(), &["<use_tool>what</use_tool>", "Done."]).await;
         let words = squeezed(ran.words());
         let wanted = ["turn", "did refuse", "turn", "text", "+", "stop 0", "done"];
@@ -397,7 +397,7 @@ async fn b40_b59_a_malformed_call_is_repaired_and_never_taken_for_the_end() {
             assert!(told.contains("\"error\""), "{told}");
             assert_eq!(interventions(&ran.events).iter().filter(|i| **i == "nudge").count(), 0);
         }
-        // One that never learns is brought to its end.
+        // A model that never learns is brought to its end.
         let ran =
             play(*asked, Scenario::Scripted(vec![Turn::say(broken); 40]), Policy::default()).await;
         assert!(ran.requests.len() < 12, "{}: {}", ran.who, ran.requests.len());

@@ -1,4 +1,4 @@
-//! What a run says of itself is true to the last number, and what it did is told, each thing once.
+//! A run's report is true to the last number, and each of its actions is emitted exactly once.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 

@@ -1,4 +1,4 @@
-//! The arguments of `softland audit`: their shape, their help and their form.
+//! The arguments of `softland audit`: their definition, their help and their parsed form.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,24 @@ use clap::{ArgMatches, Command};
 
 use super::{many, one, spec};
 
-/// What `softland audit` was given.
+/// The parsed arguments of `softland audit`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuditArgs {
-    /// None: the usual folders.
+    /// The files and folders to read; empty for the usual folders.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) policy: Option<PathBuf>,
-    /// None: what the ending of `out` says.
+    /// The format of the report; `None` to follow the file extension of `out`.
     pub(crate) format: Option<ReportFormat>,
     pub(crate) out: Option<PathBuf>,
 }
 
-/// How the report is written.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReportFormat {
     /// A table.
     #[default]
     Text,
-    /// For programs.
+    /// JSON, for programs.
     Json,
     /// One page with charts.
     Html,

@@ -1,4 +1,5 @@
-//! The arguments of `softland serve` and `softland wrap`: their shape, their help and their form.
+//! The arguments of `softland serve` and `softland wrap`: their definition, their help and their
+//! parsed form.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,24 +13,24 @@ use super::{one, policy_keys, spec};
 use crate::config::{LISTEN, listen_address};
 use crate::failure::Failure;
 
-/// What `softland serve` was given.
+/// The parsed arguments of `softland serve`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServeArgs {
     pub(crate) config: Option<PathBuf>,
     pub(crate) listen: Option<SocketAddr>,
-    /// Upstreams with the addresses that flags gave them.
+    /// Upstreams whose address was set by a flag.
     pub(crate) upstreams: Vec<(&'static str, BaseUrl)>,
     pub(crate) policy: Option<String>,
-    /// Policy keys given as flags, each tried and valid.
+    /// Policy keys given as flags, each already validated.
     pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
-/// What `softland wrap` was given.
+/// The parsed arguments of `softland wrap`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WrapArgs {
     pub(crate) config: Option<PathBuf>,
     pub(crate) policy: Option<String>,
-    /// Policy keys given as flags, each tried and valid; `--observe` is one of them.
+    /// Policy keys given as flags, each already validated; `--observe` is one of them.
     pub(crate) keys: Vec<(&'static str, Value)>,
     pub(crate) log: Option<PathBuf>,
     /// The program and its arguments, at least one.
@@ -59,7 +60,7 @@ theirs or of aider's stand in the way, that is said and CMD is not run.
 Exit status: CMD's; 128 and the signal's number where a signal ended it; 2 usage or configuration,
 126 and 127 where CMD cannot be run or is not there.";
 
-/// The flags of upstreams' addresses.
+/// The flags that set an upstream's address, with the upstream's name.
 const BASE_URLS: [(&str, &str); 2] =
     [("anthropic-base-url", "anthropic"), ("openai-base-url", "openai")];
 

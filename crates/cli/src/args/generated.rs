@@ -1,5 +1,5 @@
-//! The arguments of `softland completions` and `softland man`: what is made from the command line
-//! itself.
+//! The arguments of `softland completions` and `softland man`, the commands whose output is
+//! generated from the command line itself.
 
 use std::path::PathBuf;
 
@@ -8,18 +8,18 @@ use clap_complete::Shell;
 
 use super::{one, spec};
 
-/// What `softland completions` was given.
+/// The parsed arguments of `softland completions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionsArgs {
     pub(crate) shell: Shell,
 }
 
-/// What `softland man` was given.
+/// The parsed arguments of `softland man`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManArgs {
-    /// The command whose page is meant; `None`: softland's own.
+    /// The command whose page is printed; `None` for softland's own page.
     pub(crate) command: Option<String>,
-    /// The folder for every page.
+    /// The folder into which all pages are written.
     pub(crate) out: Option<PathBuf>,
 }
 

@@ -1,4 +1,5 @@
-//! The arguments of `softland runs` and `softland show`: their shape, their help and their form.
+//! The arguments of `softland runs` and `softland show`: their definition, their help and their
+//! parsed form.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use softland_agent::journal::Place;
 use super::{one, spec};
 use crate::failure::Failure;
 
-/// Which ledger is meant.
+/// The ledger to read, and the output format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LedgerArgs {
     pub(crate) ledger: Option<PathBuf>,
@@ -17,36 +18,36 @@ pub(crate) struct LedgerArgs {
     pub(crate) json: bool,
 }
 
-/// What `softland runs` was given.
+/// The parsed arguments of `softland runs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunsArgs {
     pub(crate) of: LedgerArgs,
-    /// `None`: all.
+    /// The most runs that are listed; `None` for all.
     pub(crate) limit: Option<usize>,
     pub(crate) session: Option<String>,
     pub(crate) since: Option<Millis>,
     pub(crate) delete: Option<Deletion>,
 }
 
-/// What to delete.
+/// The runs to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deletion {
     /// The run with this id or unique prefix.
     Run(String),
-    /// Runs last heard of longer ago.
+    /// Runs that were last heard of longer ago than this.
     Before(Millis),
 }
 
-/// What `softland show` was given.
+/// The parsed arguments of `softland show`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShowArgs {
     pub(crate) of: LedgerArgs,
     pub(crate) run: String,
-    /// The call that is meant, in the runs that are kept; empty: the whole run.
+    /// The path to a single call in a kept run; empty to show the whole run.
     pub(crate) call: Vec<Place>,
 }
 
-/// Runs that are listed where nothing else is said.
+/// The number of runs that are listed by default.
 const LIMIT: usize = 20;
 
 const RUNS_EXAMPLES: &str = "\
@@ -97,7 +98,7 @@ pub(super) fn show() -> Command {
     )
 }
 
-/// The flags that say which ledger, and how it is printed.
+/// Adds the flags that select a ledger and the output format.
 fn which(command: Command) -> Command {
     command
         .arg(
@@ -165,7 +166,7 @@ pub(super) fn show_args(matches: &ArgMatches) -> Result<ShowArgs, Failure> {
     Ok(ShowArgs { of: ledger_args(matches), run: one(matches, "RUN").unwrap_or_default(), call })
 }
 
-/// `TURN.N`, with a slash between a call of an agent and one of the agent's own.
+/// Parses `TURN.N`, with a slash between the call of an agent and a call within that agent's run.
 fn places(text: &str) -> Option<Vec<Place>> {
     let place = |text: &str| {
         let (turn, nth) = text.split_once('.')?;

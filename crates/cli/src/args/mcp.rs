@@ -1,4 +1,5 @@
-//! The arguments of `softland mcp`: those of `run` that make sense for agents that others call.
+//! The arguments of `softland mcp`: those of `run` that make sense for agents that are served as
+//! tools.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,12 +11,12 @@ use super::{RunArgs, one, policy_keys, spec};
 use crate::config::{LISTEN, listen_address};
 use crate::failure::Failure;
 
-/// What `softland mcp` was given.
+/// The parsed arguments of `softland mcp`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct McpArgs {
     pub(crate) folder: PathBuf,
     pub(crate) listen: Option<SocketAddr>,
-    /// What holds for each agent; the agent file is not among it.
+    /// The arguments that apply to every agent; they name no agent file.
     pub(crate) run: RunArgs,
 }
 

@@ -10,16 +10,17 @@ use super::{RunArgs, one, policy_keys, spec};
 use crate::config::{LISTEN, listen_address};
 use crate::failure::Failure;
 
-/// Where the page is served where nothing else is said: its own port, so that it stays where it was.
+/// The default address of the page. It has a port of its own, so that the page stays at one
+/// address.
 const NOTEBOOK_LISTEN: &str = "127.0.0.1:4144";
 
-/// What `softland notebook` was given.
+/// The parsed arguments of `softland notebook`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NotebookArgs {
     pub(crate) file: PathBuf,
     pub(crate) listen: SocketAddr,
     pub(crate) kernel: Option<String>,
-    /// What holds for the assistant; there is no agent file among it.
+    /// The arguments that apply to the assistant; they name no agent file.
     pub(crate) run: RunArgs,
 }
 
@@ -74,7 +75,7 @@ pub(super) fn notebook_args(matches: &ArgMatches) -> Result<NotebookArgs, Failur
             model: one(matches, "model"),
             base_url: one(matches, "base-url"),
             api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
-            // The page always gets it; it is folded there.
+            // The page always receives the thinking and shows it folded.
             show_thinking: true,
             config: one(matches, "config"),
             policy: one(matches, "policy"),

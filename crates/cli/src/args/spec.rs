@@ -1,4 +1,5 @@
-//! The command line's shape and its help. Policy flags come from the one list of policy keys.
+//! The definition of the command line and its help. Policy flags are generated from the one list of
+//! policy keys.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
@@ -7,9 +8,9 @@ use softland_agent::http::provider::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
 
-/// Where `softland sim` listens where nothing else is said.
+/// The default address of `softland sim`.
 pub(super) const SIM_LISTEN: &str = "127.0.0.1:4142";
-/// What `softland sim` plays where nothing else is said.
+/// The default scenario of `softland sim`.
 pub(super) const SIM_SCENARIO: &str = "reader";
 
 const AFTER: &str = "\
@@ -38,10 +39,10 @@ const KEEP: &str = "Keeping and going on";
 const MODEL: &str = "The model";
 const OUTPUT: &str = "Output";
 
-/// The parts that policy keys stand in, in order.
+/// The help sections of the policy keys, in order.
 const HEADINGS: [&str; 4] = ["Limits", "Landing", "Loops and silence", "Other policy keys"];
 
-/// The whole command line.
+/// Builds the whole command line.
 pub(super) fn command() -> Command {
     let command = Command::new("softland")
         .version(env!("CARGO_PKG_VERSION"))
@@ -67,7 +68,7 @@ pub(super) fn command() -> Command {
     command
 }
 
-/// The command with a flag for every policy key, in parts.
+/// Adds a flag for every policy key, grouped by help section.
 pub(super) fn with_policy_flags(command: Command) -> Command {
     HEADINGS.iter().fold(command, |command, heading_of| {
         let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);
@@ -75,7 +76,7 @@ pub(super) fn with_policy_flags(command: Command) -> Command {
     })
 }
 
-/// The flag of a policy key.
+/// Returns the flag of a policy key, without its dashes.
 pub(super) fn flag_of(key: &str) -> String {
     key.replace('_', "-")
 }
@@ -120,7 +121,7 @@ fn run() -> Command {
         )
 }
 
-/// What an agent works with, and under which policy.
+/// Adds the flags that set the folder, the servers, the shell and the policy of an agent.
 pub(super) fn what_runs(command: Command) -> Command {
     command
         .arg(
@@ -150,12 +151,12 @@ pub(super) fn what_runs(command: Command) -> Command {
         ))
 }
 
-/// What `--policy` names.
+/// Returns the help text of `--policy`.
 pub(super) fn policy_help() -> String {
     format!("A policy of the config, or a built-in one: {}", Policy::NAMES.join(", "))
 }
 
-/// Where a run is kept, and which of those that are kept it is about.
+/// Adds the flags that name a run's journal, or a kept run to resume or to continue.
 fn keep(run: Command) -> Command {
     run.next_help_heading(KEEP)
         .arg(path("journal").long("journal").value_name("FILE").help(
@@ -169,7 +170,7 @@ fn keep(run: Command) -> Command {
         .arg(text("continue", "RUN").help("Ask a run that has ended a further question"))
 }
 
-/// Which model is asked, and where.
+/// Adds the flags that select the model, its address and its protocol.
 pub(super) fn model(run: Command) -> Command {
     run.next_help_heading(MODEL)
         .arg(
@@ -247,7 +248,7 @@ fn policy_flag(name: &'static str, allowed: &str, help: &str) -> Arg {
         .value_name(value_name(name))
         .help(listed)
         .help_heading(heading(name))
-        // A negative number is a wrong value of this flag, not another flag.
+        // A negative number is an invalid value of this flag, not another flag.
         .allow_hyphen_values(true)
 }
 
@@ -265,7 +266,7 @@ fn value_name(key: &str) -> &'static str {
     }
 }
 
-/// The part of the help that a key stands in.
+/// Returns the help section of a policy key.
 pub(super) fn heading(key: &str) -> &'static str {
     match key {
         key if is_limit(key) => "Limits",

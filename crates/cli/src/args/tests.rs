@@ -92,7 +92,8 @@ fn wrong_values_name_flag_and_what_is_allowed() {
     assert!(mistyped.contains("'--tool-calls-limit'"), "{mistyped}");
 }
 
-/// A paragraph is broken in one place: a line that is too long already would leave a word alone.
+/// A paragraph is broken in one place only: wrapping a line that is already too long would leave a
+/// word alone.
 #[test]
 fn what_stands_below_a_help_is_not_broken_twice() {
     for command in command_line().get_subcommands() {
@@ -209,7 +210,7 @@ fn wrap_leaves_what_follows_the_program_to_it() {
     let text = |text: &str| Value::Text(text.to_owned());
     assert_eq!(args.keys, [("turns_limit", text("3")), ("mode", text("observe"))]);
     assert_eq!((args.log, args.policy), (Some("l".into()), None));
-    // Without the dashes, too; a program's own `--` stays.
+    // The dashes may be left out; a program's own `--` stays.
     assert_eq!(wrapped(&["claude", "--turns-limit", "3"]).command.len(), 3);
     assert_eq!(wrapped(&["--", "a", "--", "b"]).command, ["a", "--", "b"]);
     assert!(refused(&["wrap"]).contains("Usage: softland wrap"));

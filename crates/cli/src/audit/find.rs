@@ -1,19 +1,20 @@
-//! Where agents keep their sessions, for an audit that is given no path.
+//! The folders in which agents keep their sessions, for an audit without a path.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Reads a variable of the environment.
+/// A function that reads an environment variable.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// A place that is looked at, and whose it is.
+/// A path that may hold recorded sessions, and the program that writes there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) whose: &'static str,
     pub(crate) path: PathBuf,
 }
 
-/// The usual places, whether they are there or not; each program's own variable goes first.
+/// Returns the usual locations, existing or not. The variable of each program takes precedence over
+/// its default folder.
 pub(crate) fn usual(env: Env<'_>) -> Vec<Place> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = set("HOME").or_else(|| set("USERPROFILE"));
@@ -28,7 +29,8 @@ pub(crate) fn usual(env: Env<'_>) -> Vec<Place> {
         }
     };
     match env("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty()) {
-        // Several may be named, with commas between them, as its users' other tools read it.
+        // The variable may hold several folders, separated by commas, as other tools of Claude
+        // Code's users read it.
         Some(named) => {
             for folder in named.to_string_lossy().split(',').map(str::trim) {
                 add("Claude Code", Some(PathBuf::from(folder).join("projects")));

@@ -1,5 +1,5 @@
-//! The report as one page: sums, charts, and the worst runs with their steps. Nothing in it is
-//! fetched from anywhere, and nothing that a recording says is more than text in it.
+//! The report as an HTML page: sums, charts, and the worst runs with their steps. The page fetches
+//! nothing, and the text of a recording is never interpreted as markup.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ mod runs;
 
 pub(super) use runs::Runs;
 
-/// Runs that are shown with their steps, and problems.
+/// The most runs that are shown with their steps, and the most problems that are listed.
 const SHOWN: usize = 50;
-/// Characters of one text of a recording.
+/// The most characters that are shown of one text of a recording.
 const TEXT: usize = 400;
-/// Columns of a chart at most.
+/// The most columns of a chart.
 const COLUMNS: u64 = 60;
-/// Hours that may be one column of the spending.
+/// The possible widths of a column of the spending chart, in hours.
 const SPANS: [u64; 6] = [1, 6, 24, 168, 720, 8760];
 
 const CHARTS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
@@ -31,7 +31,7 @@ const PAGE_STYLE: &str = include_str!("../../assets/audit/page.css");
 const STYLE: &str = include_str!("../../assets/audit/report.css");
 const SCRIPT: &str = include_str!("../../assets/audit/report.js");
 
-/// The page.
+/// Renders the complete page.
 pub(super) fn page(report: &Report) -> String {
     let mut page = String::from(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -54,7 +54,8 @@ pub(super) fn page(report: &Report) -> String {
     page
 }
 
-/// What a page says of the report, whoever's page it is, with what its script draws.
+/// Renders the body of the report, for a page of its own or a gateway's page, with the data for the
+/// script that draws the charts.
 pub(super) fn body(report: &Report, of: Runs) -> String {
     let mut text = sums(report);
     text += &charts_of(report);
@@ -70,7 +71,7 @@ pub(super) fn body(report: &Report, of: Runs) -> String {
     text
 }
 
-/// A report in which there is no run: what was looked at, and why nothing came of it.
+/// Renders a report without runs: the sources that were read, and the problems found in them.
 pub(super) fn nothing(report: &Report) -> String {
     let known = report.sources.iter().any(|source| source.kind.is_some());
     let what = match known {
@@ -80,7 +81,8 @@ pub(super) fn nothing(report: &Report) -> String {
     format!("<p class=\"none\">{what}</p>\n{}", sources(report))
 }
 
-/// A file that a gateway's page needs to show a [`body`], as the page of the report has it within.
+/// Returns the content type and content of a file that a gateway's page needs in order to show the
+/// report's body. The report's own page has these files inline.
 pub(super) fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
     let (style, script) = ("text/css; charset=utf-8", "text/javascript; charset=utf-8");
     Some(match path {
@@ -93,18 +95,19 @@ pub(super) fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
     })
 }
 
-/// The script's own first line names an address; its licence goes with it in full.
+/// Returns the chart script without its first line, which names an address. Its licence is shipped
+/// with it in full.
 fn charts() -> &'static str {
     CHARTS.split_once('\n').map_or(CHARTS, |(_, rest)| rest)
 }
 
-/// Writing into a text cannot fail.
+/// Appends formatted text. Writing into a string cannot fail.
 fn push(page: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = page.write_fmt(text);
 }
 
-/// A recording's text, shortened, as text of a page: what a browser or a reader's eye would obey
-/// is shown as what it is.
+/// Shortens a text of a recording and escapes it for HTML. Invisible and bidirectional control
+/// characters are replaced.
 fn safe(text: &str) -> String {
     let mut safe = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -118,7 +121,7 @@ fn safe(text: &str) -> String {
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\'' => safe += "&#39;",
-            // They turn or hide what stands beside them.
+            // These marks change the direction of the text beside them, or hide it.
             '\u{200e}' | '\u{200f}' | '\u{061c}' => safe.push('\u{fffd}'),
             c => safe.push(harmless_char(c)),
         }
@@ -126,7 +129,7 @@ fn safe(text: &str) -> String {
     safe
 }
 
-/// JSON that ends no script and holds nothing that a browser would read as anything else.
+/// Escapes JSON for use inside a `<script>` element.
 fn script_safe(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
@@ -224,7 +227,8 @@ fn charts_of(report: &Report) -> String {
     text
 }
 
-/// Of each column its beginning (hours since 1970), what was spent and what was wasted.
+/// Returns the hours per column and, by the hour since 1970 at which each column begins, the
+/// dollars spent and wasted.
 fn spend(report: &Report) -> (u64, BTreeMap<u64, (f64, f64)>) {
     let hours = || report.runs.iter().flat_map(|run| run.beside.hours.iter());
     let first = hours().map(|(hour, ..)| *hour).min().unwrap_or(0);
@@ -255,16 +259,16 @@ fn spend_table(report: &Report) -> String {
     text + "</tbody></table>"
 }
 
-/// What the script draws.
+/// Returns the data that the script draws.
 fn data(report: &Report) -> serde_json::Value {
     let (span, columns) = spend(report);
     let at: Vec<u64> = columns.keys().map(|hour| hour * 3600).collect();
     let spent: Vec<f64> = columns.values().map(|(spent, _)| *spent).collect();
-    // No bar at all where nothing was wasted.
+    // A column without waste has no bar.
     let some = |wasted: f64| (wasted > 0.0).then_some(wasted);
     let wasted: Vec<Option<f64>> = columns.values().map(|(_, wasted)| some(*wasted)).collect();
     let limit = report.suggested_policy.tool_calls_limit;
-    // Rows of numbers say nothing of calls.
+    // Runs that are rows of numbers do not record their calls.
     let counted = || report.runs.iter().filter(|run| !run.beside.rows).map(|run| run.tool_calls);
     let most = counted().max().unwrap_or(0);
     let width = (most.max(limit.unwrap_or(0)) / COLUMNS + 1).max(1);
@@ -310,7 +314,8 @@ fn outcomes(report: &Report, of: Runs) -> String {
     text += "<h3>Runs with a signal</h3>\n";
     let rows: Vec<_> = signals.into_iter().map(|(kind, runs)| (kind.to_owned(), runs)).collect();
     text += &bars(&rows, report.totals.runs);
-    // What a ledger has is how its runs did end; of single calls it has nothing to ask a policy about.
+    // A ledger records the real outcomes of its runs, but no single calls to which a policy could
+    // be applied.
     let asked = match of {
         Runs::Ledger => {
             "Asked of counts and costs alone, since a ledger keeps no single calls, the policy"
@@ -361,7 +366,7 @@ fn policy(report: &Report) -> String {
     )
 }
 
-/// A line of our own, however long.
+/// Escapes a line that softland wrote itself, without shortening it.
 fn safe_line(line: &str) -> String {
     line.replace('&', "&amp;").replace('<', "&lt;")
 }

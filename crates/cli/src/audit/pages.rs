@@ -1,5 +1,5 @@
-//! The audit as a gateway's pages ask for it: on the ledger, or on one recording that a browser has
-//! handed over, within bounds.
+//! The audit for a gateway's pages: of the ledger, or of one recording that a browser has uploaded,
+//! within bounds.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use softland_import::{
 
 use super::html::{self, Runs};
 
-/// Messages of one report: what is kept of runs grows with them.
+/// The most messages that one report reads: the memory for its runs grows with them.
 const STEPS: u64 = 1_000_000;
-/// How long one report may take.
+/// The most time that one report may take.
 const TIME: Duration = Duration::from_secs(300);
 
-/// Makes the reports.
+/// The source of the audit reports that a gateway's pages show.
 #[derive(Debug)]
 pub(crate) struct Pages {
     policy: Policy,
@@ -29,7 +29,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// With what a config says of policies and prices.
+    /// Creates reports with the policy and the prices of a config.
     pub(crate) fn new(policy: Policy, prices: Vec<(String, Price)>) -> Self {
         Self { policy, prices, steps: STEPS }
     }
@@ -111,7 +111,7 @@ impl Audit for Pages {
     }
 }
 
-/// Takes no more than so many steps.
+/// A sink that drops all steps beyond a limit.
 struct Bounded<'s, 'l> {
     inner: Folder<'s>,
     left: &'l AtomicU64,

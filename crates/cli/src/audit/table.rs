@@ -1,5 +1,5 @@
-//! The report for a terminal: sums, the worst runs, what could not be read, limits that fit. No
-//! figure is ever cut: what does not fit goes to a line of its own.
+//! The report for a terminal: sums, the worst runs, unreadable parts and a suggested policy. No
+//! figure is ever cut: one that does not fit gets a line of its own.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use unicode_width::UnicodeWidthStr as _;
 use super::worst::{ended_then, money_of, place, signal, simulated, then, tokens, what_if, worst};
 use crate::render::{MIN_WIDTH, count, flow, grouped, harmless_line};
 
-/// Runs that are shown.
+/// The most runs that are shown.
 const SHOWN: usize = 20;
-/// Unreadable parts that are shown.
+/// The most unreadable parts that are shown.
 const UNREADABLE: usize = 10;
-/// Columns where nobody says.
+/// The default width, in columns.
 const WIDTH: usize = 100;
 
-/// The whole report; `width` is a terminal's.
+/// Renders the whole report; `width` is the terminal's width in columns, if the report goes to one.
 pub(super) fn table(report: &Report, width: Option<usize>) -> String {
     let wide = width.unwrap_or(WIDTH).max(MIN_WIDTH);
     let mut text = sums(report, wide);
@@ -84,7 +84,7 @@ fn sums(report: &Report, width: usize) -> String {
     text + &ended_then(report).map(|ended| lines(&[ended], width, "")).unwrap_or_default()
 }
 
-/// The heads of the columns of numbers.
+/// The headings of the numeric columns.
 const HEADS: [&str; 4] = ["WASTED", "COST", "TURNS", "CALLS"];
 
 fn runs(report: &Report, width: usize) -> String {
@@ -132,7 +132,7 @@ fn runs(report: &Report, width: usize) -> String {
     text
 }
 
-/// The columns that leave room for a word beside them; money stays longest.
+/// Selects the columns that leave room for text beside them. The money columns are dropped last.
 fn fitting(widths: &[usize], width: usize) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..widths.len()).collect();
     let taken = |shown: &[usize]| -> usize {
@@ -144,7 +144,8 @@ fn fitting(widths: &[usize], width: usize) -> Vec<usize> {
     shown
 }
 
-/// One run: its figures and signals, what would have stopped it, and where it is.
+/// Renders one run: its figures, its signals, the policy that would have stopped it, and its
+/// source.
 fn one(run: &RunReport, figures: &str, width: usize) -> String {
     let signals: Vec<String> = run.signals.iter().map(signal).collect();
     let signals = if signals.is_empty() { vec!["no signal".to_owned()] } else { signals };
@@ -192,7 +193,7 @@ fn unreadable(report: &Report, width: Option<usize>) -> String {
     text
 }
 
-/// The policy as a config, its comments broken into lines.
+/// Renders the suggested policy as a config, with its comments wrapped.
 fn policy(report: &Report, width: usize) -> String {
     let toml = report.suggested_policy.toml();
     let broken = toml.lines().flat_map(|line| match line.strip_prefix("# ") {

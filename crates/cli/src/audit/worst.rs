@@ -1,4 +1,4 @@
-//! Which runs are worth a look, and what is said of them in words: for the table and the page.
+//! The selection of the worst runs, and the phrases that the table and the page use for them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use softland_import::report::{Listed, Report, RunReport, WhatIf};
 
 use crate::render::{count, grouped};
 
-/// The runs with signals, or that the policy would have ended, or did end, the worst first.
+/// Returns the runs that have signals, or that were ended or would have been ended by the policy,
+/// the worst first.
 pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
     let would_end =
         |run: &RunReport| run.what_if.as_ref().is_some_and(|w| w.ended_at_turn.is_some());
@@ -27,7 +28,7 @@ pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
     runs
 }
 
-/// An amount, or `?` where it is not known.
+/// Formats an amount, or `?` if it is unknown.
 pub(super) fn money(amount: Option<NanoUsd>) -> String {
     match amount {
         None => "?".to_owned(),
@@ -36,24 +37,24 @@ pub(super) fn money(amount: Option<NanoUsd>) -> String {
     }
 }
 
-/// An amount of which a part may not be known.
+/// Formats an amount, with a `+` if a part of it is unknown.
 pub(super) fn money_of(amount: Option<NanoUsd>, unpriced: u64) -> String {
     let plus = if unpriced > 0 && amount.is_some() { "+" } else { "" };
     money(amount) + plus
 }
 
-/// Tokens, or `?` where none are recorded.
+/// Formats a number of tokens, or `?` if none is recorded.
 pub(super) fn tokens(tokens: Option<u64>) -> String {
     tokens.map_or_else(|| "? tokens".to_owned(), |tokens| count(tokens, "token"))
 }
 
-/// Whether softland is recorded to have landed or stopped the run.
+/// Returns true if the recording says that softland landed or stopped the run.
 pub(super) fn was_ended(run: &RunReport) -> bool {
     let by_softland = |outcome: &str| matches!(outcome, "landed" | "stopped");
     run.ended.as_ref().is_some_and(|ended| by_softland(&ended.outcome))
 }
 
-/// How many runs softland is recorded to have ended, by outcome and reason.
+/// Describes the recorded runs that softland ended, by outcome and reason.
 pub(super) fn ended_then(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for ended in report.runs.iter().filter(|run| was_ended(run)).filter_map(|r| r.ended.as_ref()) {
@@ -66,18 +67,18 @@ pub(super) fn ended_then(report: &Report) -> Option<String> {
     (!each.is_empty()).then(|| format!("softland ended at the time: {each}"))
 }
 
-/// How a run's end is recorded.
+/// Describes the recorded end of a run that softland ended.
 pub(super) fn then(run: &RunReport) -> Option<String> {
     let ended = run.ended.as_ref().filter(|_| was_ended(run))?;
     Some(format!("was {} at the time ({})", ended.outcome, ended.reason))
 }
 
-/// That money is nobody's, where it is.
+/// Describes the simulated part of an amount.
 pub(super) fn simulated(amount: Option<NanoUsd>) -> Option<String> {
     amount.map(|amount| format!("{} of it simulated", money(Some(amount))))
 }
 
-/// `stale, 22 turns (1–22)`.
+/// Describes a signal, such as `stale, 22 turns (1–22)`.
 pub(super) fn signal(listed: &Listed) -> String {
     let place = if listed.from_turn == listed.to_turn {
         format!("{}", listed.from_turn)
@@ -88,7 +89,7 @@ pub(super) fn signal(listed: &Listed) -> String {
     format!("{} {} ({place}){recorded}", listed.signal.word(), count(listed.turns, "turn"))
 }
 
-/// What the policy would have done, in a few items.
+/// Lists what the policy would have done to a run.
 pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
     let mut items = Vec::new();
     if let Some(turn) = what_if.warned_at_turn {
@@ -108,7 +109,7 @@ pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
     items
 }
 
-/// Where a run stands.
+/// Returns the file, and the line if known, where a run is recorded.
 pub(super) fn place(run: &RunReport) -> String {
     match run.line {
         Some(line) => format!("{}:{line}", run.source),

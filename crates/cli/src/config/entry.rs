@@ -1,5 +1,5 @@
-//! The shapes that tables of a config have, read alike everywhere: known keys, named tables, rows,
-//! and the kinds of values that several keys share.
+//! The entries of a config's tables: known keys, named tables, rows, and the kinds of values that
+//! several keys share.
 
 use std::net::SocketAddr;
 
@@ -9,20 +9,20 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Reader, TABLES, Variable, plain};
 
-/// One `key = value`.
+/// One `key = value` of a table.
 pub(super) struct Entry<'t, 'i> {
     /// The key.
     pub(super) name: &'t str,
-    /// Where it is, in words: `admin.listen`.
+    /// The full name of the key, such as `admin.listen`.
     pub(super) place: String,
-    /// The byte of the text at which the key begins.
+    /// The byte offset of the key in the text.
     pub(super) at: usize,
     /// The value.
     pub(super) value: &'t DeValue<'i>,
 }
 
 impl Reader<'_> {
-    /// The entries of a table whose keys are all known; the others are problems.
+    /// Returns the entries of a table that have known keys. Unknown keys are noted as problems.
     pub(super) fn entries<'t, 'i>(
         &mut self,
         place: &str,
@@ -42,7 +42,7 @@ impl Reader<'_> {
         entries
     }
 
-    /// The entries of `[NAME]`.
+    /// Returns the entries of the table `[NAME]`.
     pub(super) fn section<'t, 'i>(
         &mut self,
         name: &str,
@@ -56,7 +56,8 @@ impl Reader<'_> {
         self.entries(name, value.get_ref(), known)
     }
 
-    /// The tables `[KIND.NAME]`; each entry's value is a table. `form` is what they look like.
+    /// Returns the tables `[KIND.NAME]` as entries whose values are tables. `form` shows the
+    /// expected table in problems.
     pub(super) fn named<'t, 'i>(
         &mut self,
         kind: &str,
@@ -81,7 +82,7 @@ impl Reader<'_> {
         entries
     }
 
-    /// The tables `[[KIND]]`, each with the byte where it begins.
+    /// Returns the tables `[[KIND]]`, each with its byte offset.
     pub(super) fn rows<'t, 'i>(
         &mut self,
         kind: &str,
@@ -97,7 +98,7 @@ impl Reader<'_> {
         rows.iter().filter_map(table).collect()
     }
 
-    /// Notes that a key is not known, and the known one that was meant.
+    /// Notes an unknown key, and suggests a similar one or the table it belongs to.
     pub(super) fn unknown(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
         let message = match (elsewhere(key), nearest(key, known.iter().copied())) {
             (Some(elsewhere), _) => elsewhere,
@@ -107,13 +108,13 @@ impl Reader<'_> {
         self.problem(at, place, &message);
     }
 
-    /// Notes that a value is not what is allowed, and shows it.
+    /// Notes an invalid value, and shows it.
     pub(super) fn wrong(&mut self, entry: &Entry<'_, '_>, allowed: &str) {
         let message = format!("must be {allowed}, got {}", plain(entry.value));
         self.problem(entry.at, &entry.place, &message);
     }
 
-    /// A text that is not blank.
+    /// Reads a text that is not blank.
     pub(super) fn text(&mut self, entry: &Entry<'_, '_>, allowed: &str) -> Option<String> {
         let text = entry.value.as_str().map(str::trim).filter(|text| !text.is_empty());
         if text.is_none() {
@@ -130,7 +131,8 @@ impl Reader<'_> {
         value
     }
 
-    /// The name of an environment variable. The value is not shown: people write keys here.
+    /// Reads the name of an environment variable. An invalid name is not shown: people paste keys
+    /// here.
     pub(super) fn variable(&mut self, entry: &Entry<'_, '_>, such_as: &str) -> Option<Variable> {
         match entry.value.as_str().filter(|name| is_variable(name)) {
             Some(name) => {
@@ -155,7 +157,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where a key belongs that stands in a table which does not know it.
+/// Explains where a top-level key belongs that was found in another table.
 pub(super) fn elsewhere(key: &str) -> Option<String> {
     let key = TABLES.iter().find(|known| **known == key)?;
     Some(match *key {
@@ -170,11 +172,11 @@ pub(super) fn elsewhere(key: &str) -> Option<String> {
     })
 }
 
-/// What a listen address may be.
+/// The allowed forms of a listen address, for messages.
 pub(crate) const LISTEN: &str = "an address and a port such as 127.0.0.1:4141, [::1]:4141 or localhost:4141 (port 0: a free one)";
 
-/// An address to listen on. Names other than `localhost` are not looked up: what they stand for
-/// decides who can connect.
+/// Parses an address to listen on. Names other than `localhost` are not looked up: the address they
+/// resolve to decides who can connect.
 pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
     let text = text.trim();
     match text.strip_prefix("localhost:") {

@@ -1,5 +1,5 @@
-//! The tables that only the gateway reads: where it listens, who may use it, what goes where, and
-//! what is kept. What comes with a later version is refused by name.
+//! The tables that only the gateway reads: its addresses, its clients, its routes and its records.
+//! Keys that come with a later version are rejected by name.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,47 +15,48 @@ use toml::de::{DeTable, DeValue};
 use super::entry::Entry;
 use super::{Reader, Variable};
 
-/// What a config says about the gateway. What it does not say is `None`.
+/// The gateway's part of a config. A key that the config lacks is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Gateway {
-    /// The address, and where it stands.
+    /// The address, and its place in the file.
     pub(super) listen: Option<(SocketAddr, String)>,
     pub(super) allowed_hosts: Vec<String>,
-    /// Where `[admin]` stands, if it has keys.
+    /// The place of `[admin]` in the file, if it has keys.
     pub(super) admin: Option<String>,
     pub(super) admin_listen: Option<SocketAddr>,
     pub(super) admin_token: Option<Variable>,
     pub(super) client_tokens: Option<Variable>,
     pub(super) routes: Vec<Route>,
     pub(super) shapes: BTreeMap<String, Shaping>,
-    /// What routes and `header_policies` name: checked when the whole file is read.
+    /// The names that routes and `header_policies` refer to; checked when the whole file has been
+    /// read.
     mentions: Vec<Mention>,
     pub(super) ledger: Option<Ledger>,
     pub(super) ledger_full: bool,
     pub(super) retention: Option<Retention>,
     pub(super) events: Option<PathBuf>,
     pub(super) allow_unmetered: bool,
-    /// What `x-softland-policy` may select; `None`: each policy of the file.
+    /// The policies that `x-softland-policy` may select; `None` for each policy of the file.
     pub(super) header_policies: Option<Vec<String>>,
 }
 
-/// `[ledger] url`
+/// The value of `[ledger] url`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ledger {
-    /// None is kept.
+    /// No ledger is kept.
     Off,
     /// An SQLite file.
     Sqlite(PathBuf),
 }
 
-/// `[ledger] retention`
+/// The value of `[ledger] retention`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retention {
     Forever,
     For(Duration),
 }
 
-/// A policy, an upstream or a shape that is named elsewhere.
+/// A reference by name to a policy, an upstream or a shape that the file defines elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mention {
     at: usize,
@@ -73,7 +74,7 @@ enum Kind {
     Shape,
 }
 
-/// What may stand where.
+/// The allowed values of keys, for messages.
 const LEDGER_URL: &str = "\"sqlite:PATH\" or \"off\"";
 const CONTENT: &str = "\"digests\" or \"full\"";
 const RETENTION: &str = "a time such as \"30d\" or \"12h\", or \"forever\"";
@@ -83,7 +84,7 @@ const FILE: &str = "a file's path in quotes";
 const NAME: &str = "a name in quotes";
 
 impl Reader<'_> {
-    /// Reads one of the gateway's top-level keys; false where `key` is none of them.
+    /// Reads a top-level key of the gateway. Returns false if `key` is not one of them.
     pub(super) fn gateway(&mut self, key: &str, at: usize, value: &Spanned<DeValue<'_>>) -> bool {
         let entry = Entry { name: key, place: key.to_owned(), at, value: value.get_ref() };
         match key {
@@ -124,7 +125,7 @@ impl Reader<'_> {
         hosts.unwrap_or_default()
     }
 
-    /// Each of them has to be a policy of the file, which may come behind.
+    /// Reads the names of policies, each of which the file must define, before or after this key.
     fn header_policies(&mut self, entry: &Entry<'_, '_>) -> Option<Vec<String>> {
         let names = entry.value.as_array().and_then(|names| {
             let names = names.iter().map(|name| name.get_ref().as_str().map(str::to_owned));
@@ -196,7 +197,7 @@ impl Reader<'_> {
         Some(name)
     }
 
-    /// What is named must be there; the whole file has been read.
+    /// Checks the collected references, once the whole file has been read.
     pub(super) fn mentions(&mut self) {
         for mention in std::mem::take(&mut self.config.gateway.mentions) {
             let Mention { at, place, of, name } = mention;
@@ -250,13 +251,13 @@ impl Reader<'_> {
             return Some(Ledger::Off);
         }
         if let Some((scheme @ ("postgres" | "postgresql"), _)) = url.split_once(':') {
-            // Not shown: such a URL may hold a password.
+            // The URL is not shown: it may contain a password.
             let message = format!("{scheme}: comes with a later version; allowed is {LEDGER_URL}");
             self.problem(entry.at, &entry.place, &message);
             return None;
         }
         let path = url.strip_prefix("sqlite:").filter(|path| {
-            // What other programs mean by `//` differs; `:memory:` would be a file's name.
+            // Programs disagree on the meaning of `//`; `:memory:` would become the name of a file.
             !path.is_empty() && !path.starts_with("//") && !path.starts_with(':')
         });
         if path.is_none() {
@@ -291,14 +292,14 @@ impl Reader<'_> {
                     let message = "redis: comes with a later version; allowed is \"memory:\"";
                     self.problem(entry.at, &entry.place, message);
                 }
-                // Not shown: such a URL may hold a password.
+                // The URL is not shown: it may contain a password.
                 _ => self.problem(entry.at, &entry.place, "must be \"memory:\""),
             }
         }
     }
 }
 
-/// Whether a text may stand in a `Host` header, port and all.
+/// Returns true if the text may stand in a `Host` header, including a port.
 fn is_host(text: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     !text.is_empty() && text.chars().all(part)

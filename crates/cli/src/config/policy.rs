@@ -1,4 +1,4 @@
-//! `[policy.NAME]`: policy keys over the built-in policy of that name.
+//! `[policy.NAME]`: policy keys that override the built-in policy of that name.
 
 use softland_agent::core::policy::{KeyError, Policy};
 use softland_agent::core::tables;
@@ -29,7 +29,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A table over the built-in policy of its name, or else over the default one.
+    /// Reads a table that overrides the built-in policy of its name, or else the default policy.
     fn policy(&mut self, place: &str, name: &str, table: &DeTable<'_>) -> Policy {
         let mut policy = Policy::named(name).unwrap_or_default();
         let mut limits_tools = None;
@@ -62,7 +62,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is wrong with limits of tools that nothing can hold, a message each.
+/// Returns one message for each tool limit that cannot be enforced.
 pub(crate) fn unlimitable(policy: &Policy) -> Vec<String> {
     let wrong = policy.tool_limits.keys().filter_map(|tool| {
         let why = match policy.answer_tool.contains(tool) {

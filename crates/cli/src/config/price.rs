@@ -1,4 +1,4 @@
-//! `[[price]]`: what a model's tokens cost. What is not given is never filled in too low.
+//! `[[price]]`: the prices of a model's tokens. A price that is not given is never assumed too low.
 
 use softland_agent::core::NanoUsd;
 use softland_agent::core::models::Price;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Reader, plain};
 
-/// Keys of a `[[price]]`.
+/// The keys of a `[[price]]`.
 const KEYS: [&str; 5] = ["model", "input", "output", "cache_read", "cache_write"];
 
 impl Reader<'_> {
@@ -35,7 +35,7 @@ impl Reader<'_> {
         let read = self.per_million(at, table, "cache_read", false);
         let write = self.per_million(at, table, "cache_write", false);
         let (Some(model), Some(input), Some(output)) = (model, input, output) else { return };
-        // What is not given is filled in so that it is never too low (docs/models.md).
+        // Missing prices are filled in so that they are never too low (docs/models.md).
         let cache_write_5m = write.unwrap_or_else(|| input.saturating_add(input.div_ceil(4)));
         let cache_write_1h = write.unwrap_or(0).max(input.saturating_mul(2));
         let cache_read = read.unwrap_or(input);
@@ -43,7 +43,7 @@ impl Reader<'_> {
         self.config.prices.push((model.trim().to_owned(), price));
     }
 
-    /// Dollars per million tokens as pico-dollars per token; what is finer is rounded up.
+    /// Reads dollars per million tokens and returns pico-dollars per token, rounded up.
     fn per_million(
         &mut self,
         at: usize,

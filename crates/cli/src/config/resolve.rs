@@ -1,6 +1,6 @@
-//! From a config, flags and the environment to what the gateway is told ([`Settings`]).
+//! Resolves a config, flags and the environment to the settings of the gateway.
 //!
-//! It reads no environment itself: the caller passes a function.
+//! This module reads no environment itself: the caller passes a function.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,40 +16,41 @@ use super::gateway::{Ledger, Retention};
 use super::{Config, Variable, no_policy, unlimitable};
 use crate::audit::Pages;
 
-/// Where the gateway listens where nothing else is said.
+/// The default address of the gateway.
 const LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4141);
-/// The ledger of `serve` where nothing else is said.
+/// The default ledger of `serve`.
 pub(crate) const LEDGER: &str = "softland.db";
-/// How long a ledger keeps a run where nothing else is said.
+/// The default time for which a ledger keeps a run.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A function that looks a variable up.
+/// A function that looks up an environment variable.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What goes before the config.
+/// The settings that override the config.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// The address, and the flag it came from.
+    /// The address, and the flag that set it.
     pub(crate) listen: Option<(SocketAddr, &'static str)>,
-    /// Upstreams with other addresses. The config's key belongs to the config's address and is
-    /// left out where this is another one.
+    /// Upstreams with their addresses. The key in the config belongs to the address in the config;
+    /// it is not used if the address here differs.
     pub(crate) upstreams: Vec<(&'static str, BaseUrl)>,
-    /// The policy of every request.
+    /// The policy of every request, by name.
     pub(crate) policy: Option<String>,
-    /// Policy keys, set on whichever policy a request has.
+    /// Policy keys that are set on the policy of every request.
     pub(crate) keys: Vec<(&'static str, Value)>,
-    /// Run by one person for one program: on loopback, without tokens and pages, and with a
-    /// ledger only where the config names one.
+    /// True for a gateway that one person runs for one program: it listens on loopback, ignores the
+    /// config's `[admin]` and `[clients]`, and keeps a ledger only if the config names one.
     pub(crate) private: bool,
 }
 
 impl Config {
-    /// What the gateway is told.
+    /// Returns the gateway's settings.
     ///
     /// # Errors
-    /// At least one problem, each with its place: a variable that is not set or holds no header's
-    /// value, a policy that there is not, an address that strangers could reach.
+    /// Returns at least one problem, each with its place in the file: a variable that is not set or
+    /// holds an invalid header value, an unknown policy, an address that other machines could
+    /// reach.
     pub(crate) fn settings(&self, asked: &Asked, env: Env<'_>) -> Result<Settings, Vec<String>> {
         let mut reading = Reading { config: self, asked, env, problems: Vec::new() };
         let upstreams = reading.upstreams();
@@ -91,7 +92,8 @@ impl Config {
         })
     }
 
-    /// What makes the reports of the pages: what the policy of most requests would have done.
+    /// Returns the source of the pages' audit reports, which apply the policy that most requests
+    /// have.
     fn audit(&self, asked: &Asked, policies: &BTreeMap<String, Policy>) -> Arc<Pages> {
         let named = asked.policy.as_deref().unwrap_or("default");
         let only = || policies.values().next().filter(|_| policies.len() == 1);
@@ -99,19 +101,21 @@ impl Config {
         Arc::new(Pages::new(policy, self.prices.clone()))
     }
 
-    /// What is wrong with the file as `serve` would use it, wherever that runs.
+    /// Returns the problem that `serve` would have with the file, independent of flags and
+    /// environment.
     pub(crate) fn unfit_to_serve(&self) -> Option<String> {
         self.reachable_by_strangers(&Asked::default())
     }
 
-    /// What does not come to bear, one message each.
+    /// Returns a message for each setting that has no effect.
     pub(crate) fn warnings(&self, asked: &Asked) -> Vec<String> {
         let unread = if asked.private { None } else { self.unread_metrics(asked) };
         let keys = asked.upstreams.iter().filter_map(|(name, url)| self.key_left_out(name, url));
         unread.into_iter().chain(keys).collect()
     }
 
-    /// That nobody may read the metrics: off loopback that takes a token.
+    /// Warns if nobody can read the metrics: on an address that other machines can reach they
+    /// require a token.
     fn unread_metrics(&self, asked: &Asked) -> Option<String> {
         let (own, gateway) = (self.listen(asked), &self.gateway);
         let at = gateway.admin_listen.unwrap_or(own);
@@ -126,7 +130,7 @@ impl Config {
         ))
     }
 
-    /// That a key is left out, because another address is asked than its own.
+    /// Warns if a key is not used because a flag names another address than the key's own.
     fn key_left_out(&self, upstream: &str, asked: &BaseUrl) -> Option<String> {
         let own = self.address(upstream)?;
         let place = &self.upstream(upstream)?.key.as_ref()?.place;
@@ -135,7 +139,7 @@ impl Config {
         })
     }
 
-    /// The file of the ledger; `None` where none is kept.
+    /// Returns the ledger's file; `None` if no ledger is kept.
     pub(crate) fn ledger(&self, private: bool) -> Option<PathBuf> {
         match &self.gateway.ledger {
             Some(Ledger::Off) => None,
@@ -150,7 +154,8 @@ impl Config {
         asked.listen.map(|(address, _)| address).or(own).unwrap_or(LISTEN)
     }
 
-    /// Off loopback, a key of the gateway's could be spent by anybody who can connect.
+    /// Returns a problem if other machines can reach the gateway without a token: anybody there
+    /// could spend the gateway's own keys.
     fn reachable_by_strangers(&self, asked: &Asked) -> Option<String> {
         let listen = self.listen(asked);
         if listen.ip().is_loopback() || self.gateway.client_tokens.is_some() {
@@ -174,27 +179,28 @@ impl Config {
         ))
     }
 
-    /// The address that was asked for where it is not the upstream's own.
+    /// Returns the requested address of an upstream if it differs from the upstream's own.
     fn another_address(&self, asked: &Asked, name: &str) -> Option<BaseUrl> {
         let (_, url) = asked.upstreams.iter().find(|(known, _)| *known == name)?;
         (self.address(name).as_ref() != Some(url)).then(|| url.clone())
     }
 
-    /// An upstream's address by the config, or else the provider's.
+    /// Returns the address of an upstream from the config, or else the provider's default.
     fn address(&self, name: &str) -> Option<BaseUrl> {
         let own = self.upstream(name).and_then(|own| own.base_url.as_ref());
         own.map(|own| own.parsed.clone()).or_else(|| default_address(name))
     }
 
-    /// What `x-softland-policy` may select. Only policies of the file are the operator's word:
-    /// built-in ones are not, and flags are set on those, too.
+    /// Returns the policies that `x-softland-policy` may select. By default these are the policies
+    /// of the file, since only those are the operator's choice: flags are set on built-in policies,
+    /// too.
     fn header_policies(&self) -> Vec<String> {
         let own = || self.policy_names().map(str::to_owned).collect();
         self.gateway.header_policies.clone().unwrap_or_else(own)
     }
 
-    /// The policies by name. Keys that were asked for hold whichever is picked, so the built-in
-    /// ones are among them then.
+    /// Returns the policies by name, with the requested keys set. If there are such keys, the
+    /// built-in policies are included, since the keys apply to any policy that a request selects.
     fn policies_with(&self, keys: &[(&'static str, Value)]) -> BTreeMap<String, Policy> {
         let mut policies = self.policies.clone();
         if !keys.is_empty() {
@@ -208,7 +214,7 @@ impl Config {
     }
 }
 
-/// A config as it is read together with flags and environment.
+/// The state of resolving a config with flags and environment.
 struct Reading<'a> {
     config: &'a Config,
     asked: &'a Asked,
@@ -225,7 +231,7 @@ impl Reading<'_> {
                 (None, Some(own)) => self.secret(own.key.as_ref()),
                 _ => None,
             };
-            // The reader took no upstream without an address.
+            // The config reader accepts no upstream without an address.
             if let Some(base_url) = other.or_else(|| self.config.address(name)) {
                 upstreams.insert(name.to_owned(), Upstream { base_url, key });
             }
@@ -238,7 +244,7 @@ impl Reading<'_> {
         Admin { listen: self.config.gateway.admin_listen, token }
     }
 
-    /// The tokens of which clients must show one.
+    /// Reads the tokens of which each client must present one.
     fn tokens(&mut self) -> Option<Vec<Secret>> {
         let variable = self.config.gateway.client_tokens.as_ref()?;
         let tokens = variable.read(self.env).and_then(|text| {
@@ -271,10 +277,10 @@ impl Reading<'_> {
 }
 
 impl Variable {
-    /// What it holds.
+    /// Reads the value of the variable.
     ///
     /// # Errors
-    /// When it is not set, or blank.
+    /// Returns a message if the variable is not set, or blank.
     fn read(&self, env: Env<'_>) -> Result<String, String> {
         env(&self.name).filter(|value| !value.trim().is_empty()).ok_or_else(|| self.unset())
     }
@@ -284,7 +290,7 @@ impl Variable {
     }
 }
 
-/// A credential as a header may carry it. What is wrong is said without showing it.
+/// Checks that a credential can be sent in a header. Messages do not show the credential.
 fn secret(variable: &Variable, text: &str) -> Result<Secret, String> {
     let text = text.trim();
     if text.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
@@ -296,7 +302,7 @@ fn secret(variable: &Variable, text: &str) -> Result<Secret, String> {
     ))
 }
 
-/// What is wrong with `--tool-limits`; the config's own were looked at when it was read.
+/// Returns the problems of `--tool-limits`. The limits of the config were checked when it was read.
 fn unlimitable_flags(keys: &[(&'static str, Value)]) -> Vec<String> {
     let limits = keys.iter().filter(|(key, _)| *key == "tool_limits").cloned().collect::<Vec<_>>();
     let wrong = unlimitable(&with_keys(Policy::default(), &limits));
@@ -305,14 +311,14 @@ fn unlimitable_flags(keys: &[(&'static str, Value)]) -> Vec<String> {
 
 fn with_keys(mut policy: Policy, keys: &[(&'static str, Value)]) -> Policy {
     for (key, value) in keys {
-        // Each was tried when it was read.
+        // Each key was validated when it was parsed.
         let _ = policy.set(key, value);
     }
     policy
 }
 
-/// The address of a listed provider; of two, the one that speaks Anthropic's Messages, the protocol
-/// that is governed.
+/// Returns the address of a listed provider. If a provider has two, it is the one that speaks
+/// Anthropic's Messages, the protocol that is governed.
 pub(super) fn default_address(name: &str) -> Option<BaseUrl> {
     let provider = PROVIDERS.iter().find(|provider| provider.name == name)?;
     BaseUrl::parse(provider.anthropic_base_url.unwrap_or(provider.base_url)).ok()

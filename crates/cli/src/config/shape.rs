@@ -12,7 +12,7 @@ use toml::de::DeValue;
 use super::Reader;
 use super::entry::Entry;
 
-/// Keys of a `[shape.NAME]`.
+/// The keys of a `[shape.NAME]`.
 const KEYS: [&str; 8] = [
     "tags",
     "suppress_tail_after_tools",
@@ -24,7 +24,7 @@ const KEYS: [&str; 8] = [
     "keepalive",
 ];
 
-/// `burst_ms` where nothing is said of it.
+/// The default of `burst_ms`.
 const BURST_MS: u64 = 500;
 
 const NAMES: &str = "a list of names such as [\"use_tool\"]";
@@ -35,7 +35,7 @@ impl Reader<'_> {
             let before = self.problems.len();
             let shaping = self.shaping(&named);
             if self.problems.len() > before {
-                // What is wrong was said; a route that names it is right.
+                // The problem was noted; a route that refers to this shape is still valid.
                 let tags = Tags::new([named.name]).map(|tags| with_defaults(Shape::watch(tags)));
                 self.config.gateway.shapes.extend(tags.ok().map(|s| (named.name.to_owned(), s)));
                 continue;
@@ -52,7 +52,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `None` where it has no tags, or something is wrong with it, which was said.
+    /// Reads a shape. Returns `None` if it has no tags, or if a problem was noted.
     fn shaping(&mut self, named: &Entry<'_, '_>) -> Option<Shaping> {
         let (mut tags, mut burst_ms, mut keepalive) = (None, BURST_MS, Shaping::KEEPALIVE);
         let mut shape = Shape::watch(Tags::new(["-"]).ok()?);

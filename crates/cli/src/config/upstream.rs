@@ -1,4 +1,4 @@
-//! `[upstream.NAME]`: where a provider is, and which variable holds its key.
+//! `[upstream.NAME]`: the address of a provider, and the variable that holds its key.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -10,30 +10,31 @@ use super::entry::Entry;
 use super::resolve::default_address;
 use super::{Reader, Variable};
 
-/// Keys of an `[upstream.NAME]`.
+/// The keys of an `[upstream.NAME]`.
 const KEYS: [&str; 2] = ["base_url", "api_key_env"];
 
-/// Characters of an upstream's name.
+/// The most characters of an upstream's name.
 const LONGEST: usize = 64;
-/// What a name may be: it stands in the paths that clients ask for, and there nothing is unescaped.
+/// The allowed names, for messages. A name is part of the paths that clients request, and no path
+/// is unescaped.
 const NAME: &str = "an upstream's name must be 1 to 64 of the characters a-z, A-Z, 0-9, `-`, `_` \
                     and `.`, the first a letter or a digit: clients reach it at /to/NAME/v1/";
 
-/// What a config says about a provider.
+/// A provider's part of a config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upstream {
-    /// Its address.
+    /// The provider's address.
     pub(crate) base_url: Option<Address>,
     /// The variable that holds the key.
     pub(crate) key: Option<Variable>,
 }
 
-/// A base URL as it was written, and as the gateway takes it.
+/// A base URL, as written and as parsed for the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) text: String,
     pub(super) parsed: BaseUrl,
-    /// Where it stands (`FILE:LINE: upstream.NAME.base_url`).
+    /// The place of the key (`FILE:LINE: upstream.NAME.base_url`).
     pub(crate) place: String,
 }
 
@@ -44,7 +45,7 @@ impl Reader<'_> {
                 self.problem(named.at, &named.place, NAME);
             }
             let upstream = self.upstream(&named);
-            // An address that is there but wrong has been named already.
+            // An address that is present but invalid has been noted already.
             let given = named.value.get("base_url").is_some();
             if !given && default_address(named.name).is_none() {
                 let message = "is required: where the provider is, such as \"https://host/v1\"";
@@ -55,7 +56,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Values are not shown in problems: people write keys where they do not belong.
+    /// Reads an upstream. Problems do not show values: people paste keys in the wrong place.
     fn upstream(&mut self, named: &Entry<'_, '_>) -> Upstream {
         let mut upstream = Upstream::default();
         for entry in self.entries(&named.place, named.value, &KEYS) {

@@ -1,6 +1,6 @@
-//! The log's lines on their way. A thread of their own writes them, so that nobody waits for a
-//! reader who does not read (a full pipe, a disk that hangs). What waits is bounded; of what is
-//! lost beyond that the log says how much.
+//! The queue of log lines. A thread of its own writes the lines, so that nothing waits for a full
+//! pipe or a disk that hangs. The queue is bounded; the log counts the lines that were lost beyond
+//! that.
 
 use std::io::{self, Write};
 use std::mem;
@@ -9,45 +9,45 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The most text that waits, in bytes.
+/// The most text that the queue holds, in bytes.
 const MOST: usize = 1 << 20;
-/// The most text that an empty buffer keeps room for, in bytes.
+/// The most capacity that an empty buffer keeps, in bytes.
 const KEPT: usize = 64 << 10;
-/// How long the end of a process waits for its last lines to be written.
+/// The most time for which the end of the process waits for the last lines.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Takes lines and never waits.
+/// The input of the queue, which never waits.
 pub(super) struct Lines(Arc<Shared>);
 
-/// One line at a time on its way in.
+/// A writer that adds one line at a time to the queue.
 pub(super) struct Line<'a>(&'a Shared);
 
-/// A log that is being written: when it is dropped, its last lines are waited for, for a while.
+/// A handle to a log that is being written. Dropping it waits a limited time for the last lines.
 #[must_use = "what it has not written yet is lost without it"]
 pub(crate) struct Log(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// The writer waits here for lines.
+    /// Notified when there are lines; the writer waits for it.
     work: Condvar,
-    /// The end of the process waits here for the writer.
+    /// Notified when lines were written; the end of the process waits for it.
     done: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     text: Vec<u8>,
-    /// Lines for which there was no room, since it was last said.
+    /// The lines for which there was no room since the last count in the log.
     lost: u64,
-    /// The writer has taken lines out and is not done with them.
+    /// True if the writer has taken lines and is not done with them.
     writing: bool,
 }
 
-/// Has lines written to `out` by a thread of its own.
+/// Starts a thread that writes lines to `out`.
 ///
 /// # Errors
-/// When there can be no thread.
+/// Returns an error if the thread cannot be started.
 pub(super) fn write_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Log)> {
     let shared = Arc::<Shared>::default();
     let writer = Arc::clone(&shared);
@@ -63,7 +63,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Each event is written with one call.
+/// The subscriber writes each event with one call.
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut state = self.0.state();
@@ -83,8 +83,8 @@ impl Write for Line<'_> {
 }
 
 impl Shared {
-    /// Writes as long as the process lives. A log that cannot be written is no reason to write
-    /// elsewhere.
+    /// Writes lines for as long as the process lives. An error is ignored: a log that cannot be
+    /// written is written nowhere else.
     fn write(&self, mut out: impl Write) {
         let mut text = Vec::new();
         loop {
@@ -102,7 +102,8 @@ impl Shared {
         }
     }
 
-    /// Waits for lines and swaps them for the empty text; returns how many were lost behind them.
+    /// Waits for lines and swaps them with the empty `text`. Returns the number of lines that were
+    /// lost after them.
     fn take(&self, text: &mut Vec<u8>) -> u64 {
         let mut state = self.state();
         while state.is_idle() {
@@ -113,7 +114,8 @@ impl Shared {
         mem::take(&mut state.lost)
     }
 
-    /// A panic elsewhere leaves the state whole: nothing is called while it is locked.
+    /// Locks the state. A panic leaves the state consistent, since nothing is called while it is
+    /// locked.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes nothing before it is let, and then hands on what it was given.
+    /// A writer that waits for permission to write, and then sends on its input.
     struct Slow {
         let_go: Receiver<()>,
         to: Sender<Vec<u8>>,

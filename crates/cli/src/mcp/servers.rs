@@ -1,4 +1,4 @@
-//! The servers of `--mcp`: those that the agent files name are started before anything is asked.
+//! The servers of `--mcp`. The ones that the agent files name are started before any model request.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::signals::Signals;
 /// Starts the servers that the agent files of a run name.
 ///
 /// # Errors
-/// A file with mistakes, a server that is not there or does not start; a signal meanwhile, with the
-/// exit status of a cancelled run.
+/// Returns a failure if a file has mistakes, or a server does not exist or does not start. A signal
+/// meanwhile is a failure with the exit status of a cancelled run.
 pub(crate) fn servers(
     args: &RunArgs,
     runtime: &Runtime,
@@ -28,7 +28,7 @@ pub(crate) fn servers(
     let Some(path) = &args.mcp else { return Ok(Servers::default()) };
     let env = |name: &str| std::env::var(name).ok();
     let file = ServersFile::load(path, &env).map_err(Failure::all)?;
-    // What is wrong with an agent file is said before any server is started.
+    // Problems of agent files are reported before any server is started.
     let Some(agents) = agents(args) else { return Ok(Servers::default()) };
     let named = named(&file, &agents)?;
     let mut warnings = file.warnings.clone();
@@ -66,7 +66,7 @@ pub(crate) fn servers(
     }
 }
 
-/// The agent files of the run; `None` where one cannot be read.
+/// Loads the agent files of the run; `None` if one cannot be read.
 fn agents(args: &RunArgs) -> Option<Vec<(PathBuf, AgentFile)>> {
     let mut paths: Vec<PathBuf> = args.agent.iter().cloned().collect();
     if let Some(folder) = &args.agents {
@@ -75,7 +75,7 @@ fn agents(args: &RunArgs) -> Option<Vec<(PathBuf, AgentFile)>> {
     paths.into_iter().map(|path| Some((path.clone(), AgentFile::load(&path).0.ok()?))).collect()
 }
 
-/// The servers that agent files name, each in the file.
+/// Returns the servers that the agent files name, each of which the servers file must define.
 fn named(file: &ServersFile, agents: &[(PathBuf, AgentFile)]) -> Result<BTreeSet<String>, Failure> {
     let (mut named, mut problems) = (BTreeSet::new(), Vec::new());
     for (path, agent) in agents {

@@ -1,8 +1,8 @@
-//! The answer's Markdown for a terminal: parsed by pulldown-cmark, shown as it comes, a finished
-//! block or line at a time.
+//! Renders the answer's Markdown for a terminal. It is parsed by pulldown-cmark and shown while it
+//! streams, one finished block or line at a time.
 //!
-//! A line that was printed stays, so nothing is shown that could still change: of the block that is
-//! open, only whole lines of code and whole items of lists.
+//! A printed line cannot change, so unfinished text is held back. Of the open block only whole
+//! lines of code and whole list items are shown.
 
 use super::pieces::{Piece, Style};
 use super::text::MIN_WIDTH;
@@ -16,7 +16,7 @@ mod words;
 
 use block::Block;
 
-/// Text that looks the same.
+/// Text of one style.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Span {
     style: Style,
@@ -32,36 +32,36 @@ impl Span {
 /// One line of the terminal.
 type Line = Vec<Span>;
 
-/// Markdown that is being received.
+/// Markdown text that is being received.
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
     width: usize,
-    /// What was not shown to its end yet, from the beginning of the open block on.
+    /// The text from the beginning of the open block, which is not completely shown.
     source: String,
-    /// Lines of the open block that were shown.
+    /// The number of lines of the open block that were shown.
     shown: usize,
-    /// Something of the open block was shown.
+    /// True if a part of the open block was shown.
     open: bool,
-    /// Something was shown before: a blank line stands between.
+    /// True if a block was shown before, from which a blank line separates the next.
     begun: bool,
 }
 
 impl Markdown {
-    /// The terminal has another width; a block that was begun keeps its own.
+    /// Sets the width of the terminal. A block that was begun keeps its width.
     pub(super) fn resize(&mut self, width: usize) {
         if !self.open {
             self.width = width.max(MIN_WIDTH);
         }
     }
 
-    /// Takes more text; what is finished by it is to be shown.
+    /// Adds text, and returns the pieces that it completes.
     pub(super) fn push(&mut self, text: &str) -> Vec<Piece> {
         self.source.push_str(text);
         let mut pieces = Vec::new();
         if !text.contains('\n') {
             return pieces;
         }
-        // What a line is may depend on its last character.
+        // The meaning of a line may depend on its last character.
         while let Some(whole) = self.source.rfind('\n').and_then(|at| self.source.get(..=at))
             && let Some((block, next)) = block::first(whole, self.width)
         {
@@ -76,7 +76,7 @@ impl Markdown {
         pieces
     }
 
-    /// The text has ended: what is left of it.
+    /// Ends the text, and returns the remaining pieces.
     pub(super) fn end(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
         while let Some((block, next)) = block::first(&self.source, self.width) {
@@ -109,7 +109,8 @@ impl Markdown {
         (self.begun, self.open, self.shown) = (true, true, lines.len());
     }
 
-    /// Lines of code that were shown are not read again with each that follows.
+    /// Drops the lines of code that were shown, so that they are not parsed again with each new
+    /// line.
     fn forget(&mut self, block: &Block) {
         if let Some(code) = &block.code {
             self.source.drain(code.clone());

@@ -1,6 +1,6 @@
-//! What is printed, as values: where it goes, how it looks, what it says.
+//! The pieces of output as values: their stream, their style and their text.
 
-/// The stream that a piece goes to.
+/// The stream to which a piece is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     /// Standard output: the answer.
@@ -9,7 +9,7 @@ pub(crate) enum To {
     Notes,
 }
 
-/// How a piece looks where there are colours.
+/// The style of a piece, on a stream with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -17,7 +17,7 @@ pub(crate) enum Style {
     Bold,
     Call,
     Bad,
-    /// Of an answer's Markdown, as the next ones.
+    /// Code in an answer's Markdown, to which the following styles also belong.
     Code,
     Emphasis,
     StrongEmphasis,
@@ -25,7 +25,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// The parameters of its SGR sequence; none for plain text.
+    /// Returns the parameters of the style's SGR sequence; `None` for plain text.
     pub(super) fn sgr(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -40,8 +40,8 @@ impl Style {
     }
 }
 
-/// One piece of output. Its text holds no control character but line ends, unless it is the
-/// answer on its way to something that is no terminal.
+/// A piece of output. Its text has no control characters but line ends, unless it is the answer on
+/// its way to something other than a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) to: To,

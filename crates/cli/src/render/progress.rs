@@ -1,20 +1,20 @@
-//! How far long work is, on one line of a terminal that is taken away at the end.
+//! A progress bar for long work, on one line of the terminal that is removed at the end.
 
 use std::io::{self, Write as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Work that is done sooner needs no bar.
+/// The time after which work shows a bar.
 const QUICK: Duration = Duration::from_millis(400);
-/// Time between two changes.
+/// The least time between two updates.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// The bar; any thread may move it.
+/// A progress bar that any thread may update.
 #[derive(Debug)]
 pub(crate) struct Bar {
     began: Instant,
     width: usize,
-    /// When it was drawn last, if it was.
+    /// The time of the last update, if the bar was drawn.
     drawn: Mutex<Option<Instant>>,
 }
 
@@ -23,7 +23,7 @@ impl Bar {
         Self { began: Instant::now(), width, drawn: Mutex::new(None) }
     }
 
-    /// Shows so many bytes of so many.
+    /// Shows the progress, in bytes.
     pub(crate) fn show(&self, done: u64, total: u64) {
         let now = Instant::now();
         let Ok(mut drawn) = self.drawn.try_lock() else { return };
@@ -36,7 +36,7 @@ impl Bar {
         let _ = write!(io::stderr().lock(), "\r{line}");
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(self) {
         if self.drawn.into_inner().is_ok_and(|drawn| drawn.is_some()) {
             let _ = write!(io::stderr().lock(), "\r{:width$}\r", "", width = self.width - 1);
@@ -44,7 +44,7 @@ impl Bar {
     }
 }
 
-/// `reading [####    ]  50%  1.2 of 2.4 GB`, one column less than the terminal has.
+/// Formats `reading [####    ]  50%  1.2 of 2.4 GB`, one column narrower than the terminal.
 fn line(done: u64, total: u64, width: usize) -> String {
     let done = done.min(total);
     let percent = (done * 100).checked_div(total).unwrap_or(100);

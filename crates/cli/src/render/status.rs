@@ -1,7 +1,8 @@
-//! The line that says what is waited for, and how long already, below all else on a terminal.
+//! The status line, which shows on a terminal what the runs are waiting for and for how long, below
+//! all other output.
 //!
-//! It is drawn when nothing was printed for a moment, and taken away before anything is: what was
-//! printed stays as if it had never been there.
+//! The line is drawn when nothing was printed for a moment, and erased before anything is printed,
+//! so that it leaves no trace in the output.
 
 use std::io::{self, Write as _};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,24 +15,24 @@ use board::Board;
 
 mod board;
 
-/// How often it is drawn.
+/// The time between two frames.
 const TICK: Duration = Duration::from_millis(120);
-/// The same where each time goes over a network.
+/// The time between two frames if the terminal is reached over a network.
 const TICK_REMOTE: Duration = Duration::from_millis(500);
-/// How long nothing was printed before it is.
+/// The time without output after which the line is drawn.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// The terminal of this process, where a status line is shown: its streams meet there, whoever
-/// writes to them.
+/// The terminal of this process, if it shows a status line. Both streams end up there, whichever
+/// thread writes.
 static SCREEN: Mutex<Option<Screen>> = Mutex::new(None);
-/// Wakes the thread that draws when there is nothing more to draw.
+/// Wakes the drawing thread when there is nothing more to draw.
 static OVER: Condvar = Condvar::new();
 
 pub(super) struct Screen {
     board: Board,
-    /// The line is there.
+    /// True if the line is drawn.
     drawn: bool,
-    /// The cursor stands where a line begins.
+    /// True if the cursor is at the beginning of a line.
     at_start: bool,
     written: Instant,
     frame: usize,
@@ -43,7 +44,7 @@ impl Screen {
         if !self.at_start || now.duration_since(self.written) < QUIET {
             return;
         }
-        // A character in the last column would make some terminals begin another line.
+        // On some terminals a character in the last column would begin another line.
         match self.board.line(self.frame, now, width.saturating_sub(1)) {
             Some(line) => {
                 put(&format!("\r{line}\u{1b}[K"));
@@ -61,25 +62,26 @@ impl Screen {
     }
 }
 
-/// Where standard error is gone, nobody sees a status.
+/// Writes to standard error. Errors are ignored, since nobody would see the status.
 fn put(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// A status line is shown as long as this lives.
+/// A handle to the status line, which is shown until this is dropped.
 pub(crate) struct Status {
     drawing: Option<JoinHandle<()>>,
 }
 
 impl Status {
-    /// Shows one on standard error, a terminal. `width`: its columns, now.
+    /// Shows a status line on standard error, which must be a terminal; `width` returns its current
+    /// columns.
     pub(super) fn begin(remote: bool, width: impl Fn() -> usize + Send + 'static) -> Self {
         let (board, written) = (Board::default(), Instant::now());
         let screen = Screen { board, drawn: false, at_start: true, written, frame: 0 };
         *screen_now() = Some(screen);
         let tick = if remote { TICK_REMOTE } else { TICK };
         let drawing = std::thread::Builder::new().name("status".to_owned());
-        // Without a thread there is no status, and all else is as it is.
+        // Without a thread there is no status line, and everything else works.
         Self { drawing: drawing.spawn(move || draw(tick, width)).ok() }
     }
 }
@@ -105,15 +107,15 @@ fn draw(tick: Duration, width: impl Fn() -> usize) {
     }
 }
 
-/// Hears an event, where a status line is shown.
+/// Updates the status line, if there is one, with an event.
 pub(crate) fn hear(event: &Event) {
     if let Some(screen) = screen_now().as_mut() {
         screen.board.event(event, Instant::now());
     }
 }
 
-/// Before these bytes are written to the terminal: the line makes room, and stays away as long as
-/// the guard is held.
+/// Erases the status line before these bytes are written to the terminal. The line stays erased for
+/// as long as the guard is held.
 pub(super) fn make_room(bytes: &[u8]) -> MutexGuard<'static, Option<Screen>> {
     let mut guard = screen_now();
     if let Some(screen) = guard.as_mut().filter(|_| !bytes.is_empty()) {

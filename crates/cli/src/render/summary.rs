@@ -1,4 +1,4 @@
-//! The last lines of a run: how it ended and why, and what it took.
+//! The summary at the end of a run: its outcome, its reason and its usage.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use softland_agent::{AnsweredBy, Report, UsageTotal};
 use super::pieces::{Piece, Style};
 use super::text::{MIN_WIDTH, count, flow, grouped};
 
-/// The summary in lines of at most `width` columns. `simulated`: no money was paid.
+/// Renders the summary in lines of at most `width` columns. `simulated` is true if no money was
+/// paid.
 pub(crate) fn summary(
     report: &Report,
     took: Duration,
@@ -28,7 +29,7 @@ pub(crate) fn summary(
     pieces
 }
 
-/// How and why, in a sentence.
+/// Describes the outcome and its reason in a sentence.
 fn how(report: &Report) -> String {
     let ended = &report.ended;
     let word = ended.outcome.word();
@@ -73,7 +74,7 @@ fn why(report: &Report) -> String {
     }
 }
 
-/// What the run took.
+/// Lists the turns, calls, tokens, cost and time of the run.
 fn taken(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
     vec![
         count(report.turns, "turn"),

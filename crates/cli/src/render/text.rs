@@ -1,17 +1,19 @@
-//! Text made fit for a terminal: harmless, and cut to a number of columns.
+//! Prepares text for a terminal: control characters are made harmless, and lines are cut to a
+//! number of columns.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The fewest columns that are counted on.
+/// The least width that is assumed, in columns.
 pub(crate) const MIN_WIDTH: usize = 20;
 
-/// The text without what a terminal would obey: escapes and other control characters become
-/// visible, overrides of the writing direction a replacement. Line ends and tabs stay.
+/// Replaces everything that a terminal would interpret: escapes and other control characters become
+/// visible symbols, overrides of the writing direction a replacement character. Line ends and tabs
+/// stay.
 pub(super) fn harmless(text: &str) -> String {
     text.chars().filter(|c| *c != '\r').map(harmless_char).collect()
 }
 
-/// As [`harmless()`], of one character.
+/// Replaces a character that a terminal would interpret.
 pub(crate) fn harmless_char(c: char) -> char {
     match c {
         '\n' | '\t' => c,
@@ -23,9 +25,9 @@ pub(crate) fn harmless_char(c: char) -> char {
     }
 }
 
-/// One harmless line of at most `width` columns, cut with `…`; line ends become spaces.
+/// Returns one harmless line of at most `width` columns, cut with `…`. Line ends become spaces.
 pub(super) fn line(text: &str, width: usize) -> String {
-    // A character takes at most a few bytes per column; what is beyond cannot be shown anyway.
+    // A character adds at most a few bytes per column; text beyond these cannot be shown anyway.
     let head: String = text.chars().take(width.saturating_mul(8).saturating_add(8)).collect();
     let flat = harmless(&head).replace('\t', "    ").replace('\n', " ");
     let whole = head.len() == text.len();
@@ -48,7 +50,8 @@ pub(super) fn line(text: &str, width: usize) -> String {
     cut
 }
 
-/// One line of text as harmless pieces of at most `width` columns, nothing left out.
+/// Splits one line of text into harmless pieces of at most `width` columns, without losing any
+/// text.
 pub(super) fn chunks(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -66,8 +69,8 @@ pub(super) fn chunks(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// One line of text broken at its spaces into harmless lines of at most `width` columns; a word
-/// that is longer is broken anywhere.
+/// Wraps one line of text into harmless lines of at most `width` columns. A longer word is broken
+/// anywhere.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in harmless(text).split_whitespace() {
@@ -82,22 +85,22 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// As [`line()`], cut only where there is a width.
+/// Returns one harmless line, cut only if there is a width.
 pub(crate) fn harmless_line(text: &str, width: Option<usize>) -> String {
     line(text, width.unwrap_or(usize::MAX))
 }
 
-/// The most columns that a character adds to a line.
+/// Returns the most columns that a character adds to a line.
 fn columns(c: char) -> usize {
     match c {
-        // It can make the narrow character before it a wide emoji.
+        // This selector can turn the narrow character before it into a wide emoji.
         '\u{fe0f}' => 1,
         c => c.width().unwrap_or(0),
     }
 }
 
-/// Items joined with ` · `, broken between items into lines of at most `width` columns; an item
-/// that is longer alone is broken at its spaces.
+/// Joins items with ` · `, and wraps between items into lines of at most `width` columns. A longer
+/// item is broken at its spaces.
 pub(crate) fn flow(items: &[String], width: usize) -> Vec<String> {
     let mut words: Vec<(&str, String)> = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -123,12 +126,12 @@ pub(crate) fn flow(items: &[String], width: usize) -> Vec<String> {
     lines
 }
 
-/// `1 turn`, `1,234 turns`.
+/// Formats a number with a noun: `1 turn`, `1,234 turns`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

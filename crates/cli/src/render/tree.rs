@@ -1,7 +1,8 @@
-//! The picture of a run and of the sub-agents' runs within it, which go on side by side: each is
-//! indented under its caller's, and a line says whose part follows where that changes.
+//! The view of a run and of its sub-agents' runs, which proceed side by side. Each run is indented
+//! under its caller's, and a line names the agent when the output switches to another run.
 //!
-//! A sub-agent's answer is not shown at its end but as the result of the call that asked for it.
+//! A sub-agent's answer is shown as the result of the call that started it, not at the end of its
+//! run.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,42 +14,42 @@ use super::summary::summary;
 use super::text::line;
 use super::view::{Kept, Show, View};
 
-/// Columns by which a sub-agent's run is indented.
+/// The columns by which a sub-agent's run is indented.
 const INDENT: usize = 4;
-/// Levels that are indented; what is deeper stands where these do.
+/// The most levels of indentation; deeper runs are indented as the last of these.
 const LEVELS: usize = 6;
 
-/// The picture of a tree of runs.
+/// The view of a tree of runs.
 pub(crate) struct Tree {
     show: Show,
-    /// A sub-agent's run is one line.
+    /// True if each sub-agent's run is shown as one line.
     folded: bool,
     width: usize,
-    /// The run that was asked for.
+    /// The view of the run at the top.
     first: View,
     children: BTreeMap<String, Child>,
-    /// Whose part was shown last, where it was a child's.
+    /// The sub-agent's run whose output was shown last; `None` for the run at the top.
     speaking: Option<String>,
 }
 
-/// A sub-agent's run.
+/// The view of a sub-agent's run.
 struct Child {
     view: View,
-    /// Its name, and which of its caller's children it is.
+    /// The agent's name, and the run's number among its caller's sub-agents.
     label: String,
     level: usize,
     began: Instant,
 }
 
 impl Tree {
-    /// A picture of `width` columns.
+    /// Creates a view of `width` columns.
     pub(crate) fn new(show: Show, folded: bool, width: usize, kept: Option<Kept>) -> Self {
         let mut first = View::new(show, width);
         first.keep(kept);
         Self { show, folded, width, first, children: BTreeMap::new(), speaking: None }
     }
 
-    /// The terminal has another width now.
+    /// Sets the width of the terminal.
     pub(crate) fn resize(&mut self, width: usize) {
         self.width = width;
         self.first.resize(width);
@@ -57,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// What to print for one event.
+    /// Returns the output for one event.
     pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
         if let EventKind::Child { child_run, agent, id } = &event.kind {
             self.begin(&event.run, child_run, (agent, id));
@@ -72,12 +73,13 @@ impl Tree {
         self.child_event(event)
     }
 
-    /// A call of `caller` began the run of an agent.
+    /// Adds the run of a sub-agent, which a call of `caller` began.
     fn begin(&mut self, caller: &str, run: &str, (agent, call): (&str, &str)) {
         let above = self.children.get(caller);
         let level = above.map_or(1, |caller| (caller.level + 1).min(LEVELS));
         let kept = above.map_or(&self.first, |caller| &caller.view).kept_within(call);
-        // Lines that are not ended could not stand beside others', and the answer is the caller's.
+        // Unfinished lines of several runs could not be shown side by side, and the answer belongs
+        // to the caller.
         let show = Show {
             stream_text: false,
             markdown: false,
@@ -99,7 +101,7 @@ impl Tree {
         pieces.retain(|piece| piece.to == To::Notes && !self.folded);
         let label = child.label.clone();
         if let EventKind::Done { report } | EventKind::Error { report, .. } = &event.kind {
-            // What it cost was said to be simulated or not where the whole run ends.
+            // Simulated cost is marked once, at the end of the whole run.
             let ended = summary(report, child.began.elapsed(), false, usize::MAX / 2);
             let ended: String = ended.into_iter().map(|piece| piece.text).collect();
             let ended = format!("{label}: {}", ended.trim_end().replace('\n', " · "));
@@ -122,7 +124,7 @@ impl Tree {
     }
 }
 
-/// Whole lines, each with so many columns before it.
+/// Indents complete lines by a number of columns.
 fn indented(pieces: Vec<Piece>, columns: usize) -> Vec<Piece> {
     let margin = " ".repeat(columns);
     let mut shown = Vec::with_capacity(pieces.len() * 2);

@@ -1,6 +1,7 @@
-//! What a run's events look like, in block order: text, calls, results, and what softland did.
+//! The view of one run's events in block order: text, calls, results, and softland's interventions.
 //!
-//! Pure: events in, pieces out. It keeps what it needs to know where a line or block is open.
+//! The view is pure: it takes events and returns pieces. Its state is the open line and the open
+//! block.
 
 use std::fmt::Write as _;
 
@@ -20,32 +21,32 @@ mod tests;
 
 pub(crate) use fold::Kept;
 
-/// Characters of a call's input that are kept for its one line.
+/// The most characters of a call's input that are kept for its line.
 const INPUT_KEPT: usize = 4096;
 
-/// Columns of what stands before what softland did.
+/// The columns of the margin before an intervention.
 const MARGIN: usize = 4;
 
-/// Columns below which reasons are left out.
+/// The width below which reasons are left out, in columns.
 const NARROW: usize = 50;
 
-/// What is shown where.
+/// The options of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Show {
-    /// Text streams to standard output, which is a terminal; else only the answer goes there,
-    /// at the end.
+    /// True if text streams to standard output, which is a terminal. Otherwise only the answer is
+    /// written there, at the end.
     pub(crate) stream_text: bool,
-    /// Text is shown as the Markdown that it mostly is.
+    /// True if text is rendered as Markdown.
     pub(crate) markdown: bool,
-    /// The model's thinking.
+    /// True if the model's thinking is shown.
     pub(crate) thinking: bool,
-    /// 1: phases, usage, odd turns, longer results; 2: inputs and results whole.
+    /// The verbosity. 1: phases, usage, odd turns, longer results; 2: complete inputs and results.
     pub(crate) verbose: u8,
-    /// The run is a sub-agent's, which stands indented.
+    /// True for a sub-agent's run, which is indented.
     pub(crate) nested: bool,
 }
 
-/// A block that is being received.
+/// The block that is being received.
 #[derive(Debug, Default)]
 enum Open {
     #[default]
@@ -55,51 +56,51 @@ enum Open {
     Call {
         name: String,
         input: String,
-        /// No more of it comes.
+        /// True if the input was cut off.
         cut: bool,
     },
 }
 
-/// The picture of one run.
+/// The view of one run.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     show: Show,
     width: usize,
     open: Open,
     markdown: Markdown,
-    /// Something of the open text block was shown.
+    /// True if a part of the open text block was shown.
     begun: bool,
-    /// The stream whose line is not ended.
+    /// The stream with an unfinished line.
     unfinished: Option<To>,
-    /// How `softland show` finds the run's calls, where they are kept.
+    /// The arguments with which `softland show` finds the run's calls, if the run is kept.
     kept: Option<Kept>,
     turn: u64,
-    /// The ids of the calls that the model made in this turn, and whether each is answered.
+    /// The ids of the calls of this turn, each with true if it is answered.
     calls: Vec<(String, bool)>,
-    /// What was heard in this turn.
+    /// The counts of this turn.
     heard: odd::Heard,
-    /// Text of this turn.
+    /// The text of this turn.
     said: String,
-    /// How much of it is not shown yet, in bytes from its end.
+    /// The number of bytes at the end of the text that are not shown yet.
     held: usize,
     pieces: Vec<Piece>,
 }
 
 impl View {
-    /// A picture of `width` columns.
+    /// Creates a view of `width` columns.
     pub(crate) fn new(show: Show, width: usize) -> Self {
         let mut view = Self { show, ..Self::default() };
         view.resize(width);
         view
     }
 
-    /// The terminal has another width now.
+    /// Sets the width of the terminal.
     pub(crate) fn resize(&mut self, width: usize) {
         self.width = width.max(MIN_WIDTH);
         self.markdown.resize(width);
     }
 
-    /// What to print for one event.
+    /// Returns the output for one event.
     pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
         match &event.kind {
             EventKind::RunStart { agent, model, policy } => self.begin(agent, model, policy),
@@ -123,7 +124,7 @@ impl View {
             EventKind::Signal { signal, evidence } => self.signal(signal, evidence),
             EventKind::Intervention { intervention, because, text } => {
                 let mut what = (*intervention).to_owned();
-                // A narrow line has room for what was said only.
+                // A narrow line has room for the text only.
                 if let Some(because) = because.as_ref().filter(|_| self.width >= NARROW) {
                     // Writing into a string cannot fail.
                     let _ = write!(what, " [{because}]");
@@ -136,7 +137,7 @@ impl View {
             EventKind::Usage { input, output, cache_read, cache_write, request_id, .. } => {
                 self.usage([*input, *cache_read, *cache_write, *output], request_id.as_deref());
             }
-            // The call above it says so, and the child's own picture follows.
+            // The call shows this already, and the view of the sub-agent's run follows.
             EventKind::Child { .. } => {}
             EventKind::Done { report } => self.done(report),
             EventKind::Error { message, report } => self.failed(message, report),
@@ -253,7 +254,7 @@ impl View {
 
     fn call_start(&mut self, id: &str, name: &str) {
         self.block(Open::Call { name: name.to_owned(), input: String::new(), cut: false });
-        // Text before a call is no answer, so it belongs here.
+        // Text before a call is not the answer, so it is shown here.
         self.show_held();
         self.calls.push((id.to_owned(), false));
         self.heard.calls += 1;
@@ -320,7 +321,7 @@ impl View {
         self.uncut(Style::Bad, &message);
     }
 
-    /// Text that was kept back since it might have been the answer.
+    /// Shows the text that was held back because it could have been the answer.
     fn show_held(&mut self) {
         let at = self.said.len().saturating_sub(std::mem::take(&mut self.held));
         let held = harmless(self.said.get(at..).unwrap_or_default());
@@ -332,8 +333,7 @@ impl View {
         }
     }
 
-    /// A line that is not cut. A terminal breaks one that is too long itself, but not beside a
-    /// margin.
+    /// Adds a line that is not cut. A terminal wraps a long line itself, but not beside a margin.
     fn uncut(&mut self, style: Style, text: &str) {
         let breaks = self.show.nested && !text.trim().is_empty();
         let lines = if breaks { wrap(text, self.width) } else { vec![text.to_owned()] };
@@ -361,10 +361,10 @@ impl View {
     }
 }
 
-/// Members of a key's table that are shown one by one.
+/// The most members of a key's table that are shown one by one.
 const MOST_MEMBERS: usize = 3;
 
-/// The keys of a policy that are not as in the default one, as `KEY VALUE`.
+/// Returns the keys of a policy that differ from the default, with their values.
 fn set_keys(policy: &Policy) -> Vec<(String, String)> {
     let json = |policy: &Policy| serde_json::to_value(policy).unwrap_or_default();
     let default = json(&Policy::default());
@@ -372,7 +372,7 @@ fn set_keys(policy: &Policy) -> Vec<(String, String)> {
     let set = keys.into_iter().filter(|(key, value)| default.get(key) != Some(value));
     set.map(|(key, value)| match value {
         serde_json::Value::String(text) => (key, text),
-        // Servers say of each of their tools what it does: nobody reads that in a line.
+        // A table with an entry for each of a server's tools would be too long for a line.
         serde_json::Value::Object(tools) if tools.len() > MOST_MEMBERS => {
             (key, format!("for {}", count(tools.len() as u64, "tool")))
         }

@@ -1,4 +1,4 @@
-//! The one place that writes to the process's streams.
+//! The only module that writes to the process's streams.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -12,24 +12,25 @@ use super::status::{self, Status};
 use super::text::harmless;
 use crate::failure::Failure;
 
-/// Columns where there is no terminal to ask.
+/// The columns if there is no terminal.
 const NO_TERMINAL: usize = 100;
-/// Columns of a terminal that does not tell.
+/// The columns of a terminal that does not report its size.
 const SILENT_TERMINAL: usize = 80;
 
-/// Whether standard output took what was written.
+/// The part of the output that standard output did not take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// All of it.
+    /// Nothing: everything was written.
     #[default]
     Nothing,
-    /// Its reader has gone, which is the reader's own choice.
+    /// The reader has closed the stream, which is the reader's own choice.
     Closed,
-    /// It could not be written, such as to a full disk; that was said on standard error.
+    /// The output could not be written, for example to a full disk. The error was reported on
+    /// standard error.
     Failed,
 }
 
-/// Standard output and standard error.
+/// The writer of standard output and standard error.
 #[derive(Debug)]
 pub(crate) struct Writer {
     stdout_is_terminal: bool,
@@ -40,7 +41,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// The streams of this process, as they are.
+    /// Creates a writer for the streams of this process.
     pub(crate) fn of_process() -> Self {
         let stderr_is_terminal = io::stderr().is_terminal();
         let env = |name: &str| std::env::var(name).ok();
@@ -49,39 +50,40 @@ impl Writer {
             stdout_is_terminal,
             stderr_is_terminal,
             colour: wants_colour(stderr_is_terminal, &env),
-            // An answer that goes elsewhere keeps its own bytes, whatever is forced.
+            // An answer that is not written to a terminal keeps its bytes, even if colours are
+            // forced.
             answer_colour: stdout_is_terminal && wants_colour(true, &env),
             lost: Lost::Nothing,
         }
     }
 
-    /// Whether standard output is a terminal.
+    /// Returns true if standard output is a terminal.
     pub(crate) fn stdout_is_terminal(&self) -> bool {
         self.stdout_is_terminal
     }
 
-    /// Whether standard error takes colours.
+    /// Returns true if standard error takes colours.
     pub(crate) fn colour(&self) -> bool {
         self.colour
     }
 
-    /// Whether standard output is a terminal that takes colours.
+    /// Returns true if standard output is a terminal that takes colours.
     pub(crate) fn answer_colour(&self) -> bool {
         self.answer_colour
     }
 
-    /// A progress bar, where standard error is a terminal that can show one.
+    /// Returns a progress bar, if standard error is a terminal that can show one.
     pub(crate) fn bar(&self) -> Option<Bar> {
         let can = std::env::var("TERM").is_ok_and(|term| term != "dumb");
         (self.stderr_is_terminal && can).then(|| Bar::new(self.width()))
     }
 
-    /// Whether something could not be written to standard output; then nothing more is.
+    /// Returns the loss on standard output. After a loss nothing more is written there.
     pub(crate) fn lost(&self) -> Lost {
         self.lost
     }
 
-    /// Shows what is waited for, where standard error is a terminal that a person looks at.
+    /// Shows a status line, if standard error is a terminal that a person looks at.
     pub(crate) fn status(&self) -> Option<Status> {
         let env = |name: &str| std::env::var(name).ok();
         wants_status(self.stderr_is_terminal, &env).then(|| {
@@ -90,7 +92,7 @@ impl Writer {
         })
     }
 
-    /// Columns of the terminal, now.
+    /// Returns the current columns of the terminal.
     pub(crate) fn width(&self) -> usize {
         let size = if self.stderr_is_terminal {
             terminal_size::terminal_size_of(io::stderr())
@@ -118,29 +120,30 @@ impl Writer {
 
     /// Writes an event as a line of JSON.
     pub(crate) fn json(&mut self, event: &Event) {
-        // Values of our own types: there is no map with other keys than texts in them.
+        // Serialization cannot fail: the values are softland's own types, whose maps have texts as
+        // keys.
         if let Ok(mut line) = serde_json::to_vec(event) {
             line.push(b'\n');
             self.stdout(&line);
         }
     }
 
-    /// A text that was asked for.
+    /// Writes a requested text to standard output.
     pub(crate) fn result(&mut self, text: &str) {
         self.stdout(text.as_bytes());
     }
 
-    /// A text that was asked for, for a terminal: without what that would obey.
+    /// Writes a requested text to a terminal, with control characters made harmless.
     pub(crate) fn harmless_result(&mut self, text: &str) {
         self.stdout(harmless(text).as_bytes());
     }
 
-    /// A line that is worth saying.
+    /// Writes a note to standard error.
     pub(crate) fn note(&self, text: &str) {
         self.stderr(&[Piece::note(Style::Plain, format!("{}\n", harmless(text)))]);
     }
 
-    /// Something that is wrong and stops nothing.
+    /// Writes a warning to standard error.
     pub(crate) fn warning(&self, text: &str) {
         self.stderr(&[
             Piece::note(Style::Bold, "warning: "),
@@ -148,7 +151,7 @@ impl Writer {
         ]);
     }
 
-    /// Says why a command could not do its work; returns its exit status.
+    /// Reports the failure of a command, and returns its exit status.
     pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
         for message in &failure.messages {
             let message = harmless(message);
@@ -166,13 +169,13 @@ impl Writer {
         if self.lost != Lost::Nothing {
             return;
         }
-        // Nobody who waits for another reader of standard output holds up the notes.
+        // The notes are not held up by a slow reader of standard output that is not the terminal.
         let room = self.stdout_is_terminal.then(|| status::make_room(bytes));
         let mut out = io::stdout().lock();
         let written = out.write_all(bytes).and_then(|()| out.flush());
         drop(room);
         if let Err(error) = written {
-            // A reader that has gone is nothing to talk about.
+            // A reader that closed the stream is not an error to report.
             if error.kind() == io::ErrorKind::BrokenPipe {
                 self.lost = Lost::Closed;
             } else {
@@ -185,7 +188,7 @@ impl Writer {
     fn stderr(&self, pieces: &[Piece]) {
         let text = styled(pieces, self.colour);
         let _room = self.stderr_is_terminal.then(|| status::make_room(text.as_bytes()));
-        // Where standard error is gone, there is nobody left to tell.
+        // If standard error is gone, the error cannot be reported anywhere.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }
@@ -197,7 +200,7 @@ fn columns(size: Option<(Width, Height)>) -> usize {
     }
 }
 
-/// The text of pieces, with their looks where there are colours.
+/// Returns the text of pieces, with their styles if there are colours.
 fn styled(pieces: &[Piece], colour: bool) -> String {
     let mut text = String::new();
     for piece in pieces {
@@ -213,8 +216,9 @@ fn styled(pieces: &[Piece], colour: bool) -> String {
     text
 }
 
-/// `NO_COLOR` (no-color.org) goes first, then `CLICOLOR_FORCE` (bixense.com/clicolors), then
-/// whether there is a terminal that can, and a person before it: in CI there is none.
+/// Returns true if a stream should have colours. `NO_COLOR` (no-color.org) takes precedence, then
+/// `CLICOLOR_FORCE` (bixense.com/clicolors). Otherwise colours need a terminal that supports them
+/// and a person who looks at it: in CI there is none.
 fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| env(name).is_some_and(|value| !value.is_empty());
     if set("NO_COLOR") {
@@ -226,7 +230,8 @@ fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool
     is_terminal && !set("CI") && env("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Drawing needs a terminal that moves its cursor and a person who looks at it.
+/// Returns true if a status line can be shown. It needs a terminal that moves its cursor and a
+/// person who looks at it.
 fn wants_status(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool {
     let in_ci = env("CI").is_some_and(|value| !value.is_empty());
     is_terminal && !in_ci && env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")

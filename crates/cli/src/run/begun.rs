@@ -1,4 +1,4 @@
-//! Whether a run is new or was begun before, and where it is kept.
+//! The origin of a run, which is new or was begun before, and the journal that keeps it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,51 +15,51 @@ use crate::failure::Failure;
 use crate::render::Kept as Shown;
 use crate::settings::Settings;
 
-/// A run before it goes.
+/// The origin of a run.
 pub(super) enum Begun {
-    /// It is new.
+    /// A new run.
     New,
-    /// It was interrupted.
+    /// An interrupted run.
     Open { path: PathBuf, was: Box<Glance> },
-    /// It has come to an answer: nothing is left to do.
+    /// A run that has ended with an answer: nothing is left to do.
     Ended { finished: Box<Finished>, named: Option<PathBuf> },
-    /// It is new, in the conversation of one that has ended.
+    /// A new run in the conversation of an ended run.
     Further { was: Box<Glance> },
 }
 
-/// Where a run is kept, and what stands there.
+/// The journal of a run, and the conversation that it continues.
 pub(super) struct Kept {
     pub(super) journal: RunJournal,
     pub(super) conversation: Conversation,
     file: bool,
-    /// The journal's file, where the id alone does not find it.
+    /// The journal's file, if the run's id does not lead to it.
     named: Option<PathBuf>,
 }
 
 impl Kept {
-    /// The run's id, where it is kept at all.
+    /// Returns the run's id, if the run is kept.
     pub(super) fn id(&self) -> Option<&str> {
         self.file.then(|| self.journal.run())
     }
 
-    /// How `softland show` finds its calls, where it is kept.
+    /// Returns the arguments with which `softland show` finds the run's calls, if the run is kept.
     pub(super) fn shown(&self) -> Option<Shown> {
         let id = self.id()?.to_owned();
         let run = self.named.as_ref().map_or(id, |path| path.display().to_string());
         Some(Shown { run, within: String::new() })
     }
 
-    /// The command that goes on with the run, or asks it more.
+    /// Returns the command that resumes the run, or continues it with a prompt.
     pub(super) fn command(&self, resume: bool) -> Option<String> {
         Some(command(self.id()?, self.named.as_deref(), resume))
     }
 }
 
-/// The command that goes on with a run, or asks it more. One that is not kept in the state folder
-/// is found by its file.
+/// Returns the command that resumes a run, or continues it with a prompt. A run that is not kept in
+/// the state folder is named by its file.
 pub(super) fn command(run: &str, named: Option<&Path>, resume: bool) -> String {
     let file = named.map(|path| {
-        // A bare name would be looked for as an id.
+        // A bare name would be taken for an id.
         let bare = path.components().count() == 1 && path.extension().is_none();
         let text = if bare { format!("./{}", path.display()) } else { path.display().to_string() };
         let plain = |c: char| c.is_alphanumeric() || "/._-+:@".contains(c);
@@ -73,17 +73,18 @@ pub(super) fn command(run: &str, named: Option<&Path>, resume: bool) -> String {
     }
 }
 
-/// The file of a run's journal, where its id alone does not find it.
+/// Returns the file of a run's journal, if the run's id does not lead to it.
 fn named(path: &Path, run: &str) -> Option<PathBuf> {
     let usual = folder().map(|folder| state::file(&folder, run));
     (usual.as_deref() != Some(path)).then(|| path.to_owned())
 }
 
 impl Begun {
-    /// Looks up the run that the arguments are about.
+    /// Looks up the run that the arguments name.
     ///
     /// # Errors
-    /// A run that is not there, or cannot be gone on with so.
+    /// Returns a failure if the run does not exist, or cannot be resumed or continued with these
+    /// arguments.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Failure> {
         match &args.which {
             Which::New => Ok(Self::New),
@@ -130,7 +131,7 @@ impl Begun {
         }
     }
 
-    /// The arguments, with what the run was begun with where nothing else is said.
+    /// Completes the arguments with those that the run was begun with.
     pub(super) fn recall(&self, args: RunArgs) -> RunArgs {
         let Some(was) = self.was() else { return args };
         let text = |key: &str| was.setup()[key].as_str().map(str::to_owned);
@@ -149,11 +150,11 @@ impl Begun {
         }
     }
 
-    /// Opens where the run is kept.
+    /// Opens the journal of the run.
     ///
     /// # Errors
-    /// A journal that is in use, cannot be made or cannot be read. Where there is no place for a
-    /// new one and none was named, the run goes unkept, with a warning.
+    /// Returns a failure if the journal is in use, cannot be created or cannot be read. If no
+    /// journal was named and there is no place for a new one, the run is not kept, with a warning.
     pub(super) fn keep(&self, args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure> {
         let failed = |error: softland_agent::JournalError| Failure::usage(error.to_string());
         match self {
@@ -185,8 +186,8 @@ impl Begun {
     }
 }
 
-/// The first argument that is another than what the run was begun with. What is the same may be
-/// said again: whoever goes on with a run need not know whether it has ended meanwhile.
+/// Returns the first argument that differs from the one with which the run was begun. Equal
+/// arguments may be repeated, since a user who resumes a run need not know whether it has ended.
 fn another(args: &RunArgs, was: &Glance) -> Option<&'static str> {
     let setup = was.setup();
     let then = |key: &str| setup[key].as_str();
@@ -207,8 +208,8 @@ fn another(args: &RunArgs, was: &Glance) -> Option<&'static str> {
     others.into_iter().find_map(|(flag, differs)| differs.then_some(flag))
 }
 
-/// What holds for a further question: what held before, and the flags; a policy that is named
-/// stands for all of it.
+/// Returns the policy for a further question: the earlier policy with the flags, or the policy that
+/// the arguments name.
 fn policy(args: &RunArgs, was: &Glance, resolved: &Policy) -> Result<Policy, Failure> {
     if args.policy.is_some() {
         return Ok(resolved.clone());
@@ -258,7 +259,7 @@ fn new_journal(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure>
     }
 }
 
-/// A warning where the agent's own tools can read the journal.
+/// Returns a warning if the agent's own tools can read the journal.
 fn seen_by_tools(args: &RunArgs, journal: &Path) -> Option<String> {
     let root = absolute(args.root.as_deref().unwrap_or_else(|| Path::new(".")));
     let journal = std::fs::canonicalize(journal).ok()?;
@@ -271,8 +272,8 @@ fn seen_by_tools(args: &RunArgs, journal: &Path) -> Option<String> {
     })
 }
 
-/// What the command wants to know when the run is gone on with. A base URL has no credential in
-/// it: one that has is refused.
+/// Returns the arguments that the command needs in order to resume the run. A base URL contains no
+/// credential: one that does is rejected.
 fn setup(args: &RunArgs) -> Value {
     let path = |path: &Path| absolute(path).to_str().map(str::to_owned);
     json!({
@@ -293,7 +294,7 @@ fn folder() -> Option<PathBuf> {
     state::folder(&|name| std::env::var(name).ok())
 }
 
-/// Says again how a run ended, and with which answer.
+/// Prints the outcome and the answer of an ended run again.
 pub(super) fn tell_again(
     finished: &Finished,
     named: Option<&Path>,

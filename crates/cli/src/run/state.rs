@@ -1,4 +1,4 @@
-//! Where journals lie where nothing else is said: in the user's state folder.
+//! The default place of journals: the user's state folder.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,11 @@ use softland_agent::journal::Glance;
 
 use crate::failure::Failure;
 
-/// How many runs an error names.
+/// The most runs that an error names.
 const NAMED: usize = 3;
 
-/// The folder of journals, by the platform's custom; `None` where the environment names no home.
+/// Returns the folder of journals by the platform's convention; `None` if the environment names no
+/// home folder.
 pub(crate) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| {
@@ -24,7 +25,7 @@ pub(crate) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     Some(state.join("softland").join("runs"))
 }
 
-/// Makes the folder, for its owner only.
+/// Creates the folder, with access for its owner only.
 pub(super) fn make(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -32,15 +33,15 @@ pub(super) fn make(folder: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// The journal of a run in the folder.
+/// Returns the path of a run's journal in the folder.
 pub(crate) fn file(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.ndjson"))
 }
 
-/// The journal that a person means by an id or a path.
+/// Finds the journal that a person named by an id or a path.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns a failure if there is no such journal.
 pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = Path::new(named);
     if let Some((root, _)) = folder.and_then(|folder| within(named, folder)) {
@@ -73,7 +74,8 @@ pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failur
     )))
 }
 
-/// The run at the top of a sub-agent's (`RUN.2`), and its journal, where the folder has it.
+/// Splits the id of a sub-agent's run (`RUN.2`) and returns the run at the top and its journal, if
+/// the folder has it.
 pub(crate) fn within<'a>(named: &'a str, folder: &Path) -> Option<(&'a str, PathBuf)> {
     let (root, below) = named.split_once('.')?;
     let numbers = below.split('.').all(|part| part.parse::<u64>().is_ok());
@@ -82,14 +84,14 @@ pub(crate) fn within<'a>(named: &'a str, folder: &Path) -> Option<(&'a str, Path
     holds.then_some((root, path))
 }
 
-/// The newest runs of the folder.
+/// Returns the ids of the newest runs of the folder, for a message.
 fn newest(folder: &Path) -> Vec<String> {
     let mut runs = ids(folder);
     runs.truncate(NAMED);
     runs
 }
 
-/// The runs of the folder, the newest first: their ids sort by time.
+/// Returns the ids of the runs of the folder, the newest first: ids sort by time.
 pub(crate) fn ids(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let id = |entry: std::fs::DirEntry| {
@@ -101,10 +103,10 @@ pub(crate) fn ids(folder: &Path) -> Vec<String> {
     runs
 }
 
-/// What a journal says.
+/// Reads the overview of a run from its journal.
 ///
 /// # Errors
-/// A file that is no journal.
+/// Returns a failure if the file is not a journal.
 pub(super) fn glance(path: &Path) -> Result<Glance, Failure> {
     Glance::at(path).map_err(|error| Failure::usage(error.to_string()))
 }
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(of(&[("HOME", "/me")]), path("/me/.local/state/softland/runs"));
         let both = [("HOME", "/me"), ("XDG_STATE_HOME", "/state")];
         assert_eq!(of(&both), path("/state/softland/runs"));
-        // A relative path is to be ignored, says the XDG specification.
+        // The XDG specification requires relative paths to be ignored.
         let relative = [("HOME", "/me"), ("XDG_STATE_HOME", "state")];
         assert_eq!(of(&relative), path("/me/.local/state/softland/runs"));
         assert_eq!(of(&[]), None);

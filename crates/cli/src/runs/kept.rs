@@ -1,5 +1,5 @@
-//! Runs that `softland run` has kept: their journals in the state folder, as lines among those of
-//! a ledger.
+//! The runs that `softland run` has kept: their journals in the state folder, listed among the runs
+//! of a ledger.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -14,11 +14,11 @@ use super::table::ending;
 use crate::render::Writer;
 use crate::run::state;
 
-/// A run, and its journal where it is not a ledger's.
+/// A run of the list, and its journal if it is not from a ledger.
 pub(super) struct Listed {
     pub(super) run: Run,
     pub(super) journal: Option<PathBuf>,
-    /// A process is at work on it.
+    /// True if a process is at work on the run.
     at_work: bool,
 }
 
@@ -29,14 +29,14 @@ impl From<Run> for Listed {
 }
 
 impl Listed {
-    /// Where it comes from.
+    /// Names the source of the run.
     pub(super) fn source(&self) -> String {
         if self.journal.is_some() { "journal" } else { "ledger" }.to_owned()
     }
 
-    /// Its tokens, where they are known.
+    /// Returns the tokens of the run, if they are known.
     pub(super) fn usage(&self) -> Option<Usage> {
-        // What a run that has not ended has used stands in its answers alone.
+        // The usage of a kept run that has not ended is recorded in its responses only.
         (self.journal.is_none() || self.run.end.is_some()).then_some(self.run.usage)
     }
 
@@ -48,7 +48,7 @@ impl Listed {
         }
     }
 
-    /// As a line of JSON, without its end; what is not known is absent.
+    /// Formats the run as JSON on one line, without the line end. Unknown fields are absent.
     pub(super) fn json(&self) -> String {
         let line = self.run.json();
         let Some(journal) = &self.journal else { return line };
@@ -64,8 +64,8 @@ impl Listed {
     }
 }
 
-/// The newest runs of the state folder that began at that time or later, at most so many. A file
-/// that cannot be read is said, and the others are listed.
+/// Returns at most `limit` of the newest runs of the state folder that began at `since` or later. A
+/// file that cannot be read causes a warning, and the others are listed.
 pub(super) fn newest(since: Option<u64>, limit: Option<usize>, writer: &Writer) -> Vec<Listed> {
     let Some(folder) = state::folder(&|name| std::env::var(name).ok()) else { return Vec::new() };
     let mut listed = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn newest(since: Option<u64>, limit: Option<usize>, writer: &Writer) 
         match Glance::at(&path) {
             Ok(glance) => {
                 let one = of(&glance, path);
-                // Their ids sort by time.
+                // The ids sort by time, so all later runs are older.
                 if since.is_some_and(|since| one.run.started < since) {
                     break;
                 }
@@ -90,7 +90,7 @@ pub(super) fn newest(since: Option<u64>, limit: Option<usize>, writer: &Writer) 
     listed
 }
 
-/// A run that has not begun yet.
+/// Returns true if the journal is empty, because its run has not begun yet.
 fn is_empty(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
 }

@@ -1,4 +1,5 @@
-//! Runs as lines with aligned columns. Where they do not fit, the least important go first.
+//! A table of runs with aligned columns. If the columns do not fit, the least important are dropped
+//! first.
 
 use softland_agent::core::NanoUsd;
 use softland_ledger::{Beside, Run, Usage, timestamp};
@@ -7,13 +8,13 @@ use unicode_width::UnicodeWidthStr as _;
 use super::kept::Listed;
 use crate::render::{count, grouped, harmless_line};
 
-/// Columns that the last one has at least.
+/// The least width of the last column.
 const END_WIDTH: usize = 24;
-/// Columns between two.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
-/// A column: its head, whether numbers stand in it, its rank (the highest goes first), and what
-/// stands in it.
+/// A column: its heading, true for numbers, its rank (the highest is dropped first), and the
+/// function that formats a cell.
 type Column = (&'static str, bool, u8, fn(&Listed) -> String);
 
 const COLUMNS: [Column; 9] = [
@@ -32,10 +33,10 @@ fn known(number: Option<u64>) -> String {
     number.map_or_else(|| "-".to_owned(), grouped)
 }
 
-/// One line a run under a head, and one for what belongs to none, cut to `width` where there is
-/// one.
+/// Renders a heading, a line for each run, and a line for the requests that belong to no run. Lines
+/// are cut to `width`, if there is one.
 pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usize>) -> String {
-    // Where all are of the one ledger, nobody has to be told.
+    // The source is shown only if there are several.
     let several = runs.iter().any(|one| one.journal.is_some());
     let cells: Vec<Vec<String>> = COLUMNS
         .iter()
@@ -74,7 +75,7 @@ pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usiz
     text
 }
 
-/// What stands in a column of requests that belong to no run.
+/// Returns the cell of a column for the requests that belong to no run.
 fn beside_runs(head: &str, beside: &Beside) -> String {
     match head {
         "RUN" => "(no run)".to_owned(),
@@ -90,7 +91,7 @@ fn beside_ending(beside: &Beside) -> String {
     format!("{} without tools, or not metered", count(beside.requests, "request"))
 }
 
-/// The columns that fit, in order; those that hold nothing do not count.
+/// Selects the columns that fit, in order. Empty columns are left out.
 fn fitting(widths: &[usize], cells: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
     let holds =
         |at: &usize| cells.get(*at).is_some_and(|cells| cells.iter().any(|cell| !cell.is_empty()));
@@ -108,7 +109,7 @@ fn fitting(widths: &[usize], cells: &[Vec<String>], width: Option<usize>) -> Vec
     shown
 }
 
-/// How a run ended and why, or that it goes on.
+/// Describes the outcome of a run and its reason, or that the run has not ended.
 pub(crate) fn ending(run: &Run) -> String {
     let Some(end) = &run.end else {
         return format!("going on, last heard of {}", minute(run.last));
@@ -130,7 +131,7 @@ pub(crate) fn ending(run: &Run) -> String {
     text
 }
 
-/// What a run cost; `?` where that is not known, and a `+` where a part is not.
+/// Formats the cost of a run: `?` if it is unknown, and with a `+` if a part of it is unknown.
 pub(crate) fn money(run: &Run) -> String {
     match run.cost {
         None => "?".to_owned(),
@@ -140,7 +141,7 @@ pub(crate) fn money(run: &Run) -> String {
     }
 }
 
-/// An amount to the hundredth of a cent, or to the cent from a dollar on.
+/// Formats an amount to the hundredth of a cent, or to the cent from one dollar on.
 pub(crate) fn dollars(amount: NanoUsd) -> String {
     match amount.dollars() {
         cost if cost > 0.0 && cost < 0.0001 => "<$0.0001".to_owned(),
@@ -149,7 +150,7 @@ pub(crate) fn dollars(amount: NanoUsd) -> String {
     }
 }
 
-/// Tokens of a run, as a person reads them.
+/// Formats the tokens of a run.
 pub(crate) fn tokens(run: &Run) -> String {
     let usage = run.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
@@ -163,7 +164,7 @@ fn all_tokens(usage: Usage) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// `2026-11-22 01:44`, in UTC.
+/// Formats milliseconds since 1970 as `2026-11-22 01:44`, in UTC.
 fn minute(at: u64) -> String {
     timestamp(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! The agents of `--agents`, made ready before the run begins.
+//! The sub-agents of `--agents`, prepared before the run begins.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use crate::args::RunArgs;
 use crate::config::Config;
 use crate::failure::Failure;
 
-/// Whom an agent file's agent may call, as the arguments say.
+/// Builds the sub-agents that the agent may call.
 ///
 /// # Errors
-/// Every problem of every file in the folder, with file, line and key.
+/// Returns every problem of every file in the folder, with file, line and key.
 pub(super) fn of(
     args: &RunArgs,
     config: &Config,
@@ -55,7 +55,7 @@ pub(super) fn of(
     Crew::new(members, depth).map(Some).map_err(|same| Failure::usage(same.to_string()))
 }
 
-/// The agent files of a folder, each right by itself.
+/// Loads the agent files of a folder, each of which must be valid by itself.
 fn load(dir: &Path, warnings: &mut Vec<String>) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
     let paths = folder::files(dir).map_err(|error| Failure::usage(format!("--agents: {error}")))?;
     let (mut files, mut problems) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ fn names_agent(file: &AgentFile) -> bool {
     file.tools.iter().any(|tool| tool == AGENT_TOOL)
 }
 
-/// Where a file names its tools.
+/// Formats the place where an agent file names its tools.
 fn place(args: &RunArgs, file: &AgentFile) -> String {
     let line = file.tools_line.map(|line| format!(":{line}")).unwrap_or_default();
     format!("{}{line}", agent_file(args).display())

@@ -1,16 +1,16 @@
-//! A folder of agent files, as `--agents` and `check` take it.
+//! Folders of agent files, for `--agents` and `check`.
 
 use std::path::{Path, PathBuf};
 
 use softland_agent::AgentFile;
 
-/// Agent files that a folder may hold: each is told of in every request that may call them.
+/// The most agent files of a folder: each is described in every request that may call it.
 const MOST: usize = 200;
 
-/// The agent files of a folder, by file name, without those in folders below it and hidden ones.
+/// Lists the agent files of a folder, sorted by name, without hidden files and subfolders.
 ///
 /// # Errors
-/// Why the folder cannot be read, or holds no agent file.
+/// Returns a message if the folder cannot be read, or holds no agent file.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let shown = folder.display();
     let unread = |error: std::io::Error| match error.kind() {
@@ -37,7 +37,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// What is wrong with agents of a folder beside each other: names that are there twice.
+/// Returns the problems of agents that have the same name.
 pub(crate) fn same_names(agents: &[(PathBuf, AgentFile)]) -> Vec<String> {
     let mut problems = Vec::new();
     for (n, (path, agent)) in agents.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `softland show RUN --call TURN.N`: the input and the result of one call, whole.
+//! `softland show RUN --call TURN.N`: shows the complete input and result of one call.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ use crate::render::Writer;
 use crate::run::state;
 use crate::runs::written;
 
-/// Shows the call. To a terminal its texts go without what a terminal would obey; elsewhere with
-/// their own bytes.
+/// Shows the call. Control characters are made harmless for a terminal; other output keeps its
+/// bytes.
 pub(super) fn show(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let folder = state::folder(&|name| std::env::var(name).ok());
     let within = folder.as_deref().and_then(|folder| state::within(&args.run, folder));

@@ -1,4 +1,5 @@
-//! A run that `softland run` has kept: its journal told again, without anything being sent or run.
+//! Shows a run that `softland run` has kept: its journal is replayed, without sending or running
+//! anything.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +16,8 @@ use crate::render::{Writer, count, flow, grouped};
 use crate::run::state;
 use crate::runs::{self, dollars};
 
-/// The journal that holds the run that is named, where one does: an id of the state folder, a
-/// sub-agent's (`RUN.2`) included, or a journal's file.
+/// Finds the journal of the named run, if there is one. The name is an id of the state folder,
+/// including a sub-agent's (`RUN.2`), or the file of a journal.
 pub(super) fn find(args: &ShowArgs) -> Option<PathBuf> {
     if args.of.ledger.is_some() || args.of.config.is_some() {
         return None;
@@ -30,12 +31,12 @@ pub(super) fn find(args: &ShowArgs) -> Option<PathBuf> {
     (path.components().count() > 1 && path.is_file()).then_some(path)
 }
 
-/// The run at the top of a tree.
+/// Returns the id of the run at the top of the tree.
 fn root(run: &str) -> &str {
     run.split_once('.').map_or(run, |(root, _)| root)
 }
 
-/// Shows it.
+/// Shows the run.
 pub(super) fn show(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -62,7 +63,7 @@ pub(super) fn show(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<
     Ok(runs::written(writer))
 }
 
-/// What the run was and came to, and those below it.
+/// Describes the run, its outcome, and the runs below it.
 fn head(told: &Recalled, run: &str, start: &Start, width: usize) -> String {
     let report = ended(told, run);
     let what = [
@@ -101,7 +102,7 @@ fn head(told: &Recalled, run: &str, start: &Start, width: usize) -> String {
     text + "\n"
 }
 
-/// The runs below one, each behind its caller.
+/// Returns the runs below a run, each after its caller.
 fn below<'a>(told: &'a Recalled, run: &str) -> Vec<(&'a String, &'a Start)> {
     let prefix = format!("{run}.");
     let mut runs: Vec<_> =
@@ -113,7 +114,7 @@ fn below<'a>(told: &'a Recalled, run: &str) -> Vec<(&'a String, &'a Start)> {
     runs
 }
 
-/// Its turns and calls, as far as it has come.
+/// Counts the turns and calls of a run so far.
 fn counts(told: &Recalled, run: &str) -> [String; 2] {
     let of = |counts: fn(&EventKind) -> bool| {
         told.events.iter().filter(|event| event.run == run && counts(&event.kind)).count() as u64
@@ -156,7 +157,7 @@ fn cost(report: &Report) -> String {
     cost.map_or_else(|| "cost unknown (no price for this model)".to_owned(), dollars)
 }
 
-/// An event's turn, name and fields, as a ledger has them.
+/// Converts an event to its turn, name and fields, as a ledger records them.
 fn step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(event) else { return None };
     for envelope in ["v", "seq", "ts", "run", "turn"] {
@@ -164,7 +165,7 @@ fn step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
     }
     let name = fields.remove("event")?.as_str()?.to_owned();
     match name.as_str() {
-        // A ledger says how a request went; of one that is told again it is known that it did.
+        // A ledger records the status of a request. A request that is replayed was successful.
         "usage" => drop(fields.insert("status".to_owned(), 200.into())),
         "run_start" => drop(fields.remove("policy")),
         "text_start" | "thinking_start" | "block_stop" | "tool_start" => return None,

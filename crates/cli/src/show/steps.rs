@@ -1,4 +1,4 @@
-//! The steps of a run as lines: when, in which turn, what, and why.
+//! The steps of a run as lines with their time, turn, event and reason.
 
 use serde_json::{Map, Value};
 use softland_agent::core::{Because, Ended, NanoUsd};
@@ -7,10 +7,11 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::render::{grouped, harmless_line};
 
-/// Characters of contents that are shown of one step.
+/// The most characters that are shown of a step's text.
 const SAID: usize = 400;
 
-/// One line a step, cut to `width` where there is one; pieces of one text are one line.
+/// Renders a line for each step, cut to `width` if there is one. Consecutive deltas of one text
+/// share a line.
 pub(super) fn steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
     let rows: Vec<[String; 4]> = steps
         .chunk_by(|a, b| a.event == b.event && a.turn == b.turn && piece(&a.event).is_some())
@@ -26,7 +27,7 @@ pub(super) fn steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
     std::iter::once(&head).chain(&rows).map(|row| line(row, widths, width)).collect()
 }
 
-/// The same of a run that is told again, by turn, name and fields: nobody knows when.
+/// Renders the steps of a replayed run, given as turn, name and fields. Their times are unknown.
 pub(super) fn told(steps: &[(u64, String, Map<String, Value>)], width: Option<usize>) -> String {
     let rows = steps.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1 && piece(&a.1).is_some());
     let mut text = String::new();
@@ -60,7 +61,7 @@ fn line([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option
     harmless_line(text.trim_end(), width) + "\n"
 }
 
-/// The field that holds a piece of a longer text.
+/// Returns the field that holds a part of a longer text, for a delta event.
 fn piece(event: &str) -> Option<&'static str> {
     match event {
         "text_delta" | "thinking_delta" => Some("text"),
@@ -93,7 +94,7 @@ fn row(run: &Run, group: &[Step]) -> Option<[String; 4]> {
     Some([time, turn, harmless_line(&what, None), harmless_line(&why, None)])
 }
 
-/// What an event was, and what there is to say of it.
+/// Describes an event: its kind, and its details.
 fn described(event: &str, fields: &Map<String, Value>) -> (String, String) {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     match event {
@@ -130,7 +131,7 @@ fn described(event: &str, fields: &Map<String, Value>) -> (String, String) {
     }
 }
 
-/// A request: what it was, how it went, what it took.
+/// Describes a request: its rung, its status and its usage.
 fn request(fields: &Map<String, Value>) -> String {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let number = |name: &str| fields.get(name).and_then(Value::as_u64);
@@ -156,7 +157,7 @@ fn request(fields: &Map<String, Value>) -> String {
     parts.join(" · ")
 }
 
-/// The rule behind what was done and its numbers, and what the model was told.
+/// Describes an intervention: the rule, its numbers, and the text for the model.
 fn intervention(fields: &Map<String, Value>) -> String {
     let because = fields.get("because").filter(|because| !because.is_null());
     let because = because.map(|because| {
@@ -167,7 +168,7 @@ fn intervention(fields: &Map<String, Value>) -> String {
     because.into_iter().chain(text).collect::<Vec<_>>().join(" · ")
 }
 
-/// Which turns, and what was seen in them.
+/// Describes the evidence of a signal: its turns, and the call, the result or the text.
 fn evidence(fields: &Map<String, Value>) -> String {
     let Some(evidence) = fields.get("evidence").and_then(Value::as_object) else {
         return String::new();
@@ -186,7 +187,7 @@ fn evidence(fields: &Map<String, Value>) -> String {
     parts.join(" · ")
 }
 
-/// How the run ended, and what every limit left.
+/// Describes the end of a run, and the amount that is left of each limit.
 fn ended(fields: &Map<String, Value>) -> String {
     let Ok(ended) = serde_json::from_value::<Ended>(Value::Object(fields.clone())) else {
         return said(&Value::Object(fields.clone()).to_string());
@@ -203,7 +204,7 @@ fn ended(fields: &Map<String, Value>) -> String {
     parts.join(" · ")
 }
 
-/// A text, not more of it than anybody reads in a list.
+/// Shortens a text for a list.
 fn said(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(SAID) {
@@ -212,7 +213,7 @@ fn said(text: &str) -> String {
     }
 }
 
-/// A time that passed: `812 ms`, `4.2 s`, `12 min`.
+/// Formats a duration: `812 ms`, `4.2 s`, `12 min`.
 pub(super) fn span(millis: u64) -> String {
     match millis {
         0..1000 => format!("{millis} ms"),

@@ -1,4 +1,4 @@
-//! The simulator as a transport: no socket, the same delays and cuts.
+//! The simulator as a transport, without a socket but with the same delays and cuts.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use softland_sim::{Body, Chunk, Config, Piece, Scenario, Sim, pose};
 
 use crate::failure::Failure;
 
-/// What errors call the simulator.
+/// The name of the simulator in errors.
 const ORIGIN: &str = "the simulator";
 
 /// A simulator in this process.
@@ -22,19 +22,20 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    /// A simulator for `SCENARIO` or `SCENARIO@MODEL-ID`.
+    /// Creates a simulator for `SCENARIO` or `SCENARIO@MODEL-ID`.
     ///
     /// # Errors
-    /// A scenario that there is not; a model id that there is not is the simulator's to refuse.
+    /// Returns a failure if the scenario does not exist. The simulator itself refuses an unknown
+    /// model id.
     pub(crate) fn new(model: &str) -> Result<Self, Failure> {
         let scenario = Self::scenario(model).map_err(Failure::usage)?;
         Ok(Self { sim: Sim::new(Config::new(scenario)), began: Instant::now() })
     }
 
-    /// The scenario that a model names.
+    /// Returns the scenario that a model names.
     ///
     /// # Errors
-    /// A scenario that there is not.
+    /// Returns a message if the scenario does not exist.
     pub(crate) fn scenario(model: &str) -> Result<Scenario, String> {
         let full = format!("sim/{model}");
         let scenario = pose(&full).map_or(model, |(scenario, _)| scenario);
@@ -64,7 +65,7 @@ impl Transport for InProcess {
                 vec![Chunk { delay_ms: 0, piece: Piece::Bytes(bytes) }]
             }
             Body::Stream(mut chunks) => {
-                // The provider sends its headers with the first piece.
+                // A provider sends its headers with the first piece of the body.
                 if let Some(first) = chunks.first_mut() {
                     wait(std::mem::take(&mut first.delay_ms)).await;
                 }
@@ -75,7 +76,7 @@ impl Transport for InProcess {
     }
 }
 
-/// What a provider wants to see on each request: any key will do.
+/// Returns the headers that a provider requires on each request. Any key is accepted.
 fn credentials(path: &str) -> &'static [(&'static str, &'static str)] {
     match path {
         "/v1/messages" => &[("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")],

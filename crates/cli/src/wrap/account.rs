@@ -1,10 +1,11 @@
-//! What `wrap` says at the end: what was spent, landed and stopped, or would have been.
+//! The summary that `wrap` prints at the end: the money spent, and the runs that were landed and
+//! stopped, or would have been.
 
 use softland_gateway::{INTERVENTIONS, Summary, Would};
 
 use crate::runs::dollars;
 
-/// The account of a program's requests, in lines.
+/// Summarizes a program's requests in lines.
 pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
     let Summary { requests, spend, answered, landed, stopped, failed, cancelled, would } = *summary;
     if requests == 0 {
@@ -22,7 +23,7 @@ pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
         (cancelled, "cancelled"),
     ];
     let runs: u64 = ends.iter().map(|(count, _)| count).sum();
-    // Landed and stopped are what one looks for, so a zero is said too.
+    // Landed and stopped runs are the numbers that users look for, so zeros are shown, too.
     let ends: Vec<String> = ends
         .iter()
         .filter(|(count, end)| *count > 0 || matches!(*end, "landed" | "stopped"))
@@ -39,7 +40,7 @@ pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
     lines
 }
 
-/// What would have been done to runs that were only observed.
+/// Describes the interventions that would have been made in runs that were only observed.
 fn observed(would: &Would) -> String {
     let done = INTERVENTIONS.iter().zip(would.times).filter(|(_, times)| *times > 0);
     let done: Vec<String> = done.map(|(word, times)| format!("{times} × {word}")).collect();

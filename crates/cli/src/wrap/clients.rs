@@ -1,8 +1,9 @@
-//! Clients that find their provider by more than the variables: what each is given so that it finds
-//! the gateway, whom the gateway then asks, and what stands in the way of that.
+//! Clients that find their provider by more than variables: the arguments and variables that lead
+//! each of them to the gateway, the upstreams of its own settings, and the settings that would
+//! bypass the gateway.
 //!
-//! It reads neither the environment nor files itself: the caller passes functions. What a client's
-//! settings say is never printed: they hold keys.
+//! This module reads neither the environment nor files itself: the caller passes functions. A
+//! client's settings are never printed: they contain keys.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,25 +18,26 @@ mod opencode;
 #[cfg(test)]
 mod tests;
 
-/// Where a client looks for its settings.
+/// The environment and files in which a client looks for its settings.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) env: Env<'a>,
-    /// The folder that it runs in.
+    /// The folder in which the client runs.
     pub(super) folder: &'a Path,
-    /// The text of a file that is there.
+    /// A function that returns the text of a file, if the file exists.
     pub(super) read: &'a dyn Fn(&Path) -> Option<String>,
 }
 
-/// A client, and what is known of its settings.
+/// A client, and the known part of its settings.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Client {
-    /// Upstreams that its own settings name; they go before those of the variables.
+    /// The upstreams that the client's own settings name; they take precedence over those of the
+    /// variables.
     pub(super) upstreams: Vec<(&'static str, BaseUrl)>,
     needs: Needs,
 }
 
-/// What a client needs beside the variables.
+/// The needs of a client beside the variables.
 #[derive(Debug, Default, PartialEq)]
 enum Needs {
     #[default]
@@ -44,18 +46,19 @@ enum Needs {
     Opencode(serde_json::Value),
 }
 
-/// What a client is given.
+/// The arguments and variables that a client is started with.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Stand before its other arguments.
+    /// The arguments that precede the client's own.
     pub(super) arguments: Vec<OsString>,
     pub(super) variables: Vec<(String, String)>,
 }
 
-/// The client that a command runs, told by the program's name.
+/// Detects the client that a command runs, by the program's name.
 ///
 /// # Errors
-/// Why its requests would not come by, or would go to whom its key is not meant for.
+/// Returns the reason for which the client's requests would bypass the gateway, or its key would be
+/// sent to the wrong provider.
 pub(super) fn of(command: &[OsString], place: Place<'_>) -> Result<Client, String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(Client::default()) };
     let name = Path::new(program).file_stem().map(|name| name.to_string_lossy());
@@ -70,7 +73,7 @@ pub(super) fn of(command: &[OsString], place: Place<'_>) -> Result<Client, Strin
 }
 
 impl Client {
-    /// What it is given, for a gateway at `url` (`http://HOST:PORT`).
+    /// Returns the arguments and variables for a gateway at `url` (`http://HOST:PORT`).
     pub(super) fn given(&self, url: &str) -> Given {
         match &self.needs {
             Needs::Nothing => Given::default(),
@@ -89,7 +92,7 @@ impl Place<'_> {
         super::environment::set(self.env, name)
     }
 
-    /// The folder of a variable, or one below the home folder.
+    /// Returns the folder that a variable names, or else one below the home folder.
     fn home(&self, variable: &str, below: &str) -> Option<PathBuf> {
         let own = self.set(variable).map(PathBuf::from);
         own.or_else(|| Some(Path::new(&self.set("HOME")?).join(below)))

@@ -1,23 +1,23 @@
-//! What `wrap` reads in its environment, and what it changes in that of the program it runs.
+//! The environment variables that `wrap` reads, and those that it sets for the program.
 //!
-//! It reads no environment itself: the caller passes a function.
+//! This module reads no environment itself: the caller passes a function.
 
 use softland_gateway::BaseUrl;
 
 use crate::config::Env;
 
-/// A provider, and the variables by which programs find it.
+/// A provider, and the variables by which programs find its address.
 struct Found {
     upstream: &'static str,
-    /// The first that is set names the upstream; with sources.
+    /// The variables, with sources; the first one that is set names the upstream's address.
     variables: &'static [Variable],
-    /// What stands before the paths that programs add to the address.
+    /// The path that precedes those that programs append to the address.
     suffix: &'static str,
 }
 
 struct Variable {
     name: &'static str,
-    /// Set for the program even where it was not set before.
+    /// True if the variable is set for the program even if it was not set before.
     always: bool,
 }
 
@@ -29,11 +29,11 @@ const fn if_set(name: &'static str) -> Variable {
     Variable { name, always: false }
 }
 
-/// Facts about programs, read 2026-11-22.
+/// The providers and their variables, as read in the programs on 2026-11-22.
 const FOUND: [Found; 2] = [
     // anthropic-sdk-python and -typescript, Claude Code: ANTHROPIC_BASE_URL. langchain-anthropic
-    // asks for ANTHROPIC_API_URL before it (chat_models.py), LiteLLM for ANTHROPIC_API_BASE, and
-    // Claude Code's file requests for CLAUDE_CODE_API_BASE_URL after it. They add /v1/messages.
+    // reads ANTHROPIC_API_URL before it (chat_models.py), LiteLLM reads ANTHROPIC_API_BASE, and
+    // Claude Code's file requests read CLAUDE_CODE_API_BASE_URL after it. They append /v1/messages.
     Found {
         upstream: "anthropic",
         variables: &[
@@ -45,7 +45,7 @@ const FOUND: [Found; 2] = [
         suffix: "",
     },
     // openai-python and -node: OPENAI_BASE_URL; langchain-openai, LiteLLM and aider:
-    // OPENAI_API_BASE. They add /chat/completions and /responses.
+    // OPENAI_API_BASE. They append /chat/completions and /responses.
     Found {
         upstream: "openai",
         variables: &[always("OPENAI_BASE_URL"), always("OPENAI_API_BASE")],
@@ -53,7 +53,7 @@ const FOUND: [Found; 2] = [
     },
 ];
 
-/// Claude Code's switches to clouds whose addresses the base URL does not touch, with names
+/// Claude Code's switches to clouds whose requests ignore the base URL, with the clouds' names
 /// (code.claude.com/docs/en/env-vars, third-party integrations).
 const ELSEWHERE: [(&str, &str); 6] = [
     ("CLAUDE_CODE_USE_BEDROCK", "Amazon Bedrock"),
@@ -64,24 +64,25 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("CLAUDE_CODE_USE_FOUNDRY", "Microsoft Foundry"),
 ];
 
-/// Variables that send requests through a proxy, in small letters.
+/// The variables that send requests through a proxy, in lower case.
 const PROXIES: [&str; 3] = ["http_proxy", "https_proxy", "all_proxy"];
-/// What must not go through a proxy.
+/// The hosts that must not go through a proxy.
 const LOOPBACK: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// What the environment says about upstreams.
+/// The upstreams that the environment names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Upstreams whose address a variable names.
+    /// The upstreams whose address a variable names.
     pub(super) upstreams: Vec<(&'static str, BaseUrl)>,
-    /// Worth saying.
+    /// Ambiguities that the user should know of.
     pub(super) warnings: Vec<String>,
 }
 
-/// The upstreams that the environment names now.
+/// Reads the upstreams that the environment names.
 ///
 /// # Errors
-/// Variables that hold no base URL, without what they hold: people paste keys.
+/// Returns a message for each variable that does not hold a base URL. Messages do not show the
+/// value: people paste keys.
 pub(super) fn upstreams(env: Env<'_>) -> Result<Named, Vec<String>> {
     let (mut named, mut problems) = (Named::default(), Vec::new());
     for found in &FOUND {
@@ -106,7 +107,7 @@ pub(super) fn upstreams(env: Env<'_>) -> Result<Named, Vec<String>> {
     if problems.is_empty() { Ok(named) } else { Err(problems) }
 }
 
-/// Why the program's requests would not come by, if that is known.
+/// Returns the reason for which the program's requests would bypass the gateway, if one is known.
 pub(super) fn elsewhere(env: Env<'_>) -> Option<String> {
     let on = |variable: &str| {
         set(env, variable).is_some_and(|value| {
@@ -121,7 +122,7 @@ pub(super) fn elsewhere(env: Env<'_>) -> Option<String> {
     ))
 }
 
-/// The variables that the program gets, for a gateway at `url` (`http://HOST:PORT`).
+/// Returns the variables that are set for the program, for a gateway at `url` (`http://HOST:PORT`).
 pub(super) fn changed(env: Env<'_>, url: &str) -> Vec<(String, String)> {
     let mut changed = Vec::new();
     for found in &FOUND {
@@ -135,7 +136,7 @@ pub(super) fn changed(env: Env<'_>, url: &str) -> Vec<(String, String)> {
     changed
 }
 
-/// `NO_PROXY` in both spellings, where a proxy is set: some programs read one, some the other, and
+/// Returns `NO_PROXY` in both spellings if a proxy is set. Some programs read only one of them, and
 /// most of those would send loopback requests to the proxy.
 fn without_proxy(env: Env<'_>) -> Vec<(String, String)> {
     let either = |name: &str| set(env, name).or_else(|| set(env, &name.to_ascii_uppercase()));
@@ -153,7 +154,7 @@ fn without_proxy(env: Env<'_>) -> Vec<(String, String)> {
     ["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), value.clone())).into()
 }
 
-/// The value of a variable, if it is not blank.
+/// Returns the value of a variable, if it is not blank.
 pub(super) fn set(env: Env<'_>, name: &str) -> Option<String> {
     env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
@@ -162,7 +163,7 @@ pub(super) fn set(env: Env<'_>, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// An environment of these variables.
+    /// Reads an environment of these variables.
     fn with<T>(variables: &[(&str, &str)], read: impl Fn(Env<'_>) -> T) -> T {
         read(&|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())

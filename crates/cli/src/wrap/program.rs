@@ -1,4 +1,5 @@
-//! The program that `wrap` runs: begun, told every signal, waited for. It has the terminal.
+//! The program that `wrap` runs: it is started, receives every signal, and is waited for. It has
+//! the terminal.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,10 +16,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::failure::{Failure, status};
 
-/// The signals that are passed on.
+/// The signals that are passed on to the program.
 const PASSED_ON: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// Signals for the program. From its making on they no longer end this process by themselves.
+/// A listener for signals to the program. Once it exists, the signals no longer end this process by
+/// themselves.
 pub(super) struct Heard {
     signals: UnboundedReceiver<Origin>,
     handle: Handle,
@@ -28,11 +30,11 @@ impl Heard {
     /// Begins to listen.
     ///
     /// # Errors
-    /// When the system does not let the process listen.
+    /// Returns an error if the system does not let the process listen.
     pub(super) fn listen() -> io::Result<Self> {
         let mut signals = SignalsInfo::<WithOrigin>::new(PASSED_ON)?;
         let handle = signals.handle();
-        // People and supervisors send them, so they are few.
+        // The channel may be unbounded: people and supervisors send few signals.
         let (to, from) = unbounded_channel();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for origin in signals.forever() {
@@ -51,10 +53,11 @@ impl Drop for Heard {
     }
 }
 
-/// Begins the program with some variables changed and some arguments before its own.
+/// Starts the program with some variables changed and some arguments before its own.
 ///
 /// # Errors
-/// Why it cannot be run, with a shell's exit status for that.
+/// Returns the reason for which the program cannot be run, with the exit status that a shell would
+/// use.
 pub(super) fn begin(
     command: &[OsString],
     first: &[OsString],
@@ -90,7 +93,7 @@ pub(super) fn begin(
 /// Waits for the program's end and passes signals on to it.
 ///
 /// # Errors
-/// When the system cannot tell how it ended.
+/// Returns an error if the system cannot tell how the program ended.
 pub(super) async fn wait(mut program: Child, mut heard: Heard) -> io::Result<ExitStatus> {
     let mut open = true;
     loop {
@@ -104,27 +107,29 @@ pub(super) async fn wait(mut program: Child, mut heard: Heard) -> io::Result<Exi
     }
 }
 
-/// Sends the signal to the program, unless it has had it.
+/// Sends a signal to the program, unless the program has received it already.
 fn pass_on(program: &Child, origin: &Origin) {
-    // None once it was waited for: its id may be another's by then.
+    // A program that was waited for has no id: the id may belong to another process by then.
     let Some(id) = program.id().and_then(|id| i32::try_from(id).ok()) else { return };
     let sender = origin.process.as_ref().map(|sender| sender.pid);
     if had_it(origin.cause, sender, id) {
         return;
     }
     if let (Some(id), Some(signal)) = (Pid::from_raw(id), Signal::from_named_raw(origin.signal)) {
-        // It may have ended just now.
+        // The program may have ended just now.
         let _ = kill_process(id, signal);
     }
 }
 
-/// Whether a signal is no news to the program: keys of the terminal (Ctrl-C) reach every process in
-/// the foreground, and two of them mean more than one to some programs; and what it sent itself.
+/// Returns true if the program has received the signal already. Keys of the terminal (Ctrl-C) reach
+/// every process in the foreground, and some programs treat a repeated signal differently. The same
+/// holds for a signal that the program sent itself.
 fn had_it(cause: Cause, sender: Option<i32>, program: i32) -> bool {
     cause == Cause::Kernel || sender == Some(program)
 }
 
-/// The status that tells the same to who runs `wrap`: 128 and the signal where one ended it.
+/// Returns the exit status that reports the program's end: its own, or 128 and the signal that
+/// ended it.
 pub(super) fn exit_status(ended: ExitStatus) -> u8 {
     let code = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

@@ -299,8 +299,8 @@ fn without_a_path_the_usual_folders_are_read_and_named() {
     said_by(none.arg("audit")).status(2).says("none of the usual folders");
 }
 
-/// The engine itself, on a simulated model, is what the audit must agree with: a run that nothing
-/// limited is recorded, and tried under each limit, under which the engine then runs it, too.
+/// The audit must agree with the engine: a run without limits on a simulated model is recorded, and
+/// then both audited and run under each limit.
 #[test]
 fn runs_would_end_where_the_engine_ends_them() {
     let folder = TempDir::new().unwrap();
@@ -339,7 +339,7 @@ fn runs_would_end_where_the_engine_ends_them_under_a_limit_of_money() {
     let free = ["--on-loop", "observe", "--tool-calls-limit", "25", "--countdown", "off"];
     let recorded = engine(&free, &folder, "free.ndjson");
     let mut at = BTreeSet::new();
-    // Under a smaller limit the engine sends nothing, and no turn of a recording is that.
+    // Under a smaller limit the engine sends nothing, which matches no turn of a recording.
     for key in ["cost_limit_usd", "session_cost_limit_usd"] {
         for limit in (16..=40).step_by(2).map(|thousandth| f64::from(thousandth) / 1000.0) {
             for landing in ["auto", "stop"] {
@@ -360,8 +360,8 @@ fn runs_would_end_where_the_engine_ends_them_under_a_limit_of_money() {
     assert!(at.len() > 8, "they end in many turns: {at:?}");
 }
 
-/// A sub-agent's money is its caller's, too. The caller ends where the engine would have ended it,
-/// under a limit that its sub-agent reaches.
+/// A sub-agent's money counts for its caller, too. The caller ends where the engine would have
+/// ended it, under a limit that its sub-agent reaches.
 #[test]
 fn a_run_with_a_sub_agent_would_end_where_the_engine_ends_it_under_a_limit_of_money() {
     let folder = TempDir::new().unwrap();
@@ -466,11 +466,11 @@ fn the_report_takes_its_form_from_its_ending_and_never_an_inputs_place() {
     said(&["audit", &all, "--out", &out("r.html")]).status(0);
 }
 
-/// A run's journal says the same of it as its events do.
+/// The audit of a run's journal agrees with that of its events.
 #[test]
 fn a_journal_is_read_as_its_events_are() {
     let folder = TempDir::new().unwrap();
-    // Some of them are asked more than once in a turn, or have calls refused.
+    // Some of the models are asked more than once in a turn, or have calls refused.
     let models = ["reader", "looper", "whitespace", "stubborn", "mute"];
     for model in models.map(|name| format!("sim/{name}")) {
         for api in ["anthropic", "openai-chat", "openai-responses"] {
@@ -486,7 +486,7 @@ fn a_journal_is_read_as_its_events_are() {
                 let [own, other] = [&of_journal, &of_events].map(|report| &runs(report)[0][key]);
                 assert_eq!(own, other, "{name} {key}");
             }
-            // What only the events say was seen is marked.
+            // Signals that only the events record are marked.
             let seen = |report: &Value| {
                 let mut signals = runs(report)[0]["signals"].as_array().unwrap().clone();
                 signals.retain(|signal| signal["recorded"].is_null());

@@ -289,7 +289,7 @@ fn a_stream_that_is_cut_is_no_answer() {
     {
         body.push_str(&format!("event: {event}\ndata: {data}\n\n"));
     }
-    // More is promised than comes.
+    // The announced length is longer than the body.
     let provider = Provider::raw(format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n{body}"
     ));

@@ -18,7 +18,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
 }
 
-/// A run of two turns, begun so long ago; it has landed, or goes on.
+/// The records of a run of two turns that began `ago` earlier. It has landed, or has not ended.
 fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
     let at = now() - ago;
     let run: Arc<str> = run.into();
@@ -82,7 +82,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
     records
 }
 
-/// A ledger of three runs; returns its file.
+/// Writes a ledger of three runs, and returns its file.
 fn ledger(folder: &Path) -> PathBuf {
     let path = folder.join("softland.db");
     let ledger = Ledger::open(Options::at(&path), Arc::new(now)).unwrap();
@@ -98,7 +98,7 @@ fn ledger(folder: &Path) -> PathBuf {
 }
 
 fn in_folder(folder: &Path, args: &[&str]) -> Said {
-    // What `softland run` has kept lies there, too.
+    // Runs that `softland run` has kept are in the same folder.
     said_by(softland().args(args).env("XDG_STATE_HOME", folder.join("state")).current_dir(folder))
 }
 
@@ -110,7 +110,7 @@ fn runs_that_are_kept_are_listed_among_them() {
     let (agent, root) = (agent.to_str().unwrap(), root.to_str().unwrap());
     let asked = ["run", agent, "What did we decide?", "--root", root, "--model", "sim/reader"];
     in_folder(folder, &asked).status(0);
-    // Without a ledger they are all there is.
+    // Without a ledger only kept runs are listed.
     let listed = in_folder(folder, &["runs"]).status(0).stdout;
     let lines: Vec<&str> = listed.lines().collect();
     assert_eq!(lines.len(), 2, "{listed}");
@@ -119,7 +119,7 @@ fn runs_that_are_kept_are_listed_among_them() {
     let id = lines[1].split(' ').next().unwrap();
     in_folder(folder, &["show", id]).status(0);
     in_folder(folder, &["runs", "--delete", id]).status(2).says("is no run of a ledger: ");
-    // One that was killed says how it is gone on with; one that is empty is none.
+    // A killed run names the command that resumes it; an empty journal is not a run.
     let runs = folder.join("state/softland/runs");
     let whole = std::fs::read_to_string(runs.join(format!("{id}.ndjson"))).unwrap();
     let open: String = whole.lines().take(9).map(|line| format!("{line}\n")).collect();
@@ -142,7 +142,7 @@ fn runs_that_are_kept_are_listed_among_them() {
     assert_eq!((&open["turns"], &open["requests"]), (&1.into(), &1.into()));
     let shown = in_folder(folder, &["runs"]).stdout;
     assert!(shown.contains("not ended (softland run --resume run-20260101T000000-"), "{shown}");
-    // With a ledger all are listed, the newest first; one that is named is listed alone.
+    // With a ledger all runs are listed, the newest first; a ledger that is named is listed alone.
     ledger(folder);
     let listed = in_folder(folder, &["runs"]).status(0).stdout;
     let from = |line: &str| line.split_whitespace().nth(1).unwrap().to_owned();
@@ -329,7 +329,7 @@ fn what_was_spent_beside_runs_is_listed() {
     assert_eq!((&beside[0]["requests"], &beside[0]["cost_usd"]), (&json!(2), &json!(0.003)));
     let other = in_folder(folder.path(), &["runs", "--session", "other"]).status(0);
     assert!(other.stdout.is_empty(), "{}", other.stdout);
-    // Where there is nothing but that, a run is not said to be there.
+    // A session without runs is not reported as a run.
     for run in ["run-1", "run-2"] {
         in_folder(folder.path(), &["runs", "--delete", run]).status(0);
     }
@@ -373,7 +373,7 @@ fn runs_are_deleted_by_id_or_by_age() {
     runs(&["--delete", "run-a2"]).status(0).says("deleted run-a2");
     assert_eq!(left(), ["run-b"]);
     runs(&["--delete"]).status(2).says("--delete RUN, or --before TIME");
-    // What is deleted does not stay in the file.
+    // Deleted content does not remain in the file.
     let bytes = std::fs::read(folder.path().join("softland.db")).unwrap();
     assert!(!bytes.windows(6).any(|window| window == b"run-a2"));
 }

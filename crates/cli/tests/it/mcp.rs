@@ -30,7 +30,7 @@ fn tools_of_a_server_are_called_and_it_is_ended_cleanly() {
     let env = place.read("env");
     assert!(env.contains("GIVEN=this") && env.contains("PATH="), "{env}");
     assert!(!env.contains(SECRET) && !env.contains("XDG_STATE_HOME"), "{env}");
-    // The list has changed, and was not asked for again.
+    // The list has changed, but was not requested again.
     assert_eq!(place.read("heard").matches("tools/list").count(), 1);
 }
 
@@ -168,7 +168,7 @@ fn a_server_busy_in_a_call_ends_with_a_softland_that_is_killed() {
     place.wait_for_the_end();
 }
 
-/// However fast the run's end comes, the server hears first that nobody waits.
+/// However early the run ends, the server is told first that the call is cancelled.
 #[test]
 fn ctrl_c_in_a_call_is_told_to_the_server() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! `softland mcp --listen` as clients of all kinds see it: through the real binary.
+//! `softland mcp --listen` as seen by clients of all kinds: through the real binary.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -11,7 +11,8 @@ use crate::support::server::Server;
 use crate::support::{SECRET, said_by, softland};
 use serde_json::json;
 
-/// One request over HTTP; head and body as they come until the connection or `until` ends.
+/// Sends one request over HTTP. Returns head and body as received until the connection or `until`
+/// ends.
 fn post(address: &str, session: &str, head: &str, body: &str, until: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -32,7 +33,7 @@ fn post(address: &str, session: &str, head: &str, body: &str, until: &str) -> St
     said
 }
 
-/// The agents of a folder, served; and where.
+/// Serves the agents of a folder, and returns the address.
 fn served(folder: &Path, given: &[&str]) -> (Server, String) {
     let mut command = softland();
     command.env("ANTHROPIC_API_KEY", SECRET);
@@ -51,7 +52,7 @@ fn first() -> String {
     .to_string()
 }
 
-/// A session that has begun, as its header.
+/// Begins a session, and returns its header.
 fn session(address: &str) -> String {
     let begun = post(address, "", "POST /mcp", &first(), "serverInfo");
     let id = begun.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
@@ -61,13 +62,13 @@ fn session(address: &str) -> String {
     session
 }
 
-/// A request as it stands; what comes back until the connection ends.
+/// Sends a raw request, and returns everything until the connection ends.
 fn raw(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut said = Vec::new();
-    // A server that has read enough may break the connection off.
+    // The server may close the connection before it has read everything.
     let _ = stream.read_to_end(&mut said);
     String::from_utf8_lossy(&said).into_owned()
 }
@@ -150,14 +151,14 @@ fn odd_requests_get_clear_answers() {
         assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{what}");
         assert!(said.contains(words), "{what}");
     }
-    // What says that it is too long is not read.
+    // A body that announces too great a length is not read.
     let huge = format!(
         "POST /mcp HTTP/1.1\r\nhost: {address}\r\n{json}{both}{session}\
          content-length: 17000000\r\n\r\n"
     );
     let said = raw(&address, &huge);
     assert!(said.starts_with("HTTP/1.1 413") && said.contains("16 MiB"), "{said}");
-    // Nothing of it has harmed the session.
+    // The session is unharmed.
     let listed = post(&address, &session, "POST /mcp", &list, "\"reader\"");
     assert!(listed.contains("\"reader\""), "{listed}");
     server.signal("TERM");

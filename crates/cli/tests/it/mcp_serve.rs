@@ -128,7 +128,7 @@ fn agents_are_tools_and_every_call_is_answered() {
     assert_eq!(names, ["broken", "lander", "lead", "mute", "reader"]);
     assert_eq!(tools[0]["description"], "does broken");
     assert_eq!(tools[0]["inputSchema"]["required"], json!(["prompt"]));
-    // What cannot be read is said so, and nothing else is disturbed.
+    // An unreadable message is answered with an error, and nothing else is affected.
     client.raw("not json");
     let refused = client.next();
     assert_eq!((&refused["error"]["code"], &refused["id"]), (&json!(-32700), &Value::Null));
@@ -224,7 +224,7 @@ fn the_id_of_a_cancelled_call_is_its_own_until_it_has_ended() {
     assert_eq!(client.ended(), Some(0));
 }
 
-/// What a server says of its tools now is what the next run has.
+/// The next run has the tools that a server offers now.
 #[test]
 fn lists_that_change_hold_from_the_next_run_on() {
     let place = Place::new();

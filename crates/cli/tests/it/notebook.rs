@@ -1,5 +1,5 @@
-//! `softland notebook` from outside. What its page does is tested in the notebook crate and, in a
-//! browser, by `tests/notebook/run`.
+//! `softland notebook` from outside. Its page is tested in the notebook crate and, in a browser, by
+//! `tests/notebook/run`.
 
 #![cfg(feature = "notebook")]
 

@@ -50,7 +50,8 @@ fn resumed(journal: &Path, flags: &[&str]) -> Said {
 fn a_run_that_is_killed_comes_to_the_same_answer() {
     let folder = tempfile::tempdir().unwrap();
     let whole = said_by(&mut slow(&folder.path().join("whole"), &[])).status(0);
-    // Moments that are as good as random: wherever it is when so much has been written.
+    // The moments are effectively random: the run is killed wherever it is when the journal has
+    // that many lines.
     for after in [1, 2, 3, 5, 8, 9, 13, 20, 21, 27, 33, 38] {
         let journal = folder.path().join(format!("killed-{after}"));
         let mut run = slow(&journal, &[]).spawn().unwrap();
@@ -60,7 +61,7 @@ fn a_run_that_is_killed_comes_to_the_same_answer() {
         run.wait().unwrap();
         let said = resumed(&journal, &[]).status(0);
         assert_eq!(said.stdout, whole.stdout, "killed behind {after} records");
-        // A call that runs again is begun twice; one that has a result never is.
+        // A call that is repeated begins twice; a call with a result is never repeated.
         let mut results = Vec::new();
         for record in records(&journal) {
             let call = (record["turn"].clone(), record["call"].clone());
@@ -94,7 +95,7 @@ fn events_go_on_where_they_were() {
     assert!(first > 0 && first <= seq(before.last().unwrap()) + 1, "{first}");
     assert_eq!(before[0]["run"], after[0]["run"]);
     assert_eq!(after.last().unwrap()["event"], "done");
-    // What has ended is told again, by its last event.
+    // A run that has ended prints its last event again.
     let again = resumed(&journal, &["--format", "json"]).status(0).events();
     assert_eq!(again.len(), 1);
     assert_eq!(again[0]["answer"], after.last().unwrap()["answer"]);
@@ -106,13 +107,13 @@ fn a_run_that_was_cancelled_is_gone_on_with() {
     let folder = tempfile::tempdir().unwrap();
     let whole = said_by(&mut slow(&folder.path().join("whole"), &[])).status(0);
     let journal = folder.path().join("run.ndjson");
-    // Slow enough that it is still at it when somebody has waited for it to be over.
+    // The run is slow enough to be still under way after the wait.
     let mut run = softland();
     run.arg("run").arg(analyst()).arg(QUESTION).arg("--root").arg(notes());
     run.args(["--model", "sim/slow:400", "--journal"]).arg(&journal);
     let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     grown(&journal, 11);
-    // While it is under way nobody else may go on with it.
+    // While a run is under way, no other process may resume it.
     resumed(&journal, &[]).status(2).says("is in use: another process is at work on that run");
     kill(run.id(), "INT");
     let cancelled = run.wait_with_output().unwrap();
@@ -150,13 +151,13 @@ fn a_run_is_kept_in_the_state_folder_and_asked_more_by_its_id() {
     let run = id(&journal);
     assert_eq!(journal.file_stem().unwrap().to_str().unwrap(), run);
     assert!(first.stderr.contains(&format!("softland run --continue {run} PROMPT")));
-    // It has ended: its answer is given again, and nothing is written.
+    // The run has ended: its answer is printed again, and nothing is written.
     let before = std::fs::read(&journal).unwrap();
     let again = said_by(at(&state).args(["run", "--resume", &run])).status(0);
     assert_eq!(again.stdout, first.stdout);
     assert!(again.stderr.contains("has ended (landed)"), "{}", again.stderr);
     assert_eq!(std::fs::read(&journal).unwrap(), before);
-    // What is said of it must be so: nothing is asked of another model, or run elsewhere.
+    // The arguments must match: an ended run is not repeated with another model or elsewhere.
     let root = notes();
     let root = root.to_str().unwrap();
     said_by(at(&state).args(["run", "--resume", &run, "--root", root])).status(0);
@@ -236,7 +237,7 @@ fn a_journal_holds_no_key_and_is_said_to_lie_among_the_tools_files() {
     let mut run = at(&state);
     run.arg("run").arg(analyst()).arg(QUESTION).arg("--root").arg(folder.path());
     said_by(&mut run).status(0).says("lies in --root, where the agent's tools see it");
-    // Without a home there is no place, and that is said.
+    // Without a home folder there is no place for the journal, which causes a warning.
     let mut run = softland();
     run.env_remove("XDG_STATE_HOME").arg("run").arg(analyst()).arg(QUESTION).arg("--root");
     said_by(run.arg(notes())).status(0).says("the run is not kept and cannot be gone on with");

@@ -1,5 +1,5 @@
-//! A run with sub-agents through the real binary, which is killed for it: one journal for all of
-//! them, gone on with by the first run's id.
+//! A run with sub-agents through the real binary, which is killed and resumed by the first run's
+//! id: one journal holds all of the runs.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
@@ -69,8 +69,8 @@ fn grown(journal: &Path, lines: usize) {
     }
 }
 
-/// Begins a run and ends it by a signal, once its journal has so many lines. Where the signal comes
-/// too late, as it may on a loaded machine, it is begun anew.
+/// Begins a run and ends it by a signal once its journal has that many lines. If the signal comes
+/// too late, as it may on a loaded machine, the run is begun again.
 fn stopped(
     mut run: impl FnMut() -> Child,
     journal: impl Fn() -> PathBuf,
@@ -113,11 +113,11 @@ fn a_tree_that_is_killed_comes_to_the_same_answer() {
         let mut run = folder.run(&journal, &[]).spawn().unwrap();
         grown(&journal, after);
         kill(run.id(), "KILL");
-        // At once: who had it is dead, and it is not said to be in use.
+        // The journal is free at once: the process that held it is dead.
         let said = resumed(&journal, &[]).status(0);
         run.wait().unwrap();
         assert_eq!(said.stdout, whole.stdout, "killed behind {after} records");
-        // A call that runs again is begun twice; one that has a result never is.
+        // A call that is repeated begins twice; a call with a result is never repeated.
         let mut results = Vec::new();
         for record in records(&journal) {
             let call = (record["run"].clone(), record["turn"].clone(), record["call"].clone());
@@ -129,7 +129,7 @@ fn a_tree_that_is_killed_comes_to_the_same_answer() {
         }
         assert_eq!(results.len(), of_kind(&all, "result"), "killed behind {after} records");
         assert_eq!(of_kind(&records(&journal), "start"), 7, "an agent was begun twice");
-        // Killed in the moment of its end it has ended, and is told again.
+        // A run that was killed at its very end has ended, and is printed again.
         let again = resumed(&journal, &[]).status(0);
         assert_eq!(again.stdout, whole.stdout);
     }
@@ -151,7 +151,8 @@ fn events_of_all_runs_go_on_where_they_were() {
     let before: Vec<Value> =
         before.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let after = resumed(&journal, &["--format", "json"]).status(0).events();
-    // Both together tell each run whole; numbers may come once more, the later are true.
+    // Both outputs together hold each run completely; sequence numbers may repeat, and the later
+    // events count.
     let mut runs: BTreeMap<String, BTreeMap<u64, Value>> = BTreeMap::new();
     for event in before.iter().chain(&after) {
         let run = event["run"].as_str().unwrap().split_once('.').map_or("", |(_, child)| child);
@@ -166,7 +167,7 @@ fn events_of_all_runs_go_on_where_they_were() {
         assert_eq!(of("tool_execute"), of("tool_result"), "{run}");
         assert_eq!(of("done") + of("error"), 1, "{run}");
     }
-    // What is told once more is the same: only the time of telling differs.
+    // Repeated events are equal except for their time.
     for late in after.iter().filter(|event| event["event"] == "tool_result") {
         let same = |event: &&Value| event["run"] == late["run"] && event["seq"] == late["seq"];
         for early in before.iter().filter(same) {
@@ -215,7 +216,7 @@ fn a_tree_is_found_by_its_id_and_goes_on_without_being_told_of_its_agents() {
     assert_eq!(output.status.code(), Some(130));
     let journal = journal();
     let id = id(&journal);
-    // What is cancelled is gone on with, and what its agents had come to is not lost.
+    // A cancelled run can be resumed, and the results of its agents are not lost.
     let said = said_by(&mut at(&["run", "--resume", &id])).status(0);
     assert!(!said.stdout.contains("was cancelled"), "{}", said.stdout);
     assert!(said.stderr.contains(&format!("softland run --continue {id} PROMPT")));
@@ -268,7 +269,7 @@ fn a_full_disk_is_nobody_elses_fault() {
     let journal = folder.path("run.ndjson");
     let run = folder.run(&journal, &["--format", "json"]);
     let mut limited = Command::new("/bin/sh");
-    // A file that may not grow beyond so many blocks of 512 or 1,024 bytes.
+    // The shell limits the size of a file to this number of blocks of 512 or 1,024 bytes.
     limited.args(["-c", "ulimit -f 48; exec \"$@\"", "sh"]).arg(run.get_program());
     limited.args(run.get_args()).env("XDG_STATE_HOME", state()).stdin(Stdio::null());
     let said = said_by(&mut limited).status(2);
@@ -283,7 +284,7 @@ fn a_full_disk_is_nobody_elses_fault() {
     let counted = end["turns"].as_u64().unwrap() as usize;
     assert!(counted == turns || counted + 1 == turns, "{counted} of {turns}: {end}");
     assert!(counted > 0, "{end}");
-    // Where there is room again, it is gone on with.
+    // With room on the disk again, the run is resumed.
     resumed(&journal, &[]).status(0);
 }
 

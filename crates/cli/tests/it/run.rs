@@ -1,4 +1,4 @@
-//! `softland run` from outside: what goes where, and with which exit status.
+//! `softland run` from outside: its output streams and its exit status.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -290,7 +290,8 @@ fn a_reader_that_has_gone_is_a_quiet_cancellation() {
             .arg(analyst())
             .args([QUESTION, "--format", format, "--root"])
             .arg(notes());
-        // Gone before the run begins: a run of this model may be over before this thread goes on.
+        // The reader is gone before the run begins: a run of this model may be over before this
+        // thread continues.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();

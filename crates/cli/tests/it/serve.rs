@@ -121,7 +121,7 @@ fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
     gateway.until("the old settings stay");
     assert_eq!(gateway.status("/healthz", &name), 200);
 
-    // What needs a restart is refused, too.
+    // Changes that need a restart are refused, too.
     with("[ledger]\nurl = \"sqlite:other.db\"\n");
     gateway.signal("HUP");
     gateway.until("[ledger] and [log] events cannot change while the gateway runs");
@@ -129,7 +129,7 @@ fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
     assert!(gateway.runs());
 }
 
-/// A simulator that waits so long before each piece of its answer.
+/// A simulator that waits before each piece of its answer.
 fn slow_sim(folder: &Path, pause_ms: u64) -> Server {
     let text = "one two three four five six seven eight nine ten";
     let script = format!("[[turn]]\ntext = \"{text}\"\ndelta_delay_ms = {pause_ms}\n");
@@ -189,7 +189,7 @@ fn on_one_core_streams_are_served_side_by_side_and_to_their_ends() {
     assert_eq!(runs(folder.path(), |_| true).len(), 8);
 }
 
-/// A process that ends with the test, whatever becomes of that.
+/// A process that ends with the test, whether the test passes or fails.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -207,7 +207,7 @@ fn a_log_that_nobody_reads_stops_nobody() {
     command.args(["--anthropic-base-url", &sim.url()]).env("SOFTLAND_LOG", "trace");
     let gateway = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let Ended(gateway) = &mut Ended(gateway);
-    // What it says is read as far as its address, and no further.
+    // Its output is read up to the address, and no further.
     let mut said = BufReader::new(gateway.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening on http://") {
@@ -227,7 +227,8 @@ fn a_log_that_nobody_reads_stops_nobody() {
     }
 }
 
-/// What `softland runs --json` says of the ledger in a folder, once it says so much.
+/// Waits until `softland runs --json` lists enough runs of the ledger in a folder, and returns
+/// them.
 fn runs(folder: &Path, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -300,7 +301,7 @@ fn what_a_killed_gateway_left_open_is_ended_by_the_next() {
     let shown = said_by(softland().current_dir(folder.path()).args(["show", id])).status(0);
     assert!(shown.stdout.contains("cancelled: user"), "{}", shown.stdout);
 
-    // A gateway beside it ends nothing of its.
+    // Another gateway does not end this one's runs.
     rest(next.ask_as_agent(MODEL, false));
     let two = |runs: &[Value]| runs.len() == 2 && runs.iter().all(|run| run["requests"] == 1);
     runs(folder.path(), two);

@@ -78,7 +78,8 @@ fn agents_are_called_side_by_side_and_nested() {
     );
     let said = folder.run(&["--format", "json"]).status(0);
     let runs = by_run(&said.events());
-    // Four levels: the lead, and three of its agents' below it, each level calling all three.
+    // Four levels: the lead, and three levels of agents below it, each of which calls all three
+    // agents.
     let level = |run: &String| run.matches('.').count();
     assert_eq!(runs.keys().map(level).max(), Some(3));
     assert_eq!(runs.len(), 1 + 3 + 3 + 3);
@@ -197,7 +198,7 @@ fn what_is_wrong_with_the_folder_is_said_before_anything_runs() {
     idle.run(&[]).status(0).says("does not name the tool `agent`");
 }
 
-/// A base URL that was given for one provider is not asked with another's key.
+/// A base URL that was given for one provider is not used with another provider's key.
 #[test]
 fn a_base_url_is_its_providers_alone() {
     let provider = support::Provider::raw("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n");

@@ -10,9 +10,9 @@ use crate::support::server::Server;
 use crate::support::{Said, file, notes, said_by, softland};
 use serde_json::Value;
 
-/// Who explores; what it says is the scenario file's.
+/// The exploring agent; the scenario file has its answers.
 const EXPLORER: &str = "anthropic/claude-sonnet-5-5";
-/// Who calls everybody again and again, and who does so twice.
+/// The agent that calls all others repeatedly, and the one that does so twice.
 const LEAD: &str = "anthropic/delegate:always@claude-sonnet-5-5";
 const DEPUTY: &str = "anthropic/delegate:2@claude-sonnet-5-5";
 /// Output tokens that each holds back, nearly as many as a request of an explorer has.

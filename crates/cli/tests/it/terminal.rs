@@ -1,4 +1,4 @@
-//! What a person sees: the binary on a pseudo-terminal, and what the screen then shows.
+//! The view of a person: the binary on a pseudo-terminal, and the screen that results.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::support::{analyst, file, notes, said_by, softland, state};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
-/// What turns in a status line.
+/// The spinner of a status line.
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// What came of a command on a terminal.
+/// The result of a command on a terminal.
 struct Shown {
     raw: String,
     /// The screen at the end, as text.
@@ -30,9 +30,9 @@ impl Shown {
     }
 }
 
-/// What is done to the terminal once there is a status line.
+/// The change to the terminal once there is a status line.
 enum Then {
-    /// It has so many columns.
+    /// The terminal gets this number of columns.
     Resize(u16),
     /// Control-C is typed.
     Interrupt,
@@ -128,7 +128,7 @@ fn what_is_waited_for_is_shown_and_leaves_nothing_behind() {
     assert!(statuses.iter().any(|line| line.contains(" model ")), "{statuses:?}");
     assert!(!shown.screen.contains(FRAMES), "{}", shown.screen);
     assert!(!shown.screen.contains("\nmodel "), "{}", shown.screen);
-    // But for the line itself it is what a terminal without one shows.
+    // Apart from the status line the screen is the same as without one.
     let plain = on_terminal(command(&[("TERM", "dumb")], &run(&agent, &root, &flags)), 80, None);
     let known = |line: &&str| !line.contains(" ms") && !line.contains("run-");
     let notes = |shown: &Shown| -> Vec<String> {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 fn model(folder: &Path, calls: &[(&str, Value)]) -> Server {
     let mut script = String::new();
     for (tool, input) in calls {
-        // As text: a TOML string may hold anything so.
+        // The JSON is written as text, since a TOML string may hold anything.
         let raw = serde_json::to_string(&input.to_string()).unwrap();
         script.push_str(&format!("[[turn]]\n[[turn.call]]\ntool = \"{tool}\"\nraw = {raw}\n\n"));
     }
@@ -162,7 +162,7 @@ fn runaways(root: &Path) -> Vec<u32> {
 #[cfg(target_os = "linux")]
 fn is_there(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // A zombie has ended; who reaps it is not ours to say.
+    // A zombie has ended, whichever process reaps it.
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
@@ -178,7 +178,7 @@ fn all_end(root: &Path) {
     }
 }
 
-/// A program that asks a person for something must fail, and not stand still for ever.
+/// A program that asks a person for something must fail instead of waiting forever.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_has_no_terminal() {
@@ -219,11 +219,11 @@ fn what_a_command_leaves_ends_with_it() {
     let root = folder.path().join("root");
     let processes = runaways(&root);
     assert_eq!(processes.len(), 3);
-    // They had ended when the result was there.
+    // The processes had ended before the result arrived.
     assert!(!processes.iter().any(|process| is_there(*process)), "{processes:?}");
 }
 
-/// However softland itself ends: asked to, or killed without a word.
+/// The processes end however softland itself ends: by a request, or killed.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_command_started_ends_with_softland() {
@@ -246,7 +246,7 @@ fn what_a_command_started_ends_with_softland() {
     }
 }
 
-/// The supervisor with an order; its input stays open.
+/// Starts the supervisor with an order; its input stays open.
 fn supervised(folder: &Path, order: &Value) -> Child {
     let mut command = softland();
     command.env("PATH", std::env::var_os("PATH").unwrap()).current_dir(folder).arg("__supervise");
@@ -265,7 +265,7 @@ fn the_supervisor_has_the_programs_exit_code() {
         (json!(["sh", "-c", "exit 0"]), Value::Null, 0),
         (json!(["sh", "-c", "exit 9"]), Value::Null, 9),
         (json!(["sh", "-c", "kill -9 $$"]), Value::Null, 137),
-        // Meant for its own group: the supervisor is not in it.
+        // The signal goes to the program's own group, which does not include the supervisor.
         (json!(["sh", "-c", "kill -TERM 0"]), Value::Null, 143),
         (json!(["sh", "-c", "read x; test \"$x\" = hello"]), json!("hello\n"), 0),
         // Nobody reads a large input.

@@ -1,5 +1,5 @@
-//! What is taken from others stands in `assets/`, unchanged: each file has the sum that the README
-//! beside it says.
+//! Third-party files in `assets/` are unchanged: each has the checksum that the README beside it
+//! names.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -14,7 +14,7 @@ fn files_of_others_are_as_they_were_taken() {
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
     let mut compared = 0;
     for folder in std::fs::read_dir(assets).unwrap().map(|entry| entry.unwrap().path()) {
-        // What is our own has no README of where it is from.
+        // softland's own files have no README with a source.
         let Ok(readme) = std::fs::read_to_string(folder.join("README.md")) else { continue };
         let mut names: BTreeSet<_> = std::fs::read_dir(&folder)
             .unwrap()

@@ -214,7 +214,7 @@ fn program(folder: &Path, name: &str, script: &str) -> String {
 #[test]
 fn codex_gets_its_provider_in_arguments_and_is_landed_there() {
     let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
-    // Does with its fourth argument what Codex does with it.
+    // The program uses its fourth argument as Codex does.
     let script = format!(
         "echo \"$1 $2 $3 $5 $6\" >&2; url=${{4#*base_url=\\\"}}; url=${{url%%\\\"*}}\n\
          exec '{}' run '{}' '{QUESTION}' --model openai/gpt-5.2 --api openai-responses \

@@ -1,15 +1,15 @@
-//! When two texts are the same apart from numbers and times: "attempt 3, 12:04:09" and "attempt 4,
-//! 12:04:31".
+//! A digest for texts that are the same apart from numbers and times: "attempt 3, 12:04:09" and
+//! "attempt 4, 12:04:31".
 //!
-//! Words are compared as they stand. A word of time (`Thu`, `pm`, `minutes`) is left out beside a
-//! number only: elsewhere it may be what a question is about.
+//! Words are compared as they stand. A word of time (`Thu`, `pm`, `minutes`) is left out only
+//! beside a number: elsewhere it may be the point of a question.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::digest::Digest;
 
-/// Words that say a time together with a number.
+/// Words that stand for a time together with a number.
 const TIME_WORDS: &[&str] = &[
     "am",
     "pm",
@@ -81,15 +81,15 @@ const TIME_WORDS: &[&str] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece<'t> {
     Number,
-    /// A word that says a time if a number stands beside it.
+    /// A word that stands for a time if a number is beside it.
     TimeWord(&'t str),
     Word(&'t str),
-    /// White space, or what stands within numbers and times.
+    /// White space, or the characters within numbers and times.
     Gap(&'t str),
     Other(&'t str),
 }
 
-/// The digest of a text without its numbers and times.
+/// Returns the digest of a text without its numbers and times.
 pub(super) fn digest(text: &str) -> Digest {
     let mut pieces = pieces(text);
     count_time_words(pieces.iter_mut());
@@ -123,7 +123,7 @@ pub(super) fn digest(text: &str) -> Digest {
     Digest::of(kept.trim().as_bytes())
 }
 
-/// Makes words of time numbers that follow one, gaps apart.
+/// Turns each time word behind a number into a number, across gaps.
 fn count_time_words<'p, 't: 'p>(pieces: impl Iterator<Item = &'p mut Piece<'t>>) {
     let mut beside = false;
     for piece in pieces {

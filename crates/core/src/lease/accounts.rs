@@ -8,15 +8,15 @@ use super::{Amount, Ask, Caps, Terms};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-/// An account of a tree; of no use with another tree.
+/// The id of an account; valid only in its own tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(u64);
 
-/// A lease of a tree; of no use with another tree.
+/// The id of a lease; valid only in its own tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(u64);
 
-/// The accounts of a session and all that is leased on them.
+/// The accounts of a session and the leases on them.
 #[derive(Clone, Debug)]
 pub struct Leases {
     accounts: BTreeMap<AccountId, Account>,
@@ -28,11 +28,11 @@ pub struct Leases {
 struct Account {
     parent: Option<AccountId>,
     terms: Terms,
-    /// All that was spent here and below, by accounts that are closed, too.
+    /// The amount that was spent here and below, including closed accounts.
     spent: Amount,
-    /// When it has to be at its end.
+    /// The time at which the account has to end.
     until: Option<Millis>,
-    /// When it has to begin with its answer.
+    /// The time at which the account has to begin its answer.
     exploring_until: Option<Millis>,
 }
 
@@ -40,7 +40,7 @@ struct Account {
 struct Lease {
     account: AccountId,
     amount: Amount,
-    /// What of it was taken from the account's reserve.
+    /// The part of the amount that was taken from the account's reserve.
     of_reserve: Amount,
 }
 
@@ -48,7 +48,7 @@ impl Leases {
     /// The session's account, above all others. It is never closed.
     pub const SESSION: AccountId = AccountId(0);
 
-    /// A session that has spent so much before.
+    /// Creates a session that has spent the amount `spent` before.
     #[must_use]
     pub fn new(caps: Caps, spent: Amount) -> Self {
         let terms = Terms { caps, ..Terms::default() };
@@ -58,12 +58,12 @@ impl Leases {
         Self { accounts, leases: BTreeMap::new(), next: 1 }
     }
 
-    /// Opens an account below `parent`. It ends at the latest when its parent has to begin with
-    /// its own answer.
+    /// Opens an account below `parent`. It ends at the latest when its parent has to begin its own
+    /// answer.
     ///
     /// # Errors
-    /// When its reserve does not fit, or `parent` has no time left or is closed; then nothing has
-    /// changed.
+    /// Returns an error if the reserve does not fit, or `parent` has no time left or is closed;
+    /// then nothing has changed.
     pub fn open(
         &mut self,
         parent: AccountId,
@@ -81,8 +81,8 @@ impl Leases {
         Ok(account)
     }
 
-    /// Opens an account that was opened at that time, whatever there is now: the tree's runs come
-    /// to their old state again, and on the way there not all of it is known.
+    /// Opens an account again that was opened at the time `then`, whatever is available now. This
+    /// restores the runs of a tree while not all of their state is known yet.
     pub fn open_again(&mut self, parent: AccountId, terms: Terms, then: Millis) -> AccountId {
         let above = self.accounts.get(&parent).and_then(|above| above.exploring_until);
         let account = self.insert(parent, above, terms, then);
@@ -91,7 +91,7 @@ impl Leases {
         account
     }
 
-    /// An account that holds nothing back yet.
+    /// Inserts an account that holds nothing back yet.
     fn insert(
         &mut self,
         parent: AccountId,
@@ -113,23 +113,25 @@ impl Leases {
         account
     }
 
-    /// Holds back so much for the account's answer from now on, instead of what it did before.
+    /// Sets the amount that the account holds back for its answer, in place of the one before.
     ///
     /// # Errors
-    /// When it does not fit; then it holds back what it did before.
+    /// Returns an error if the amount does not fit; then the account holds back the same amount as
+    /// before.
     pub fn hold(&mut self, account: AccountId, reserve: Amount) -> Result<(), Short> {
         self.look(account, &Ask::default(), reserve)?;
         self.set_reserve(account, reserve);
         Ok(())
     }
 
-    /// Holds back what it did once, whatever there is now.
+    /// Sets an amount that the account held back once, whatever is available now.
     pub fn hold_again(&mut self, account: AccountId, reserve: Amount) {
         self.set_reserve(account, reserve);
     }
 
-    /// Takes a lease with so much output that was granted once, whatever there is now: one of
-    /// [`explore`](Self::explore) with that `reserve`, without one of [`answer`](Self::answer).
+    /// Takes a lease again that was granted with `output` tokens of output, whatever is available
+    /// now. With a `reserve`, the lease is one of [`explore`](Self::explore); without it, one of
+    /// [`answer`](Self::answer).
     pub fn take_again(
         &mut self,
         account: AccountId,
@@ -146,10 +148,11 @@ impl Leases {
     }
 
     /// Takes a lease for a request that is not the answer yet, and holds back `reserve` for the
-    /// answer after it. How much output it may have depends on what there is.
+    /// answer after it. Returns the lease and its output in tokens, which depends on the available
+    /// amount.
     ///
     /// # Errors
-    /// When there is not enough for both, or no time; then nothing has changed.
+    /// Returns an error if there is not enough for both, or no time; then nothing has changed.
     pub fn explore(
         &mut self,
         account: AccountId,
@@ -163,10 +166,12 @@ impl Leases {
         Ok((self.take(account, ask.with(output), Amount::default()), output))
     }
 
-    /// Takes a lease for the answer: of the account's reserve, and of whatever is free beside.
+    /// Takes a lease for the answer: from the account's reserve, and from the free amount beside
+    /// it.
     ///
     /// # Errors
-    /// When both together are not enough, or the time is over; then nothing has changed.
+    /// Returns an error if both together are not enough, or the time is over; then nothing has
+    /// changed.
     pub fn answer(
         &mut self,
         account: AccountId,
@@ -185,8 +190,8 @@ impl Leases {
         self.take(account, amount, of_reserve)
     }
 
-    /// Makes a lease smaller, as soon as the request can no longer come to all of it; what came
-    /// from the reserve goes back first.
+    /// Lowers a lease, as soon as the request can no longer cost all of it. The part from the
+    /// reserve goes back first.
     pub fn lower(&mut self, lease: LeaseId, to: Amount) {
         let Some(lease) = self.leases.get_mut(&lease) else { return };
         let back = lease.amount.less(to).min(lease.of_reserve);
@@ -196,8 +201,8 @@ impl Leases {
         self.set_reserve(account, self.reserve(account).plus(back));
     }
 
-    /// Ends a lease: what the request cost is spent, what it did not spend is everybody's again,
-    /// or the reserve's, if it came from there.
+    /// Ends a lease. The cost of the request is spent. The rest is available to all runs again, or
+    /// goes back to the reserve if it came from there.
     pub fn settle(&mut self, lease: LeaseId, actual: Amount) {
         let Some(Lease { account, amount, of_reserve }) = self.leases.remove(&lease) else {
             return;
@@ -212,8 +217,8 @@ impl Leases {
         }
     }
 
-    /// Closes an account and all below it: its reserve is everybody's again. A lease that is
-    /// still open there is spent whole, since nobody can say what its request has cost.
+    /// Closes an account and all accounts below it: its reserve is available to all runs again. A
+    /// lease that is still open there is spent whole, since the cost of its request is unknown.
     pub fn close(&mut self, account: AccountId) {
         if account == Self::SESSION {
             return;
@@ -234,7 +239,7 @@ impl Leases {
         }
     }
 
-    /// Closes every account that has expired: whoever had it has crashed.
+    /// Closes every account that has expired: its run has crashed.
     pub fn expire(&mut self, now: Millis) {
         let over = |account: &Account| account.terms.expires.is_some_and(|at| at <= now);
         let expired: Vec<AccountId> =
@@ -244,44 +249,44 @@ impl Leases {
         }
     }
 
-    /// The account lives: it expires then, and not before.
+    /// Sets the time at which the account expires, because its run is alive.
     pub fn renew(&mut self, account: AccountId, expires: Millis) {
         if let Some(account) = self.accounts.get_mut(&account) {
             account.terms.expires = Some(expires);
         }
     }
 
-    /// What was spent in an account and below it, by accounts that are closed, too.
+    /// Returns the amount that was spent in an account and below it, including closed accounts.
     #[must_use]
     pub fn spent(&self, account: AccountId) -> Amount {
         self.accounts.get(&account).map_or_else(Amount::default, |account| account.spent)
     }
 
-    /// What an account holds back for its answer.
+    /// Returns the amount that an account holds back for its answer.
     #[must_use]
     pub fn reserve(&self, account: AccountId) -> Amount {
         self.accounts.get(&account).map_or_else(Amount::default, |account| account.terms.reserve)
     }
 
-    /// When an account has to be at its end; `None`: no limit says.
+    /// Returns the time at which an account has to end; `None` without a limit.
     #[must_use]
     pub fn until(&self, account: AccountId) -> Option<Millis> {
         self.accounts.get(&account)?.until
     }
 
-    /// When an account has to begin with its answer; `None`: no limit says.
+    /// Returns the time at which an account has to begin its answer; `None` without a limit.
     #[must_use]
     pub fn exploring_until(&self, account: AccountId) -> Option<Millis> {
         self.accounts.get(&account)?.exploring_until
     }
 
-    /// Whether the account is open.
+    /// Returns true if the account is open.
     #[must_use]
     pub fn is_open(&self, account: AccountId) -> bool {
         self.accounts.contains_key(&account)
     }
 
-    /// An account that is open and has time, for exploring or at all.
+    /// Returns an account that is open and has time left, to explore or at all.
     fn on_time(&self, id: AccountId, now: Millis, exploring: bool) -> Result<Account, Short> {
         let over = |until: Millis| Short {
             standing: Standing {
@@ -315,7 +320,7 @@ impl Leases {
         }
     }
 
-    /// An account and those above it, up to the session's.
+    /// Returns an account and the accounts above it, up to the session's.
     pub(super) fn path(&self, account: AccountId) -> impl Iterator<Item = AccountId> + '_ {
         let open = Some(account).filter(|id| self.accounts.contains_key(id));
         core::iter::successors(open, |id| self.accounts.get(id).and_then(|account| account.parent))

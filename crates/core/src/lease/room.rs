@@ -1,4 +1,4 @@
-//! What there is for an account to take, over all caps from its own up to the session's.
+//! The amount that an account can take, under all caps from its own up to the session's.
 
 use super::accounts::{AccountId, Leases};
 use super::{Amount, Ask};
@@ -6,7 +6,7 @@ use crate::because::{Because, Limit, Reason};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-/// What a cap is on.
+/// The unit of a cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Money.
@@ -19,44 +19,44 @@ pub enum What {
     Time,
 }
 
-/// What stands in an account against one of its caps, in nano-dollars, tokens, calls or
+/// The amounts in an account against one of its caps, in nano-dollars, tokens, calls or
 /// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The account whose spending counts.
     pub account: AccountId,
-    /// What the cap is on.
+    /// The unit of the cap.
     pub what: What,
     /// The cap.
     pub cap: u64,
     /// Spent for good.
     pub spent: u64,
-    /// Held back for answers of others.
+    /// Held back for the answers of others.
     pub reserved: u64,
     /// Leased by requests under way.
     pub leased: u64,
 }
 
 impl Standing {
-    /// What nobody else is sure of: spent, or held back by others.
+    /// Returns the amount that is certainly gone: spent, or held back by others.
     #[must_use]
     pub fn gone(&self) -> u64 {
         self.spent.saturating_add(self.reserved)
     }
 
-    /// What is left if every request under way costs nothing.
+    /// Returns the rest if every request under way costs nothing.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.cap.saturating_sub(self.gone())
     }
 
-    /// What is left now.
+    /// Returns the rest now.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.left().saturating_sub(self.leased)
     }
 
-    /// The numbers as a decision's.
+    /// Returns the numbers as the reason of a decision.
     #[must_use]
     pub fn because(&self) -> Because {
         let (used, cap) = (self.gone(), self.cap);
@@ -74,19 +74,19 @@ impl Standing {
     }
 }
 
-/// Why there is no lease.
+/// The reason why there is no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
     /// The cap with the least left.
     pub standing: Standing,
-    /// Whether it would do if requests under way cost less than their leases: it is worth waiting
-    /// for them, since each of them ends.
+    /// True if the amount would suffice if requests under way cost less than their leases. Then it
+    /// is worth waiting for them, since each of them ends.
     pub busy: bool,
 }
 
 impl Leases {
-    /// What stands against every cap that counts for `account`: its own and those above it.
-    /// `account`'s own reserve is not among what is reserved. Time is not among them.
+    /// Returns the amounts against every cap that counts for `account`: its own caps and those
+    /// above it. `account`'s own reserve does not count as reserved. Caps on time are left out.
     pub fn standings(&self, account: AccountId) -> impl Iterator<Item = Standing> + '_ {
         self.caps(account).map(move |(on, what, cap)| {
             let of = |amount: Amount| part(what, amount);
@@ -107,7 +107,7 @@ impl Leases {
         })
     }
 
-    /// Every cap that counts for an account, and the account whose spending counts.
+    /// Returns every cap that counts for an account, each with the account whose spending counts.
     fn caps(&self, account: AccountId) -> impl Iterator<Item = (AccountId, What, u64)> + '_ {
         self.path(account).flat_map(|id| {
             let caps = self.caps_of(id);
@@ -120,10 +120,11 @@ impl Leases {
         })
     }
 
-    /// How much output [`explore`](Self::explore) would give, the time aside.
+    /// Returns the output, in tokens, that [`explore`](Self::explore) would give, without regard to
+    /// time.
     ///
     /// # Errors
-    /// As there.
+    /// Returns an error if there is not enough for both, as there.
     pub fn look(&self, account: AccountId, ask: &Ask, reserve: Amount) -> Result<u64, Short> {
         let base = ask.base.plus(reserve);
         let (mut now, mut soon) = (ask.most, ask.most);
@@ -144,7 +145,7 @@ impl Leases {
         }
         let Some((_, standing)) = tightest else { return Ok(ask.most) };
         let (least, enough) = (ask.least.min(ask.most), ask.enough.min(ask.most));
-        // What others will give back is worth waiting for only where it brings more.
+        // Waiting for other requests to end is worthwhile only if it brings more output.
         let will_do = if soon >= enough { enough } else { least };
         let waits = fits.1 && soon >= least;
         if fits.0 && now >= least && (now >= will_do || now == soon) {
@@ -154,7 +155,7 @@ impl Leases {
     }
 }
 
-/// An amount's part in the unit of a cap.
+/// Returns the part of an amount in the unit of a cap.
 pub(super) fn part(what: What, amount: Amount) -> u64 {
     match what {
         What::Money => amount.money.0,
@@ -164,7 +165,7 @@ pub(super) fn part(what: What, amount: Amount) -> u64 {
     }
 }
 
-/// The most output that the rest of a cap is enough for.
+/// Returns the most output, in tokens, for which the rest of a cap is enough.
 fn most_output(what: What, rest: u64, ask: &Ask) -> u64 {
     match what {
         What::Money => {

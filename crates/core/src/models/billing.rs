@@ -1,40 +1,40 @@
-//! What is billed beside tokens at their standard price: by how a request is served, and by the
-//! uses of tools that the provider runs.
+//! The fees beside tokens at their standard price: for the way in which a request is served, and
+//! for the uses of tools that the provider runs.
 //!
-//! Amounts are the dearest that a source gives, so that what is reserved is never too low. Sources
+//! Amounts are the highest that a source gives, so that a reservation is never too low. Sources
 //! were read 2026-11-26 unless a row says otherwise:
 //!
 //! - (A) Anthropic, platform.claude.com/docs/en/about-claude/pricing: fast mode (six times the
-//!   standard price on Opus 4.6 and 4.7, twice it from Opus 4.8 on), `inference_geo` (1.1 times),
-//!   $10 for 1,000 web searches, no fee for web fetch, $0.05 for an hour of a container, at least
-//!   five minutes.
+//!   standard price on Opus 4.6 and 4.7, twice the standard price from Opus 4.8 on),
+//!   `inference_geo` (1.1 times), $10 for 1,000 web searches, no fee for web fetch, $0.05 for an
+//!   hour of a container, at least five minutes.
 //! - (G) genai-prices 0.2.3: the prices of `speed: fast` and of `service_tier` beside the standard
 //!   ones, OpenAI's as of 2026-10-12.
 //! - (O) OpenAI, developers.openai.com/api/docs/pricing and the models' own pages: $10 for 1,000
 //!   web searches ($25 with the preview tools), $2.50 for 1,000 file searches, $0.03, $0.12, $0.48
 //!   and $1.92 for a container of 1, 4, 16 and 64 GB; `ultrafast` six times the standard price
-//!   (three times until 2027-02-28 on gpt-6.2-sol: the dearer is taken).
-//! - (S) OpenAI's guides to web search and to file search: what a search brings is within a
-//!   context of 128,000 tokens; a chunk has at most 4,096 tokens, and a file search brings at most
+//!   (three times until 2027-02-28 on gpt-6.2-sol: the higher price is taken).
+//! - (S) OpenAI's guides to web search and to file search: the results of a search are within a
+//!   context of 128,000 tokens; a chunk has at most 4,096 tokens, and a file search returns at most
 //!   50 of them.
 //! - (X) xAI, docs.x.ai/developers/pricing: $25 for 1,000 sources of live search, 50 at most.
 //! - (R) OpenRouter's `web` plugin: $4 for 1,000 results.
 
 use crate::money::NanoUsd;
 
-/// Whose words a request speaks, and whose fees it is billed.
+/// The vendor whose API a request speaks, and whose fees it is billed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vendor {
     /// Anthropic's.
     Anthropic,
-    /// OpenAI's, and of those who speak as it does.
+    /// OpenAI's, also for vendors with the same API.
     OpenAi,
 }
 
-/// How a request is served, where that has a price of its own.
+/// The service tier of a request, if it has a price of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// At the standard price, or nothing is said of it.
+    /// The standard price, also without any setting.
     Standard,
     /// Anthropic's `speed: fast`.
     Fast,
@@ -44,14 +44,14 @@ pub enum Tier {
     Flex,
     /// OpenAI's `ultrafast`.
     Ultrafast,
-    /// By a name that is not known here: the dearest there is.
+    /// An unknown name: the highest price there is.
     Unknown,
 }
 
 /// A price in thousandths of the standard one.
 struct Multiple {
     tier: Tier,
-    /// Models whose ids begin so.
+    /// The beginning of the ids of its models.
     models: &'static str,
     thousandths: u64,
 }
@@ -60,7 +60,8 @@ const fn times(tier: Tier, models: &'static str, thousandths: u64) -> Multiple {
     Multiple { tier, models, thousandths }
 }
 
-/// The first row that fits counts. Rounded up. A model that no row names: the last of its tier.
+/// The first row that fits counts. A model that no row names has the last row of its tier. Rounded
+/// up.
 const MULTIPLES: &[Multiple] = &[
     // (G)
     times(Tier::Fast, "claude-fable-5-2", 2000),
@@ -96,7 +97,7 @@ const MULTIPLES: &[Multiple] = &[
 /// `inference_geo` of one country, in thousandths of the price. (A)
 const IN_ONE_COUNTRY: u64 = 1100;
 
-/// What the tokens of a model cost when served so, in thousandths of their standard price.
+/// Returns the price of a model's tokens in this tier, in thousandths of their standard price.
 #[must_use]
 pub fn thousandths(model: &str, tier: Tier, in_one_country: bool) -> u64 {
     let name = model.rsplit('/').next().unwrap_or(model);
@@ -105,18 +106,18 @@ pub fn thousandths(model: &str, tier: Tier, in_one_country: bool) -> u64 {
     if in_one_country { (served * IN_ONE_COUNTRY).div_ceil(1000) } else { served }
 }
 
-/// A tool that a provider runs within a request: what a use of it costs, and brings.
+/// A tool that a provider runs within a request: the cost of a use, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hosted {
-    /// Whose tool it is.
+    /// The vendor of the tool.
     pub vendor: Vendor,
-    /// How the `type` of its declaration begins.
+    /// The beginning of the `type` in its declaration.
     pub kind: &'static str,
-    /// What is billed for a use, beside tokens.
+    /// The fee for a use, beside tokens.
     pub fee: NanoUsd,
-    /// The most tokens that a use brings, where that is documented.
+    /// The most tokens that a use returns, if that is documented.
     pub brings: Option<u64>,
-    /// Whether the request can say how often it may be used: `max_uses` of the tool at Anthropic,
+    /// True if the request can limit the number of uses: `max_uses` of the tool at Anthropic,
     /// `max_tool_calls` of the request at OpenAI.
     pub counted: bool,
 }
@@ -131,9 +132,9 @@ const fn hosted(
     Hosted { vendor, kind, fee: NanoUsd(fee), brings, counted }
 }
 
-/// What a search of OpenAI's brings at most. (S)
+/// The most tokens that a search of OpenAI's returns. (S)
 const SEARCH: Option<u64> = Some(128_000);
-/// What a search of files brings at most: 50 chunks of 4,096 tokens. (S)
+/// The most tokens that a search of files returns: 50 chunks of 4,096 tokens. (S)
 const FILES: Option<u64> = Some(50 * 4_096);
 
 /// A search of the web. (A, O)
@@ -150,17 +151,17 @@ pub const CONTAINER_LEAST: NanoUsd = NanoUsd(4_166_667);
 pub const CONTAINER_SMALL: NanoUsd = NanoUsd(30_000_000);
 /// See [`CONTAINER_SMALL`].
 pub const CONTAINER_LARGE: NanoUsd = NanoUsd(1_920_000_000);
-/// An image of the dearest quality and size. (O)
+/// An image of the highest quality and size. (O)
 pub const IMAGE: NanoUsd = NanoUsd(250_000_000);
-/// A source of live search, and how many there are at most. (X)
+/// A source of live search; [`SOURCES`] is their maximum. (X)
 pub const SOURCE: NanoUsd = NanoUsd(25_000_000);
 /// See [`SOURCE`].
 pub const SOURCES: u64 = 50;
-/// What a web search of OpenRouter's plugin costs with the most results it takes (25). (R)
+/// The fee of a web search by OpenRouter's plugin with the most results it takes (25). (R)
 pub const PLUGIN: NanoUsd = NanoUsd(100_000_000);
 
-/// The first row that fits counts. A tool that no row names may bring anything, as often as it is
-/// used.
+/// The first row that fits counts. A tool that no row names may return any amount, any number of
+/// times.
 const HOSTED: &[Hosted] = &[
     hosted(Vendor::Anthropic, "web_search_", WEB_SEARCH.0, None, true),
     hosted(Vendor::Anthropic, "web_fetch_", 0, None, true),
@@ -177,10 +178,10 @@ const HOSTED: &[Hosted] = &[
 const RUN_BY_CLIENT: [&str; 6] =
     ["custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_"];
 
-/// The same of OpenAI's.
+/// The same for OpenAI's tools.
 const RUN_BY_CLIENT_OPENAI: [&str; 4] = ["local_shell", "apply_patch", "computer", "tool_search"];
 
-/// Who runs a tool that is declared by a `type` of its provider's.
+/// The runner of a tool that is declared by a `type` of its provider's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunBy {
     /// The client: its results are in the requests.
@@ -191,7 +192,7 @@ pub enum RunBy {
     Unknown,
 }
 
-/// Who runs a tool of this `type`.
+/// Finds the runner of a tool of this `type`.
 #[must_use]
 pub fn run_by(vendor: Vendor, kind: &str) -> RunBy {
     let by_client: &[&str] = match vendor {

@@ -1,9 +1,9 @@
-//! What a model's API accepts: forced tool choice, thinking modes, mid-conversation system
-//! messages, and what each of them does to the prompt cache.
+//! The capabilities of a model's API: forced tool choice, thinking modes, mid-conversation system
+//! messages, and the effect of each of them on the prompt cache.
 //!
-//! Data, each row with its source, and the few questions that landing and nudging ask of
-//! it. It does not know prices or sizes (the table beside it does), does not choose a rung,
-//! and does not learn: what a 400 teaches is remembered by whoever sent the request.
+//! This is data, each row with its source, and the few questions that landing and nudging ask of
+//! it. It does not know prices or sizes (the table beside it does), does not choose a rung, and
+//! does not learn: the sender of a request remembers what a 400 teaches.
 
 mod rows;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Model, find, names};
 
-/// May a request force a tool (`any`, `tool`, `required`)?
+/// The conditions under which a request may force a tool (`any`, `tool`, `required`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Forced {
@@ -28,7 +28,7 @@ pub enum Forced {
     No,
 }
 
-/// What changing a request field does to the cached messages.
+/// The effect of a changed request field on the cached messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheEffect {
@@ -36,22 +36,22 @@ pub enum CacheEffect {
     Kept,
     /// They are read and written anew.
     Lost,
-    /// Sources disagree, or nobody says: price it both ways.
+    /// Sources disagree, or there is none: price it both ways.
     Range,
 }
 
-/// What a model does under `tool_choice: none`.
+/// The answer of a model under `tool_choice: none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerFromNone {
     /// It answers in text without being told.
     Visible,
-    /// It may end with reasoning alone, or write a call as text, unless a note it can see
-    /// tells it to answer. The setting itself is invisible to models.
+    /// It may end with reasoning alone, or write a call as text, unless a visible note tells it to
+    /// answer. The setting itself is invisible to models.
     NeedsNote,
 }
 
-/// The thinking mode of a request, whatever its protocol calls it.
+/// The thinking mode of a request, in any protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
@@ -61,11 +61,11 @@ pub enum Thinking {
     Enabled,
     /// On, as much as the model sees fit; also OpenAI's and DeepSeek's reasoning.
     Adaptive,
-    /// None up front, some between tool calls (Sonnet 5.5).
+    /// No thinking up front, some between tool calls (Sonnet 5.5).
     BetweenTools,
 }
 
-/// How an empty turn is answered (`governing.md` §10).
+/// The form of the nudge after an empty turn (`governing.md` §10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nudge {
@@ -73,12 +73,12 @@ pub enum Nudge {
     Pair,
     /// A `role: "system"` message in mid-conversation.
     MidSystem,
-    /// A user message alone: where an assistant turn must open with thinking and there is
-    /// none to open it with. Once only, since consecutive user messages merge.
+    /// A user message alone, for an assistant turn that must open with thinking when there is none
+    /// to open it with. It is sent only once, since consecutive user messages merge.
     BareUser,
 }
 
-/// What a provider does with request fields that it does not know.
+/// The treatment of request fields that a provider does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownFields {
@@ -90,58 +90,58 @@ pub enum UnknownFields {
     Unknown,
 }
 
-/// What one model, at one provider, accepts.
+/// The features that one model, at one provider, accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Whether a row of the table (or of the user) is behind this; else it is the safest.
+    /// True if a row of the table or of the user is behind this; otherwise it is the safest row.
     pub listed: bool,
-    /// Forced tool choice.
+    /// The conditions for a forced tool choice.
     pub forced: Forced,
-    /// `tool_choice: none` with tools declared is accepted.
+    /// True if `tool_choice: none` is accepted with tools declared.
     pub none: bool,
-    /// Messages cache when `tool_choice` goes from auto to none.
+    /// The effect on the messages' cache when `tool_choice` goes from auto to none.
     pub none_cache: CacheEffect,
-    /// Messages cache when `tool_choice` goes from auto to a forced one.
+    /// The effect on the messages' cache when `tool_choice` goes from auto to a forced tool.
     pub forced_cache: CacheEffect,
-    /// A switch against parallel calls exists (`disable_parallel_tool_use`,
+    /// True if there is a switch against parallel calls (`disable_parallel_tool_use`,
     /// `parallel_tool_calls`).
     pub parallel_switch: bool,
-    /// Messages cache when that switch is changed.
+    /// The effect on the messages' cache when that switch is changed.
     pub parallel_cache: CacheEffect,
-    /// What comes back under `none`.
+    /// The answer under `none`.
     pub answer_from_none: AnswerFromNone,
-    /// `role: "system"` between messages is accepted.
+    /// True if `role: "system"` between messages is accepted.
     pub mid_system: bool,
-    /// Thinking may be switched off.
+    /// True if thinking may be switched off.
     pub thinking_disabled: bool,
-    /// The manual mode with a budget is accepted.
+    /// True if the manual mode with a budget is accepted.
     pub thinking_enabled: bool,
-    /// The adaptive mode is accepted.
+    /// True if the adaptive mode is accepted.
     pub thinking_adaptive: bool,
-    /// What a request without a thinking field gets.
+    /// The thinking mode of a request without a thinking field.
     pub thinking_absent: Thinking,
-    /// In manual mode an assistant turn must open with a thinking block.
+    /// True if an assistant turn must open with a thinking block in manual mode.
     pub thinking_opens_turn: bool,
-    /// Thinking of earlier turns stays in the context across human messages; else a human
-    /// message strips it, and the cache after it is lost.
+    /// True if thinking of earlier turns stays in the context across human messages. Otherwise a
+    /// human message strips it, and the cache after it is lost.
     pub keeps_thinking: bool,
-    /// Thinking is signed over the exact prefix: an edit of any earlier byte is a 400.
+    /// True if thinking is signed over the exact prefix: an edit of any earlier byte is a 400.
     pub prefix_bound: bool,
-    /// The last message may be an assistant message to be continued.
+    /// True if the last message may be an assistant message to be continued.
     pub prefill: bool,
-    /// `temperature`, `top_p` and `top_k` may be set.
+    /// True if `temperature`, `top_p` and `top_k` may be set.
     pub sampling: bool,
-    /// Prefixes of fewer tokens than this are silently not cached.
+    /// The minimum of a cached prefix, in tokens; shorter prefixes are silently not cached.
     pub cache_minimum: u32,
-    /// Unknown request fields.
+    /// The treatment of unknown request fields.
     pub unknown_fields: UnknownFields,
 }
 
 impl Capability {
-    /// What is legal everywhere: the row of a model that nobody lists.
+    /// The capability that is legal everywhere, for a model without a row.
     ///
-    /// `none` is taken as accepted, since the rung after it is no request at all; whoever
-    /// is refused goes on to that.
+    /// `none` counts as accepted, since the rung after it is no request at all; a refused request
+    /// leads to that rung.
     pub const SAFEST: Self = Self {
         listed: false,
         forced: Forced::No,
@@ -165,8 +165,8 @@ impl Capability {
         unknown_fields: UnknownFields::Unknown,
     };
 
-    /// Whether a request in this thinking mode may force a tool. `None`: the request says
-    /// nothing about thinking.
+    /// Returns true if a request in this thinking mode may force a tool. `thinking` is `None` if
+    /// the request says nothing about thinking.
     #[must_use]
     pub fn may_force(&self, thinking: Option<Thinking>) -> bool {
         let thinking = thinking.unwrap_or(self.thinking_absent);
@@ -178,8 +178,8 @@ impl Capability {
         }
     }
 
-    /// How an empty turn is nudged. `has_thinking`: the empty turn holds a thinking block
-    /// that can open the placeholder's turn.
+    /// Returns the form of the nudge after an empty turn. `has_thinking` is true if the empty turn
+    /// holds a thinking block that can open the placeholder's turn.
     #[must_use]
     pub fn nudge(&self, thinking: Option<Thinking>, has_thinking: bool) -> Nudge {
         let thinking = thinking.unwrap_or(self.thinking_absent);
@@ -193,21 +193,21 @@ impl Capability {
     }
 }
 
-/// What `model` accepts, by the built-in rows. Names are unwrapped as by
-/// [`find`]: `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
+/// Returns the capability of `model` by the built-in rows. Names are unwrapped as by [`find`]:
+/// `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
 #[must_use]
 pub fn capability(provider: Option<&str>, model: &str) -> Capability {
     capability_of(find(provider, model), provider, model)
 }
 
-/// The same where the model's row is found already, or is known to be none.
+/// Returns the same if the model's row is already found, or is known to be none.
 #[must_use]
 pub fn capability_of(row: Option<&Model>, provider: Option<&str>, model: &str) -> Capability {
     rows::look_up(provider, &plain_name(row, model))
 }
 
-/// As [`capability()`], with a user's rows before the built-in ones: the first that matches
-/// changes the fields that it names.
+/// Returns the same as [`capability()`], with a user's rows before the built-in rows. The first row
+/// that matches changes the fields that it names.
 #[must_use]
 pub fn capability_with(
     user_rows: &[CapabilityRow],
@@ -223,9 +223,9 @@ pub fn capability_with(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CapabilityRow {
-    /// Glob over the model's name as requests write it; `*` stands for any text.
+    /// A glob for the model's name as requests write it; `*` stands for any text.
     pub pattern: String,
-    /// Only at this provider; absent: at every one.
+    /// The only provider of the row; absent, the row holds for every provider.
     pub provider: Option<String>,
     /// See [`Capability::forced`].
     pub forced: Option<Forced>,
@@ -268,7 +268,7 @@ pub struct CapabilityRow {
 }
 
 impl CapabilityRow {
-    /// Whether the row speaks of `model` at `provider`.
+    /// Returns true if the row is for `model` at `provider`.
     #[must_use]
     pub fn is_for(&self, provider: Option<&str>, model: &str) -> bool {
         let here = match (&self.provider, provider) {
@@ -279,7 +279,7 @@ impl CapabilityRow {
         here && matches(&self.pattern, model)
     }
 
-    /// `base` with the fields that the row names.
+    /// Returns `base` with the fields that the row names.
     #[must_use]
     pub fn apply(&self, base: Capability) -> Capability {
         Capability {
@@ -307,13 +307,13 @@ impl CapabilityRow {
     }
 }
 
-/// Whether a glob matches a whole name: `*` stands for any text, letters match in either
-/// case. In time proportional to both lengths multiplied, without allocation.
+/// Returns true if a glob matches a whole name: `*` stands for any text, letters match in either
+/// case. Takes time proportional to both lengths multiplied, without allocation.
 #[must_use]
 pub fn matches(pattern: &str, model: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), model.as_bytes());
     let (mut p, mut t) = (0, 0);
-    // Where to go on when the text after the last `*` does not fit.
+    // The position to go back to when the text after the last `*` does not fit.
     let mut retry: Option<(usize, usize)> = None;
     while let Some(byte) = text.get(t) {
         match pattern.get(p) {
@@ -338,8 +338,8 @@ pub fn matches(pattern: &str, model: &str) -> bool {
     pattern.get(p..).is_some_and(|rest| rest.iter().all(|byte| *byte == b'*'))
 }
 
-/// The name that rows are matched against: the table's id where there is one, without
-/// wrappings and dates, in lower case, `.` written as `-` (`claude-opus-4.8`).
+/// Returns the name that rows are matched against: the table's id if there is one, without
+/// wrappings and dates, in lower case, with `-` for `.` (`claude-opus-4.8`).
 fn plain_name(row: Option<&Model>, model: &str) -> String {
     let known = row.map(|row| row.id);
     let mut name = names::without_prefixes(known.unwrap_or_else(|| model.trim()));

@@ -1,12 +1,12 @@
 //! Finds a table row by a name as people, routes and hosts write it.
 //!
-//! Knows the usual wrappings of model ids and nothing of prices. It never guesses between
-//! models: what is left after unwrapping has to be an exact name of the table.
+//! This knows the usual wrappings of model ids and nothing of prices. It never guesses between
+//! models: the name that is left after unwrapping has to be an exact name of the table.
 
 use super::Model;
 use super::table::{ALIASES, MODELS};
 
-/// Names under which a provider of the table is known as well.
+/// Further names of the table's providers.
 const PROVIDER_NAMES: &[(&str, &str)] = &[
     ("anthropic", "anthropic"),
     ("deepseek", "deepseek"),
@@ -42,8 +42,8 @@ const VENDOR_OF: &[(&str, &str)] = &[
     ("devstral", "mistral"),
 ];
 
-/// What hosts and routers write before an id (Bedrock inference profiles, `LiteLLM` routes,
-/// OpenRouter's `~` for moving names). Taken off again and again, longest first.
+/// The parts that hosts and routers write before an id (Bedrock inference profiles, `LiteLLM`
+/// routes, OpenRouter's `~` for moving names). They are taken off repeatedly, longest first.
 const PREFIXES: &[&str] = &[
     "vertex_ai/",
     "anthropic.",
@@ -62,8 +62,8 @@ const PREFIXES: &[&str] = &[
     "~",
 ];
 
-/// What routes write behind an id. `:free` has rows of its own; the row without it is
-/// dearer, so falling back to it is safe.
+/// The parts that routes write behind an id. `:free` has rows of its own; the row without it costs
+/// more, so falling back to it is safe.
 const SUFFIXES: &[&str] = &[
     "-latest",
     ":beta",
@@ -81,13 +81,13 @@ const SUFFIXES: &[&str] = &[
 ];
 
 pub(super) fn find(provider: Option<&str>, model: &str) -> Option<&'static Model> {
-    // The table's names are in lower case: what is looked up is, too, once for all comparisons.
+    // The table's names are in lower case, so the wanted name is made so once for all comparisons.
     let lower = model.bytes().any(|byte| byte.is_ascii_uppercase());
     let lower = lower.then(|| model.to_ascii_lowercase());
     let model = lower.as_deref().unwrap_or(model).trim();
     match provider.and_then(known_provider) {
         Some("openrouter") => at_provider("openrouter", model).or_else(|| by_name(model)),
-        // A host's own prices: another vendor's row would be a guess.
+        // A host has its own prices: another vendor's row would be a guess.
         Some("groq") => at_provider("groq", model),
         Some(known) => at_provider(known, model).or_else(|| by_name(model)),
         None => by_name(model),
@@ -99,7 +99,7 @@ fn known_provider(name: &str) -> Option<&'static str> {
     Some(row.1)
 }
 
-/// By what the name itself says: `VENDOR/ID`, a first-party id, or an OpenRouter id.
+/// Finds a model by its name alone: `VENDOR/ID`, a first-party id, or an OpenRouter id.
 fn by_name(model: &str) -> Option<&'static Model> {
     let bare = without_prefixes(model);
     if let Some((vendor, rest)) = bare.split_once('/')
@@ -114,7 +114,7 @@ fn by_name(model: &str) -> Option<&'static Model> {
         .or_else(|| model.contains('/').then(|| at_provider("openrouter", model)).flatten())
 }
 
-/// The first exact name among ever barer forms of `model`.
+/// Finds the first exact name among shorter and shorter forms of `model`.
 fn at_provider(provider: &str, model: &str) -> Option<&'static Model> {
     exact(provider, model)
         .or_else(|| barer(provider, model))
@@ -148,7 +148,7 @@ fn by_id(provider: &str, id: &str) -> Option<&'static Model> {
     MODELS.get(found)
 }
 
-/// `model` without everything that hosts write before an id.
+/// Returns `model` without all parts that hosts write before an id.
 pub(super) fn without_prefixes(model: &str) -> &str {
     let mut name = model;
     while let Some(prefix) = PREFIXES.iter().find(|prefix| starts_with(name, prefix)) {
@@ -157,7 +157,7 @@ pub(super) fn without_prefixes(model: &str) -> &str {
     name
 }
 
-/// `model` without its last route mark or date; `None` if it has none.
+/// Returns `model` without its last route mark or date; `None` if it has none.
 pub(super) fn without_one_suffix(model: &str) -> Option<&str> {
     let marked = SUFFIXES.iter().find_map(|mark| strip_end(model, mark));
     let shorter = marked
@@ -167,7 +167,7 @@ pub(super) fn without_one_suffix(model: &str) -> Option<&str> {
     (!shorter.is_empty()).then_some(shorter)
 }
 
-/// `…-v1:0` and `…-v1` (Bedrock's version of an id).
+/// Takes off `…-v1:0` and `…-v1` (Bedrock's version of an id).
 fn without_bedrock_version(model: &str) -> Option<&str> {
     let (stem, version) = model.rsplit_once("-v")?;
     let plain = version.split_once(':').map_or(version, |(major, _)| major);
@@ -175,14 +175,14 @@ fn without_bedrock_version(model: &str) -> Option<&str> {
     (plain.len() == 1 && digits && stem.contains("claude")).then_some(stem)
 }
 
-/// `ft:gpt-4o-mini-2024-07-18:org::id` → `ft:gpt-4o-mini-2024-07-18`.
+/// Turns `ft:gpt-4o-mini-2024-07-18:org::id` into `ft:gpt-4o-mini-2024-07-18`.
 fn without_tuned_part(model: &str) -> Option<&str> {
     let rest = model.strip_prefix("ft:")?;
     let base = rest.find(':')?;
     model.get(..base + "ft:".len())
 }
 
-/// A date at the end: `-20250929`, `@20250929`, `-2025-09-29`.
+/// Takes off a date at the end: `-20250929`, `@20250929`, `-2025-09-29`.
 fn without_date(model: &str) -> Option<&str> {
     let shape = |tail: usize, pattern: &[u8]| {
         let start = model.len().checked_sub(tail)?;

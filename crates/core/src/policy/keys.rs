@@ -19,9 +19,9 @@ use crate::nearest::nearest;
 pub struct Key {
     /// Its name in front matter and configs; the flag has `-` for `_`.
     pub name: &'static str,
-    /// What may stand there.
+    /// The allowed values.
     pub allowed: &'static str,
-    /// What it does, in a sentence.
+    /// The effect of the key, in a sentence.
     pub help: &'static str,
 }
 
@@ -68,11 +68,12 @@ pub const KEYS: &[Key] = &[
 const NAMES: &str = "a tool's name, or a list of one name or more";
 const TOOL_LIMITS: &str = "NAME: NUMBER pairs";
 const LOOP_KEYS: &str = "TOOL: a list of argument names, or one of reads, writes, polls and exempt";
-/// What one member of `loop_keys` may be.
+/// The allowed values of one member of `loop_keys`.
 const LOOP_KEY: &str = "a list of argument names, or one of reads, writes, polls and exempt";
 
 impl Key {
-    /// What a flag of this key may be given, where that is written in another way than in a file.
+    /// Returns the allowed values of the flag of this key; a flag writes some of them in another
+    /// way than a file.
     #[must_use]
     pub fn allowed_in_flag(&self) -> &'static str {
         match self.name {
@@ -87,7 +88,7 @@ impl Key {
     }
 }
 
-/// A value as any front end reads it, before it means anything.
+/// A value as any front end reads it, before a key interprets it.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the usual kinds of a data format")]
 pub enum Value {
@@ -101,7 +102,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// A whole number of 0 or more, quoted or not; `None` for anything else.
+    /// Returns a whole number of 0 or more, quoted or not; `None` for anything else.
     #[must_use]
     pub fn whole(&self) -> Option<u64> {
         match self {
@@ -113,7 +114,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// The value as a person would write it, shortened.
+    /// Writes the value as a person would, shortened.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("nothing"),
@@ -130,24 +131,24 @@ impl fmt::Display for Value {
     }
 }
 
-/// Why a key was not taken.
+/// The reason why a key was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// No such key; the nearest known one, if any is near.
+    /// No such key.
     Unknown {
         /// The key as given.
         key: String,
-        /// The nearest known key.
+        /// The nearest known key, if one is near.
         nearest: Option<&'static str>,
     },
-    /// The value is not allowed there. Of a member (`tool_limits.grep`), `allowed` says what the
-    /// member may be.
+    /// The value is not allowed there. For a member (`tool_limits.grep`), `allowed` describes the
+    /// member.
     Value {
         /// The key as given, `tool_limits.grep` for a member.
         key: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
-        /// What was found.
+        /// The value as given.
         found: String,
     },
 }
@@ -167,11 +168,12 @@ impl fmt::Display for KeyError {
 }
 
 impl Policy {
-    /// Sets one key. `Value::Null` clears a limit, a table and a name, which by default there is
-    /// none of, and leaves any other key as it is.
+    /// Sets one key. `Value::Null` clears a limit, a table or a name, which are empty by default,
+    /// and leaves any other key as it is.
     ///
     /// # Errors
-    /// When the key is unknown or the value is not allowed there; the policy is then unchanged.
+    /// Returns an error if the key is unknown or the value is not allowed there; the policy is then
+    /// unchanged.
     pub fn set(&mut self, name: &str, value: &Value) -> Result<(), KeyError> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             let names = KEYS.iter().map(|key| key.name);
@@ -216,7 +218,7 @@ impl Policy {
     }
 }
 
-/// Whether a key bounds what a run or a session may use: what its outcome accounts for.
+/// Returns true if a key bounds the usage of a run or a session, which its outcome reports.
 #[must_use]
 pub fn is_limit(key: &str) -> bool {
     matches!(
@@ -232,12 +234,12 @@ pub fn is_limit(key: &str) -> bool {
     )
 }
 
-/// Whether "nothing" is a value of the key, as it is where the default is none.
+/// Returns true if "nothing" is a value of the key, because its default is no value.
 fn clears(key: &str) -> bool {
     is_limit(key) || matches!(key, "answer_tool" | "loop_keys")
 }
 
-/// Reads one value as what its key wants.
+/// A reader of one value for its key.
 struct Reader<'a> {
     key: Key,
     value: &'a Value,
@@ -289,7 +291,7 @@ impl Reader<'_> {
         .ok_or_else(|| self.error())
     }
 
-    /// Names, each once: a list, or a text with commas between them.
+    /// Reads names, each once: a list, or a text with commas between them.
     fn names(&self) -> Result<Vec<String>, KeyError> {
         let given: Option<Vec<&str>> = match self.value {
             Value::Null => return Ok(Vec::new()),
@@ -340,8 +342,8 @@ impl Reader<'_> {
         .ok_or_else(|| self.error())
     }
 
-    /// Reads a table, or the text `a=1,b=2` that a flag gives.
-    /// A member may be what `allowed` says.
+    /// Reads a table, or the text `a=1,b=2` that a flag gives. `allowed` describes the values of a
+    /// member.
     fn members<T>(
         &self,
         allowed: &'static str,
@@ -367,7 +369,7 @@ impl Reader<'_> {
     }
 }
 
-/// `grep=5,read_file=9`; a value with `+` in it is a list (`Bash=command+cwd`).
+/// Parses `grep=5,read_file=9`. A value with `+` in it is a list (`Bash=command+cwd`).
 fn pairs_of(text: &str) -> Option<Vec<(String, Value)>> {
     text.split(',')
         .filter(|pair| !pair.trim().is_empty())

@@ -1,5 +1,5 @@
-//! `cost_limit_usd` and `session_cost_limit_usd`: money. One more request at the uncached input
-//! price and `reserve_tokens` of output are held back for the answer.
+//! `cost_limit_usd` and `session_cost_limit_usd`: money. The price of one more request, at the
+//! uncached input price and with `reserve_tokens` of output, is held back for the answer.
 
 use crate::because::{Because, Limit, Reason};
 use crate::event::Facts;
@@ -16,7 +16,7 @@ pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
     })
 }
 
-/// Whether a run lands for want of money before a request of which these facts hold.
+/// Returns true if the run lands for lack of money before a request with these facts.
 #[must_use]
 pub fn is_short_of_money(facts: &Facts, policy: &Policy) -> bool {
     !policy.observes() && reached(facts, policy).is_some()
@@ -32,13 +32,13 @@ fn because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {
     Because::new(reason, Limit::Money(used), Limit::Money(limit))
 }
 
-/// Output tokens that an exploring request may have.
+/// Returns the output tokens that an exploring request may have.
 pub(crate) fn room(facts: &Facts, policy: &Policy) -> Option<u64> {
     let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
     least_room(facts, policy, facts.next_input_cost + answer)
 }
 
-/// Output tokens that a landing request may have.
+/// Returns the output tokens that a landing request may have.
 pub(crate) fn last_room(facts: &Facts, policy: &Policy) -> Option<u64> {
     least_room(facts, policy, facts.next_input_cost)
 }
@@ -56,11 +56,11 @@ fn output_cost(tokens: u64, facts: &Facts) -> NanoUsd {
     NanoUsd(tokens.saturating_mul(facts.output_pico).div_ceil(1000))
 }
 
-/// A limit of money, and what there is to say against it.
+/// A money limit, and the amounts that count against it.
 struct Cap {
     reason: Reason,
     used: NanoUsd,
-    /// By requests under way. It is never told as used.
+    /// Held by requests under way. It is never shown as used.
     held: NanoUsd,
     limit: NanoUsd,
 }

@@ -1,5 +1,5 @@
-//! `cycle`: a cycle of two to four rounds, results included, that repeats. A cycle of one is
-//! `repeat`'s. Cycles with a poll in them have the poll's limit.
+//! `cycle`: a cycle of two to four rounds, results included, that repeats. `repeat` handles a cycle
+//! of a single round. Cycles with a poll in them have the poll's limit.
 
 use alloc::vec::Vec;
 
@@ -10,12 +10,12 @@ use crate::policy::Policy;
 
 const LONGEST: usize = 4;
 
-/// The last rounds, and how long each period has held.
+/// The last rounds, and the time that each period has held, in rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cycle {
     /// The newest last; at most [`LONGEST`].
     recent: Vec<Member>,
-    /// How many rounds in a row equalled the one `period` rounds before, by period − 1.
+    /// The number of rounds in a row that equalled the round `period` rounds before, by period − 1.
     held: [u64; LONGEST],
 }
 
@@ -60,7 +60,7 @@ impl Cycle {
         if limit == 0 || held == 0 || repeats < limit || shorter {
             return None;
         }
-        // The newest ones, as many at least as the limit asks for.
+        // The newest turns, and at least as many as the limit asks for.
         let named = limit.saturating_mul(period as u64).max(NAMED as u64);
         let span = (held + period as u64).min(named).min(turn);
         Some(Signal {

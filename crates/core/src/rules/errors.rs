@@ -1,7 +1,7 @@
 //! `errors`: rounds in a row in which every call failed, with the same tools and the same error.
-//! Twice as many, among which there are no more different errors than that, are the same loop:
-//! the same errors keep coming, in whatever order. Ever new errors are progress; a round in which
-//! one call works, other tools and a person's word begin afresh.
+//! Twice as many rounds with no more different errors than the limit are the same loop: the same
+//! errors keep coming, in any order. Errors that are always new are progress. A round in which a
+//! call works, other tools, or a person's message start the count afresh.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -11,13 +11,13 @@ use crate::because::{Because, Reason};
 use crate::digest::Digest;
 use crate::policy::Policy;
 
-/// The streak, from its newest rounds with no more different errors than the limit on.
+/// The streak: the newest failed rounds with no more different errors than the limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Errors {
     failed: VecDeque<Failed>,
-    /// How often each error is among them.
+    /// The number of rounds with each error.
     errors: BTreeMap<Digest, u64>,
-    /// How many of the newest have one error.
+    /// The number of newest rounds that have one error.
     same: usize,
 }
 
@@ -61,7 +61,7 @@ impl Errors {
         *self = Self::default();
     }
 
-    /// Adds a round, and lets go of the oldest as long as there are more different errors than `most`.
+    /// Adds a round, and drops the oldest rounds while there are more different errors than `most`.
     fn push(&mut self, newest: Failed, most: u64) {
         let again = self.failed.back().is_some_and(|failed| failed.error == newest.error);
         self.same = if again { self.same + 1 } else { 1 };
@@ -104,8 +104,8 @@ impl Errors {
     }
 }
 
-/// The tools and errors of a round that failed as a whole. A tool that was called twice in it is
-/// one tool.
+/// Returns the tools and errors of a round that failed as a whole. A tool that was called twice in
+/// it counts as one tool.
 fn failure(round: &Round) -> Option<Failed> {
     let none = Failed { turn: round.turn, tools: Digest::EMPTY, error: Digest::EMPTY };
     let mut names = BTreeSet::new();

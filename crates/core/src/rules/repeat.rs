@@ -10,22 +10,22 @@ use crate::because::{Because, Reason};
 use crate::digest::Digest;
 use crate::policy::{LoopKind, Policy};
 
-/// Occurrences further apart than this many calls are not one loop.
+/// The window of a loop, in calls: occurrences further apart are not one loop.
 const WINDOW: u64 = 24;
 
 /// The calls that might repeat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Repeat {
     tracks: BTreeMap<Digest, Track>,
-    /// Calls of unknown tools and their results, met in this run: what such a tool does again is
-    /// no change.
+    /// The calls of unknown tools and their results in this run. A repeated call of such a tool
+    /// with the same result is no change.
     met: BTreeSet<Digest>,
 }
 
 #[derive(Clone, Debug)]
 struct Track {
     result: Digest,
-    /// (turn, calls of the run before it) of each occurrence.
+    /// The turn and the number of calls of the run before it, for each occurrence.
     seen: Vec<(u64, u64)>,
 }
 
@@ -50,13 +50,14 @@ impl Repeat {
         loudest.map(|(_, signal)| signal)
     }
 
-    /// Steering: what came before is no loop any more.
+    /// Forgets the calls when a person steers: what came before is no loop.
     pub(crate) fn clear(&mut self) {
         self.tracks.clear();
     }
 
-    /// A known reading tool or poll never changes state, a failed call neither; a known writer
-    /// does; of anything else, only what is new may have.
+    /// Returns true if a call may have changed state. A known reader or a poll never does, and a
+    /// failed call does not. A known writer does. Any other call counts only if the call or its
+    /// result is new.
     fn changes_state(&mut self, call: &Answered, result: Digest) -> bool {
         match call.kind {
             Some(LoopKind::Writes) => !call.failed,

@@ -1,5 +1,5 @@
 //! `stale`: one context, answered again although every earlier answer was empty or trivial. Only
-//! whoever keeps the answers can count them, so the count comes in as a fact.
+//! the program that stores the answers can count them, so the count comes in as a fact.
 
 use crate::because::{Because, Reason};
 use crate::event::Facts;

@@ -1,6 +1,6 @@
-//! `sweep`: one reading tool over ever new arguments, nearly nothing else, past half of the call
-//! limit, or 30 calls where none is set. Signalled once and left to the countdown: it is how
-//! honest research looks, too.
+//! `sweep`: one reading tool over always new arguments, with nearly no other calls, past half of
+//! the call limit, or from 30 calls on without a limit. It is signalled once and left to the
+//! countdown, because honest research looks the same.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -9,12 +9,12 @@ use super::{Evidence, Round, Signal, SignalKind};
 use crate::digest::Digest;
 use crate::policy::{LoopKind, Policy};
 
-/// Calls that are a sweep where no limit is set.
+/// The number of calls that make a sweep without a limit.
 const CALLS: u64 = 30;
-/// Share of new calls to one tool, in percent of all calls, that counts as nearly nothing else.
+/// The share of new calls to one tool, in percent of all calls, that counts as nearly all of them.
 const SHARE: u64 = 90;
 
-/// What was read.
+/// The calls that read something new.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     calls: u64,

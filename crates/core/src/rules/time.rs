@@ -1,4 +1,4 @@
-//! `time_limit`: from the run's first request, idle gaps left out. `reserve_time` is held back.
+//! `time_limit`: from the run's first request, without idle gaps. `reserve_time` is held back.
 
 use crate::because::{Because, Limit, Reason};
 use crate::event::Facts;
@@ -23,7 +23,8 @@ pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
     ))
 }
 
-/// When exploring ends: a reserve larger than half the limit would land runs before they began.
+/// Returns the time at which exploring ends. The reserve is at most half the limit, because a
+/// larger one would land runs before they began.
 pub(crate) fn exploring_until(policy: &Policy) -> Option<Millis> {
     let limit = policy.time_limit?;
     Some(Millis(limit.0 - policy.reserve_time.0.min(limit.0 / 2)))

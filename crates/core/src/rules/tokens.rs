@@ -18,12 +18,12 @@ pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
         .map(|(used, limit)| Because::count(Reason::Tokens, used, limit))
 }
 
-/// Output tokens that an exploring request may have.
+/// Returns the output tokens that an exploring request may have.
 pub(crate) fn room(facts: &Facts, policy: &Policy) -> Option<u64> {
     caps(facts, policy).map(|cap| room_of(facts, policy, cap)).min()
 }
 
-/// Output tokens that a landing request may have.
+/// Returns the output tokens that a landing request may have.
 pub(crate) fn last_room(facts: &Facts, policy: &Policy) -> Option<u64> {
     caps(facts, policy).map(|cap| last_room_of(facts, cap)).min()
 }
@@ -37,13 +37,14 @@ fn last_room_of(facts: &Facts, (used, limit): (u64, u64)) -> u64 {
     limit.saturating_sub(used).saturating_sub(facts.next_input)
 }
 
-/// What is used of which limit: the run's own, and that of a run above it.
+/// Returns the used tokens and the limit, of the run itself and of a run above it.
 fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = (u64, u64)> {
     let own = policy.tokens_limit.map(|limit| (facts.tokens, limit));
     own.into_iter().chain(facts.tokens_above.map(|above| (above.used, above.limit)))
 }
 
-/// A reserve larger than an eighth of the limit would land runs before they began.
+/// Returns the reserve for the answer, at most an eighth of the limit. A larger reserve would land
+/// runs before they began.
 fn reserve(policy: &Policy, limit: u64) -> u64 {
     policy.reserve_tokens.min(limit / 8)
 }

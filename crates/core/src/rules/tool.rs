@@ -1,4 +1,4 @@
-//! `tool_limits`: a tool at its own limit is refused by name; three turns so refused land the run.
+//! `tool_limits`: a tool at its own limit is refused by name. Three refused turns land the run.
 
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString as _};
@@ -7,17 +7,18 @@ use crate::because::{Because, Reason};
 use crate::policy::Policy;
 use crate::used::Used;
 
-/// Refused turns that land the run.
+/// The number of refused turns that land the run.
 pub(crate) const REFUSALS: u64 = 3;
 
-/// Why one more call of `tool` is refused, when `used` calls of it have been admitted.
+/// Returns the limit for which one more call of `tool` is refused, after `used` admitted calls.
 pub(crate) fn refused(tool: &str, used: u64, policy: &Policy) -> Option<Because> {
     let limit = *policy.tool_limits.get(tool)?;
     (used >= limit).then(|| Because::count(Reason::Tool(tool.to_string()), used, limit))
 }
 
-/// Why a run lands that has used up the limit of a tool which the provider runs: nobody else can
-/// refuse it. `hosted` are those that its requests declare.
+/// Returns the limit that is used up, if it is of a tool that the provider runs: nobody else can
+/// refuse such a tool, so the run lands. `hosted` are the tools of this kind that the requests
+/// declare.
 pub(crate) fn spent(used: &Used, hosted: &BTreeSet<String>, policy: &Policy) -> Option<Because> {
     let limits = policy.tool_limits.iter().filter(|(tool, _)| hosted.contains(*tool));
     let mut spent = limits.filter_map(|(tool, limit)| {
@@ -27,12 +28,12 @@ pub(crate) fn spent(used: &Used, hosted: &BTreeSet<String>, policy: &Policy) -> 
     spent.next()
 }
 
-/// Whether the next refusal is the one that lands the run.
+/// Returns true if the next refusal is the one that lands the run.
 pub(crate) fn refuses_last(used: &Used) -> bool {
     refusals(used) + 1 >= REFUSALS
 }
 
-/// Turns so refused that the transcript shows.
+/// Returns the number of turns refused in this way that the transcript shows.
 pub(crate) fn refusals(used: &Used) -> u64 {
     used.refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }

@@ -6,7 +6,7 @@ use crate::event::{Finished, Stop};
 const CHARS: u64 = 10;
 const TOKENS: u64 = 5;
 
-/// Whether the turn would be trivial if the run went on by itself.
+/// Returns true if the turn would be trivial if the run went on by itself.
 #[must_use]
 pub fn looks(turn: &Finished<'_>) -> bool {
     let natural = matches!(turn.stop, Stop::Natural | Stop::Unknown);

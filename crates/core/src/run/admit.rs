@@ -1,5 +1,6 @@
-//! Which calls of a turn may run. The loop executes by it, the gateway lets pass by it, and the
-//! fold reads a history by it: a place in the transcript and the pinned policy say it all.
+//! The admission of a turn's calls. The loop executes by it, the gateway passes calls by it, and
+//! the fold reads a history by it. It depends on a place in the transcript and the pinned policy
+//! only.
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::BTreeMap;
@@ -12,55 +13,56 @@ use crate::event::Call;
 use crate::policy::Batch;
 use crate::rules;
 
-/// What becomes of one call.
+/// The admission of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It runs and counts.
+    /// The call runs and counts.
     Run,
-    /// The provider runs it; it counts under its own name only.
+    /// The provider runs the call; it counts under its own name only.
     Server,
-    /// It is the answer; it neither runs nor counts. Of tools that the policy does not name, a gateway
-    /// takes the first call of a turn for it: the client runs all of them.
+    /// The call is the answer; it neither runs nor counts. For a tool that the policy does not
+    /// name, a gateway takes only the first call of a turn as the answer, because the client runs
+    /// all of them.
     Answer,
-    /// Its tool is at its own limit; others remain.
+    /// The tool is at its own limit; other tools remain.
     ToolRefused(Because),
     /// The run is at a limit.
     Refused(Because),
 }
 
 impl Admission {
-    /// Whether the call is executed by whoever executes calls.
+    /// Returns true if the call is executed.
     #[must_use]
     pub fn runs(&self) -> bool {
         matches!(self, Self::Run)
     }
 
-    /// Whether the call is taken out of its turn, or answered as not run.
+    /// Returns true if the call is taken out of its turn, or answered as not run.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::ToolRefused(_) | Self::Refused(_))
     }
 }
 
-/// The calls of a turn that were admitted so far: all that the next one's admission depends on.
+/// The calls of a turn admitted so far. The admission of the next call depends on nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admitted {
-    /// Calls that run, unless their batch is refused as a whole.
+    /// The number of calls that run, unless their batch is refused as a whole.
     runs: u64,
-    /// Those of tools that have limits of their own.
+    /// The number of calls by tool, for tools that have limits of their own.
     by_tool: BTreeMap<String, u64>,
-    /// Whether the answer was among them.
+    /// True if the answer was among them.
     answered: bool,
 }
 
 impl Run {
-    /// What becomes of each of these calls of the run's next turn, in order.
+    /// Returns the admission of each of these calls of the run's next turn, in order.
     #[must_use]
     pub fn admit(&self, calls: &[Call<'_>]) -> Vec<Admission> {
         let mut before = Admitted::default();
         let mut admissions: Vec<_> =
             calls.iter().map(|call| self.admit_next(call, &mut before)).collect();
-        // Such a batch is refused as a whole.
+        // Under this policy, a batch beyond the limit is refused as a whole.
         if let (Batch::None, Some(because)) = (self.policy().batch, self.too_many(&before)) {
             for admission in admissions.iter_mut().filter(|admission| admission.runs()) {
                 *admission = Admission::Refused(because.clone());
@@ -69,8 +71,8 @@ impl Run {
         admissions
     }
 
-    /// What becomes of one more call of the turn, behind those of `before`, where it is added.
-    /// Calls that follow can change it under `batch = "none"` only.
+    /// Returns the admission of one more call of the turn, behind those of `before`, and adds it
+    /// there. Later calls can change it under `batch = "none"` only.
     #[must_use]
     pub fn admit_next(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
         let admission = self.alone(call, before);
@@ -82,7 +84,7 @@ impl Run {
         self.too_many(before).filter(|_| !passes).map_or(admission, Admission::Refused)
     }
 
-    /// Whether one more call behind these is admitted, whatever its tool.
+    /// Returns true if one more call behind these is admitted, whatever its tool.
     #[must_use]
     pub fn admits_more(&self, before: &Admitted) -> bool {
         let limited = self.policy().tool_limits.keys().map(|name| &**name);
@@ -92,8 +94,8 @@ impl Run {
         })
     }
 
-    /// A call by itself: is it the answer, is its tool or the run at a limit? `before` counts those
-    /// admitted before it.
+    /// Returns the admission of a call by itself: the answer, or refused because its tool or the
+    /// run is at a limit, or run. `before` counts the calls that were admitted before it.
     fn alone(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
         if self.is_the_answer(call, &mut before.answered) {
             return Admission::Answer;
@@ -124,8 +126,8 @@ impl Run {
         Admission::Run
     }
 
-    /// Whether a call is its turn's answer; `answered` says whether the turn has one, and is set. A
-    /// tool that the policy names answers with every call.
+    /// Returns true if a call is its turn's answer. `answered` says whether the turn has an answer
+    /// already, and is set. A tool that the policy names answers with every call.
     pub(super) fn is_the_answer(&self, call: &Call<'_>, answered: &mut bool) -> bool {
         let one_more =
             *answered && self.role == Role::Gateway && !self.names_answer_tool(call.name);
@@ -134,7 +136,7 @@ impl Run {
         is_answer
     }
 
-    /// Calls that may still run.
+    /// Returns the number of calls that may still run.
     fn room(&self) -> u64 {
         self.policy().tool_calls_limit.map_or(u64::MAX, |l| l.saturating_sub(self.used.calls))
     }

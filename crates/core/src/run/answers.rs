@@ -1,8 +1,8 @@
-//! The tools by which a client takes its answers, as far as its requests show them, and what the
-//! history says against that. A call of such a tool is the answer until something comes back for
-//! it and the run goes on: then it was work like any other, and counts.
+//! The tools whose calls a client takes as answers, as far as its requests show, and what the
+//! history says against that. A call of such a tool is the answer until something comes back for it
+//! and the run goes on. Then the call was ordinary work, and it counts.
 //!
-//! Tools that the policy names are not looked at here: they are answer tools whatever comes back.
+//! Tools that the policy names are not handled here: they are answer tools whatever comes back.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,17 +10,17 @@ use alloc::vec::Vec;
 use crate::event::Call;
 use crate::tables;
 
-/// Tools that one client may take its answers by.
+/// The most answer tools of one client.
 const MOST: usize = 16;
-/// Times that a client may send the answers of one tool back within a run, before the tool is one
-/// that works.
+/// The number of times that a client may send the answers of one tool back within a run. After
+/// that, the tool counts as a working tool.
 const ATTEMPTS: u32 = 3;
 
-/// The answer tools that a client's requests show, and commands that are known to end a client's
-/// run: what they do is not known before they are called.
+/// The answer tools that a client's requests show, and the commands that are known to end a
+/// client's run. A command shows what it does only when it is called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
-    /// Whether anybody's answers are looked for.
+    /// True if the client's answers are looked for at all.
     looks: bool,
     shown: Vec<Shown>,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Answers {
 #[derive(Clone, Debug)]
 struct Shown {
     name: String,
-    /// How many of its answers came back for another attempt.
+    /// The number of its answers that came back for another attempt.
     sent_back: u32,
-    /// Its result was taken, and the run went on.
+    /// True if its result was taken and the run went on.
     works: bool,
 }
 
@@ -45,17 +45,17 @@ impl Shown {
 }
 
 impl Answers {
-    /// Tools that the client's request shows for answer tools.
+    /// Creates the set from the tools that the client's request shows as answer tools.
     pub(crate) fn shown(tools: Vec<String>) -> Self {
         Self { looks: true, shown: tools.into_iter().take(MOST).map(Shown::new).collect() }
     }
 
-    /// Whether calls of this tool are the answer, by all that is known so far.
+    /// Returns true if calls of this tool are the answer, by all that is known so far.
     pub(crate) fn has_tool(&self, tool: &str) -> bool {
         self.shown.iter().any(|shown| shown.name == tool && shown.holds())
     }
 
-    /// Whether this call is the answer.
+    /// Returns true if this call is the answer.
     pub(crate) fn has(&self, call: &Call<'_>) -> bool {
         let ends = || tables::ending_command(call.name, call.input);
         let holds = |name: &str| {
@@ -64,8 +64,8 @@ impl Answers {
         self.has_tool(call.name) || (self.looks && ends().is_some_and(holds))
     }
 
-    /// A result came back of a tool, or of an ending command. `failed`: it is to be called again, or
-    /// did not work.
+    /// Records a result of a tool or of an ending command. `failed` is true if the call has to be
+    /// made again, or did not work.
     pub(crate) fn came_back(&mut self, name: &str, failed: bool) {
         let at = self.shown.iter().position(|shown| shown.name == name);
         let at = at.unwrap_or_else(|| {
@@ -78,7 +78,7 @@ impl Answers {
         }
     }
 
-    /// The same for the client's next run: what works goes on working.
+    /// Returns the same tools for the client's next run: a working tool remains one.
     pub(crate) fn of_next_run(mut self) -> Self {
         for shown in &mut self.shown {
             shown.sent_back = 0;

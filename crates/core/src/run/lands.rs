@@ -1,4 +1,4 @@
-//! Whether a run is at a limit, and what a request of it may cost.
+//! The limits of a run: which of them is reached, and what the next request may cost.
 
 use alloc::vec::Vec;
 
@@ -10,24 +10,24 @@ use crate::policy::Policy;
 use crate::rules;
 use crate::time::Millis;
 
-/// What the next request of a run may use.
+/// The allowance of a run's next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// Output tokens that it may have; `None` where no limit says.
+    /// The output tokens that it may have; `None` without a limit.
     pub output_room: Option<u64>,
-    /// Whether any answer can be paid for at all.
+    /// True if the limits leave enough to pay for any answer at all.
     pub affordable: bool,
-    /// Time that it may take; `None` where no limit says.
+    /// The time that it may take; `None` without a limit.
     pub time_room: Option<Millis>,
 }
 
-/// Fewer output tokens are no answer. What a limit of money holds back for it is paid whole: a
-/// request is never sent with less than `reserve_tokens`.
+/// The fewest output tokens that make an answer. The reserve under a money limit is held back
+/// whole: a request is never sent with less than `reserve_tokens`.
 const LEAST_ANSWER: u64 = 16;
 
 impl Run {
-    /// The facts, if they hold for a place that was not looked at before. At any other a limit that
-    /// they reach lands the run late, and no line is touched.
+    /// Returns the facts if no facts were looked at in this place before. Otherwise a limit that
+    /// they reach lands the run late, and no line changes.
     pub(super) fn look<'f>(&mut self, facts: Option<&'f Facts>) -> Option<&'f Facts> {
         let facts = facts?;
         let round = self.used.rounds;
@@ -39,16 +39,17 @@ impl Run {
         None
     }
 
-    /// A limit that the facts reach lands the run, whatever its newest message is: one that neither
-    /// begins a run nor ends a round has no place for a line, and the note stands behind it.
+    /// Lands the run late if the facts reach a limit, whatever its newest message is. A message
+    /// that neither begins a run nor ends a round has no place for a line, so the note stands
+    /// behind it.
     pub(crate) fn look_last(&mut self, facts: &Facts) {
         if let (Phase::Open, Some(because)) = (&self.phase, on_facts(facts, &self.pinned.policy)) {
             self.phase = Phase::Late { because };
         }
     }
 
-    /// The first limit that is reached here, in the contract's order. What is decided on facts is
-    /// recorded for this place, so that it is decided the same again.
+    /// Returns the first limit that is reached here, in the contract's order. A decision on facts
+    /// is recorded for this place, so that it is made the same way again.
     pub(super) fn limit_reached(&mut self, facts: Option<&Facts>) -> Option<Because> {
         let policy = &self.pinned.policy;
         rules::calls::reached(&self.used, policy)
@@ -59,7 +60,7 @@ impl Run {
             .or_else(|| self.decided_here(facts))
     }
 
-    /// The limits whose warning is due here and was not given before.
+    /// Returns the limits whose warning is due here and was not given before.
     pub(super) fn warnings_due(&mut self, facts: Option<&Facts>) -> Vec<Because> {
         let round = self.used.rounds;
         let policy = &self.pinned.policy;
@@ -101,7 +102,8 @@ impl Run {
         Some(because)
     }
 
-    /// What the next request may use, which asks for so much output.
+    /// Returns the allowance of the next request. `asked` is the output, in tokens, that it asks
+    /// for.
     #[must_use]
     pub fn advice(&self, facts: &Facts, asked: Option<u64>) -> Advice {
         let policy = self.policy();

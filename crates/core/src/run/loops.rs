@@ -1,4 +1,4 @@
-//! The loop rules together, and what the policy makes of a loop: a note, then landing.
+//! The loop rules together, and the consequence of a loop under the policy: a note, then landing.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use crate::digest::Digest;
 use crate::policy::{OnLoop, Policy};
 use crate::rules::{Round, Signal, cycle::Cycle, errors::Errors, repeat::Repeat, sweep::Sweep};
 
-/// The same loop, seen again within this many turns of its note, lands the run.
+/// The number of turns after a note within which the same loop, seen again, lands the run.
 const AGAIN: u64 = 5;
 
 #[derive(Clone, Debug, Default)]
@@ -16,11 +16,11 @@ pub(super) struct Loops {
     cycle: Cycle,
     errors: Errors,
     sweep: Sweep,
-    /// Loops that were noted, and in which turn.
+    /// The loops that were noted, each with its turn.
     noted: Vec<(Digest, u64)>,
 }
 
-/// What a loop leads to.
+/// The consequence of a loop.
 pub(super) enum Consequence {
     Nothing,
     Note(Because),
@@ -44,7 +44,7 @@ impl Loops {
         signals
     }
 
-    /// What the policy makes of the first signal that reached its limit.
+    /// Returns the policy's consequence of the first signal that reached its limit.
     pub(super) fn consequence(
         &mut self,
         signals: &[Signal],

@@ -1,5 +1,5 @@
-//! A round: the calls of one turn and their results, as they come in, and the one line that each
-//! result gets.
+//! A round: the calls of one turn, their results as they come in, and the line that each result
+//! gets.
 
 mod waiting;
 
@@ -22,20 +22,21 @@ use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
 use crate::rules::{self, Answered, Round, Signal, Words};
 use crate::tables::{self, ToolKind};
 
-/// The calls of the newest turn, and what came back so far.
+/// The calls of the newest turn, and their results so far.
 #[derive(Clone, Debug)]
 pub(super) struct OpenRound {
     turn: u64,
     calls_before: u64,
     calls: Vec<OpenCall>,
-    /// Those of them whose results have not come.
+    /// The calls that have no result yet.
     waiting: Waiting,
-    /// How many of these run, by tool; counted once somebody asks.
+    /// The number of these that run, by tool; counted when first needed.
     pending: Option<BTreeMap<Digest, u64>>,
-    /// Calls that run, and how many of them were answered.
+    /// The number of calls that run; `ran` of them have their result.
     to_run: u64,
     ran: u64,
-    /// Of those that ran: answers that the client wants in another form. They do not count.
+    /// The number of calls that ran as answers and that the client wants in another form. They do
+    /// not count.
     sent_back: u64,
     answered: Vec<Answered>,
     ended: bool,
@@ -49,14 +50,14 @@ struct OpenCall {
     kind: Option<LoopKind>,
     admission: Admission,
     done: bool,
-    /// It was taken for the answer.
+    /// True if the call was taken as the answer.
     answered: bool,
-    /// Such a command as ends a run.
+    /// The command that ends a client's run, if the call is one.
     ending: Option<&'static str>,
 }
 
 impl OpenRound {
-    /// The calls of a turn, counted in `run` as far as they run.
+    /// Creates the round of a turn, and counts in `run` the calls that run.
     pub(super) fn new(run: &mut Run, turn: &Finished<'_>) -> Self {
         let cut = usize::from(turn.cut_call);
         let calls = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
@@ -108,7 +109,7 @@ impl OpenRound {
         }
     }
 
-    /// Calls of a tool that run and whose results have not come.
+    /// Returns the number of calls of a tool that run and have no result yet.
     fn pending(&mut self, tool: Digest) -> u64 {
         let pending = self.pending.get_or_insert_with(|| {
             let mut pending = BTreeMap::new();
@@ -120,19 +121,19 @@ impl OpenRound {
         pending.get(&tool).copied().unwrap_or(0)
     }
 
-    /// A call that was to run has its result, or will not run.
+    /// Takes a call off the pending ones: it has its result, or will not run.
     fn settle(pending: &mut Option<BTreeMap<Digest, u64>>, call: &OpenCall) {
         if let Some(count) = pending.as_mut().and_then(|pending| pending.get_mut(&call.name)) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Whether the turn's calls are its answer.
+    /// Returns true if the turn's calls are its answer.
     pub(super) fn answers(&self) -> bool {
         self.calls.iter().any(|call| call.admission == Admission::Answer)
     }
 
-    /// The tool that was refused by its own limit, if one was.
+    /// Returns the tool that was refused by its own limit, if one was.
     pub(super) fn refused_tool(&self) -> Option<String> {
         self.calls.iter().find_map(|call| match &call.admission {
             Admission::ToolRefused(because) | Admission::Refused(because) => {
@@ -164,7 +165,7 @@ impl OpenCall {
     }
 }
 
-/// What identifies a call: the tool, and its arguments but for those that only present it.
+/// Returns the identity of a call: the tool, and its arguments except those that only present it.
 fn key(call: &Call<'_>, tool: Digest, policy: &Policy) -> Digest {
     let arguments = match policy.loop_keys.get(call.name) {
         Some(LoopKey::Arguments(names)) => {
@@ -177,7 +178,7 @@ fn key(call: &Call<'_>, tool: Digest, policy: &Policy) -> Digest {
     tool.then(arguments)
 }
 
-/// What a call does: the policy says, or the tables know.
+/// Returns the kind of a call, as the policy says or the tables know.
 fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
     match policy.loop_keys.get(call.name) {
         Some(LoopKey::Kind(kind)) => Some(*kind),
@@ -194,7 +195,8 @@ fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
 }
 
 impl Run {
-    /// In somebody else's history every call was run but for the answer.
+    /// Returns the admission of a call of another program's history: it ran, unless it is the
+    /// answer.
     fn was_run(&self, call: &Call<'_>, answered: &mut bool) -> Admission {
         if self.is_the_answer(call, answered) {
             Admission::Answer
@@ -205,7 +207,7 @@ impl Run {
         }
     }
 
-    /// Takes results into account and says which line each of them gets.
+    /// Adds results, and returns the line that each of them gets.
     pub(crate) fn results(
         &mut self,
         results: &[ToolResult<'_>],
@@ -219,8 +221,8 @@ impl Run {
         self.count_what_came_back(&mut open);
         for (index, result) in results.iter().enumerate() {
             let line = self.result(&mut open, result, facts, &mut signals);
-            // In the engine's history no result that ran can hold a line of softland's: what looks
-            // like one is a tool's. The ask is never left out.
+            // In the engine's history, no result of a call that ran can hold a line of softland's.
+            // A text that looks like a line is the tool's own. The ask is never left out.
             let closed =
                 |kind| result.lined && self.role == Role::Gateway && kind != AdditionKind::Ask;
             if let Some((kind, because, text)) = line.filter(|(kind, ..)| !closed(*kind)) {
@@ -259,7 +261,7 @@ impl Run {
                 None | Some(LoopKind::Reads) if result.unfinished => Some(LoopKind::Polls),
                 kind => kind,
             },
-            // Nobody asks again for the words of one that is done.
+            // The words of a finished call are not needed again.
             words: core::mem::take(&mut call.words),
         });
         self.used.result_chars = self.used.result_chars.saturating_add(result.chars);
@@ -271,8 +273,8 @@ impl Run {
         self.end_round(open, facts, signals, true).or_else(|| self.taken_out()).or(countdown)
     }
 
-    /// The run goes on with results, so no call of the round was the answer: those that were taken
-    /// for it ran, but for calls of the policy's own answer tools.
+    /// Counts the calls of the round that were taken as the answer. The run goes on with results,
+    /// so these calls ran, except calls of the policy's own answer tools.
     fn count_what_came_back(&mut self, open: &mut OpenRound) {
         for call in open.calls.iter_mut().filter(|call| call.admission == Admission::Answer) {
             let tool = call.words.tool();
@@ -287,8 +289,8 @@ impl Run {
         }
     }
 
-    /// What the client made of a call that was taken for its answer. One that it only wants in
-    /// another form is no call of the run's.
+    /// Records the result of a call that was taken as the answer. A call that the client only wants
+    /// in another form does not count.
     fn take_back(&mut self, call: &OpenCall, result: &ToolResult<'_>) {
         let tool = call.words.tool();
         self.answers.came_back(call.ending.unwrap_or(tool), result.failed || result.sent_back);
@@ -300,8 +302,8 @@ impl Run {
         }
     }
 
-    /// What the last result of a round says of calls that stand in no history, since they were
-    /// taken out of the turn by their tools' own limits.
+    /// Returns the line for calls that the history does not show, because they were taken out of
+    /// the turn by their tools' own limits. The last result of a round carries it.
     fn taken_out(&self) -> Option<Line> {
         let here = self.pinned.decided.iter().filter(|decided| decided.round == self.used.rounds);
         let taken: Vec<_> = here.filter(|d| d.takes_out()).map(|d| &d.because).collect();
@@ -309,8 +311,8 @@ impl Run {
         Some((AdditionKind::Countdown, Some(because), lines::tools_refused(&taken)))
     }
 
-    /// A turn from which such calls were taken out was refused by their tool, as one is whose
-    /// refusals the history shows.
+    /// Counts a turn from which calls were taken out as a refused turn, like one whose refusals the
+    /// history shows.
     fn count_taken_out(&mut self, open: &OpenRound) {
         let here = |d: &&Decided| d.round == self.used.rounds && d.takes_out();
         let taken = self.pinned.decided.iter().find(here).map(|decided| &decided.because.reason);
@@ -320,8 +322,8 @@ impl Run {
         }
     }
 
-    /// No call of the round ran. Where the run's own limit refused them, their results carry the
-    /// note already; where their tools' limits did, it goes behind what the last one was told.
+    /// Ends a round in which no call ran. If the run's own limit refused the calls, their results
+    /// carry the note already. If their tools' limits did, the note goes behind the last result.
     fn end_refused(
         &mut self,
         open: &mut OpenRound,
@@ -344,7 +346,8 @@ impl Run {
         }
     }
 
-    /// In softland's own loop, the result that crosses the limit is the last that runs.
+    /// Refuses the rest of a batch in softland's own loop: the result that crosses the limit is the
+    /// last that runs.
     fn cut_batch(&mut self, open: &mut OpenRound) {
         let crossed = rules::result_chars::reached(&self.used, self.policy());
         let cuts = self.role == Role::Engine && open.ran < open.to_run;
@@ -361,8 +364,8 @@ impl Run {
         }
     }
 
-    /// All that ran has come back: the loop rules see the round, limits are looked at, and the
-    /// most important line is chosen. What was displaced waits for the next result; without
+    /// Ends a round whose calls have all come back: the loop rules see it, limits are checked, and
+    /// the most important line is chosen. A displaced warning waits for the next result. Without
     /// `room`, the result has a line already, and only the note goes behind it.
     fn end_round(
         &mut self,
@@ -374,7 +377,7 @@ impl Run {
         open.ended = true;
         self.used.rounds += 1;
         self.count_taken_out(open);
-        // What only observes goes on looking after the run would have been over.
+        // A run that is only observed is checked beyond its end.
         if self.phase != Phase::Open && !self.policy().observes() {
             return None;
         }
@@ -415,7 +418,7 @@ impl Run {
         Some((AdditionKind::Warn, Some(because), text))
     }
 
-    /// The countdown with the fewest calls left, after the newest result.
+    /// Returns the countdown with the fewest calls left, after the newest result.
     fn countdown(&self, open: &mut OpenRound) -> Option<Line> {
         let policy = self.policy();
         let newest = open.answered.last()?;
@@ -448,7 +451,7 @@ impl Run {
         Some((AdditionKind::Countdown, Some(because), lines::countdown(left, tool)))
     }
 
-    /// The number to show after `used` of `limit`, if one is to be shown here.
+    /// Returns the number that the countdown shows after `used` of `limit`, if it shows one here.
     fn shown(&self, used: u64, limit: u64) -> Option<u64> {
         let left = limit.checked_sub(used)?;
         let policy = self.policy();

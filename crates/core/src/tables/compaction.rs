@@ -1,10 +1,9 @@
-//! What clients write when they compact a conversation: how they ask for its summary, and what of a
-//! system prompt they write anew for each conversation.
+//! The texts that clients write when they compact a conversation: requests for its summary, and the
+//! parts of a system prompt that are new in each conversation.
 
 use super::{Word, starts_with_any, w};
 
-/// What clients say when they ask for the summary of a conversation: it stands in the last text of
-/// the request.
+/// Texts that ask for the summary of a conversation. They stand in the last text of the request.
 pub(super) static SUMMARY_REQUESTS: &[Word] = &[
     w("Your task is to create a detailed summary of", "Claude Code, Roo Code"),
     w("Create a handoff summary for another LLM that will resume", "Codex"),
@@ -33,10 +32,11 @@ pub(super) static SUMMARY_REQUESTS: &[Word] = &[
 pub(super) static VOLATILE_SYSTEM: &[Word] =
     &[w("x-anthropic-billing-header:", "Claude Code: a digest of the first message")];
 
-/// Bytes at each end of a text that are looked at: the conversation to be summed up may stand in it.
+/// The bytes at each end of a text that are searched. The conversation to be summed up may stand
+/// between them.
 const EDGE: usize = 8 << 10;
 
-/// Whether a text asks for the summary of a conversation.
+/// Returns true if a text asks for the summary of a conversation.
 #[must_use]
 pub fn asks_for_summary(text: &str) -> bool {
     let head = text.get(..text.floor_char_boundary(EDGE)).unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn asks_for_summary(text: &str) -> bool {
     SUMMARY_REQUESTS.iter().any(|row| head.contains(row.word) || tail.contains(row.word))
 }
 
-/// Whether a part of a system prompt says nothing of which program it is of.
+/// Returns true if a part of a system prompt does not tell which program wrote it.
 #[must_use]
 pub fn is_volatile_system(text: &str) -> bool {
     starts_with_any(VOLATILE_SYSTEM, text.trim_start())

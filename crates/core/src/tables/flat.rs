@@ -1,5 +1,5 @@
-//! How clients write calls and results into a history as text, where the model itself calls tools
-//! as its API has it.
+//! The texts in which clients write calls and results into a history, although the model itself
+//! calls tools by its API.
 
 use super::starts_ignoring_case;
 
@@ -8,15 +8,15 @@ use super::starts_ignoring_case;
 pub struct Flat {
     /// The line behind which a turn's calls stand, as a list.
     pub calls: &'static str,
-    /// A line before results that names a call, and is none of the result.
+    /// The line before results that names a call and is no part of the result.
     pub id: &'static str,
-    /// How results open.
+    /// The beginning of results.
     pub result: &'static str,
-    /// How errors open.
+    /// The beginning of errors.
     pub error: &'static str,
     /// The line behind which a person's words stand in the message of results.
     pub asks: &'static str,
-    /// Whose they are.
+    /// The client.
     #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
     pub(super) source: &'static str,
 }
@@ -36,14 +36,14 @@ pub static FLAT: &[Flat] = &[Flat {
 pub struct FlatResult<'t> {
     /// The results.
     pub text: &'t str,
-    /// Whether they tell of an error.
+    /// True if the results report an error.
     pub failed: bool,
-    /// What a person says behind them.
+    /// The words of a person behind them.
     pub said: Option<&'t str>,
 }
 
 impl Flat {
-    /// What a text says, if it is one of results.
+    /// Parses a text of results; `None` for any other text.
     #[must_use]
     pub fn results<'t>(&self, text: &'t str) -> Option<FlatResult<'t>> {
         let named = starts_ignoring_case(text, self.id).then(|| text.split_once('\n')).flatten();

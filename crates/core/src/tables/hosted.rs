@@ -1,4 +1,4 @@
-//! Tools that a provider runs itself, and whether its API lets a request say how often.
+//! Tools that a provider runs itself, and the bounds on their uses that its API takes.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use alloc::string::String;
 struct Row {
     /// The name that its calls are counted under.
     name: &'static str,
-    /// Whose API.
+    /// The API.
     api: Vendor,
     /// The member of a request that bounds its uses.
     bound: Option<&'static str>,
@@ -50,15 +50,16 @@ const ROWS: [Row; 11] = [
     row("mcp", OpenAi, None, RESPONSES),
 ];
 
-/// The name that calls of a provider's tool are counted under: items of the Responses API have the
-/// tool's name with `_call` behind it.
+/// Returns the name under which calls of a provider's tool are counted. Items of the Responses API
+/// have the tool's name with `_call` behind it.
 #[must_use]
 pub fn hosted_name(name: &str) -> &str {
     name.strip_suffix("_call").unwrap_or(name)
 }
 
-/// Why `tool_limits` cannot hold for a tool of this name, in words: its provider runs it, and the
-/// API lets nobody say how often, or it goes by another name. `None` where nothing is in the way.
+/// Returns the reason, in words, why `tool_limits` cannot hold for a tool of this name: its
+/// provider runs it and the API takes no bound, or the tool has another name. Returns `None` if a
+/// limit can hold.
 #[must_use]
 pub fn unlimitable(name: &str) -> Option<String> {
     let row = ROWS.iter().find(|row| row.name == hosted_name(name))?;

@@ -1,16 +1,16 @@
-//! What tool results say of themselves: that they failed, that something still runs, that
-//! they were cleared; and which of their fields and lines change from call to call.
+//! The signs in tool results: of failure, of something that still runs, of cleared content; and the
+//! fields and lines that change from call to call.
 //!
-//! Does not parse JSON and does not judge contents: looks at openings, at the first and
+//! This does not parse JSON and does not judge contents. It looks at openings, at the first and
 //! last lines, and at names.
 
 use super::{Folded, Word, has_folded, lengths, starts_ignoring_case, starts_with_any, w};
 
-/// Lines looked at from each end for an exit code.
+/// The number of lines at each end that are searched for an exit code.
 const LINES: usize = 4;
-/// Bytes of a line looked at.
+/// The number of bytes of a line that are searched.
 const LINE_BYTES: usize = 160;
-/// Bytes looked at for words that say that something runs.
+/// The number of bytes that are searched for words that say that something runs.
 const HEAD_BYTES: usize = 2048;
 
 /// Fields of JSON results that differ between two runs of one call, folded and sorted.
@@ -72,7 +72,7 @@ pub(super) static VOLATILE_LINES: &[Word] = &[
     w("Total time:", "Maven"),
 ];
 
-/// Whole results, or their openings, that a client put in place of what a tool returned.
+/// Whole results, or their openings, that a client puts in place of a tool's result.
 pub(super) static CLEARED: &[Word] = &[
     w(
         "[Old tool result content cleared",
@@ -102,7 +102,7 @@ pub(super) static EXIT_MARKS: &[Word] = &[
     w("exit_code", "Codex shell metadata"),
 ];
 
-/// Words that say that the thing asked about still runs.
+/// Words that say that something still runs.
 pub(super) static UNFINISHED: &[Word] = &[
     w("<status>running</status>", "Claude Code BashOutput, TaskOutput"),
     w("Process running with session ID", "Codex exec_command"),
@@ -119,23 +119,23 @@ pub(super) static UNFINISHED: &[Word] = &[
     w("no new output", "terminal tools"),
 ];
 
-/// Whether a field of a JSON result differs between two runs of the same call.
+/// Returns true if a field of a JSON result differs between two runs of the same call.
 #[must_use]
 pub fn is_volatile_field(name: &str) -> bool {
-    // Asked of every member of every result that is JSON.
+    // This is called for every member of every result that is JSON.
     static LENGTHS: [u64; 26] = lengths(VOLATILE_FIELDS);
     let name = Folded::within(&LENGTHS, name);
     name.is_some_and(|name| has_folded(VOLATILE_FIELDS, &name))
 }
 
-/// Whether a line of a text result differs between two runs of the same call.
+/// Returns true if a line of a text result differs between two runs of the same call.
 #[must_use]
 pub fn is_volatile_line(line: &str) -> bool {
     starts_with_any(VOLATILE_LINES, line.trim_start())
 }
 
-/// Whether a line of this text, escaped or not, may be such a line: by its first letters. Spares most
-/// results the closer look.
+/// Returns true if a line of this text, escaped or not, may be a volatile line, by its first
+/// letters. This spares most results the closer look.
 #[must_use]
 pub fn may_hold_volatile_line(text: &str) -> bool {
     let mut rest = text.as_bytes();
@@ -151,7 +151,7 @@ pub fn may_hold_volatile_line(text: &str) -> bool {
     }
 }
 
-/// White space may be written as an escape.
+/// Returns the text behind leading white space, which may be written as an escape.
 fn without_space(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
@@ -175,8 +175,8 @@ fn next_line(mut text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The text from its first line end or escape on. Most pieces hold none, which is found out without a
-/// branch.
+/// Returns the text from its first line end or escape on. Most pieces hold none, which is found out
+/// without a branch.
 fn from_mark(mut text: &[u8]) -> Option<&[u8]> {
     let is_mark = |byte: &u8| (*byte == b'\n') | (*byte == b'\\');
     while let Some((piece, rest)) = text.split_first_chunk::<16>() {
@@ -190,7 +190,7 @@ fn from_mark(mut text: &[u8]) -> Option<&[u8]> {
 
 fn opens_volatile(line: &[u8]) -> bool {
     let Some(start) = line.first_chunk::<4>() else { return false };
-    // Few letters open one of them.
+    // Few letters open a volatile line.
     if VOLATILE_LETTERS >> (start[0] & 31) & 1 == 0 {
         return false;
     }
@@ -198,8 +198,8 @@ fn opens_volatile(line: &[u8]) -> bool {
     VOLATILE_STARTS.iter().fold(false, |found, word| found | (*word == start))
 }
 
-/// The first four letters of [`VOLATILE_LINES`], in lower case: each as it is, and with a tab as the
-/// beginning of an escape.
+/// The first four letters of [`VOLATILE_LINES`], in lower case: each as it is, and with a tab as
+/// the beginning of an escape.
 static VOLATILE_STARTS: [u32; 2 * VOLATILE_LINES.len()] = {
     let mut starts = [0; 2 * VOLATILE_LINES.len()];
     let mut row = 0;
@@ -214,7 +214,7 @@ static VOLATILE_STARTS: [u32; 2 * VOLATILE_LINES.len()] = {
     starts
 };
 
-/// The letters that they begin with, a bit each: `a` and `A` are the second.
+/// The letters that these lines begin with, a bit each: `a` and `A` are the second.
 static VOLATILE_LETTERS: u32 = {
     let (mut letters, mut row) = (0, 0);
     while row < VOLATILE_LINES.len() {
@@ -229,14 +229,14 @@ const fn lower(mut word: [u8; 4]) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// Whether a client has replaced this result by a constant marker: it has no identity.
+/// Returns true if a client has replaced this result by a constant marker; then it has no identity.
 #[must_use]
 pub fn is_cleared(text: &str) -> bool {
     starts_with_any(CLEARED, text.trim())
 }
 
-/// Whether a text may be such a marker, escaped or not: by its first letter. Spares most results the
-/// closer look.
+/// Returns true if a text may be a marker of a cleared result, escaped or not, by its first letter.
+/// This spares most results the closer look.
 #[must_use]
 pub fn may_be_cleared(text: &str) -> bool {
     let first = |text: &str| text.as_bytes().first().map(u8::to_ascii_lowercase);
@@ -247,7 +247,7 @@ pub fn may_be_cleared(text: &str) -> bool {
     }
 }
 
-/// Whether a result says, near its beginning, that what was asked about still runs.
+/// Returns true if the beginning of a result says that something still runs.
 #[must_use]
 pub fn is_unfinished(text: &str) -> bool {
     let head = head(text, HEAD_BYTES).as_bytes();
@@ -273,17 +273,17 @@ static OPENS_UNFINISHED: [bool; 256] = {
     opens
 };
 
-/// Whether a text may hold one of the words of [`is_unfinished`], escaped or not. One pass without a
-/// branch, so that it costs nearly nothing.
+/// Returns true if a text may hold one of the words of [`is_unfinished`], escaped or not. It takes
+/// one pass without a branch, so it costs nearly nothing.
 #[must_use]
 pub fn may_be_unfinished(text: &str) -> bool {
-    // The last one stands for the escape of any letter: the case of `\` is `|`.
+    // The last word stands for the escape of any letter: the case of `\` is `|`.
     has_any_four(text, &[*b"stat", *b"runn", *b"fini", *b"outp", *b"|u00"])
 }
 
-/// Whether a command failed, by a known exit-code line: `Some(true)` for a code that is
-/// not 0, `Some(false)` for 0, `None` where there is no such line among the first and the
-/// last four. The first one counts.
+/// Tells from a known exit-code line whether a command failed: `Some(true)` for a code that is not
+/// 0, `Some(false)` for 0, and `None` if there is no such line among the first and the last four.
+/// The first such line counts.
 #[must_use]
 pub fn exit_failed(text: &str) -> Option<bool> {
     let text = text.trim();
@@ -294,20 +294,20 @@ pub fn exit_failed(text: &str) -> Option<bool> {
     Some(code != 0)
 }
 
-/// Whether a text may hold a line that [`exit_failed`] knows, escaped or not: every mark has one of
-/// two short words in it. One pass without a branch, so that it costs nearly nothing.
+/// Returns true if a text may hold a line that [`exit_failed`] knows, escaped or not: every mark
+/// contains one of two short words. It takes one pass without a branch, so it costs nearly nothing.
 #[must_use]
 pub fn may_tell_exit(text: &str) -> bool {
     has_any_four(text, &[*b"exit", *b"urnc"])
 }
 
-/// The same where a letter of a mark may be written as an escape.
+/// Returns the same if a letter of a mark may be written as an escape.
 #[must_use]
 pub fn may_tell_exit_escaped(text: &str) -> bool {
     has_any_four(text, &[*b"exit", *b"urnc", *b"|u00"])
 }
 
-/// Whether one of these lower-case words is in a text, in whatever case.
+/// Returns true if a text holds one of these lower-case words, in any case.
 fn has_any_four<const N: usize>(text: &str, words: &[[u8; 4]; N]) -> bool {
     let bytes = text.as_bytes();
     let from = |at| bytes.get(at..).unwrap_or_default();
@@ -323,7 +323,7 @@ fn has_any_four<const N: usize>(text: &str, words: &[[u8; 4]; N]) -> bool {
     })
 }
 
-/// The code of a line that opens with a mark, after brackets.
+/// Returns the code of a line that opens with a mark, after brackets.
 fn line_exit_code(line: &str) -> Option<i64> {
     let line = head(line, LINE_BYTES).trim_start_matches([' ', '\t', '[', '(']);
     let line = line.strip_prefix("<exited").map_or(line, |_| line.trim_start_matches('<'));
@@ -337,7 +337,7 @@ fn line_exit_code(line: &str) -> Option<i64> {
     ends.then_some(code)
 }
 
-/// `"exit_code": N` in a JSON object's first or last bytes.
+/// Returns the number of `"exit_code": N` in a JSON object's first or last bytes.
 fn json_exit_code(text: &str) -> Option<i64> {
     if !text.starts_with('{') || !text.ends_with('}') {
         return None;
@@ -357,12 +357,12 @@ fn leading_number(text: &str) -> Option<i64> {
     text.get(..sign + digits)?.parse().ok()
 }
 
-/// At most `bytes` bytes from the start, on a character boundary.
+/// Returns at most `bytes` bytes from the start, on a character boundary.
 fn head(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
-/// At most `bytes` bytes from the end, on a character boundary.
+/// Returns at most `bytes` bytes from the end, on a character boundary.
 fn tail(text: &str, bytes: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
     text.get(start..).unwrap_or(text)

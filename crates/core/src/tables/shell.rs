@@ -1,15 +1,15 @@
-//! What a shell command line does: reads, writes or polls, where that is plain to see.
+//! The effect of a shell command line: it reads, writes or polls, if that is plain to see.
 //!
-//! Not a shell: it splits at `;`, `&&`, `||`, `|`, `&` and newlines outside quotes and
-//! looks at the first words of each part. Whatever it does not understand (substitutions,
-//! unknown programs, interpreters) makes the whole line unknown, never "reads".
+//! This is no shell. It splits at `;`, `&&`, `||`, `|`, `&` and newlines outside quotes, and looks
+//! at the first words of each part. Anything that it does not understand (substitutions, unknown
+//! programs, interpreters) makes the whole line unknown, never "reads".
 
 use super::{ToolKind, Word, w};
 
-/// The longest command line looked at; longer ones (here-documents, mostly) are unknown.
+/// The longest command line that is parsed; longer lines (here-documents, mostly) are unknown.
 const MAX_BYTES: usize = 4096;
 
-/// Programs that only look, sorted. Source of all: their manual pages.
+/// Programs that only read, sorted. Source of all: their manual pages.
 pub(super) static READERS: &[Word] = &[
     w("[", "POSIX"),
     w("ack", "ack(1)"),
@@ -74,7 +74,7 @@ pub(super) static READERS: &[Word] = &[
     w("xxd", "xxd(1)"),
 ];
 
-/// Subcommands of git that only look, sorted. Source: git's manual pages.
+/// Subcommands of git that only read, sorted. Source: git's manual pages.
 pub(super) static GIT_READERS: &[Word] = &[
     w("blame", "git-blame(1)"),
     w("cat-file", "git-cat-file(1)"),
@@ -114,7 +114,7 @@ pub(super) static WRITERS: &[Word] = &[
     w("unlink", "POSIX"),
 ];
 
-/// First words of command lines that wait or ask how far something is.
+/// First words of command lines that wait, or ask about progress.
 pub(super) static POLLERS: &[Word] = &[
     w("sleep", "POSIX"),
     w("wait", "POSIX"),
@@ -138,7 +138,7 @@ pub(super) static POLLERS: &[Word] = &[
     w("tail -F", "coreutils"),
 ];
 
-/// First words of command lines that only look, where the program alone does not say.
+/// First words of command lines that only read, if the program alone does not decide.
 pub(super) static READ_OPENINGS: &[Word] = &[
     w("cargo metadata", "cargo-metadata(1)"),
     w("cargo tree", "cargo-tree(1)"),
@@ -158,8 +158,8 @@ pub(super) static READ_OPENINGS: &[Word] = &[
     w("pip show", "pip"),
 ];
 
-/// What a command line does: `Writes` if any part does, else unknown if any part is, else
-/// `Polls` if any part waits, else `Reads`.
+/// Returns the effect of a command line: `Writes` if any part writes, else unknown if any part is
+/// unknown, else `Polls` if any part waits, else `Reads`.
 #[must_use]
 pub fn shell_kind(command: &str) -> Option<ToolKind> {
     let command = unwrapped(command.trim());
@@ -183,7 +183,7 @@ pub fn shell_kind(command: &str) -> Option<ToolKind> {
     }
 }
 
-/// `bash -lc '…'` → `…`.
+/// Turns `bash -lc '…'` into `…`.
 fn unwrapped(command: &str) -> &str {
     let shells = ["bash -lc ", "bash -c ", "sh -c ", "zsh -lc ", "zsh -c "];
     let Some(inner) = shells.iter().find_map(|start| command.strip_prefix(start)) else {
@@ -218,8 +218,8 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// Where the first `;`, `|`, `&` or newline stands that no quote, backslash or redirection
-/// (`2>&1`, `&>file`) holds.
+/// Returns the position of the first `;`, `|`, `&` or newline outside quotes, backslashes and
+/// redirections (`2>&1`, `&>file`).
 fn separator(text: &str) -> Option<usize> {
     let mut before = b' ';
     for (at, byte) in Unquoted::new(text) {
@@ -233,7 +233,7 @@ fn separator(text: &str) -> Option<usize> {
     None
 }
 
-/// The bytes of a command that stand outside quotes, with their places.
+/// The bytes of a command outside quotes, with their positions.
 struct Unquoted<'a> {
     bytes: core::iter::Enumerate<core::str::Bytes<'a>>,
     quote: Option<u8>,
@@ -297,7 +297,7 @@ fn part_kind(part: &str) -> Option<ToolKind> {
     reader_kind(program, part, words)
 }
 
-/// Readers that write, poll or run something with some arguments.
+/// Returns the effect of a reader, some of which write, poll or run programs with some arguments.
 fn reader_kind<'a>(
     program: &str,
     part: &str,
@@ -316,7 +316,7 @@ fn reader_kind<'a>(
         "awk" => (false, has(&[">", "system(", "| \"", "inplace"])),
         "find" => (false, has(&[" -delete", " -exec", " -ok", " -fprint", " -fls"])),
         "fd" => (false, words.any(|w| flag(w, 'x', "--exec") || flag(w, 'X', "--exec"))),
-        // A log is read again to see how far something is.
+        // A log is read again to check progress.
         "tail" if words.any(|w| w.ends_with(".log") || w.ends_with(".out")) => {
             return Some(ToolKind::Polls);
         }
@@ -329,7 +329,7 @@ fn reader_kind<'a>(
     }
 }
 
-/// Whether a word holds a short flag, alone or in a cluster (`-ni`), or the long one.
+/// Returns true if a word holds a short flag, alone or in a cluster (`-ni`), or the long one.
 fn flag(word: &str, short: char, long: &str) -> bool {
     let cluster = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     word.starts_with(long) || cluster.is_some_and(|rest| rest.contains(short))
@@ -361,12 +361,13 @@ fn git_kind<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<ToolKind> {
     }
 }
 
-/// `$(…)` or backticks, also within double quotes: what runs there is not looked at.
+/// Returns true for `$(…)` or backticks, also within double quotes: their commands are not parsed.
 fn has_substitution(part: &str) -> bool {
     part.contains("$(") || part.contains('`') || part.contains("<(") || part.contains("<<")
 }
 
-/// A `>` outside quotes that leads to a file, not to `/dev/null` or another descriptor.
+/// Returns true for a `>` outside quotes that leads to a file, not to `/dev/null` or another
+/// descriptor.
 fn redirects_to_file(part: &str) -> bool {
     Unquoted::new(part).any(|(at, byte)| {
         let target = part.get(at + 1..).unwrap_or("").trim_start_matches(['>', '|', ' ']);
@@ -374,7 +375,7 @@ fn redirects_to_file(part: &str) -> bool {
     })
 }
 
-/// `A=1 B=2 time program …` → `program …`.
+/// Turns `A=1 B=2 time program …` into `program …`.
 fn without_assignments(part: &str) -> &str {
     let mut rest = part.trim_start_matches(['(', '{', '!', ' ']);
     loop {
@@ -391,7 +392,7 @@ fn without_assignments(part: &str) -> &str {
 }
 
 fn opens_with_words(part: &str, words: &str) -> bool {
-    // Nearly every row differs in the first letter already.
+    // Nearly every row differs in the first letter.
     let same = part.as_bytes().first() == words.as_bytes().first();
     let rest = if same { part.strip_prefix(words) } else { None };
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', ')']))

@@ -1,13 +1,12 @@
-//! Texts that stand in a user's place but that no human wrote: a harness's own tags, a
-//! summary of a conversation that was cut, a nudge after an empty turn, a request to do a
-//! malformed answer again.
+//! Texts that stand in a user's place but that no human wrote: a harness's own tags, a summary of a
+//! conversation that was cut, a nudge after an empty turn, a request to repeat a malformed answer.
 //!
-//! Works on openings and on tags that close; a text that holds a human's words beside a
-//! tag is a human's. What a machine-made text means for a run is decided by the caller.
+//! Only openings, and tags that close, are compared; a text that holds a human's words beside a tag
+//! is a human's. The caller decides what a machine-made text means for a run.
 
 use super::{Word, folded, starts_with_any, w};
 
-/// Why a text counts as machine-made.
+/// The reason why a text counts as machine-made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// Wholly in a harness's tags, or a constant that a harness writes.
@@ -16,8 +15,8 @@ pub enum Machine {
     Compaction,
     /// A known client's nudge after an empty turn.
     Nudge,
-    /// A request to answer again in the form that was asked for. Machine-made only under
-    /// a forced choice (contract §1).
+    /// A request to answer again in the required form. Machine-made only under a forced choice
+    /// (contract §1).
     ValidationRetry,
 }
 
@@ -77,7 +76,7 @@ pub(super) static HARNESS_OPENINGS: &[Word] = &[
     w("# AGENTS.md instructions for ", "Codex"),
 ];
 
-/// How summaries of compacted conversations open.
+/// The beginnings of summaries of compacted conversations.
 pub(super) static COMPACTION: &[Word] = &[
     w("This session is being continued from a previous conversation", "Claude Code, Cline"),
     w("Another language model started to solve this problem and produced a summary", "Codex"),
@@ -131,15 +130,15 @@ pub(super) static NUDGES: &[Word] = &[
     w("No tool calls found in the response", "mini-swe-agent"),
 ];
 
-/// Nudges that are the whole text: too common as openings.
+/// Nudges that are the whole text, because they are too common as openings.
 pub(super) static WHOLE_NUDGES: &[Word] = &[
     w("System: Please continue.", "Gemini CLI after an invalid stream"),
     w("Continue exactly where you stopped.", "softland"),
     w("Now proceed and carry out this plan.", "smolagents PlanningStep"),
 ];
 
-/// Nudges in words that a person may write as well: behind an answer they are one only where they
-/// come at once.
+/// Nudges in words that a person may write as well. Behind an answer, such a text is a nudge only
+/// if it comes at once.
 pub(super) static COMMON_NUDGES: &[Word] = &[
     w("Please continue", "Anthropic, handling stop reasons"),
     w("Please continue.", "Anthropic, Gemini CLI, softland"),
@@ -168,7 +167,7 @@ pub(super) static RETRY_ENDS: &[Word] = &[
     w("Please fix your mistakes.", "LangChain tool errors"),
 ];
 
-/// Openings of results by which clients ask for an answer tool's call again, in the right form.
+/// Openings of results in which clients ask for an answer tool's call again, in the right form.
 pub(super) static SENT_BACK: &[Word] = &[
     w("Output does not match required schema", "Claude Code StructuredOutput"),
     w("Validation Error found:", "instructor reask"),
@@ -176,8 +175,8 @@ pub(super) static SENT_BACK: &[Word] = &[
     w("Validation feedback:", "pydantic-ai"),
 ];
 
-/// What kind of machine wrote a text that stands in a user's place; `None`: a human may
-/// have.
+/// Returns the kind of machine that wrote a text in a user's place; `None` if a human may have
+/// written it.
 #[must_use]
 pub fn machine_made(text: &str) -> Option<Machine> {
     if is_harness_only(text) {
@@ -193,8 +192,8 @@ pub fn machine_made(text: &str) -> Option<Machine> {
     }
 }
 
-/// Whether a text lies wholly in a harness's own tags, one or more one after another, or
-/// is a constant that a harness writes. An empty text is not.
+/// Returns true if a text lies wholly in a harness's own tags, or is a constant that a harness
+/// writes. Several tags may follow each other. An empty text returns false.
 #[must_use]
 pub fn is_harness_only(text: &str) -> bool {
     let mut rest = text.trim();
@@ -212,39 +211,39 @@ pub fn is_harness_only(text: &str) -> bool {
     tags > 0
 }
 
-/// Whether a text opens like the summary of a compacted conversation.
+/// Returns true if a text opens like the summary of a compacted conversation.
 #[must_use]
 pub fn is_compaction_summary(text: &str) -> bool {
     starts_with_any(COMPACTION, text.trim_start())
 }
 
-/// Whether a text is a known client's nudge.
+/// Returns true if a text is a known client's nudge.
 #[must_use]
 pub fn is_nudge(text: &str) -> bool {
     is_telling_nudge(text) || is_common_nudge(text)
 }
 
-/// Whether a text is a nudge in words that a person may write as well.
+/// Returns true if a text is a nudge in words that a person may write as well.
 #[must_use]
 pub fn is_common_nudge(text: &str) -> bool {
     COMMON_NUDGES.iter().any(|row| row.word.eq_ignore_ascii_case(text.trim()))
 }
 
-/// Whether a text is a known client's nudge in words that no person writes.
+/// Returns true if a text is a known client's nudge in words that no person writes.
 #[must_use]
 pub fn is_telling_nudge(text: &str) -> bool {
     let text = text.trim();
     WHOLE_NUDGES.iter().any(|row| row.word == text) || starts_with_any(NUDGES, text)
 }
 
-/// Whether a name over a user's message stands for the person.
+/// Returns true if the `name` of a user's message stands for the person.
 #[must_use]
 pub fn names_a_person(name: &str) -> bool {
     PERSONS.iter().any(|row| folded(name).eq(row.word.bytes()))
 }
 
-/// A text without the harness's tags that it begins and ends with, and without white space there:
-/// what somebody said. Empty where nobody said anything.
+/// Returns a text without the harness's tags at its beginning and end, and without white space
+/// there: the speaker's own words. Returns an empty text if there are none.
 #[must_use]
 pub fn own_words(text: &str) -> &str {
     let mut words = text.trim();
@@ -257,21 +256,21 @@ pub fn own_words(text: &str) -> &str {
     words
 }
 
-/// Whether a text asks for an answer again, in the form that was asked for.
+/// Returns true if a text asks for an answer again, in the required form.
 #[must_use]
 pub fn is_validation_retry(text: &str) -> bool {
     let text = text.trim();
     starts_with_any(RETRIES, text) || RETRY_ENDS.iter().any(|row| text.ends_with(row.word))
 }
 
-/// Whether a tool result, as it stands in its JSON string, asks for the call again, in the form
-/// that was asked for.
+/// Returns true if a tool result, as it stands in its JSON string, asks for the call again in the
+/// required form.
 #[must_use]
 pub fn asks_again(raw: &str) -> bool {
     starts_with_any(SENT_BACK, raw) || RETRY_ENDS.iter().any(|row| raw.ends_with(row.word))
 }
 
-/// What follows the harness tag that `text` opens with, if it opens with one that closes.
+/// Returns the text behind the harness tag that `text` opens with, if that tag closes.
 fn after_harness_tag(text: &str) -> Option<&str> {
     let open = text.strip_prefix('<')?;
     let row = HARNESS_TAGS.iter().find(|row| {
@@ -291,14 +290,14 @@ fn after_harness_tag(text: &str) -> Option<&str> {
     None
 }
 
-/// What stands before the harness tag that `text` ends in, if it ends in one.
+/// Returns the text before the harness tag that `text` ends in, if it ends in one.
 fn before_harness_tag(text: &str) -> Option<&str> {
     let open = text.strip_suffix('>')?;
     let row = HARNESS_TAGS
         .iter()
         .find(|row| open.strip_suffix(row.word).is_some_and(|before| before.ends_with("</")))?;
     let inner = open.get(..open.len() - row.word.len() - "</".len())?;
-    // Of several openings the last: it is looked at once.
+    // The last of several openings counts: it is looked at once.
     let is_opening =
         |at: &usize| inner.get(at + 1..).is_some_and(|behind| behind.starts_with(row.word));
     let at = inner.rmatch_indices('<').map(|(at, _)| at).find(is_opening)?;

@@ -1,22 +1,22 @@
-//! What a tool does, by its name and, where the name does not say, by its arguments.
+//! The effect of a tool, by its name and, if the name does not decide, by its arguments.
 //!
-//! Only names that a real client or library uses for one purpose are listed; a verb in an
-//! unknown name (`get_…`) proves nothing and is left unknown, but for names that say that
-//! they wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
+//! Only names that a real client or library uses for one purpose are listed. A verb in an unknown
+//! name (`get_…`) proves nothing, and the tool is left unknown, except for names that say that they
+//! wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
 
 use super::{Folded, Word, folded, has_folded, has_name, lengths, shell_kind, w};
 use crate::identity;
 
-/// What a call of a tool does to the world.
+/// The effect of a tool's call on the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ToolKind {
-    /// Looks, and changes nothing.
+    /// Reads, and changes nothing.
     Reads,
     /// Changes something.
     Writes,
-    /// Waits, or asks how far something has come.
+    /// Waits, or asks about progress.
     Polls,
-    /// Runs a command line, which says what it does ([`shell_kind`]).
+    /// Runs a command line, which decides the effect ([`shell_kind`]).
     Shell,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct ToolRow {
     /// Folded name.
     pub(super) name: &'static str,
     pub(super) kind: ToolKind,
-    /// Whose tool it is.
+    /// The program that the tool is from.
     #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
     pub(super) source: &'static str,
 }
@@ -176,14 +176,14 @@ pub(super) static BY_ARGUMENT: &[(&str, &str, &str, ToolKind, &str)] = &[
     ),
 ];
 
-/// Tools of which the rows above know one value; any other value changes something.
+/// Tools for which the rows above know one value; any other value changes something.
 pub(super) static ELSE_WRITES: &[Word] = &[
     w("memory", "Anthropic memory tool"),
     w("strreplacebasededittool", "Anthropic text editor tool"),
     w("strreplaceeditor", "OpenHands, Anthropic text editor tool"),
 ];
 
-/// Arguments that hold a command line, first found first.
+/// Arguments that hold a command line; the first that is found counts.
 static COMMAND_ARGUMENTS: &[&str] = &["command", "cmd", "CommandLine", "script", "commands"];
 
 /// Tools whose call is the run's answer (contract §5).
@@ -198,14 +198,14 @@ pub(super) static ANSWER_TOOLS: &[Word] = &[
     w("submit", "SWE-agent submit, inspect_ai submit"),
 ];
 
-/// How shell commands begin that end the run of the client that runs them: it takes what such a
-/// command prints for the answer.
+/// The beginnings of shell commands that end the run of the client that runs them: the client takes
+/// the output of the command as the answer.
 static ENDING_COMMANDS: &[Word] = &[w(
     "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
     "mini-swe-agent, which submits at an output that begins with these words",
 )];
 
-/// Arguments that are written for whoever watches, in every tool.
+/// Arguments that are written for a person who watches, in every tool.
 pub(super) static PRESENTATION: &[Word] = &[
     w("explanation", "Cursor run_terminal_cmd, VS Code run_in_terminal"),
     w("justification", "Codex exec_command"),
@@ -226,8 +226,8 @@ pub(super) static PRESENTATION: &[Word] = &[
     w("yieldtimems", "Codex exec_command"),
 ];
 
-/// Arguments that are written for whoever watches in tools that read, poll or run
-/// commands; in others (`create_issue {title, description}`) they are what is done.
+/// Arguments that are written for a person who watches, in tools that read, poll or run commands.
+/// In other tools (`create_issue {title, description}`) they are the content.
 pub(super) static PRESENTATION_BUT_IN_WRITES: &[Word] = &[
     w("activeform", "Claude Code TaskCreate"),
     w("description", "Claude Code Bash, opencode bash"),
@@ -237,8 +237,8 @@ pub(super) static PRESENTATION_BUT_IN_WRITES: &[Word] = &[
     w("title", "retrieval tools"),
 ];
 
-/// The tool's own name: `mcp__SERVER__TOOL` and `functions.TOOL` without what stands
-/// before it.
+/// Returns the tool's own name: `mcp__SERVER__TOOL` and `functions.TOOL` without the parts before
+/// it.
 #[must_use]
 pub fn bare_name(tool: &str) -> &str {
     let tool = tool.trim();
@@ -248,7 +248,7 @@ pub fn bare_name(tool: &str) -> &str {
     tool.strip_prefix("functions.").unwrap_or(tool)
 }
 
-/// What a tool of this name does, if that is known.
+/// Returns the effect of a tool of this name, if it is known.
 #[must_use]
 pub fn kind_of(tool: &str) -> Option<ToolKind> {
     let name = bare_name(tool);
@@ -263,9 +263,9 @@ fn kind_of_folded(name: &str, folded: Option<&Folded>) -> Option<ToolKind> {
     known.or_else(|| says_that_it_waits(name).then_some(ToolKind::Polls))
 }
 
-/// What a call does: [`kind_of`] its tool, and where that depends on the arguments, what
-/// they say. `argument` gives a text argument by its name. A shell call whose command is
-/// unknown, or not there, stays [`ToolKind::Shell`].
+/// Returns the effect of a call: [`kind_of`] its tool, or the effect of its arguments if they
+/// decide. `argument` returns a text argument by its name. A shell call whose command is unknown or
+/// missing stays [`ToolKind::Shell`].
 pub fn kind_of_call<'a>(
     tool: &str,
     argument: impl Fn(&str) -> Option<&'a str>,
@@ -283,7 +283,7 @@ pub fn kind_of_call<'a>(
             return Some(ToolKind::Writes);
         }
     }
-    // A name that is wrapped twice has its own name unwrapped once more.
+    // A name that is wrapped twice is unwrapped once more.
     let kind = match bare_name(name) == name {
         true => kind_of_folded(name, folded.as_ref())?,
         false => kind_of(name)?,
@@ -295,14 +295,14 @@ pub fn kind_of_call<'a>(
     Some(command.and_then(shell_kind).unwrap_or(ToolKind::Shell))
 }
 
-/// Whether a tool is known to take the final answer.
+/// Returns true if a tool is known to take the final answer.
 #[must_use]
 pub fn is_answer_tool(tool: &str) -> bool {
     has_name(ANSWER_TOOLS, bare_name(tool))
 }
 
-/// The words by which a shell command ends its client's run, as it stands in the JSON of the call's
-/// arguments, if it does.
+/// Returns the words by which a shell command ends its client's run, as they stand in the JSON of
+/// the call's arguments, if the command does.
 #[must_use]
 pub fn ending_command(tool: &str, input: &str) -> Option<&'static str> {
     let begins = |row: &&Word| {
@@ -313,10 +313,10 @@ pub fn ending_command(tool: &str, input: &str) -> Option<&'static str> {
     found.filter(|_| kind_of(tool) == Some(ToolKind::Shell)).map(|row| row.word)
 }
 
-/// Whether an argument of a tool says nothing about what the call does.
+/// Returns true if an argument of a tool does not change the effect of the call.
 #[must_use]
 pub fn is_presentation_argument(tool: &str, argument: &str) -> bool {
-    // Asked of every argument of every call.
+    // This is called for every argument of every call.
     static ALL: [u64; 26] = lengths(PRESENTATION);
     static BUT_IN_WRITES: [u64; 26] = lengths(PRESENTATION_BUT_IN_WRITES);
     if Folded::within(&ALL, argument).is_some_and(|name| has_folded(PRESENTATION, &name)) {
@@ -327,7 +327,7 @@ pub fn is_presentation_argument(tool: &str, argument: &str) -> bool {
         && matches!(kind_of(tool), Some(ToolKind::Reads | ToolKind::Polls | ToolKind::Shell))
 }
 
-/// `wait_…`, `poll_…`, and `get_…status`, `check_…status`, `…_status` of jobs.
+/// Returns true for `wait_…`, `poll_…`, and `get_…status`, `check_…status`, `…_status` of jobs.
 fn says_that_it_waits(name: &str) -> bool {
     let starts = |word: &str| folded(name).take(word.len()).eq(word.bytes());
     let ends = |word: &str| {

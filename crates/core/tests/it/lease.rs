@@ -1,6 +1,6 @@
 //! Leases against a simple model: arbitrary trees, interleavings, crashes and expiry. Nothing is
-//! overspent, no reserve is touched by others, what is not spent comes back, and nothing is
-//! refused that would fit.
+//! overspent, no reserve is touched by others, unspent amounts come back, and no request that would
+//! fit is refused.
 
 mod model;
 
@@ -17,7 +17,7 @@ prop_state_machine! {
     fn trees_keep_their_caps_and_reserves(sequential 1..60 => Tree);
 }
 
-/// The leases under test, with the model's numbers of what was opened.
+/// The leases under test, with the ids that stand for the model's numbers.
 struct Tree {
     leases: Leases,
     accounts: Vec<AccountId>,
@@ -59,7 +59,7 @@ impl StateMachineTest for Tree {
         tree.every_reserve_can_be_had(model);
     }
 
-    /// Once all are at their end, all that was not spent is there for whoever comes.
+    /// Once all accounts are closed, everything that was not spent is available again.
     fn teardown(mut tree: Self, model: Model) {
         let top = tree.accounts.iter().skip(1).filter(|id| tree.leases.is_open(**id)).copied();
         for account in top.collect::<Vec<_>>() {
@@ -132,7 +132,7 @@ impl Tree {
         })
     }
 
-    /// Each open account can have its answer for what it holds back, all of them at once.
+    /// Every open account can have its answer from its reserve, all of them at once.
     fn every_reserve_can_be_had(&self, model: &Model) {
         let mut leases = self.leases.clone();
         for (n, node) in model.nodes.iter().enumerate().filter(|(_, node)| node.open) {
@@ -157,8 +157,9 @@ fn capped(nano: u64) -> Caps {
     Caps { money: Some(NanoUsd(nano)), ..Caps::default() }
 }
 
-/// A tree of runs that all go on until they are told to land, each request at its worst: what is
-/// left is less than the reserve and one request, so of a cap of twenty nine tenths are used.
+/// A tree of runs that all go on until they have to land, with every request at its worst case. The
+/// rest is less than the reserve and one request, so a cap of twenty requests is used to nine
+/// tenths.
 #[test]
 fn a_cap_of_twenty_requests_is_used_to_nine_tenths() {
     for (children, request) in [(0, 7), (1, 7), (4, 50), (16, 3)] {

@@ -1,4 +1,4 @@
-//! Pinned records and policies survive their written form: what was decided is decided for ever.
+//! Pinned records and policies survive their written form: a decision stays as it was made.
 
 use softland_core::policy::{KEYS, Policy, Value};
 use softland_core::{Because, Decided, Digest, Limit, Millis, NanoUsd, Pinned, Reason};
@@ -43,7 +43,7 @@ fn a_policy_is_written_with_the_contracts_keys() {
     assert_eq!(members.len(), KEYS.len());
 }
 
-/// Records of earlier releases name one answer tool, or none.
+/// Records of earlier releases name at most one answer tool.
 #[test]
 fn a_record_of_an_earlier_release_is_read() {
     for (written, names) in

@@ -1,13 +1,14 @@
 //! Accounts in this process's memory: lost when it ends, not shared with other gateways.
 //!
-//! An account that nobody has touched for 48 hours, that holds no reservation and for which
-//! nobody waits, may be forgotten once there are more than 100,000: whoever comes back to it
-//! later begins again with nothing spent. Beyond a million accounts in use new ones are refused,
-//! since forgetting them would lift limits that hold.
+//! An account that has not been used for 48 hours, that holds no reservation and for which no
+//! request waits may be forgotten once there are more than 100,000. A client that comes back to it
+//! later begins again with nothing spent. Beyond a million accounts in use, new ones are refused,
+//! since forgetting accounts would lift limits that hold.
 //!
-//! Those of conversations without a name are kept for as long as the store in memory keeps a
-//! conversation: the newest 8,192, two for each of its 4,096. Nobody comes back to them when it
-//! has forgotten, since it is by what it knows that such a conversation is found.
+//! Accounts of unnamed conversations are kept for as long as the store in memory keeps a
+//! conversation: the newest 8,192, two for each of its 4,096. Once the store has forgotten such a
+//! conversation, no request can name its accounts again, since only the store's knowledge
+//! identifies it.
 
 mod state;
 #[cfg(test)]
@@ -30,12 +31,12 @@ pub(crate) struct MemoryAccounts {
 }
 
 impl MemoryAccounts {
-    /// No account yet.
+    /// Creates an empty set of accounts.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Whether nobody waits and nothing is held.
+    /// Returns true if no request waits and nothing is reserved.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.state().is_idle()
@@ -66,7 +67,7 @@ impl Accounts for MemoryAccounts {
                     return Ok(lease(accounts, amount));
                 }
                 Look::Refused(refusal) => return Err(refusal),
-                // Over or woken: either way it is looked at again.
+                // Timed out or woken: either way the queue is looked at again.
                 Look::Wait(until) => drop(timeout_at(until, wake.notified()).await),
             }
         }
@@ -78,7 +79,8 @@ impl Accounts for MemoryAccounts {
     }
 }
 
-/// Each account once, under the lowest of its limits: two claims on it would count twice.
+/// Merges the claims on each account, under the lowest of its limits: two claims on it would count
+/// twice.
 fn once_each(mut claims: Vec<Claim>) -> Vec<Claim> {
     let mut at = 1;
     while let Some((known, [claim, ..])) = claims.split_at_mut_checked(at) {
@@ -112,7 +114,7 @@ impl Default for Shared {
 }
 
 impl Shared {
-    /// The state. It holds no code of others, so a panic cannot leave it halfway.
+    /// Locks the state. It runs no foreign code, so a panic cannot leave it half changed.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,7 +130,7 @@ impl Book for Shared {
     }
 }
 
-/// A place in the line; given up when dropped.
+/// A ticket in the queue; given up when dropped.
 struct Place<'a> {
     shared: &'a Shared,
     ticket: u64,
@@ -142,7 +144,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // Nothing, where it is gone already.
+        // No effect if the ticket has left the queue already.
         self.shared.state().leave(now(), self.ticket);
     }
 }

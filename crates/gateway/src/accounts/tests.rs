@@ -19,7 +19,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// As requests wait: 5 s for the most, 30 s in all.
+/// The patience of requests: 5 s for the most, 30 s in all.
 const PATIENT: Patience =
     Patience { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
 
@@ -114,7 +114,8 @@ async fn what_cannot_come_is_not_waited_for() {
     let began = Instant::now();
     let refused = accounts.reserve(claims.to_vec(), exactly(401), PATIENT).await.unwrap_err();
     assert!(matches!(refused, Refusal::Spent(_)), "{refused:?}");
-    // 1000 can never come, 50 are there: they are taken at once, shared with the other one.
+    // 1000 can never come, but 50 are left: they are taken at once, and shared with the other
+    // request.
     let ask = Ask::new(NanoUsd(1000), NanoUsd(40), NanoUsd(10));
     let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
     assert_eq!(lease.reserved(), NanoUsd(50));
@@ -169,18 +170,18 @@ async fn what_is_insisted_on_falls_with_the_time() {
     let accounts = MemoryAccounts::new();
     let claims = [claim("a", 1000)];
     let ask = Ask::new(NanoUsd(800), NanoUsd(300), NanoUsd(100));
-    // 350 are left: enough, after five seconds; the other one is left a share.
+    // 350 are left: enough, after five seconds. The other request is left a share.
     let held = take(&accounts, &claims, 650).await.unwrap();
     let began = Instant::now();
     let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
     assert_eq!((lease.reserved(), began.elapsed()), (NanoUsd(300), secs(5)));
     lease.settle(NanoUsd::ZERO);
-    // 150 are left: only at the end.
+    // 150 are left: they are taken only at the end.
     let other = take(&accounts, &claims, 200).await.unwrap();
     let began = Instant::now();
     let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
     assert_eq!((lease.reserved(), began.elapsed()), (NanoUsd(150), secs(30)));
-    // Nothing is left: busy.
+    // Nothing is left: the request is refused as busy.
     let refused = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap_err();
     assert!(matches!(refused, Refusal::Busy(_)));
     for lease in [held, other, lease] {
@@ -203,8 +204,8 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
             at
         }
     });
-    // Small ones come four times a second and hold for a second: without an end to overtaking
-    // there would always be four of them.
+    // Small requests come four times a second and hold their money for a second: without an end to
+    // overtaking, four of them would always be running.
     let small = tokio::spawn({
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
@@ -296,7 +297,7 @@ struct Job {
     enough: u64,
     least: u64,
     patience: (u64, u64),
-    /// Gives up waiting.
+    /// The time after which it gives up waiting, if it does.
     gives_up: Option<u64>,
     holds: u64,
     ends: End,
@@ -343,7 +344,7 @@ impl World {
         }
     }
 
-    /// What it booked.
+    /// Runs the job. Returns the amount that it booked.
     async fn run(&self, job: &Job) -> u64 {
         sleep(Duration::from_millis(job.starts)).await;
         let claim = |number: &usize| claim(&name(*number), self.limits[*number]);
@@ -397,8 +398,8 @@ fn name(number: usize) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever comes in whatever order: no limit is passed at any moment, nothing stays
-    /// reserved, nobody stays in the line, and what was booked is what was spent.
+    /// In any order of events: no limit is exceeded at any moment, nothing stays reserved, no
+    /// request stays in the queue, and the booked amount is the amount spent.
     #[test]
     fn no_order_of_events_passes_a_limit_or_leaks(
         jobs in proptest::collection::vec(job(), 1..40),
@@ -431,7 +432,7 @@ proptest! {
     }
 }
 
-/// Threads that really run at the same time, and tasks that are aborted at any moment.
+/// Threads that run in parallel, and tasks that are aborted at any moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn threads_and_aborts_leak_nothing() {
     let accounts = MemoryAccounts::new();

@@ -1,4 +1,5 @@
-//! Memory that the request bodies of all connections share: each alone is bounded, many are not.
+//! The memory that the request bodies of all connections share: each body alone is bounded, the
+//! number of bodies is not.
 
 use std::sync::Arc;
 
@@ -6,30 +7,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::BodyError;
 
-/// Bodies up to this size are not counted, others in steps of it.
+/// Bodies up to this size are not counted; larger ones are counted in steps of it.
 const STEP: usize = 64 << 10;
 
-/// What all bodies may take together.
+/// The memory that all bodies may use together.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    /// A permit is a step.
+    /// One permit for each step.
     free: Arc<Semaphore>,
 }
 
 impl Budget {
-    /// So many bytes.
+    /// Creates a budget of `bytes`.
     pub(crate) fn of(bytes: usize) -> Self {
         let steps = (bytes / STEP).min(Semaphore::MAX_PERMITS);
         Self { free: Arc::new(Semaphore::new(steps)) }
     }
 
-    /// The share of a body that is to come.
+    /// Returns an empty share, for a body that is about to be read.
     pub(crate) fn share(&self) -> Share {
         Share { budget: self.clone(), held: None }
     }
 }
 
-/// What one body takes of it, until it is dropped.
+/// The part of the budget that one body uses, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Budget,
@@ -37,10 +38,10 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The body has so many bytes now.
+    /// Enlarges the share to a body of `bytes`.
     ///
     /// # Errors
-    /// When there is no room for them.
+    /// Returns [`BodyError::Full`] if there is no room for them.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), BodyError> {
         if bytes <= STEP {
             return Ok(());

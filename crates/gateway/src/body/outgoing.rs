@@ -1,4 +1,4 @@
-//! The body of a request to an upstream: bytes, or a client's as they come.
+//! The body of a request to an upstream: complete bytes, or a client's body as it arrives.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ enum Inner {
     Stream(Box<Stream>),
 }
 
-/// A client's body on its way.
+/// A client's body that is being passed on.
 struct Stream {
     incoming: Incoming,
     pause: Duration,
@@ -30,19 +30,19 @@ struct Stream {
     progress: Progress,
 }
 
-/// How much of a body has gone out, for whoever waits for the answer to it.
+/// The progress of an upload, for the code that waits for the response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress(Arc<AtomicU64>);
 
 impl Progress {
-    /// Pieces so far.
+    /// Returns the number of pieces sent so far.
     pub(crate) fn pieces(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Outgoing {
-    /// A client's body as it comes, with a limit on the time between two pieces.
+    /// Streams a client's body as it arrives, with a limit on the time between two pieces.
     pub(crate) fn stream(incoming: Incoming, pause: Duration) -> Self {
         if incoming.is_end_stream() {
             return Self(Inner::Whole(Bytes::new()));
@@ -52,7 +52,7 @@ impl Outgoing {
         Self(Inner::Stream(Box::new(Stream { incoming, pause, timer, waiting: false, progress })))
     }
 
-    /// Tells how far the body is; `None` where it is there already.
+    /// Returns the progress of the upload; `None` if the body is complete already.
     pub(crate) fn progress(&self) -> Option<Progress> {
         match &self.0 {
             Inner::Whole(_) => None,

@@ -1,4 +1,4 @@
-//! The reading of a whole request body: within a size and a time, unpacked where it is packed.
+//! Reads a whole request body, within a size and a time, and decompresses it.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use super::Share;
 use crate::settings::Limits;
 
-/// Bytes unpacked before other tasks get their turn.
+/// Bytes that are decompressed before other tasks get their turn.
 const SLICE: usize = 256 << 10;
-/// Bytes that a buffer has room for once it has to grow.
+/// The smallest capacity of a buffer once it has to grow.
 const FIRST: usize = 16 << 10;
-/// Bytes from which on it is a large one.
+/// The size from which on a buffer counts as large.
 const LARGE: usize = 1 << 20;
 /// Bodies up to this size are copied out of the buffer that they were read into.
 const SMALL: usize = 4 << 10;
@@ -27,43 +27,43 @@ const SMALL: usize = 4 << 10;
 /// A request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadBody {
-    /// What the client means: as sent, or unpacked.
+    /// The body that the client means: as sent, or decompressed.
     Plain(Bytes),
-    /// As sent, in an encoding that is not read here.
+    /// The body as sent, in an encoding that the gateway does not read.
     Opaque {
         /// The bytes as sent.
         bytes: Bytes,
-        /// The encoding, as the client names it.
+        /// The encoding, as named by the client.
         encoding: String,
     },
 }
 
-/// Why there is no body.
+/// The reason why there is no body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// More than the limit, unpacked.
+    /// The decompressed body exceeds the limit.
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// With it, all bodies together have more than they may.
+    /// With this body, all bodies together would exceed their limit.
     Full,
-    /// Not there in time.
+    /// The body was not complete in time.
     Slow {
-        /// The time.
+        /// The time limit.
         after: Duration,
     },
     /// The client's connection broke, or the body's framing is wrong.
     Broken,
-    /// It is not what `content-encoding` says.
+    /// The body is not in the encoding that `content-encoding` names.
     Packed {
-        /// What it says.
+        /// The encoding that the header names.
         encoding: &'static str,
     },
 }
 
 impl BodyError {
-    /// The status that says so.
+    /// Returns the HTTP status for this error.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -94,10 +94,11 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// Reads a whole request body, which takes its share of what all may have.
+/// Reads a whole request body. The body takes its share of the memory of all bodies.
 ///
 /// # Errors
-/// When it is larger, later or other than allowed. Sizes are checked while it comes in.
+/// Returns an error if the body is too large, too slow, broken or wrongly encoded. Sizes are
+/// checked while it arrives.
 pub(crate) async fn read(
     incoming: Incoming,
     headers: &HeaderMap,
@@ -127,12 +128,14 @@ async fn collect(
     }
     share.grow(first.len())?;
     if incoming.is_end_stream() {
-        // A small one is a slice of the connection's buffer, which it would keep from being used.
+        // A small body is a slice of the connection's buffer, which it would keep from being
+        // reused.
         let small = first.len() <= SMALL;
         return Ok(if small { Bytes::copy_from_slice(&first) } else { first });
     }
     let rest = usize::try_from(incoming.size_hint().lower()).unwrap_or(limit);
-    // Memory that nobody has written to yet is not taken, and who promises much may send nothing.
+    // Memory that has not been written to is not taken, and a client that promises much may send
+    // nothing.
     let mut bytes = Vec::with_capacity((first.len() + rest.min(limit)).min(limit));
     bytes.extend_from_slice(&first);
     while let Some(next) = piece(&mut incoming).await? {
@@ -146,8 +149,8 @@ async fn collect(
     Ok(bytes.into())
 }
 
-/// Room for so many bytes more. A large buffer grows in few and long steps: memory that nobody has
-/// written to is not taken, while what is copied from one buffer to the next is there twice.
+/// Makes room for `more` further bytes. A large buffer grows in few, large steps: memory that has
+/// not been written to is not taken, while a copy from one buffer to the next needs both.
 fn make_room(bytes: &mut Vec<u8>, more: usize, limit: usize) {
     if bytes.capacity() - bytes.len() >= more {
         return;
@@ -157,7 +160,7 @@ fn make_room(bytes: &mut Vec<u8>, more: usize, limit: usize) {
     bytes.reserve_exact(room.saturating_sub(bytes.len()).max(more));
 }
 
-/// The next bytes; trailers are not looked at.
+/// Returns the next bytes, ignoring trailers; `None` at the end.
 async fn piece(incoming: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     while let Some(frame) = incoming.frame().await {
         if let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() {
@@ -167,7 +170,7 @@ async fn piece(incoming: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     Ok(None)
 }
 
-/// The body behind its `content-encoding`.
+/// Decompresses a body as its `content-encoding` says.
 pub(super) async fn unpack(
     bytes: Bytes,
     headers: &HeaderMap,
@@ -184,7 +187,7 @@ pub(super) async fn unpack(
         "" | "identity" => bytes,
         "gzip" | "x-gzip" => {
             let mut decoder = GzipDecoder::new(&*bytes);
-            // One body may be several members, as RFC 1952 §2.2 has it.
+            // One body may have several members, as RFC 1952 §2.2 allows.
             decoder.multiple_members(true);
             inflate(decoder, "gzip", limit, (bytes.len(), share)).await?
         }

@@ -1,5 +1,5 @@
-//! What a sub-agent has of its parent: money, tokens and time count in the parent's limits too
-//! (`governing.md` §5). Money is leased from accounts; what is here needs none.
+//! The limits of a parent run that also hold for its sub-agents: money, tokens and time
+//! (`governing.md` §5). Money is leased from accounts; the functions here need no account.
 
 use softland_session::core::policy::Policy;
 use softland_session::core::{Above, Millis, NanoUsd, Pinned};
@@ -7,16 +7,16 @@ use softland_session::core::{Above, Millis, NanoUsd, Pinned};
 use super::scope::Place;
 use crate::store::{Counted, RunState};
 
-/// The run that a sub-agent works for, with its record.
+/// Returns the run that a sub-agent works for, with its pinned record.
 fn parent(place: &Place) -> Option<(&RunState, &Pinned)> {
     let (_, kept) = place.parent.as_ref()?;
     let newest = kept.newest?;
     Some((kept.runs.get(&newest)?, kept.pins.get(&newest)?))
 }
 
-/// What a sub-agent takes over when it begins. Without a limit of money it has its parent's, and
-/// shares its account. Time passes for both alike: it has at most what its parent has left, less
-/// what that one holds back for its own answer.
+/// Applies the parent's limits to a sub-agent that begins. Without a limit of money of its own it
+/// has its parent's, and shares the parent's account. Time passes for both alike: the sub-agent has
+/// at most what its parent has left, less what the parent holds back for its own answer.
 pub(super) fn inherit(policy: &mut Policy, place: &Place, now: u64) {
     if policy.cost_limit_usd.is_none() {
         policy.cost_limit_usd = parent_limit(place);
@@ -32,13 +32,13 @@ pub(super) fn inherit(policy: &mut Policy, place: &Place, now: u64) {
     }
 }
 
-/// The limit of money of a sub-agent's parent.
+/// Returns the money limit of a sub-agent's parent.
 pub(super) fn parent_limit(place: &Place) -> Option<NanoUsd> {
     parent(place)?.1.policy.cost_limit_usd
 }
 
-/// The tokens of a sub-agent's parent: what that one and all of its sub-agents have used, and what
-/// it holds back for its answer.
+/// Returns the token limit of a sub-agent's parent, and the tokens used of it: those of the parent
+/// and all of its sub-agents, and those that the parent holds back for its answer.
 pub(super) fn tokens(place: &Place) -> Option<Above<u64>> {
     let (state, pinned) = parent(place)?;
     let policy = &pinned.policy;

@@ -1,5 +1,5 @@
-//! What one request may use and has used: its accounts of money, its run's tokens and time, and
-//! the facts that the session decides on.
+//! The account of one request: what it may use and has used of money, tokens and time, and the
+//! facts that the session decides on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,98 +22,99 @@ use crate::store::{Counted, RunState};
 /// The accounts that a request counts in.
 #[derive(Clone, Debug)]
 pub(super) struct Purse {
-    /// The run's.
+    /// The run's account.
     pub(super) run: Arc<str>,
-    /// Its session's.
+    /// Its session's account.
     pub(super) session: Arc<str>,
-    /// Its parent's, with the parent's limit and what the parent holds back for its answer.
+    /// Its parent's account, with the parent's limit and the amount that the parent holds back for
+    /// its answer.
     pub(super) parent: Option<(Arc<str>, NanoUsd, NanoUsd)>,
-    /// Its parent's tokens, this run's apart that are under way.
+    /// Its parent's tokens, without this run's tokens of the running request.
     pub(super) tokens_above: Option<Above<u64>>,
 }
 
-/// What a model costs.
+/// The prices of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tariff {
-    /// The configuration's price, before the table's.
+    /// The configuration's price, which takes precedence over the built-in table's.
     own: Option<Price>,
     model: Option<&'static Model>,
 }
 
 impl Tariff {
-    /// By the model's name, and its row in the built-in table.
+    /// Finds the prices of a model by its name and its row in the built-in table.
     pub(super) fn of(prices: &Prices, model: &str, row: Option<&'static Model>) -> Self {
         let own = prices.own(model);
         Self { own: own.or_else(|| prices.of_any().filter(|_| row.is_none())), model: row }
     }
 
-    /// The dearest that so much input can be billed at.
+    /// Returns the highest price at which `input` tokens can be billed.
     pub(super) fn at(&self, input: u64) -> Option<Price> {
         self.own.or_else(|| self.model.map(|model| model.dearest(input)))
     }
 
-    /// What a response is billed.
+    /// Returns the cost of a response.
     fn cost(&self, tokens: &Tokens, fees: &Fees, name: &str) -> Option<NanoUsd> {
         let price = self.at(tokens.input_total())?;
         Some(fees.billed(name, tokens, &price))
     }
 
-    /// The model's name in the table, by which its tiers are known.
+    /// Returns the model's name in the table, which determines its service tiers.
     fn name(&self) -> &'static str {
         self.model.map_or("", |model| model.id)
     }
 }
 
-/// One request's account.
+/// The account of one request.
 #[derive(Debug)]
 pub(super) struct Account {
     purse: Purse,
     tariff: Tariff,
     /// The run's state before this request.
     pub(super) state: Arc<RunState>,
-    /// The newest context that the provider has counted, if this request goes on from it.
+    /// The newest context that the provider has counted, if this request continues it.
     known: Option<Known>,
     thinking_budget: u64,
-    /// Bytes of history that the provider has, and no body shows.
+    /// Bytes of history that the provider stores and that no body shows.
     pub(super) kept_bytes: u64,
-    /// What the run and its session had spent before.
+    /// The amounts that the run and its session had spent before.
     spent: (NanoUsd, NanoUsd),
     lease: Option<Lease>,
-    /// What this request has used so far, all upstream requests together.
+    /// The tokens that this request has used so far, in all upstream requests together.
     used: Tokens,
     cost: NanoUsd,
-    /// What the upstream request under way is billed so far.
+    /// The usage of the running upstream request so far.
     newest: Counting,
 }
 
-/// The upstream request under way.
+/// The usage of the running upstream request.
 #[derive(Clone, Debug, Default)]
 struct Counting {
     size: Size,
-    /// The most that it can use.
+    /// The most that the request can use.
     bound: Bound,
-    /// Input tokens of the client's own, without what the provider's tools bring.
+    /// Input tokens of the client's own, without what the provider's tools add.
     own: u64,
-    /// How it asks to be served, and what uses of tools cost.
+    /// The service tier that the request asks for, and the price of tool uses.
     fees: Fees,
     tokens: Option<Tokens>,
-    /// The most output that it can get.
+    /// The most output tokens that the request can get.
     output: u64,
-    /// Whether the head of its response says what its input is billed.
+    /// True if the head of its response states the billed input.
     firm: bool,
-    /// The dearest that its input can be billed.
+    /// The highest amount that its input can be billed.
     input: NanoUsd,
-    /// A tool of the provider's whose results have no bound.
+    /// A tool that the provider runs and whose results have no bound.
     unbounded: Option<String>,
 }
 
-/// What has become of the wish to send a request.
+/// The result of an attempt to reserve money for a request.
 pub(super) enum Leased {
-    /// It may be sent, with this output limit where it is not the request's own.
+    /// The request may be sent, with this output limit if it is not the request's own.
     Granted(Option<u64>),
-    /// There is not enough, for the account that is named.
+    /// The named account has not enough money.
     Short(Short),
-    /// There is no telling.
+    /// The amount spent is unknown, for this reason.
     Lost(String),
 }
 
@@ -151,7 +152,8 @@ impl Account {
         }
     }
 
-    /// Reads again what run and session have spent: others may have spent of it meanwhile.
+    /// Reads again what the run and its session have spent, since other requests may have spent
+    /// more.
     pub(super) async fn look_again(&mut self, gate: &Gate) {
         let names = [&*self.purse.run, &*self.purse.session];
         if let Ok([run, session]) = gate.accounts.balance(&names).await.as_deref() {
@@ -159,13 +161,13 @@ impl Account {
         }
     }
 
-    /// Whether the model has a price.
+    /// Returns true if the model has a price.
     pub(super) fn is_priced(&self) -> bool {
         self.tariff.at(0).is_some()
     }
 
-    /// What a request asks for that has a price of its own, which nobody here knows: sound and
-    /// images as output, and answers of other models.
+    /// Returns the part of a request that has an unknown price of its own: audio and images as
+    /// output, and answers of other models.
     pub(super) fn unpriceable(&self, request: &Request<'_>) -> Option<&'static str> {
         if self.tariff.own.is_some() {
             return None;
@@ -177,13 +179,14 @@ impl Account {
         }
     }
 
-    /// Whether the bound of the newest request is by its bytes: a count would bring a better one.
-    /// What it does not show is the window, whatever is counted.
+    /// Returns true if the newest request's bound comes from its bytes, so that a token count would
+    /// improve it. Content that the body does not show is bounded by the window, whatever is
+    /// counted.
     pub(super) fn is_counted_by_bytes(&self) -> bool {
         self.newest.unbounded.is_none() && self.newest.size.unseen == 0
     }
 
-    /// The provider has counted the newest request: what was reserved for it is free again.
+    /// Uses the provider's count of the newest request, and releases what was reserved for it.
     pub(super) fn counted_to(&mut self, tokens: u64) {
         if let Some(lease) = self.lease.take() {
             lease.settle(NanoUsd::ZERO);
@@ -192,17 +195,17 @@ impl Account {
         self.known = Some(Known { tokens: tokens.saturating_add(size.unwritten), size });
     }
 
-    /// A tool of the provider's that makes the newest request's bound the window.
+    /// Returns the provider's tool that raises the newest request's bound to the whole window.
     pub(super) fn unbounded(&self) -> Option<&str> {
         self.newest.unbounded.as_deref()
     }
 
-    /// What this request has cost so far; `None` where the model has no price.
+    /// Returns what this request has cost so far; `None` if the model has no price.
     pub(super) fn cost(&self) -> Option<NanoUsd> {
         self.is_priced().then_some(self.cost)
     }
 
-    /// The account that the run has.
+    /// Returns the name of the run's account.
     pub(super) fn run_account(&self) -> &Arc<str> {
         &self.purse.run
     }
@@ -211,7 +214,7 @@ impl Account {
         self.used
     }
 
-    /// The dearest price of so much input, served as the newest request asks for.
+    /// Returns the highest price of `input` tokens, in the service tier of the newest request.
     fn price(&self, input: u64) -> Option<Price> {
         let price = self.tariff.at(input)?;
         Some(price.times(self.newest.fees.at_most(self.tariff.name())))
@@ -221,8 +224,8 @@ impl Account {
         self.tariff.cost(tokens, &self.newest.fees, self.tariff.name())
     }
 
-    /// The most that a request can use. What the provider's tools bring is its own for every
-    /// request; `uses`: how often they may be used where the request does not say.
+    /// Computes the most that a request can use. The content that the provider's tools add counts
+    /// for every request; `uses` is the number of tool uses for a request that sets no limit.
     fn count(&self, request: &Request<'_>, uses: Option<u64>) -> Counting {
         let window = money::window(self.tariff.model);
         let size = Size::of(request).behind(self.kept_bytes);
@@ -234,7 +237,7 @@ impl Account {
             writes: money::writes(request),
             fees: brought.fees,
         };
-        // What tools bring, and a compaction, is billed beside what the head says.
+        // Tool content and a compaction are billed in addition to what the head states.
         let firm =
             size.unseen == 0 && !request.terms.manages_context && brought == Brought::default();
         let unbounded = if size.unseen > 0 { None } else { brought.unbounded };
@@ -242,8 +245,8 @@ impl Account {
         Counting { size, bound, own, fees, output, firm, unbounded, ..Counting::default() }
     }
 
-    /// The facts that hold now for the request that [`reserve`](Self::reserve) was last asked for.
-    /// `short`: an account that has not enough for it.
+    /// Returns the facts at this time for the request that [`reserve`](Self::reserve) was last
+    /// called for. `short` is an account that has not enough money for it.
     pub(super) fn facts(&self, now: u64, short: Option<&Short>) -> Facts {
         let bound = self.newest.bound;
         let price = self.price(bound.input);
@@ -268,7 +271,7 @@ impl Account {
             facts.output_pico = price.output;
         }
         if let Some(short) = short {
-            // What others hold is as good as spent, and is not told as spent.
+            // Money that others hold counts as spent, but is not reported as spent.
             let gone = short.limit.less(short.left());
             let held = gone.less(short.spent);
             if short.account == self.purse.session {
@@ -284,7 +287,7 @@ impl Account {
         facts
     }
 
-    /// Why a request is not sent: an account has not enough for it.
+    /// Returns the cause for not sending a request: an account has not enough money.
     pub(super) fn denied(&self, policy: &Policy, short: &Short) -> Because {
         let money = |limit: Option<NanoUsd>| limit.unwrap_or(short.limit);
         let (reason, limit) = if short.account == self.purse.session {
@@ -298,7 +301,8 @@ impl Account {
         Because { needed, ..Because::new(reason, Limit::Money(short.spent), Limit::Money(limit)) }
     }
 
-    /// Reserves the worst case of an upstream request. `waits`: whether others may be waited for.
+    /// Reserves the worst case of an upstream request. With `waits`, it waits for others to settle,
+    /// and tells them when the wait gets long.
     pub(super) async fn reserve(
         &mut self,
         gate: &Gate,
@@ -340,21 +344,22 @@ impl Account {
         }
     }
 
-    /// Whether the run would land for want of money before anything was spent.
+    /// Returns true if the run would land for want of money before anything was spent.
     pub(super) fn is_short_at_first(&self, now: u64, policy: &Policy) -> bool {
         let facts = self.facts(now, None);
         let spent = facts.cost.max(facts.session_cost);
         spent == NanoUsd::ZERO && is_short_of_money(&facts, policy)
     }
 
-    /// What the run's answer may be billed for its input: by then no tool is used any more.
+    /// Returns the highest price of the input of the run's answer, in which no tool is used any
+    /// more.
     fn answer_input(&self) -> NanoUsd {
         let own = self.newest.own;
         self.price(own).map_or(NanoUsd::ZERO, |price| NanoUsd::of_tokens(own, price.input))
     }
 
-    /// How often the provider's tools may be used in a request that does not say: the same for the
-    /// whole run, since it follows from its limit of money.
+    /// Returns how often the provider's tools may be used in a request that sets no limit. The
+    /// number is the same for the whole run, since it follows from the run's money limit.
     pub(super) fn added_uses(&self, policy: &Policy, api: Api) -> Option<u64> {
         let own = [policy.cost_limit_usd, policy.session_cost_limit_usd];
         let above = self.purse.parent.as_ref().map(|(_, limit, _)| *limit);
@@ -379,8 +384,8 @@ impl Account {
         claims
     }
 
-    /// The head of the response says what its input is billed: from here on the worst case is
-    /// only a matter of its output, and others can have the rest. True once that is done.
+    /// Notes the billed input that the head of the response states. From here on only the output is
+    /// uncertain, so the reservation shrinks. Returns true once that is done.
     pub(super) fn head(&mut self, tokens: Tokens) -> bool {
         if tokens.input_total() == 0 {
             return false;
@@ -397,13 +402,13 @@ impl Account {
         true
     }
 
-    /// It has ended, and cost this much.
+    /// Books the usage of the upstream request, which has ended. Returns its cost.
     pub(super) fn add(&mut self, tokens: Tokens) -> Option<NanoUsd> {
         self.newest.tokens = Some(tokens);
         self.settle()
     }
 
-    /// Nothing was billed: the request did not get through.
+    /// Releases the reservation of a request that did not get through, and so is not billed.
     pub(super) fn nothing(&mut self) {
         self.newest.tokens = None;
         if let Some(lease) = self.lease.take() {
@@ -411,9 +416,10 @@ impl Account {
         }
     }
 
-    /// It was sent, and given up or cut before anything said what it costs: the provider has read
-    /// it, and bills that, and the `output` tokens of which something came. What it wrote beside,
-    /// if anything, nobody knows. Its tokens are estimated, its cost is bounded.
+    /// Books a request that was sent, and given up or cut off before a usage report came. The
+    /// provider has read it and bills that, and the `output` tokens of which some text came. Any
+    /// further output is unknown. The tokens are estimated, the cost is an upper bound. Returns
+    /// both.
     pub(super) fn unanswered(&mut self, output: u64) -> (Tokens, Option<NanoUsd>) {
         let output = output.min(self.newest.output);
         let tokens = self.estimated(output);
@@ -426,15 +432,15 @@ impl Account {
         (tokens, Some(cost))
     }
 
-    /// What the newest upstream request has at most, before anything came of it: an estimate of its
-    /// input, and what is held for it.
+    /// Returns the worst case of the newest upstream request before any response: an estimate of
+    /// its input, and the amount reserved for it.
     pub(super) fn worst(&self) -> (Tokens, Option<NanoUsd>) {
         let input = money::input_estimate(self.known, self.newest.size);
         let tokens = Tokens { input, ..Tokens::default() };
         (tokens, self.lease.as_ref().map(Lease::reserved))
     }
 
-    /// Counts the tokens of a request whose answer does not say them.
+    /// Counts estimated tokens for a request whose response does not report them. Returns them.
     pub(super) fn estimated(&mut self, output: u64) -> Tokens {
         let input = money::input_estimate(self.known, self.newest.size);
         let tokens = Tokens { input, output, ..Tokens::default() };
@@ -442,8 +448,7 @@ impl Account {
         tokens
     }
 
-    /// It was answered in a form that nobody here can read: all that was held for it may have been
-    /// billed.
+    /// Books the whole reservation of a request whose response cannot be read. Returns the amount.
     pub(super) fn unread(&mut self) -> Option<NanoUsd> {
         let lease = self.lease.take()?;
         let cost = lease.reserved();
@@ -452,7 +457,7 @@ impl Account {
         Some(cost)
     }
 
-    /// Books what the newest upstream request came to.
+    /// Books the usage of the newest upstream request, if any. Returns its cost.
     pub(super) fn settle(&mut self) -> Option<NanoUsd> {
         let tokens = self.newest.tokens.take()?;
         let cost = self.billed(&tokens);
@@ -464,13 +469,14 @@ impl Account {
         cost
     }
 
-    /// What the provider has counted of the newest request, for the next one's bound.
+    /// Returns the provider's count of the newest request, for the next request's bound.
     pub(super) fn counted(&self, tokens: Tokens) -> (u64, [u64; 3]) {
         let Size { text, media, unseen, .. } = self.newest.size;
         (tokens.input_total().saturating_add(tokens.output), [text, media, unseen])
     }
 
-    /// When the run's time is over: while it explores, what is held back for its answer apart.
+    /// Returns the time until the run's limit. `open` is true while the run explores: then the time
+    /// held back for its answer is subtracted.
     pub(super) fn time_left(&self, policy: &Policy, now: u64, open: bool) -> Option<Duration> {
         let limit = policy.time_limit.filter(|_| !policy.observes())?;
         let held = if open { policy.reserve_time.0.min(limit.0 / 2) } else { 0 };
@@ -478,7 +484,7 @@ impl Account {
         Some(Duration::from_millis(left))
     }
 
-    /// Why the run's time is over.
+    /// Returns the cause for ending the run at its time limit.
     pub(super) fn time_is_up(&self, policy: &Policy, now: u64) -> Option<Because> {
         let limit = policy.time_limit?;
         let used = Limit::Time(Millis(self.state.active_at(now)));

@@ -1,5 +1,5 @@
-//! Keeping a stream alive whose request has to wait for money that others hold
-//! (`governing.md` §5): its head is sent, and what comes in the end follows it.
+//! Keeps a stream alive whose request waits for money that others hold (`governing.md` §5): the
+//! head is sent first, and the response follows when it exists.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,15 +16,15 @@ use super::Asked;
 use super::head;
 use crate::body::{Body, Sender};
 
-/// How often the client is told that it is not forgotten.
+/// The interval between two keepalives.
 const EVERY: Duration = Duration::from_secs(5);
-/// The largest error that is made an event of.
+/// The largest error body that is converted to an event.
 const ERROR: usize = 64 << 10;
 
 /// A response that is still being made.
 pub(super) type Making = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// A stream that says nothing until `making` is done.
+/// Returns a stream that sends only comments until `making` resolves.
 pub(super) fn keep(asked: &Arc<Asked>, making: Making) -> Response<Body> {
     let (sender, body) = Body::channel(4);
     tokio::spawn(wait(Arc::clone(asked), making, sender));
@@ -45,7 +45,7 @@ async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
         tokio::select! {
             biased;
             () = client.closed() => return,
-            // Somebody has cancelled its run.
+            // The run was cancelled through the pages or the API.
             () = asked.told.stop() => return,
             response = &mut making => break response,
             () = tokio::time::sleep(EVERY) => {}
@@ -70,7 +70,7 @@ async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
     loop {
         match body.frame().await {
             None => return client.finish(),
-            // Dropped unfinished, it breaks off for the client too.
+            // Dropped without `finish`, the client's stream breaks off, too.
             Some(Err(_)) => return,
             Some(Ok(frame)) => {
                 let Ok(bytes) = frame.into_data() else { continue };
@@ -82,7 +82,7 @@ async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
     }
 }
 
-/// The event that says what an error's body says.
+/// Converts the body of an error to the error event of a stream.
 fn error_event(api: Api, status: u16, body: &[u8]) -> Vec<u8> {
     let (kind, message) = match api {
         Api::Anthropic => {

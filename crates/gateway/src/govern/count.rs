@@ -1,5 +1,5 @@
-//! How many tokens a request has, as its provider counts them: free, and asked for only before a
-//! run would land for want of money, when one token for every byte is more than there is money for.
+//! Token counts from the provider. A count is free, and is requested only before a run would land
+//! for want of money, if the bound of one token per byte exceeds the money that is left.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,16 +17,16 @@ use tokio::time::timeout;
 use super::open::Opening;
 use crate::headers;
 
-/// How long a count is waited for.
+/// The time to wait for a count.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The largest answer that is read: it holds one number.
+/// The largest response that is read: it holds one number.
 const ANSWER: usize = 64 << 10;
-/// Counts that are remembered, by what was counted.
+/// The number of counts that are remembered, by content.
 const MOST: usize = 1000;
-/// Anthropic calls its count an estimate: so much of it is added, one part in this many.
+/// Anthropic calls its count an estimate, so one part in this many is added.
 const MARGIN: u64 = 50;
 
-/// What Anthropic's endpoint takes of a request.
+/// The members of a request that Anthropic's endpoint accepts.
 const MEMBERS: [&str; 8] = [
     "model",
     "messages",
@@ -38,7 +38,7 @@ const MEMBERS: [&str; 8] = [
     "context_management",
 ];
 
-/// What OpenAI's endpoint takes of a request.
+/// The members of a request that OpenAI's endpoint accepts.
 const MEMBERS_OPENAI: [&str; 9] = [
     "model",
     "input",
@@ -51,7 +51,7 @@ const MEMBERS_OPENAI: [&str; 9] = [
     "truncation",
 ];
 
-/// What was counted, and where nobody would count.
+/// The counts by content; `None` where the provider gave no count.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Mutex<BTreeMap<Digest, Option<u64>>>);
 
@@ -69,7 +69,7 @@ impl Counts {
     }
 }
 
-/// The input tokens of a request, as its provider counts them; `None` where it does not say.
+/// Returns the input tokens of a request, as its provider counts them; `None` if it gives no count.
 pub(super) async fn ask(opening: &Opening, request: &Request<'_>) -> Option<u64> {
     if !is_counted(request.api, &request.model.unescape()) {
         return None;
@@ -87,8 +87,8 @@ pub(super) async fn ask(opening: &Opening, request: &Request<'_>) -> Option<u64>
     counted
 }
 
-/// Whether a provider may count the tokens of `model`. Chat Completions is what most providers speak,
-/// and only OpenAI's models have an endpoint that counts.
+/// Returns true if the provider may count the tokens of `model`. Most providers speak Chat
+/// Completions, and only OpenAI's models have a counting endpoint.
 fn is_counted(api: Api, model: &str) -> bool {
     api != Api::Chat || models::find(None, model).is_none_or(|row| row.provider == "openai")
 }
@@ -128,8 +128,8 @@ fn tokens(body: &[u8]) -> Option<u64> {
     counted.filter(|tokens| *tokens > 0)
 }
 
-/// What is sent to be counted: of the request's members those that the endpoint takes. What Chat
-/// Completions says in messages is counted as one text, which has more tokens than they do.
+/// Returns the body of a count request: the request's members that the endpoint accepts. The
+/// messages of Chat Completions are counted as one text, which has more tokens than they have.
 fn body(request: &Request<'_>) -> Option<Vec<u8>> {
     let taken: &[&str] = match request.api {
         Api::Anthropic => &MEMBERS,

@@ -1,4 +1,4 @@
-//! What is kept of a request, and told of it: to the store, the ledger, the counters.
+//! The end of a request: the state that is stored, and the records for the ledger and the metrics.
 
 mod keep;
 
@@ -23,46 +23,47 @@ use crate::runs::{Face, OpenRun};
 use crate::store::{Counted, RunState};
 use keep::Keeping;
 
-/// With a name of the user's, which may stand for many programs, an answer in vain is short.
+/// If the name is the user's, which may stand for many programs, only a shorter answer counts as in
+/// vain.
 const VAIN_OUTPUT: u64 = 20;
 
-/// What the ledger says of a request that was under way when the gateway was killed.
+/// The remark in the ledger on a request that was running when the gateway was killed.
 const KILLED: &str =
     "estimated: under way when the gateway was killed; the most that it can have cost";
 
-/// The account that a request gives of itself.
+/// The record of a request, for the ledger and the metrics.
 #[derive(Debug)]
 pub(super) struct Record {
     turn: u64,
     turns_limit: Option<u64>,
-    /// Tool calls before this turn, and how many there may be.
+    /// Tool calls before this turn, and the limit on them.
     calls: u64,
     calls_limit: Option<u64>,
     landing: bool,
-    /// What is told was not done, but would have been.
+    /// True if interventions are only reported, not carried out.
     observed: bool,
     continues: Option<Arc<str>>,
-    /// What was done to the request, in order.
+    /// The interventions in the request, in order.
     done: Vec<&'static str>,
-    /// Whether the client's request is decided on: what follows is done to the response.
+    /// True once the client's request is decided on; later interventions concern the response.
     begun: bool,
-    /// Whether softland itself has answered.
+    /// True if softland itself has answered.
     local: bool,
     under_way: Option<UnderWay>,
     counted: Option<Counted>,
-    /// What was taken out of the response, where no run is there to tell it of.
+    /// Text that was removed from the response of a request that belongs to no run.
     dropped: Option<String>,
 }
 
-/// The upstream request under way.
+/// The running upstream request.
 #[derive(Debug)]
 struct UnderWay {
-    /// When it was sent.
+    /// The time at which it was sent, in milliseconds since 1970.
     at: u64,
     status: Option<u16>,
-    /// The rung that it is: its answer may lead to another one.
+    /// Its landing rung, if any; its answer may lead to another rung.
     rung: Option<Rung>,
-    /// What it said, where whole contents are kept.
+    /// Its body, if the ledger keeps whole contents.
     content: Option<Vec<u8>>,
 }
 
@@ -86,12 +87,12 @@ impl Record {
         }
     }
 
-    /// The request is decided on: what was done to it is told.
+    /// Marks the request as decided on. Later interventions concern the response.
     pub(super) fn decided(&mut self) {
         self.begun = true;
     }
 
-    /// A request of a run, which may be its first.
+    /// Records a request of a run, which may be the run's first.
     pub(super) fn begins(&self, opening: &Opening, run: &RunState) {
         let gate = &opening.asked.gate;
         if opening.metered {
@@ -105,7 +106,7 @@ impl Record {
         }
         let stands = (self.calls, self.phase());
         gate.runs.stands(&run.id, stands, opening.outline.here, &opening.asked);
-        // A retry goes on with its turn.
+        // A retry continues its turn.
         if gate.runs.turn_begins(&run.id, self.turn) {
             let fields = TurnBegun { turns_limit: self.turns_limit };
             self.tell_at(now, opening, &run.id, "turn_start", &fields);
@@ -117,7 +118,7 @@ impl Record {
         if self.observed {
             gate.metrics.run_observed();
         }
-        // Nobody went on with it for so long that its end may not have been told yet.
+        // The old run was idle for so long that its end may not have been recorded yet.
         if let Some(old) = &self.continues {
             gate.end_left(old);
         }
@@ -160,7 +161,7 @@ impl Record {
         });
     }
 
-    /// The turn that it is.
+    /// Returns the number of the request's turn.
     pub(super) fn turn(&self) -> u64 {
         self.turn
     }
@@ -174,7 +175,7 @@ impl Record {
         }
     }
 
-    /// What was done to the request, each once.
+    /// Returns the interventions in the request, without repetitions.
     pub(super) fn done_to_request(&self) -> Vec<&'static str> {
         let mut done = self.done.clone();
         done.dedup();
@@ -185,7 +186,7 @@ impl Record {
         self.local
     }
 
-    /// Something happened that the session tells of. Returns what was done to the response.
+    /// Records an event of the session. Returns the intervention in the response, if it is one.
     pub(super) fn event(
         &mut self,
         opening: &Opening,
@@ -227,7 +228,7 @@ impl Record {
         to_response
     }
 
-    /// A request beside the client's own has no money.
+    /// Records that a request beside the client's own got no money.
     pub(super) fn denied(&self, opening: &Opening, run: &Arc<str>, why: &str) {
         opening.asked.gate.metrics.intervention("deny_spend");
         let fields = Intervened {
@@ -257,7 +258,7 @@ impl Record {
         event: &'static str,
         fields: &impl Serialize,
     ) {
-        // What is only metered belongs to no run.
+        // A request that is only metered belongs to no run.
         if opening.metered {
             return;
         }
@@ -268,7 +269,7 @@ impl Record {
         });
     }
 
-    /// A request goes upstream.
+    /// Records a request that is sent upstream.
     pub(super) fn sends(
         &mut self,
         opening: &Opening,
@@ -287,7 +288,7 @@ impl Record {
         self.under_way = Some(UnderWay { content, ..under_way });
     }
 
-    /// Whether a request is with the upstream.
+    /// Returns true if an upstream request is running.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
@@ -298,12 +299,12 @@ impl Record {
         }
     }
 
-    /// The provider has counted the client's own context.
+    /// Notes the provider's count of the client's own context.
     pub(super) fn counted(&mut self, context: Digest, (tokens, shown): (u64, [u64; 3])) {
         self.counted = Some(Counted { context, tokens, shown });
     }
 
-    /// The request under way is over, and was billed so much.
+    /// Records the end of the running request, and its cost.
     pub(super) fn billed(
         &mut self,
         (opening, run): (&Opening, &Arc<str>),
@@ -328,7 +329,7 @@ impl Record {
         });
     }
 
-    /// The ledger's row of an upstream request, without its content and how long it took.
+    /// Returns the ledger's row of an upstream request, without its content and its duration.
     fn row(
         &self,
         (opening, run): (&Opening, &Arc<str>),
@@ -359,7 +360,7 @@ impl Record {
     }
 }
 
-/// The ledger's fields of a turn's beginning; its number is every line's.
+/// The ledger's fields of a turn's start. The turn's number is in every record.
 #[derive(Serialize)]
 struct TurnBegun {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -378,7 +379,7 @@ struct Signalled<'a> {
 struct Intervened<'a> {
     because: Option<&'a Because>,
     intervention: &'a str,
-    /// It was not done: the policy only observes.
+    /// True if it was not carried out, since the policy only observes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     observed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -386,7 +387,7 @@ struct Intervened<'a> {
 }
 
 impl Flow {
-    /// The client's request is over: books, tells and keeps.
+    /// Ends the client's request: books its cost, records it and stores the changes.
     pub(super) async fn close(&mut self, done: Option<Box<Done>>) {
         let policy = self.exchange.run().policy();
         if policy.limits_money() && done.as_ref().is_some_and(|done| done.ended.is_some()) {
@@ -399,11 +400,11 @@ impl Flow {
         }
     }
 
-    /// The same where nothing can be waited for.
+    /// Does the same in a place that cannot await.
     pub(super) fn close_now(&mut self, done: Option<Box<Done>>) {
         let Some(keeping) = self.book(done) else { return };
         let mut keeping = Box::pin(keeping.keep());
-        // A store in memory is never waited for.
+        // A store in memory is always ready.
         if keeping.as_mut().now_or_never().is_none()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -440,14 +441,14 @@ impl Flow {
         Some(Box::new(Keeping { gate, scope, changes, parent: self.parent_changes(), shown }))
     }
 
-    /// What the limits leave, this request's own money, tokens and time included.
+    /// Sets what the limits leave, after this request's own money, tokens and time.
     fn tell_what_is_left(&self, done: &mut Done, now: u64) {
         let Some(ended) = &mut done.ended else { return };
         let facts = self.account.facts(now, None);
         ended.remaining = done.used.remaining(self.exchange.run().policy(), &facts);
     }
 
-    /// A request that failed is told of too.
+    /// Records a request that failed, without a cost.
     pub(super) fn settle_record(&mut self) {
         let cost = self.account.is_priced().then_some(NanoUsd::ZERO);
         let run = &self.account.state.id;
@@ -461,7 +462,7 @@ impl Flow {
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
         let spent = (self.account.used(), self.account.cost());
         let request = OpenRun::request(now, (used.turns, calls), spent.0, spent.1);
-        // Without an end of its own, what came back was passed on: no turn.
+        // A response without a result of the session was passed on: it is no turn.
         let request = if done.is_none() { request.refused() } else { request };
         gate.runs.goes_on(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
@@ -480,7 +481,7 @@ impl Flow {
     }
 }
 
-/// The end of a run.
+/// Returns the ledger's record of a run's end.
 pub(crate) fn ends(
     at: u64,
     run: &str,

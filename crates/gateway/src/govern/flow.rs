@@ -1,5 +1,5 @@
-//! Carrying out what the session says: sending requests upstream, handing on what comes back, and
-//! no more of either once the client is gone.
+//! Carries out what the session decides: sends requests upstream and passes responses on. Both stop
+//! when the client disconnects.
 
 mod send;
 mod watched;
@@ -22,9 +22,9 @@ use crate::body::{Body, Sender};
 use crate::errors;
 use crate::upstream::{Response, UpstreamError};
 
-/// Pieces that the client's connection may be behind.
+/// The number of pieces that may be queued for the client.
 const AHEAD: usize = 16;
-/// What the ledger says of requests that were cut or given up before they had said what they cost.
+/// The remarks in the ledger on requests that were cut off or given up before a usage report came.
 const LEFT: &str = "estimated: the client left before the provider said what it costs";
 const EXPIRED: &str = "estimated: given up when the run's time was over";
 const UNSAID: &str = "unknown: the client did not ask the provider for what it costs";
@@ -33,10 +33,10 @@ const UNSAID_HELD: &str =
 const EARLY: &str =
     "estimated: ended early, as its shape says, before the provider said what it costs";
 const BROKEN: &str = "estimated: the response broke off";
-/// How long a stream is silent before it gets a sign of life.
+/// The time for which a stream is silent before a keepalive is sent.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// One governed request under way.
+/// One governed request that is running.
 pub(crate) struct Flow {
     pub(super) opening: Box<Opening>,
     pub(super) exchange: Box<Exchange>,
@@ -44,42 +44,42 @@ pub(crate) struct Flow {
     pub(super) account: Account,
     pub(super) run: Digest,
     pub(super) record: Record,
-    /// The output limit of the first request, where the money says one.
+    /// The output limit of the first request, if the money determines one.
     output_limit: Option<u64>,
-    /// Whether the first request has its money.
+    /// True if the first request has its money.
     leased: bool,
-    /// Requests sent upstream.
+    /// The number of requests sent upstream.
     pub(super) sent: u32,
-    /// When the run's time is over.
+    /// The end of the run's time.
     deadline: Option<Instant>,
     /// The head of the newest upstream response.
     headers: HeaderMap,
-    /// Whether the newest response's connection broke off.
+    /// True if the newest response's connection broke off.
     cut: bool,
-    /// Why the newest response broke off, where nothing in it says so.
+    /// The reason why the newest response broke off, if nothing in it states one.
     broken: Option<String>,
-    /// The upstream's own body, where it is only observed.
+    /// The upstream's own body, if the policy only observes.
     verbatim: Option<Bytes>,
-    /// Nothing is left to be booked.
+    /// True once everything has been booked.
     pub(super) closed: bool,
-    /// Somebody has watched this turn from its beginning.
+    /// True if somebody has watched this turn from its beginning.
     taped: bool,
 }
 
-/// What became of an upstream request.
+/// The result of an upstream request.
 enum Sent {
     /// Its response streams.
     Streams(Box<Response>),
     /// Its response was taken, or it failed and the session knows.
     Taken,
-    /// Its response is the client's as it is.
+    /// Its response is passed to the client unchanged.
     Passes(Box<http::Response<Body>>),
 }
 
-/// What became of a stream.
+/// The result of relaying a stream.
 enum Pumped {
     Ended,
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
 }
 
@@ -118,7 +118,7 @@ impl Flow {
         }
     }
 
-    /// The response to the client.
+    /// Runs the request and returns the response to the client.
     pub(crate) async fn respond(mut self: Box<Self>) -> http::Response<Body> {
         self.tape_history();
         self.record.begins(&self.opening, &self.account.state);
@@ -132,7 +132,8 @@ impl Flow {
                         self.close(None).await;
                         return *response;
                     }
-                    // What was not sent is not told of yet: it may lead to something else.
+                    // Events of a request that was not sent stay unreported: it may lead to
+                    // something else.
                     Sent::Taken if self.sent == 0 => {}
                     Sent::Taken => self.tell(),
                 },
@@ -140,7 +141,7 @@ impl Flow {
         }
     }
 
-    /// A response that is there whole.
+    /// Answers with a response that is complete.
     async fn answer(mut self: Box<Self>, done: Box<Done>) -> http::Response<Body> {
         self.tell();
         self.end_stream_broken();
@@ -150,15 +151,16 @@ impl Flow {
             return Box::pin(self.nothing(done)).await;
         }
         let head = head::of(&self, &self.headers);
-        // Nothing is awaited before the request is closed: a client that leaves there would be booked
-        // twice.
+        // Nothing is awaited before the request is closed: a client that leaves there would be
+        // booked twice.
         self.close(Some(done)).await;
         let mut response = http::Response::new(Body::full(bytes));
         *response.headers_mut() = head;
         response
     }
 
-    /// A request behind the client's own has failed, and nothing can be said in its place.
+    /// Answers with an error: a request behind the client's own has failed, and no other answer
+    /// exists.
     async fn nothing(mut self: Box<Self>, done: Box<Done>) -> http::Response<Body> {
         let why = self.broken.take();
         let why = why.unwrap_or_else(|| format!("upstream {} failed", self.upstream()));
@@ -169,13 +171,13 @@ impl Flow {
         answer
     }
 
-    /// A response that goes on while it is read, in a task of its own: what the session holds back
-    /// is not the client's connection to wait for.
+    /// Starts a streamed response in a task of its own, so that text which the session holds back
+    /// does not block the client's connection.
     fn stream(self: Box<Self>, mut upstream: Response) -> http::Response<Body> {
         let (sender, body) = Body::channel(AHEAD);
         let mut response = http::Response::new(body);
         *response.status_mut() = upstream.status;
-        // Nobody asks for them again: they are not kept for as long as the stream.
+        // Nothing needs the headers any more: they are not kept for the length of the stream.
         let headers = std::mem::take(&mut upstream.headers);
         *response.headers_mut() = head::of(&self, &headers);
         let flows = self.opening.asked.gate.flows.clone();
@@ -188,18 +190,19 @@ impl Flow {
         response
     }
 
-    /// What comes at its end is in boxes, so that an open stream has no room for it.
+    /// Relays a stream. The futures at its end are boxed, so that an open stream holds no memory
+    /// for them.
     async fn relay(mut self: Box<Self>, mut upstream: Response, client: Sender) {
         loop {
             match self.pump(upstream, &client).await {
                 Pumped::Gone => return Box::pin(self.gone()).await,
-                // What came has gone on as it was.
+                // The bytes were passed on unchanged as they came.
                 Pumped::Ended if self.observes() => self.out.bytes.clear(),
                 Pumped::Ended => {}
             }
             upstream = loop {
                 self.tell();
-                // The end is looked at as a whole.
+                // The end is processed as a whole.
                 if !self.exchange.is_done() && self.flush(&client).await.is_err() {
                     return Box::pin(self.gone()).await;
                 }
@@ -210,7 +213,8 @@ impl Flow {
                             return Box::pin(self.end_observed(done, client)).await;
                         }
                         self.end_stream_broken();
-                        // Kept first: who has read the end may ask again at once.
+                        // Stored first: a client that has read the end may send its next request at
+                        // once.
                         Box::pin(self.close(Some(done))).await;
                         let flushed = self.flush(&client).await;
                         return if flushed.is_ok() {
@@ -227,15 +231,16 @@ impl Flow {
         }
     }
 
-    /// It breaks off where the upstream did.
+    /// Ends an observed stream: cleanly, or broken off if the upstream broke off.
     async fn end_observed(mut self: Box<Self>, done: Box<Done>, client: Sender) {
         self.close(Some(done)).await;
         if self.cut { client.abort() } else { client.finish() }
     }
 
-    /// Sends a request that the client does not see, with signs of life.
+    /// Sends a request that the client does not see, with keepalives. Returns `None` if the client
+    /// disconnects.
     async fn send_alive(&mut self, body: Bytes, client: &Sender) -> Option<Sent> {
-        // Seldom: in a box, so that a stream has no room for it while it only hands on.
+        // Rare, so boxed: a stream holds no memory for it while it only passes bytes on.
         let api = self.opening.asked.api;
         let mut sending = Box::pin(self.send(body));
         loop {
@@ -250,7 +255,7 @@ impl Flow {
         }
     }
 
-    /// Hands on one upstream response as it comes.
+    /// Passes on one upstream response as it arrives.
     async fn pump(&mut self, mut upstream: Response, client: &Sender) -> Pumped {
         let deadline = self.deadline;
         let mut billed = false;
@@ -268,7 +273,7 @@ impl Flow {
                     self.expire(0);
                     return Pumped::Ended;
                 }
-                // What is held is not heard.
+                // The client does not see text that is held back.
                 () = sleep_until(said + silence), if self.is_hidden() || self.exchange.holds_text() => {
                     self.out.bytes.extend(ping(self.opening.asked.api));
                     Ok(Some(Bytes::new()))
@@ -317,13 +322,14 @@ impl Flow {
         }
     }
 
-    /// When the response is to be ended if no further call begins, on a clock that began then.
+    /// Returns the time at which the response is ended if no further call begins. `began` is the
+    /// time at which the stream's clock began.
     fn call_due(&self, began: Instant) -> Option<Instant> {
         let due = self.exchange.shape_deadline_ms()?;
         began.checked_add(Duration::from_millis(due))
     }
 
-    /// What cannot be read and is only observed goes on to its end.
+    /// Passes on to its end a response that cannot be read and is only observed.
     async fn hand_on(&mut self, first: Bytes, mut upstream: Response, client: &Sender) -> Pumped {
         let mut next = Ok(Some(first));
         loop {
@@ -350,15 +356,16 @@ impl Flow {
         }
     }
 
-    /// The upstream's stream is over. What was all there is whole, however the connection ended.
+    /// Ends the upstream's stream. A complete message counts as complete, however the connection
+    /// ended.
     fn finish(&mut self, error: Option<UpstreamError>) {
         self.cut = error.is_some();
         let so_far = self.exchange.so_far();
         let Err(unfinished) = self.exchange.finish(&mut self.out) else { return };
-        // What it reports of itself is of its beginning.
+        // Its own usage report covers only its beginning.
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
         match unfinished {
-            // The provider says itself that it failed.
+            // The provider itself reports the failure.
             Unfinished::Error { .. } if so_far.is_unsaid() => self.bill(so_far),
             _ => self.bill_unfinished(so_far, 0, BROKEN),
         }
@@ -369,8 +376,7 @@ impl Flow {
         self.exchange.fail(Failure::Provider, &mut self.out);
     }
 
-    /// What of the response may pass has passed: the rest is not waited for, and what it has cost
-    /// was not said yet.
+    /// Ends a response whose remaining text must not pass. Its cost has not been reported yet.
     fn end_early(&mut self, received: u64) {
         let so_far = self.exchange.so_far();
         if let Err(unfinished) = self.exchange.finish(&mut self.out) {
@@ -381,15 +387,15 @@ impl Flow {
         self.bill_unfinished(so_far, received, EARLY);
     }
 
-    /// The response under way is given up: what came of it is paid.
+    /// Gives up the running response, and books what came of it.
     fn fail(&mut self, broken: Option<String>) {
         self.bill_unfinished(self.exchange.so_far(), 0, BROKEN);
         self.broken = broken;
         self.exchange.fail(Failure::Provider, &mut self.out);
     }
 
-    /// The run's time is over, and the request under way is given up; `received`: bytes of a body
-    /// that nobody has read.
+    /// Gives up the running request at the end of the run's time. `received` is the number of bytes
+    /// of a body that was not read.
     fn expire(&mut self, received: u64) {
         self.bill_unfinished(self.exchange.so_far(), received, EXPIRED);
         let run = self.exchange.run();
@@ -399,10 +405,10 @@ impl Flow {
         let left = self.account.time_left(policy, now, false);
         match because {
             Some(because) => {
-                // Where nothing can follow what was shown, the client is told why.
+                // If nothing can follow what was shown, the client is told the reason.
                 self.broken = Some("softland: the run's time is over".to_owned());
                 self.exchange.expire(because, &mut self.out);
-                // What was held back for the answer.
+                // The time that was held back for the answer.
                 self.deadline = left.map(|left| Instant::now() + left);
             }
             None => {
@@ -413,11 +419,11 @@ impl Flow {
         }
     }
 
-    /// Takes what happened out of the session, for whoever watches.
+    /// Takes the events out of the session, and writes them to the records and the tape.
     fn tell(&mut self) {
         let mut comments = Vec::new();
         let mut events = std::mem::take(&mut self.out.events);
-        // Where no run could be told what was done to a response, the row of what it cost says so.
+        // For a request without a run, the row of its cost says what was done to the response.
         if self.opening.metered {
             events.sort_by_key(|event| matches!(event, Event::Usage(_)));
         }
@@ -433,7 +439,7 @@ impl Flow {
                 }
             }
         }
-        // In front of what waits: there, and maybe only there, one event has ended.
+        // In front of the queued bytes: only there is it certain that an event has ended.
         if !comments.is_empty() {
             let waiting = std::mem::take(&mut self.out.bytes);
             self.out.bytes = [comments.concat().into_bytes(), waiting].concat();
@@ -451,9 +457,9 @@ impl Flow {
         self.bill(tokens);
     }
 
-    /// An upstream request has cost this much. Where its answer does not say (a stream of Chat
-    /// Completions whose client did not ask), a limit of money takes what was held for it, and
-    /// without one nobody knows.
+    /// Books the cost of an upstream request. If the response does not report usage (a stream of
+    /// Chat Completions whose client did not ask for it), a money limit takes the reserved amount;
+    /// without a limit the cost is unknown.
     fn bill(&mut self, tokens: Tokens) {
         let limited = self.exchange.run().policy().counts_usage();
         let (tokens, cost, remark) = match tokens.is_unsaid() {
@@ -471,10 +477,10 @@ impl Flow {
         self.record.billed((&self.opening, run), tokens, cost, remark);
     }
 
-    /// One that was cut or given up is paid for what came of it; where nothing says what it costs,
-    /// that it was read is paid, and one token for four of the bytes `received`.
+    /// Books what came of a request that was cut off or given up. If nothing reports its cost, its
+    /// input is booked, and one token for four of the bytes `received`.
     fn bill_unfinished(&mut self, so_far: Tokens, received: u64, why: &str) {
-        // Of OpenAI's protocols a stream that goes on has said nothing of its input.
+        // A running stream of OpenAI's protocols has not reported its input yet.
         let unsaid = so_far.input_total() == 0 && self.record.is_under_way();
         let (tokens, cost) = match unsaid {
             true => self.account.unanswered(so_far.output.max(received / 4)),
@@ -484,7 +490,7 @@ impl Flow {
         self.record.billed((&self.opening, run), tokens, cost, Some(why));
     }
 
-    /// What the client's request led to is not done: none is sent.
+    /// Drops the interventions of a client request for which nothing was sent.
     fn unsay(&mut self) {
         if self.sent == 0 {
             self.out.events.retain(|event| !matches!(event, Event::Intervention { .. }));
@@ -498,7 +504,7 @@ impl Flow {
         client.send(Bytes::from(std::mem::take(&mut self.out.bytes))).await
     }
 
-    /// A stream that broke off without a word gets the protocol's error event.
+    /// Ends a stream that broke off without an error with the protocol's error event.
     fn end_stream_broken(&mut self) {
         if let Some(why) = self.broken.take().filter(|_| self.exchange.streams())
             && !self.record.answered_locally()
@@ -507,7 +513,7 @@ impl Flow {
         }
     }
 
-    /// The client went away: the upstream request is dropped, and what came is booked.
+    /// Drops the upstream request after the client has disconnected, and books what came of it.
     async fn gone(mut self: Box<Self>) {
         let done = self.give_up();
         self.close(done).await;
@@ -527,8 +533,8 @@ impl Flow {
 }
 
 impl Drop for Flow {
-    /// Whoever waits for the head of a response is gone when its request's future is: what came
-    /// is booked, and the store is told.
+    /// Books what came and tells the store. A client that waits for the head of a response is gone
+    /// when its request's future is dropped.
     fn drop(&mut self) {
         if self.closed {
             return;

@@ -1,4 +1,4 @@
-//! The head of a response: the upstream's, and what softland has to say of the request.
+//! The head of a response: the upstream's headers, and softland's own.
 
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -16,11 +16,11 @@ const PHASE: HeaderName = HeaderName::from_static("x-softland-phase");
 const CALLS: HeaderName = HeaderName::from_static("x-softland-tool-calls");
 const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
 
-/// The head of a response whose body the session has written or passed on.
+/// Returns the headers of a response whose body the session has written or passed on.
 pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
     let mut headers = headers::to_client(upstream);
     let streams = flow.exchange.streams();
-    // What the session has read was not packed.
+    // The session has read the body, so it was not compressed.
     headers.remove(CONTENT_ENCODING);
     if upstream.is_empty() {
         let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
@@ -33,17 +33,18 @@ pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Marks a stream that a proxy has asked for: such as nginx hold it back otherwise. Whoever asks
-/// without one gets the provider's head.
+/// Tells a proxy that has forwarded the request not to buffer the stream, as nginx would otherwise
+/// do. A client without a proxy gets the provider's headers.
 pub(super) fn hurry(asked: &Asked, headers: &mut HeaderMap) {
     if passed_on(&asked.parts.headers) {
         headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
     }
 }
 
-/// Adds what softland has to say (contract §8), and counts it: once for each response.
+/// Adds softland's headers (contract §8) and counts the response's phase. Called once for each
+/// response.
 pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
-    // What is only metered belongs to no run.
+    // A request that is only metered belongs to no run.
     if !flow.opening.metered
         && let Ok(run) = HeaderValue::from_str(&flow.account.state.id)
     {
@@ -53,7 +54,7 @@ pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
     let done = flow.record.done_to_request();
     let counts = done.contains(&"countdown") || done.contains(&"warn");
     let phase = match run.phase() {
-        // Whatever would have been said to the model: it was not.
+        // Whatever would have been said to the model was not said.
         _ if run.policy().observes() => "silent",
         Phase::Open if counts => "countdown",
         Phase::Open => "silent",

@@ -1,5 +1,5 @@
-//! The history that a request only names: what the provider keeps of it, softland keeps too, so
-//! that the run is governed as if its client had sent everything.
+//! Histories that a request only names. softland stores what the provider stores of them, so that
+//! the run is governed as if its client had sent everything.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use tokio::sync::OwnedMutexGuard;
 use super::Asked;
 use super::scope::lost;
 
-/// The largest history that is joined, in bytes: twice what a request may have.
+/// The largest stored history that is joined, in bytes: twice the largest request of Anthropic's
+/// API.
 const LARGEST: usize = 64 << 20;
 
-/// A request with the history that it names, where that is known. Where it is not, the request
-/// passes on, and is counted from here.
+/// Joins a request with the history that it names, if that is known. Otherwise the request is
+/// passed on, and counting begins with it.
 pub(super) async fn joined(asked: &Asked, request: &Request<'_>) -> Option<(Bytes, Chain)> {
     let previous = request.previous.map(|(id, _)| id.unescape().into_owned());
     let named = previous.or_else(|| conversation(asked, request));
@@ -33,30 +34,31 @@ pub(super) async fn joined(asked: &Asked, request: &Request<'_>) -> Option<(Byte
     None
 }
 
-/// The name in the store of a request's conversation: ids are an upstream's own.
+/// Returns the store's name for a request's conversation. Ids belong to one upstream.
 fn conversation(asked: &Asked, request: &Request<'_>) -> Option<String> {
     Some(conversation_of(asked, &request.conversation?.unescape()))
 }
 
-/// The name in the store of the conversation of an id.
+/// Returns the store's name for the conversation with this id.
 fn conversation_of(asked: &Asked, id: &str) -> String {
     format!("conversation:{}:{id}", asked.target.origin.label())
 }
 
-/// What a client was shown, with the name in the store of the conversation that it belongs to.
+/// Returns what a client was shown, with the store's name for its conversation.
 pub(super) fn kept_as(asked: &Asked, shown: Shown) -> Shown {
     let conversation = shown.conversation.map(|id| conversation_of(asked, &id));
     Shown { conversation, ..shown }
 }
 
-/// The turn of a request in its conversation: each goes on from what the one before it led to. The
-/// vendor refuses a second one while the first is answered; here it waits.
+/// Waits for a request's turn in its conversation, since each request continues from the result of
+/// the one before it. The vendor refuses a second request while the first is being answered; here
+/// it waits.
 pub(super) async fn turn(asked: &Asked, request: &Request<'_>) -> Option<OwnedMutexGuard<()>> {
     let name = conversation(asked, request)?;
     Some(asked.gate.conversations.turn(name).await)
 }
 
-/// What stands before a request, oldest first; `None` where a part of it is not known.
+/// Returns the history before a request, oldest first; `None` if a part of it is unknown.
 async fn links(asked: &Asked, id: &str) -> Option<Vec<Link>> {
     let mut links = Vec::new();
     let (mut next, mut bytes) = (Some(id.to_owned()), 0);
@@ -72,7 +74,7 @@ async fn links(asked: &Asked, id: &str) -> Option<Vec<Link>> {
                 return None;
             }
         };
-        // As many as are empty do not add up to nothing.
+        // The id counts, too, so that many empty links do not add up to nothing.
         bytes += link.items.len() + id.len();
         next = link.before.clone();
         links.push(Arc::unwrap_or_clone(link));

@@ -1,5 +1,5 @@
-//! Before a request is sent: whose it is, which policy holds, what its run has used, and what may
-//! be reserved for it.
+//! The preparation of a request: finds its conversation, its policy and what its run has used, and
+//! reserves money for it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -32,40 +32,43 @@ use crate::store::{Counted, IDLE_MS, RunState};
 /// A request before it is decided on.
 pub(crate) struct Opening {
     pub(super) asked: Arc<Asked>,
-    /// When it was opened, in milliseconds since 1970.
+    /// The time at which it was opened, in milliseconds since 1970.
     at: u64,
     /// Its body, joined with the history that it names.
     body: Bytes,
     chain: Option<Chain>,
-    /// Where it goes, the model's route looked at.
+    /// Its destination, after the model's route was applied.
     pub(super) target: Target,
     pub(super) outline: Outline,
     pub(super) identity: Identity,
     pub(super) chosen: Chosen,
     pub(super) place: Place,
-    /// Without tools it is metered only.
+    /// True if it has no tools, so that it is only metered.
     pub(super) metered: bool,
-    /// Whether it asks for a summary of its conversation, in words that are known for that.
+    /// True if it asks for a summary of its conversation, in words that are known for that.
     pub(super) asks_for_summary: bool,
     /// The first passages of the newest results.
     pub(super) results: Vec<Digest>,
     pub(super) model: Arc<str>,
-    /// What the built-in tables say of it.
+    /// The model's row in the built-in tables, and its capability.
     known_model: Known,
-    /// Why this request's money is not held, where it is sent all the same: its policy has no
-    /// limit of money, or says `on_store_loss = "open"`.
+    /// The reason why this request's money is not reserved although it is sent: its policy has no
+    /// money limit, or says `on_store_loss = "open"`.
     pub(super) unheld: Option<String>,
-    /// Its turn in a conversation that the provider keeps, until it is over.
+    /// Its turn in a conversation that the provider stores, until the request ends.
     pub(crate) turn: Option<OwnedMutexGuard<()>>,
 }
 
 type Answer = Box<Response<Body>>;
 
-/// Results of a round by which a request for a summary is known, and passages of each.
+/// Results of a round by which a request for a summary is recognized, and passages of each.
 const PASSAGES: usize = 2;
 
 impl Opening {
-    /// Finds out what a request belongs to.
+    /// Finds the conversation, the policy and the destination of a request.
+    ///
+    /// # Errors
+    /// Returns the response for a request that is refused.
     pub(crate) async fn of(asked: &Arc<Asked>, request: &Request<'_>) -> Result<Box<Self>, Answer> {
         let outline = Outline::of(request);
         let user_id = request.user_id.map(|id| id.unescape());
@@ -80,7 +83,7 @@ impl Opening {
         if request.thread.is_some() && !chosen.policy.observes() {
             return Err(Box::new(thread_refused()));
         }
-        // Who writes calls as text shows it nowhere but there.
+        // Calls that a model writes as text show only in that text.
         let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
         let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
         let metered = !uses_tools;
@@ -115,12 +118,12 @@ impl Opening {
         }))
     }
 
-    /// Gives it its whole body.
+    /// Replaces the body by the one that was joined with its history.
     pub(crate) fn join(&mut self, (body, chain): (Bytes, Option<Chain>)) {
         (self.body, self.chain) = (body, chain);
     }
 
-    /// Bytes of history that no body shows, since the provider has them.
+    /// Returns the number of bytes of history that no body shows, since the provider stores them.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.chain.as_ref().map_or(0, |chain| chain.kept_bytes() as u64)
     }
@@ -135,7 +138,7 @@ impl Opening {
         context.window = Some(money::window(row));
         context.chain.clone_from(&self.chain);
         context.shape = self.chosen.shaping.as_ref().map(|shaping| Arc::clone(&shaping.shape));
-        // What is only metered is no part of the conversation whose name it carries.
+        // A request that is only metered is no part of the conversation whose name it carries.
         if !self.metered {
             context.records.clone_from(&self.place.kept.pins);
         }
@@ -151,13 +154,16 @@ impl Opening {
         Opened::fold(request, self.body.clone(), self.context(), remembered)
     }
 
-    /// The request as its history is governed, for counting its tokens.
+    /// Returns the request with its governed history, for counting its tokens.
     pub(crate) fn governed(&self, request: &Request<'_>) -> Bytes {
         let facts = Facts::default();
         self.opened(request).begin(&facts, &mut Out::default()).governed()
     }
 
-    /// Reserves what the request may cost, and decides what is sent.
+    /// Reserves the request's worst case, and decides what is sent.
+    ///
+    /// # Errors
+    /// Returns the response for a request that is refused.
     pub(crate) async fn begin(
         mut self: Box<Self>,
         request: &Request<'_>,
@@ -170,7 +176,7 @@ impl Opening {
             return Err(Box::new(cancelled(&self.asked.target)));
         }
         let (state, continues) = self.state(&run, self.at);
-        // To a conversation others may have added since.
+        // Others may have added to the conversation since.
         let known = self.known(&state).filter(|_| !request.elsewhere);
         let tariff =
             Tariff::of(&self.target.live.settings.prices, &self.model, self.known_model.row);
@@ -195,7 +201,7 @@ impl Opening {
         if let Some(why) = &self.place.lost
             && self.insists_on_money(&policy)
         {
-            // What it was told may be of an account that is not the run's.
+            // The store's answer may concern an account that is not the run's.
             return Err(Box::new(store_lost(&self.asked.target, why)));
         }
         let leased = self.reserve(&mut account, request, &policy).await;
@@ -206,7 +212,7 @@ impl Opening {
             opened.remark(tool.map(unbounded));
         }
         opened.bound_uses(account.added_uses(&policy, request.api));
-        // What is sent from here on shows only what is new.
+        // Bodies that are sent from here on show only what is new.
         account.kept_bytes = self.kept_bytes();
         let (short, output_limit, leased) = match leased {
             Leased::Granted(limit) => (None, limit, true),
@@ -228,14 +234,14 @@ impl Opening {
         let exchange = Box::new(opened.begin(&facts, &mut out));
         self.count_repinned(&here, exchange.run().used().turns);
         self.unheld = unheld;
-        // Read, and not to be held for as long as a stream.
+        // The stored state has been read, and is not held for the length of a stream.
         self.place.let_go();
         let money = (output_limit, leased);
         Ok(Box::new(Flow::new(self, exchange, out, account, run, money, continues)))
     }
 
-    /// Reserves what the request may cost at most. Where that is too much for its limit, its provider
-    /// is asked how many tokens it has; what is spent or held for others no count brings back.
+    /// Reserves the request's worst case. If that exceeds a limit, the provider is asked for a
+    /// token count; a count cannot bring back what is spent or held by others.
     async fn reserve(
         &self,
         account: &mut Account,
@@ -243,7 +249,7 @@ impl Opening {
         policy: &Policy,
     ) -> Leased {
         let gate = &self.asked.gate;
-        // No answer follows one that is only metered: nothing is held back for it.
+        // A request that is only metered is not followed by an answer: nothing is held back for it.
         let (explores, told) = (!self.metered, Some(&self.asked.told));
         let leased = account.reserve(gate, request, policy, explores, told).await;
         let is_short = match &leased {
@@ -259,8 +265,8 @@ impl Opening {
         account.reserve(gate, request, policy, explores, told).await
     }
 
-    /// Passes a request on that asks for what nobody here can follow: its answer is no turn of a
-    /// run. What it costs does not show.
+    /// Passes on a request for something that cannot be followed: its response is no turn of a run,
+    /// and shows no cost.
     pub(crate) async fn apart(&self, member: &str) -> Response<Body> {
         let (asked, target) = (&self.asked, &self.target);
         let allowed = target.live.settings.allow_unmetered;
@@ -272,8 +278,9 @@ impl Opening {
         pass::as_unmetered(pass::whole(&asked.gate, target, parts, body).await)
     }
 
-    /// The run's turns were answered before, and nothing is known of them here: lines are made by
-    /// the current policy, and what stood behind a turn (`governing.md` §1) is not sent again.
+    /// Counts a run whose turns were answered before, but which the store does not know. Its lines
+    /// are made by the current policy, and text that stood behind a turn (`governing.md` §1) is not
+    /// sent again.
     fn count_repinned(&self, run: &Digest, turns: u64) {
         let known = self.place.is_changed() || self.place.kept.pins.contains_key(run);
         if self.metered || turns == 0 || known {
@@ -283,13 +290,14 @@ impl Opening {
         tracing::info!(id = %self.target.id, turns, "the store knows nothing of this run's turns");
     }
 
-    /// Whether a store that is away refuses it: under a limit of money, unless the policy says
-    /// otherwise.
+    /// Returns true if the request is refused while the store does not respond: under a money
+    /// limit, unless the policy says otherwise.
     pub(super) fn insists_on_money(&self, policy: &Policy) -> bool {
         limits_money(policy, &self.place) && policy.on_store_loss == OnStoreLoss::Closed
     }
 
-    /// It is sent although nobody can say what its account has left. Returns what the ledger says.
+    /// Notes that a request is sent although the amount left is unknown. Returns the remark for the
+    /// ledger.
     pub(super) fn goes_unheld(&self, policy: &Policy, why: &str) -> String {
         self.asked.gate.metrics.event("accounts_lost");
         let id = &self.target.id;
@@ -301,7 +309,8 @@ impl Opening {
         format!("not counted in its accounts: {why}")
     }
 
-    /// The state of the run now, and the name of the run that it goes on from after a long pause.
+    /// Returns the state of the run now, and the name of the run that it continues after a long
+    /// pause.
     fn state(&self, run: &Digest, now: u64) -> (Arc<RunState>, Option<Arc<str>>) {
         let gate = &self.asked.gate;
         let kept = self.place.state(run);
@@ -319,8 +328,8 @@ impl Opening {
         (Arc::new(again), Some(Arc::clone(&kept.id)))
     }
 
-    /// Whether somebody has cancelled this run and nobody has said anything since, or has
-    /// cancelled the run that it is a sub-agent of.
+    /// Returns true if the run was cancelled and no user message has come since, or if the run's
+    /// parent was cancelled.
     fn is_cancelled(&self, run: &Digest, request: &Request<'_>) -> bool {
         let runs = &self.asked.gate.runs;
         let own = self.place.state(run).filter(|_| !self.metered);
@@ -329,19 +338,19 @@ impl Opening {
             || self.parent_run().is_some_and(|parent| runs.cancelled(&parent).is_some())
     }
 
-    /// The run that this request's is a sub-agent of.
+    /// Returns the parent run, if this request's run is a sub-agent.
     pub(super) fn parent_run(&self) -> Option<Arc<str>> {
         let (_, kept) = self.place.parent.as_ref()?;
         Some(kept.runs.get(&kept.newest?)?.id.clone())
     }
 
-    /// Its body, joined with the history that it names.
+    /// Returns the body, joined with the history that it names.
     pub(super) fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The newest context that was counted and that this request goes on from: of its run, or, where
-    /// that begins, of one before it in the conversation.
+    /// Returns the newest counted context that this request continues: of its run, or, if the run
+    /// begins, of one before it in the conversation.
     fn known(&self, state: &RunState) -> Option<Counted> {
         if self.metered || state.known.is_some() {
             let here = |known: &Counted| {
@@ -357,7 +366,7 @@ impl Opening {
         self.place.counted().filter(goes_on).max_by_key(|known| known.tokens)
     }
 
-    /// How often this same context was answered in vain.
+    /// Returns how often this same context was answered in vain.
     fn vain(&self, state: &RunState) -> u64 {
         let same = state.vain.filter(|(context, _)| *context == self.outline.here);
         same.map_or(0, |(_, times)| times)
@@ -383,20 +392,21 @@ impl Opening {
         Purse { run: own, session, parent, tokens_above }
     }
 
-    /// The account of the run that a title or a summary is asked for beside.
+    /// Returns the account of the run to which a title or a summary belongs.
     fn beside(&self) -> Option<Arc<str>> {
         let newest = self.place.state(&self.place.kept.newest?)?;
         Some(newest.account.clone()).filter(|account| !account.is_empty())
     }
 
-    /// The limit that a sub-agent has of its own, not of its parent's.
+    /// Returns the money limit that a sub-agent has of its own, not of its parent's.
     fn own_limit(&self) -> Option<NanoUsd> {
         let settings = &self.target.live.settings;
         let own = settings.policies.get(&self.chosen.name)?;
         own.cost_limit_usd.filter(|own| parent_limit(&self.place) != Some(*own))
     }
 
-    /// A sub-agent's parent's account, its limit, and what it holds back for its own answer.
+    /// Returns the account of a sub-agent's parent, its limit, and the amount that the parent holds
+    /// back for its own answer.
     fn parent_money(&self) -> Option<(Arc<str>, NanoUsd, NanoUsd)> {
         let (_, kept) = self.place.parent.as_ref()?;
         let newest = kept.newest?;
@@ -411,7 +421,7 @@ impl Opening {
         Some((state.account.clone(), limit, held))
     }
 
-    /// A fork answers for what was spent before it left: a new account begins with that.
+    /// Books what was spent before a fork on the fork's new account.
     async fn carry_fork(&self, purse: &Purse, state: &RunState) {
         if !self.place.is_fresh_fork() || state.cost == NanoUsd::ZERO {
             return;
@@ -431,7 +441,7 @@ fn limits_money(policy: &Policy, place: &Place) -> bool {
     !policy.observes() && (policy.limits_money() || parent_limit(place).is_some())
 }
 
-/// What an answer for want of money says of a tool that is why.
+/// Returns the remark in an answer for want of money on the tool that is the cause.
 fn unbounded(tool: &str) -> String {
     format!(
         "The request declares `{tool}`, which the provider runs: what it brings has no documented \
@@ -439,7 +449,7 @@ fn unbounded(tool: &str) -> String {
     )
 }
 
-/// A request asks for what no price is known of.
+/// Refuses a request for something that has no known price.
 fn unpriceable(target: &Target, what: &str) -> Response<Body> {
     let message = format!(
         "softland: no price is known of {what}, so the cost limit cannot be held; add a [[price]] \
@@ -456,10 +466,11 @@ fn unpriced(target: &Target, model: &str) -> Response<Body> {
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).response()
 }
 
-/// The name under which searches of the web are counted.
+/// The name under which web searches are counted.
 const SEARCH: &str = "web_search";
 
-/// The member by which a request has its provider search the web in a way that no answer counts.
+/// Returns the member by which a request makes its provider search the web in a way that no
+/// response counts.
 fn uncounted_search(request: &Request<'_>) -> Option<&'static str> {
     let terms = &request.terms;
     let model = request.model.unescape();
@@ -487,7 +498,7 @@ fn store_lost(target: &Target, why: &str) -> Response<Body> {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, target.protocol, message).response()
 }
 
-/// What a client is told whose run somebody has cancelled. SDKs do not send it again.
+/// Returns the response for a client whose run was cancelled. SDKs do not send the request again.
 pub(super) fn cancelled(target: &Target) -> Response<Body> {
     let message = "softland: this run was cancelled by whoever watches it; a new message begins a \
                    new run";
@@ -495,8 +506,8 @@ pub(super) fn cancelled(target: &Target) -> Response<Body> {
     errors::without_retry(refusal.response())
 }
 
-/// The history is the provider's: what the vendor's SDK takes for a request to send it all
-/// (`anthropic` for Python, `tool_runner`).
+/// Refuses a request whose history the provider stores, in the form that makes the vendor's SDK
+/// (`anthropic` for Python, `tool_runner`) send the whole history.
 fn thread_refused() -> Response<Body> {
     let details = BTreeMap::from([
         ("error_code", serde_json::json!("thread_unsupported_request")),

@@ -1,5 +1,5 @@
-//! Which policy a request has, and which upstream: what is selected for it, else its model's route,
-//! else `default`.
+//! The choice of a request's policy and upstream: what is selected for the request, else its
+//! model's route, else `default`.
 
 use std::sync::Arc;
 
@@ -12,18 +12,21 @@ use crate::route::Target;
 use crate::settings::{NotSelectable, Shaping};
 use crate::upstream::Origin;
 
-/// What holds for a request that is new to its run.
+/// The settings for a request that is new to its run.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     pub(super) name: String,
     pub(super) policy: Policy,
     pub(super) origin: Arc<Origin>,
-    /// How its text is read, where its model writes calls as text.
+    /// The shape of its text, if its model writes calls as text.
     pub(super) shaping: Option<Shaping>,
 }
 
-/// Chooses by what is selected, the route and the default, in this order. A path that names the
-/// upstream itself (`direct`) keeps it.
+/// Chooses what is selected, else the route's policy, else the default. A path that names the
+/// upstream itself (`direct`) keeps that upstream.
+///
+/// # Errors
+/// Returns the response for a policy that may not be selected, or does not exist.
 pub(super) fn choose(
     target: &Target,
     direct: bool,
@@ -46,21 +49,21 @@ pub(super) fn choose(
     Ok(Chosen { name: name.to_owned(), policy, origin, shaping })
 }
 
-/// A header that selects what it may not is refused, instead of passing under other limits than
-/// its client expects.
+/// Refuses a header that selects a forbidden policy. Passing the request under other limits than
+/// its client expects would be worse.
 fn forbidden(target: &Target, error: &NotSelectable) -> Response<Body> {
     Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()).response()
 }
 
-/// A configuration that names a policy which it has not is the operator's mistake, and no way round
-/// a limit.
+/// Refuses a request whose policy the configuration names but does not define. That is the
+/// operator's mistake, and must not lift a limit.
 fn missing(target: &Target, name: &str) -> Response<Body> {
     let message = format!("this gateway's configuration names a policy `{name}` that it has not");
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, target.protocol, message).response()
 }
 
-/// What holds for a request without tools: its money, and nothing else. At a limit it is
-/// answered, not changed.
+/// Returns the policy for a request without tools: its money limits, and nothing else. At a limit
+/// it is answered, not changed.
 pub(super) fn metered(policy: &Policy) -> Policy {
     Policy {
         mode: policy.mode,

@@ -1,4 +1,4 @@
-//! Which conversation a request belongs to, and what is kept of it.
+//! The conversation that a request belongs to, and its stored state.
 
 mod clues;
 mod find;
@@ -22,50 +22,50 @@ use find::Asking;
 pub(super) struct Place {
     /// Its name in the store.
     pub(super) scope: Arc<str>,
-    /// What is kept of it.
+    /// Its stored state.
     pub(super) kept: Arc<Scope>,
-    /// By what it is found, and will be found again.
+    /// The clues by which it is found, now and later.
     pub(super) clues: Clues,
-    /// What is known of the turn that it goes on from.
+    /// The turn that the request continues.
     from: Option<From>,
-    /// What it has behind it that its history may not show.
+    /// A past that the history may not show.
     past: Option<Past>,
-    /// Whether the request shows that it is about this conversation.
+    /// True if the request's content shows that it is about this conversation.
     speaks_of_it: bool,
-    /// Names that others may have, too.
+    /// Names that others may share.
     shared: Vec<Digest>,
-    /// What shares money.
+    /// The session that shares its money.
     pub(super) session: Session,
     /// For a sub-agent: its parent's conversation.
     pub(super) parent: Option<(Arc<str>, Arc<Scope>)>,
-    /// Why the store could not be asked, if it could not.
+    /// The store's error, if the store could not be read.
     pub(super) lost: Option<String>,
 }
 
-/// The turn that a request goes on from.
+/// The turn that a request continues.
 #[derive(Clone, Debug)]
 struct From {
     run: Digest,
-    /// The run as it was then.
+    /// The state of the run at that turn.
     then: Arc<RunState>,
     /// The turn's number in the history, if the history shows it.
     turn: Option<usize>,
-    /// Whether this history is a fork, which goes on with an account of its own.
+    /// True if this history is a fork, which continues with an account of its own.
     fork: bool,
 }
 
-/// What shares money.
+/// The session that shares money.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Session {
-    /// What client or user named so.
+    /// A session that a client or user has named.
     Named(Arc<str>),
-    /// A conversation of its own.
+    /// A conversation that is a session of its own.
     Alone,
 }
 
 impl Place {
-    /// Finds the conversation. A store that is away is as good as an empty one here: lines are
-    /// then made by the current policy. Whether money can then be held is for others to say.
+    /// Finds the conversation. A store that does not respond counts as empty here: lines are then
+    /// made by the current policy. Whether money can then be reserved is decided elsewhere.
     pub(super) async fn find(
         gate: &Gate,
         identity: &Identity,
@@ -98,26 +98,26 @@ impl Place {
         }
     }
 
-    /// Whether a request that declares no tools, but carries what they brought, speaks of the
-    /// conversation as one that asks for a summary does.
+    /// Returns true if a request without tools, but with results of tools, is about the
+    /// conversation, like a request for a summary.
     pub(super) fn is_told_apart(&self, outline: &Outline) -> bool {
         self.speaks_of_it && outline.tools == Digest::EMPTY
     }
 
-    /// The conversation's newest run, if a request without tools asks for a summary of it: in known
-    /// words, or since it holds what was said there.
+    /// Returns the conversation's newest run if a request without tools asks for a summary of it:
+    /// in known words (`asks`), or because it contains what was said there.
     pub(super) fn is_summed_up(&self, asks: bool) -> Option<(Digest, Arc<RunState>)> {
         let run = self.kept.newest.filter(|_| asks || self.speaks_of_it)?;
         Some((run, Arc::clone(self.kept.runs.get(&run)?)))
     }
 
-    /// The names that it goes by.
+    /// Returns the clues of the names that the conversation has.
     pub(super) fn names(&self, identity: &Identity) -> Vec<Digest> {
         let own = identity.session.is_some().then(|| self.clues.name());
         own.into_iter().chain(self.shared.iter().copied()).collect()
     }
 
-    /// What the session is taught of the past.
+    /// Returns what the session is told about the past.
     pub(super) fn remembered(
         &self,
         identity: &Identity,
@@ -133,8 +133,8 @@ impl Place {
         }
     }
 
-    /// How a request's newest message came, where the end of the turn before it is known. Of a
-    /// turn that was answered twice the newer end holds.
+    /// Returns how the request's newest message arrived, if the end of the turn before it is known.
+    /// Of a turn that was answered twice, the later end counts.
     fn arrival(&self, outline: &Outline, now: u64) -> Option<Arrival> {
         let context = outline.answered.last()?.before;
         let forked = self.from.as_ref().map(|from| &from.then);
@@ -143,39 +143,40 @@ impl Place {
         Some(Arrival { pause: Millis(now.saturating_sub(end.at)), landed: end.landed })
     }
 
-    /// Whether its history was changed by its client, or its record was lost.
+    /// Returns true if the client changed its history, or its record was lost.
     pub(super) fn is_changed(&self) -> bool {
         self.past.is_some()
     }
 
-    /// The name that a run is kept by: its first. `goes_on`: whether it is the run that the history
-    /// had before it was changed.
+    /// Returns the name under which a run is stored, which is its first name. `goes_on` is true if
+    /// the run is the one that the history had before it was changed.
     pub(super) fn run(&self, run: Digest, goes_on: bool) -> Digest {
         let from = self.from.as_ref().filter(|from| goes_on || from.then.key == run);
         from.map_or(run, |from| from.run)
     }
 
-    /// The state of a run, as it was kept.
+    /// Returns the stored state of a run.
     pub(super) fn state(&self, run: &Digest) -> Option<Arc<RunState>> {
         let forked = self.from.as_ref().filter(|from| from.fork && from.run == *run);
-        // A fork goes on from what was used, with an account of its own.
+        // A fork continues from what was used, with an account of its own.
         let fork = |state: &RunState| RunState { account: Arc::default(), ..state.clone() };
         let forked = || forked.map(|from| Arc::new(fork(&from.then)));
         self.kept.runs.get(run).cloned().or_else(forked)
     }
 
-    /// The contexts of its runs that the provider has counted.
+    /// Returns the contexts of its runs that the provider has counted.
     pub(super) fn counted(&self) -> impl Iterator<Item = Counted> {
         let from = self.from.as_ref().map(|from| &from.then);
         self.kept.runs.values().chain(from).filter_map(|run| run.known)
     }
 
-    /// Whether it is a fork that nothing is kept of yet but what it took over.
+    /// Returns true if this is a fork of which nothing is stored yet but what it took over.
     pub(super) fn is_fresh_fork(&self) -> bool {
         self.kept.newest.is_none() && self.from.as_ref().is_some_and(|from| from.fork)
     }
 
-    /// Tool calls in a row, at the end of the history, that were answered in this conversation.
+    /// Returns the number of consecutive tool calls, at the end of the history, that were answered
+    /// in this conversation.
     pub(super) fn row(&self, outline: &Outline) -> usize {
         let Some(from) = self.from.as_ref() else { return 0 };
         let Some((last, turn)) = outline.answered.len().checked_sub(1).zip(from.turn) else {
@@ -184,7 +185,7 @@ impl Place {
         if turn == last {
             return from.then.row;
         }
-        // The newest turn was answered here, too, if it is the one that was delivered last.
+        // The newest turn was also answered here if it is the one that was delivered last.
         let newest = outline.answered.get(last).and_then(|turn| turn.calls);
         let is_newest =
             |state: &Arc<RunState>| state.delivered.is_some() && state.delivered == newest;
@@ -194,7 +195,7 @@ impl Place {
         from.then.row + outline.calls.iter().filter(|call| call.turn == last).count()
     }
 
-    /// Gives up what is kept of the conversation, but for what is needed in the end.
+    /// Drops the stored state, except what is needed at the end.
     pub(super) fn let_go(&mut self) {
         let (face, newest) = (self.kept.face.clone(), self.kept.newest);
         let run = newest.and_then(|run| Some((run, Arc::clone(self.kept.runs.get(&run)?))));
@@ -202,7 +203,7 @@ impl Place {
         self.kept = Arc::new(Scope { newest, face, runs, ..Scope::default() });
     }
 
-    /// What the conversation is told by from others of its name.
+    /// Returns what distinguishes the conversation from others of its name.
     pub(super) fn face(&self, outline: &Outline, now: u64, answered: bool) -> Namesake {
         let known = self.kept.face.as_ref();
         Namesake {

@@ -1,5 +1,5 @@
-//! What a request under way is told by others. It is asked for each time the request goes on, which
-//! one waker and one number make cheap.
+//! Signals to a running request. They are checked each time the request's task is polled, which is
+//! cheap: one waker and one number.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,19 +7,19 @@ use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 
-/// What one task waits for, and any may say. Who waits last hears it.
+/// Signals for one waiting task, which any task may send. Only the newest waiting task is woken.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     said: AtomicU8,
     waker: AtomicWaker,
 }
 
-/// What there is to say.
+/// A signal to a running request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// A stream has been silent for long enough.
+    /// A stream has been silent for long enough that keepalives must begin.
     Loud = 1,
-    /// Somebody cancels its run.
+    /// The run was cancelled.
     Stop = 2,
 }
 
@@ -29,12 +29,12 @@ impl Told {
         self.waker.wake();
     }
 
-    /// Waits for the first word; of both, the one that ends it.
+    /// Waits for the first signal; of both, [`Word::Stop`] comes first.
     pub(crate) async fn any(&self) -> Word {
         self.until(|told| [Word::Stop, Word::Loud].into_iter().find(|word| told.has(*word))).await
     }
 
-    /// Waits for the word that ends it.
+    /// Waits for the signal that ends the request.
     pub(crate) async fn stop(&self) {
         self.until(|told| told.has(Word::Stop).then_some(())).await;
     }
@@ -45,7 +45,7 @@ impl Told {
 
     async fn until<T>(&self, said: impl Fn(&Self) -> Option<T>) -> T {
         poll_fn(|cx| {
-            // Before it is looked at: what is said in between wakes.
+            // Registered before the check, so that a signal in between wakes the task.
             self.waker.register(cx.waker());
             said(self).map_or(Poll::Pending, Poll::Ready)
         })

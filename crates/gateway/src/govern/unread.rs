@@ -1,8 +1,9 @@
-//! Requests to a governed path that nobody here can read: which of them pass, and what the client
-//! of one is told that does not.
+//! Requests to a governed path that cannot be read: which of them are passed on, and the answer to
+//! the others.
 //!
-//! Another reader may take what this one does not: without a limit such a request passes as it came.
-//! Under one it is not sent, since nothing in it could be counted, and what it leads to neither.
+//! The upstream may accept what this parser does not, so without a limit such a request is passed
+//! on as it came. Under a limit it is not sent, since neither its content nor its result could be
+//! counted.
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -21,7 +22,7 @@ use crate::settings::{NotSelectable, Settings};
 
 const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
 
-/// What a request must say before the limits that hold for it are known.
+/// The members of a request that determine its limits.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Glimpse {
     model: Option<String>,
@@ -29,7 +30,7 @@ struct Glimpse {
 }
 
 impl Glimpse {
-    /// What can be read of a body up to where it cannot.
+    /// Reads the members of a body up to the first error.
     fn of(body: &[u8]) -> Self {
         let mut glimpse = Self::default();
         let read = Cursor::from_bytes(body).and_then(|mut cursor| {
@@ -50,11 +51,11 @@ impl Glimpse {
     }
 }
 
-/// Answers a request that cannot be read where a limit holds for it; `None` where it may pass.
-/// `why`: what is in the way. `body`: as far as it is plain.
+/// Answers a request that cannot be read if a limit holds for it; `None` if it may pass. `why` is
+/// the problem, `body` the part of the body that is plain.
 ///
 /// # Errors
-/// Where it selects a policy that it may not.
+/// Returns a refusal if the request selects a policy that it may not.
 pub(crate) fn stop(
     gate: &Gate,
     (target, api): (&Target, Api),
@@ -88,7 +89,7 @@ pub(crate) fn stop(
     Ok(Some(response))
 }
 
-/// Whether a limit holds for a request. Where its model is not known, any route's policy may hold.
+/// Returns true if a limit holds for a request. Without a known model, any route's policy may hold.
 fn is_limited(
     settings: &Settings,
     header: Option<&str>,
@@ -110,7 +111,7 @@ fn is_limited(
     Ok(routed.any(limited) || limited("default"))
 }
 
-/// Whether a client says that it takes a stream: all that is known of one whose body is packed.
+/// Returns true if a client accepts a stream. For a compressed body nothing else is known.
 fn takes_events(headers: &HeaderMap) -> bool {
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     accepts.is_some_and(|accepts| accepts.to_ascii_lowercase().contains("text/event-stream"))

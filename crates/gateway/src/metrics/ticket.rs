@@ -1,4 +1,4 @@
-//! The account of one client request, from its head to the end of its response.
+//! The metrics and the log line of one client request, from its head to the end of its response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::body::Cut;
 use crate::gate::Gate;
 use crate::server::connection::Pulse;
 
-/// The gateway's own name for a client's request, in logs, errors and the ledger.
+/// The gateway's own name of a client's request, in logs, errors and the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestId {
     start: u64,
@@ -21,7 +21,7 @@ pub(crate) struct RequestId {
 }
 
 impl RequestId {
-    /// Its text, in one allocation.
+    /// Returns the id as text, with one allocation.
     pub(crate) fn text(self) -> String {
         let mut text = String::with_capacity(LONGEST_ID);
         text.push_str("req_");
@@ -32,7 +32,7 @@ impl RequestId {
     }
 }
 
-/// Bytes of an id whose numbers are as large as they can be.
+/// Bytes of an id whose numbers have their largest values.
 const LONGEST_ID: usize = "req_".len() + 16 + "_".len() + 16;
 
 impl fmt::Display for RequestId {
@@ -41,14 +41,16 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Its hexadecimal digits, without the standard library's formatting, which each request would pay.
+/// Appends a number in hexadecimal, without the cost of the standard library's formatting for each
+/// request.
 fn push_hex(text: &mut String, number: u64) {
     let digits = (u64::BITS - (number | 1).leading_zeros()).div_ceil(4);
     let digit = |at| char::from_digit((number >> (4 * at)) as u32 & 0xf, 16);
     text.extend((0..digits).rev().filter_map(digit));
 }
 
-/// Hands out request ids; no two of one machine's gateways are the same, but for a clock set back.
+/// A generator of request ids. They are unique among the gateways of one machine, unless a clock is
+/// set back.
 #[derive(Debug)]
 pub(crate) struct Requests {
     start: u64,
@@ -67,11 +69,10 @@ impl Requests {
     }
 }
 
-/// The account of one request. When it is dropped, the request is over: that is counted and
-/// logged.
+/// The metrics and the log line of one request, which are written when the value is dropped.
 pub(crate) struct Ticket {
     gate: Arc<Gate>,
-    /// Told when the request is over.
+    /// Marked idle when the request ends.
     pulse: Arc<Pulse>,
     pub(crate) id: RequestId,
     pub(crate) began: Instant,
@@ -85,17 +86,17 @@ pub(crate) struct Ticket {
     end: End,
 }
 
-/// How far a response got.
+/// The progress of a response.
 #[derive(Debug)]
 enum End {
-    /// It has not ended: when the ticket is dropped so, the client went away.
+    /// It has not ended: if the value is dropped in this state, the client has disconnected.
     Open,
     Whole,
     Cut(Cut),
 }
 
-/// The status under which a request is counted whose client left before it had an answer. It is
-/// not sent; nginx uses it so.
+/// The status under which a request is counted whose client left before the response. It is never
+/// sent; nginx uses the same number.
 const CLIENT_CLOSED: u16 = 499;
 
 impl Ticket {
@@ -116,23 +117,23 @@ impl Ticket {
         }
     }
 
-    /// Where the request goes.
+    /// Sets the endpoint and the upstream of the request.
     pub(crate) fn goes(&mut self, route: &'static str, upstream: &Arc<str>) {
         self.route = route;
         self.upstream = Arc::clone(upstream);
     }
 
-    /// Whether it is of somebody who watches, and no client's.
+    /// Returns true if the request is for the pages, and not a client's.
     pub(crate) fn is_of_pages(&self) -> bool {
         self.route == crate::pages::ROUTE
     }
 
-    /// It may cost what nobody here counts.
+    /// Marks the request as one whose cost may not be counted.
     pub(crate) fn unmetered(&mut self) {
         self.unmetered = true;
     }
 
-    /// The response's head is there.
+    /// Notes the head of the response.
     pub(crate) fn answered(&mut self, status: u16, streams: bool) {
         self.status = status;
         self.streams = streams;
@@ -141,17 +142,17 @@ impl Ticket {
         }
     }
 
-    /// The response is over, as it should be.
+    /// Notes that the response has ended completely.
     pub(crate) fn whole(&mut self) {
         self.end = End::Whole;
     }
 
-    /// The response is over, before its end.
+    /// Notes that the response broke off.
     pub(crate) fn cut(&mut self, cut: &Cut) {
         self.end = End::Cut(cut.clone());
     }
 
-    /// The path without its query, in which keys are sent too.
+    /// Writes the log line. It has the path without its query, in which clients also send keys.
     fn log(&self, ms: u64) {
         let (id, method, path) = (&self.id, &self.method, self.uri.path());
         let (upstream, status) = (&*self.upstream, self.status);
@@ -164,7 +165,7 @@ impl Ticket {
         }
     }
 
-    /// What is kept of a request that could not be metered.
+    /// Returns the ledger's record of a request that could not be metered.
     fn record(&self, millis: u64) -> Request {
         Request {
             at: self.gate.now().saturating_sub(millis),

@@ -1,4 +1,4 @@
-//! Reserving the worst case of a request: all of it, later less, at last nothing.
+//! Reserves the worst case of a request: the whole of it, later less, at last nothing.
 
 use std::time::Duration;
 
@@ -8,58 +8,59 @@ use tokio::time::sleep;
 use super::tokens_for;
 use crate::accounts::{Accounts, Ask, Claim, Lease, Patience, Refusal, Short};
 
-/// How long a request waits for others without a sign of life.
+/// The time for which a request waits for others without a keepalive.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
-/// How long a stream waits in all: behind [`SILENCE`] it is kept alive.
+/// The time for which a stream waits in all; after [`SILENCE`] it is kept alive.
 pub(super) const STREAMS_WAIT: Duration = Duration::from_secs(30);
 
-/// Output tokens that are enough for a turn while others wait for the same money. Of 2,970 turns
-/// of a coding agent with a large thinking model (SWE-bench, Gemini 3 Pro, 2025-11) 99 % had at
-/// most 2,481 and two had more than this. Smaller means more turns cut, larger fewer at a time.
+/// Output tokens that are enough for a turn while other requests wait for the same money. Of 2,970
+/// turns of a coding agent with a large thinking model (SWE-bench, Gemini 3 Pro, 2025-11), 99 % had
+/// at most 2,481 and two had more than this. A smaller value cuts more turns, a larger one allows
+/// fewer requests at once.
 const ENOUGH_OUTPUT: u64 = 8_192;
 
-/// What a request wants.
+/// The worst case of a request, for which money is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
-    /// The dearest that its input can be billed.
+    /// The highest amount that its input can be billed.
     pub(crate) input: NanoUsd,
-    /// The most output tokens it can get as it is.
+    /// The most output tokens that it can get as it is.
     pub(crate) output: u64,
     /// The price of an output token, in pico-dollars.
     pub(crate) output_pico: u64,
     /// The output limit is never put below this: the thinking budget and `reserve_tokens`.
     pub(crate) floor: u64,
-    /// Whether the client reads a stream, which can be kept alive.
+    /// True if the client reads a stream, which can be kept alive.
     pub(crate) stream: bool,
 }
 
-/// What has become of a reservation.
+/// The result of a reservation.
 #[derive(Debug)]
 pub(crate) enum Reserved {
-    /// It may be sent.
+    /// The request may be sent.
     Granted {
-        /// What holds its money.
+        /// The lease that holds its money.
         lease: Lease,
-        /// The output limit to send, where it is not the request's own; lowered, or added.
+        /// The output limit to send, if it is not the request's own; lowered, or added.
         output_limit: Option<u64>,
     },
     /// The money is spent: the run is to land, or ends.
     Land(Short),
-    /// Others hold what is left, and did not give it back in time. The client is told so by its
-    /// protocol's error, and may come again.
+    /// Other requests hold what is left, and did not give it back in time. The client gets its
+    /// protocol's error, and may retry.
     Busy(Short),
-    /// There is no saying what is spent: [`Refusal::Away`] or [`Refusal::Full`].
+    /// The amount spent is unknown: [`Refusal::Away`] or [`Refusal::Full`].
     Lost(Refusal),
 }
 
-/// Reserves for a request on all of `claims`.
+/// Reserves money for a request on all of `claims`.
 ///
-/// The whole worst case is waited for [`SILENCE`] long. Then a lower output limit will do, as
-/// long as it is enough for a turn; streams wait up to [`STREAMS_WAIT`] for that, and `loud` is
-/// called once when their silence ends, so that keepalives can begin. At the end any limit from
-/// `floor` on is taken. What no settling of others could bring is not waited for: then the limit
-/// is lowered at once, and with nothing left but what is below `floor` the answer is
-/// [`Reserved::Land`], at once too.
+/// The request waits for the whole worst case for as long as [`SILENCE`]. After that, a lower
+/// output limit is accepted, as long as it is enough for a turn. Streams wait up to
+/// [`STREAMS_WAIT`] for that, and `loud` is called once when their silence ends, so that keepalives
+/// can begin. At the end, any limit from `floor` on is accepted. A request never waits for money
+/// that no settling of others could free: then the limit is lowered at once, and if less than
+/// `floor` is left, the result is [`Reserved::Land`], also at once.
 pub(crate) async fn reserve(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
@@ -71,7 +72,7 @@ pub(crate) async fn reserve(
     let waiting = accounts.reserve(claims, want.ask(), patience);
     tokio::pin!(waiting);
     let result = tokio::select! {
-        // What is served as the silence ends is not announced first.
+        // A reservation that succeeds as the silence ends is not announced first.
         biased;
         result = &mut waiting => result,
         () = sleep(SILENCE), if want.stream => {
@@ -82,8 +83,8 @@ pub(crate) async fn reserve(
     want.reserved(result)
 }
 
-/// The same without waiting and past those who wait, for a request within one that is under way
-/// (a rung, a nudge): what fits now, from `floor` on.
+/// Reserves without waiting and ahead of waiting requests, for a request within a running turn (a
+/// rung, a nudge): what fits now, from `floor` on.
 pub(crate) async fn reserve_now(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
@@ -112,7 +113,7 @@ impl Want {
         Ask::new(with(self.output), with(enough), with(floor))
     }
 
-    /// The output limit that an amount allows, unless it allows all.
+    /// Returns the output limit that an amount allows; `None` if it allows all output.
     fn limit(&self, amount: NanoUsd) -> Option<u64> {
         let output = tokens_for(amount.less(self.input), self.output_pico);
         (output < self.output).then_some(output)

@@ -18,7 +18,7 @@ fn opus() -> &'static Model {
     models::find(Some("anthropic"), "claude-opus-5-5").expect("in the table")
 }
 
-/// What so many tokens are billed, served as usual.
+/// Returns the cost of these tokens in the normal service tier.
 fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
     softland_session::price::Fees::default().billed("", tokens, price)
 }
@@ -27,7 +27,7 @@ fn size_of(body: &str) -> Size {
     Size::of(&Request::of(Api::Anthropic, body.as_bytes()).expect("a request"))
 }
 
-/// A request with that content and tools.
+/// Returns a request with this content and these tools.
 fn request(content: &str, tools: &str) -> String {
     format!(r#"{{"model":"m","tools":{tools},"messages":[{{"role":"user","content":{content}}}]}}"#)
 }
@@ -57,8 +57,9 @@ fn marks_are_read_off_the_body() {
 }
 
 proptest! {
-    /// What is reserved is never less than what the provider can bill for that many tokens, in
-    /// whatever buckets it puts them; and what a lowered limit allows never costs more than held.
+    /// The reserved amount is never less than the provider can bill for that many tokens, in
+    /// whatever classes it counts them; and output within a lowered limit never costs more than is
+    /// reserved.
     #[test]
     fn no_split_of_the_tokens_costs_more_than_the_bound(
         which in 0..models::all().len(),
@@ -199,8 +200,8 @@ fn what_chat_and_responses_name_by_an_address_or_an_id_is_counted_as_unseen() {
 }
 
 proptest! {
-    /// However a client spells a mark, it is a mark: any of its letters may stand there by its
-    /// number, in a name, in a value, with any capitals of the digits.
+    /// A mark is found however a client spells it: any of its letters may be an escape by number,
+    /// in a name or in a value, with upper or lower case digits.
     #[test]
     fn a_mark_is_found_however_it_is_spelled(
         name in proptest::collection::vec(any::<bool>(), "cache_control".len()),
@@ -290,7 +291,8 @@ async fn hold(accounts: &MemoryAccounts, claims: &[Claim], cents: u64) -> Lease 
     accounts.reserve(claims.to_vec(), ask, Patience::NONE).await.unwrap()
 }
 
-/// What became of a request, after how long, and how often it became loud.
+/// Returns the result of a reservation, the time that it took, and how often it announced a long
+/// wait.
 async fn reserved(
     accounts: &MemoryAccounts,
     claims: &[Claim],
@@ -312,7 +314,7 @@ async fn what_fits_is_sent_as_it_is() {
     let Reserved::Granted { lease, output_limit: None } = result else { panic!("{result:?}") };
     assert_eq!(lease.reserved(), NanoUsd(306 * CENT));
     assert_eq!((took, loud), (Duration::ZERO, 0));
-    // No limit, no bound.
+    // Without a limit there is no bound.
     let free = [Claim { account: "session:s".into(), limit: None }];
     let (result, ..) = reserved(&accounts, &free, want(true)).await;
     assert!(matches!(result, Reserved::Granted { output_limit: None, .. }));
@@ -327,7 +329,7 @@ async fn the_output_limit_is_lowered_at_once_where_waiting_brings_no_more() {
     assert_eq!((lease.reserved(), output_limit), (NanoUsd(150 * CENT), Some(50_000)));
     assert_eq!(took, Duration::ZERO);
     lease.settle(NanoUsd(92 * CENT));
-    // $0.58 left: 4,000 tokens, fewer than are held back for an answer.
+    // $0.58 are left: 4,000 tokens, fewer than are held back for an answer.
     let (result, took, _) = reserved(&accounts, &claims, want(true)).await;
     assert!(matches!(result, Reserved::Land(_)), "{result:?}");
     assert_eq!(took, Duration::ZERO);
@@ -345,7 +347,7 @@ async fn the_whole_is_waited_for_five_seconds_then_less_will_do() {
         let held = hold(&accounts, &claims, 300).await;
         let (result, took, loud) = reserved(&accounts, &claims, want(stream)).await;
         let Reserved::Granted { lease, output_limit } = result else { panic!("{result:?}") };
-        // Half of the two dollars left: another request is under way.
+        // Half of the two dollars that are left: another request is running.
         assert_eq!((lease.reserved(), output_limit), (NanoUsd(100 * CENT), Some(25_000)));
         assert_eq!((took, loud), (SILENCE, 0), "served as the silence ended");
         lease.settle(NanoUsd::ZERO);

@@ -1,5 +1,5 @@
-//! What a page asks by the query of an address: known names, each once, within bounds. What is not
-//! understood is refused, with what is allowed.
+//! The query of a page's request: known names, each once, with values within bounds. Other queries
+//! are refused with an error that says what is allowed.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,10 @@ use crate::errors::Refusal;
 pub(super) struct Asked(Vec<(String, String)>);
 
 impl Asked {
-    /// Reads the query of a request to a path that knows these names.
+    /// Reads the query of a request to a path that accepts these names.
+    ///
+    /// # Errors
+    /// Returns a refusal for an unknown or repeated parameter.
     pub(super) fn of(parts: &Parts, names: &[&str]) -> Result<Self, Refusal> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
@@ -34,12 +37,15 @@ impl Asked {
         Ok(Self(pairs))
     }
 
-    /// A parameter, where it is there.
+    /// Returns the value of a parameter, if it is present.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_str())
     }
 
-    /// A whole number within bounds.
+    /// Returns a whole number, or `otherwise` if the parameter is absent.
+    ///
+    /// # Errors
+    /// Returns a refusal for a value that is not within the bounds.
     pub(super) fn number(
         &self,
         name: &str,

@@ -11,7 +11,7 @@ use crate::body::Body;
 static RUNS: LazyLock<String> = LazyLock::new(|| page(include_str!("../../pages/index.html")));
 static AUDIT: LazyLock<String> = LazyLock::new(|| page(include_str!("../../pages/audit.html")));
 
-/// A file by its path.
+/// Returns a file of the pages by its path.
 pub(super) fn find(path: &str) -> Option<Response<Body>> {
     let (kind, bytes): (_, &'static [u8]) = match path {
         "/" => (HTML, RUNS.as_bytes()),
@@ -29,7 +29,7 @@ pub(super) fn find(path: &str) -> Option<Response<Body>> {
     Some(response)
 }
 
-/// Adds what every response of the pages says to browsers.
+/// Adds the security headers that every response of the pages has.
 pub(super) fn protect(headers: &mut HeaderMap) {
     softland_pages::protect(headers, Styles::Own);
 }

@@ -1,5 +1,6 @@
-//! The audit among the pages: a report on the gateway's own ledger, or on a recording that a browser
-//! hands over. One at a time, apart from the requests of clients, and given up when nobody waits.
+//! The audit page: a report on the gateway's own ledger, or on a recording that a browser uploads.
+//! One report is made at a time, apart from client requests, and it is given up when nobody waits
+//! for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,21 +25,21 @@ use crate::errors::Refusal;
 use crate::gate::Gate;
 use crate::server::Door;
 
-/// How much of what was said the ledger keeps: `digests` or `full`.
+/// The header that says whether the ledger keeps `digests` or `full` contents.
 const KEEPS: HeaderName = HeaderName::from_static("x-softland-content");
-/// How long the ledger may take to write what waits.
+/// The time that the ledger has to write the queued records.
 const WRITTEN: Duration = Duration::from_secs(2);
-/// Characters of a file's name.
+/// The longest name of an uploaded file, in characters.
 const NAME: usize = 200;
 
-/// What is read.
+/// The source of a report.
 enum Of {
     Ledger(PathBuf),
-    /// A recording, which is removed when it has been read, and its name.
+    /// An uploaded recording, which is deleted after it has been read, and its name.
     Handed(NamedTempFile, String),
 }
 
-/// A file that the page needs.
+/// Returns a file that the audit page needs.
 pub(super) fn file(gate: &Gate, path: &str) -> Option<Response<Body>> {
     let (kind, bytes) = gate.live().settings.audit.as_ref()?.file(path.strip_prefix("/audit/")?)?;
     let mut response = Response::new(Body::full(bytes));
@@ -46,7 +47,7 @@ pub(super) fn file(gate: &Gate, path: &str) -> Option<Response<Body>> {
     Some(response)
 }
 
-/// Answers with a report.
+/// Answers a request for a report.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
     parts: &Parts,
@@ -95,7 +96,7 @@ pub(super) async fn answer(
     Ok(response)
 }
 
-/// Tells the thread at work that nobody waits for it: dropped with the request.
+/// Stops the report's thread when the request is dropped.
 #[derive(Default)]
 struct Waits(Arc<AtomicBool>);
 
@@ -125,7 +126,7 @@ async fn made(
             Of::Handed(file, name) => (file.path(), Some(name.as_str())),
         };
         let text = audit.report(&AuditAsked { path, name, form, stop: &stop });
-        // The file first: whoever comes next finds nothing of this one.
+        // The file is dropped before the permit, so that the next report finds no trace of it.
         drop(of);
         drop(seat);
         text
@@ -143,7 +144,8 @@ fn seat(gate: &Gate) -> Result<OwnedSemaphorePermit, Refusal> {
     seat.map_err(|_| refusal(StatusCode::SERVICE_UNAVAILABLE, what))
 }
 
-/// Writes a recording to a file that only this user can read and that goes when it is dropped.
+/// Writes a recording to a file that only this user can read and that is deleted when it is
+/// dropped.
 async fn keep(
     mut body: Incoming,
     audit: &dyn Audit,
@@ -175,7 +177,7 @@ async fn keep(
     Ok(kept)
 }
 
-/// `?name=`: what the file is called, without its folders.
+/// Returns the file's name of `?name=`, without its folders.
 fn name(asked: &Asked) -> String {
     let given = asked.text("name").unwrap_or_default();
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();

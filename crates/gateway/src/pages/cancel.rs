@@ -1,5 +1,5 @@
-//! Cancelling a run and its sub-agents: what is under way for them is given up, what came of it is
-//! booked, and their clients' next requests are refused until somebody says something new.
+//! Cancels a run and its sub-agents: their running requests are given up, the usage so far is
+//! booked, and further requests of their clients are refused until a user message comes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::gate::Gate;
 use crate::govern::Word;
 
-/// Cancels an open run; `None` where there is none of that name.
+/// Cancels an open run; `None` if there is no open run of that name.
 pub(super) fn run(gate: &Arc<Gate>, run: &str) -> Option<Value> {
     gate.runs.work(run)?;
     let family = gate.runs.family(run);
@@ -26,7 +26,7 @@ pub(super) fn run(gate: &Arc<Gate>, run: &str) -> Option<Value> {
                 stream.abort();
             }
         }
-        // With a request under way it ends when that is booked.
+        // A run with a running request ends when that request is booked.
         if !under_way {
             gate.end_left(member);
         }

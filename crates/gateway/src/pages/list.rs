@@ -1,4 +1,4 @@
-//! The runs there are, open and ended: what is remembered, and what the ledger has.
+//! The list of runs, open and ended, from memory and from the ledger.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,20 +11,20 @@ use softland_ledger::{Found, Query, Reader, Run};
 use super::questions;
 use crate::gate::Gate;
 
-/// Runs of the ledger in one list.
+/// The number of the ledger's runs in one list.
 const LISTED: usize = 1000;
-/// Runs in one list, whatever they are.
+/// The number of runs in one list, from memory and the ledger.
 const MOST: usize = 10_000;
 
-/// All runs that are open and the newest that have ended, what is kept of them, and whether there
-/// are more. Of those in the ledger, those only that have `search` in a name and ended as `state`
-/// says.
+/// Returns all open runs and the newest ended ones, what the ledger keeps, and whether there are
+/// more. Of the ledger's runs, it returns only those with `search` in a name and with the outcome
+/// `state`.
 pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&str>) -> Value {
     let settings = gate.live();
     let settings = &settings.settings;
     let content = if settings.ledger_full { "full" } else { "digests" };
     let mut ledger = json!({"on": settings.ledger.is_some(), "content": content});
-    // Before the rows: who reads on from there misses nothing.
+    // Read before the rows: a page that reads on from this version misses nothing.
     let at = format!("{}.{}", gate.runs.version(), gate.stamp);
     let mut runs: Vec<Value> = Vec::new();
     let mut known = BTreeSet::new();
@@ -61,10 +61,10 @@ pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&st
     json!({"v": 1, "ledger": ledger, "at": at, "runs": runs, "more": more})
 }
 
-/// One run, wherever it is known.
+/// Returns one run, from memory or the ledger.
 ///
 /// # Errors
-/// Why the ledger cannot be read, which may know it.
+/// Returns the reason why the ledger, which may have the run, cannot be read.
 pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Result<Option<Value>, String> {
     let row = match (gate.runs.row(run), gate.live().settings.ledger.clone()) {
         (Some(row), _) => serde_json::to_value(&row).ok(),
@@ -80,7 +80,7 @@ pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Result<Option<Value>, St
     Ok(with_questions(gate, vec![row]).await.pop())
 }
 
-/// What a person is told of a ledger that cannot be read.
+/// Returns the message for a person about a ledger that cannot be read.
 pub(super) fn unread(why: &str) -> String {
     format!("the ledger cannot be read: {why}")
 }

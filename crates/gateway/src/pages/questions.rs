@@ -1,4 +1,5 @@
-//! How runs were asked, in a few words, for the list: read from contents that are kept, each once.
+//! The first words of what each run was asked, for the list. They are read from the ledger's
+//! contents, once for each run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,18 +12,18 @@ use softland_ledger::Reader;
 use super::start;
 use crate::gate::Gate;
 
-/// Characters of a question.
+/// The length of a question, in characters.
 const SHOWN: usize = 80;
-/// Questions that are remembered.
+/// The number of questions that are remembered.
 const MOST: usize = 4096;
-/// How long one list may read; the next one reads on.
+/// The time that one list may spend on reading; the next list reads further ones.
 const TIME: Duration = Duration::from_millis(250);
 
-/// What was read before, by run.
+/// The questions that were read before, by run.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<BTreeMap<String, String>>);
 
-/// Adds to rows without a name or an agent how the run was asked.
+/// Adds the question of the run to rows without a name or an agent.
 pub(super) async fn add(gate: &Arc<Gate>, path: PathBuf, mut runs: Vec<Value>) -> Vec<Value> {
     let gate = Arc::clone(gate);
     let kept = runs.clone();
@@ -55,7 +56,7 @@ pub(super) async fn add(gate: &Arc<Gate>, path: PathBuf, mut runs: Vec<Value>) -
     read.await.unwrap_or(kept)
 }
 
-/// The first words of a text, on one line.
+/// Returns the first words of a text, on one line.
 fn few(text: &str) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! What was said in a run, as event lines: from events as they happen, and from the history that a
-//! request carries.
+//! The texts, calls and results of a run as event lines: from events as they happen, and from the
+//! history that a request carries.
 
 use serde_json::{Value, json};
 use softland_ledger::Step;
@@ -8,19 +8,19 @@ use softland_session::wire::request::{
     Block, BlockKind, Content, Message, Request, ResultContent, Role, ToolResult,
 };
 
-/// Bytes of a text, a call's input or a result that pages are told.
+/// The largest text, call input or result that is sent to pages, in bytes.
 const MOST: usize = 256 << 10;
 
 /// One turn of a history.
 pub(crate) struct Turn {
     pub(crate) turn: u64,
-    /// What the model said, block by block.
+    /// The text and the calls of the model, block by block.
     pub(crate) said: Vec<Step>,
-    /// What its calls led to.
+    /// The results of its calls.
     pub(crate) results: Vec<Step>,
 }
 
-/// An event as a line; `None` of what is told otherwise.
+/// Converts an event to a line; `None` if the event is reported in another way.
 pub(crate) fn live(event: &Event, at: u64, turn: u64) -> Option<Step> {
     let (name, fields) = match event {
         Event::TextStart => ("text_start", json!({})),
@@ -43,13 +43,13 @@ pub(crate) fn live(event: &Event, at: u64, turn: u64) -> Option<Step> {
     Some(step(at, turn, name, &fields))
 }
 
-/// A line of a tape that is not numbered yet.
+/// Creates a line of a tape that has no number yet.
 pub(crate) fn step(at: u64, turn: u64, event: &str, fields: &Value) -> Step {
     Step { seq: 0, at, turn, event: event.to_owned(), fields: fields.to_string(), late: false }
 }
 
-/// The question of the run that a request is turn `turn` of, and its earlier turns as its history
-/// has them: the newest ones where it was compacted.
+/// Returns the question of the run, and its turns before turn `turn`, which the request asks for.
+/// If the history was compacted, only its newest turns are there.
 pub(crate) fn history(request: &Request<'_>, turn: u64, at: u64) -> (Option<String>, Vec<Turn>) {
     let list = &request.messages.list;
     let own = own_turns(request, turn);
@@ -67,7 +67,7 @@ pub(crate) fn history(request: &Request<'_>, turn: u64, at: u64) -> (Option<Stri
     (question(request, turn), turns)
 }
 
-/// Where the turns of the run stand that a request is turn `turn` of: the newest ones.
+/// Returns the positions of the run's turns before turn `turn`: the newest ones of the history.
 fn own_turns(request: &Request<'_>, turn: u64) -> Vec<usize> {
     let list = &request.messages.list;
     let before = usize::try_from(turn.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -77,7 +77,7 @@ fn own_turns(request: &Request<'_>, turn: u64) -> Vec<usize> {
     spoken.get(spoken.len().saturating_sub(before)..).unwrap_or_default().to_vec()
 }
 
-/// The question of the run that a request is turn `turn` of.
+/// Returns the question of the run whose turn `turn` the request asks for.
 pub(crate) fn question(request: &Request<'_>, turn: u64) -> Option<String> {
     let list = &request.messages.list;
     let first = own_turns(request, turn).first().copied().unwrap_or(list.len());
@@ -86,8 +86,8 @@ pub(crate) fn question(request: &Request<'_>, turn: u64) -> Option<String> {
     asked.filter(|message| message.role == Role::User).filter_map(words).next()
 }
 
-/// Whether somebody says something behind the newest turn: not only results, and not only what a
-/// harness has put into its own tags.
+/// Returns true if a user message follows the newest turn: not only results, and not only text that
+/// a harness has put into its own tags.
 pub(crate) fn asks(request: &Request<'_>) -> bool {
     let newest = request.messages.list.iter().rev();
     let newest = newest.take_while(|message| message.role != Role::Assistant);
@@ -159,7 +159,7 @@ fn said(message: &Message<'_>, whole: &str, at: u64, turn: u64) -> Vec<Step> {
     steps
 }
 
-/// The text of a thinking block of any protocol; none where it is only sealed.
+/// Returns the text of a thinking block of any protocol; empty if the block is sealed.
 fn thinking(block: &Block<'_>, whole: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(block.span.of(whole)) else {
         return String::new();
@@ -206,7 +206,7 @@ fn result_line(result: &ToolResult<'_>, at: u64, turn: u64) -> Step {
     step(at, turn, "tool_result", &fields)
 }
 
-/// As much of a text as pages are told, and how many bytes are left out.
+/// Returns the part of a text that pages get, and the number of bytes that are left out.
 fn cut(text: &str) -> (&str, usize) {
     let shown = text.get(..text.floor_char_boundary(MOST)).unwrap_or_default();
     (shown, text.len() - shown.len())

@@ -1,5 +1,5 @@
 //! The beginning of a tape: what is known of a run when somebody begins to watch it, from the
-//! ledger, from the request under way, and from contents that are kept.
+//! ledger, from the running request, and from stored contents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,35 +14,35 @@ use softland_session::wire::request::Request;
 use super::said;
 use crate::gate::Gate;
 
-/// How long the ledger may take to write what waits.
+/// The time that the ledger has to write the queued records.
 const WRITTEN: Duration = Duration::from_secs(2);
 
-/// What a run's lines begin with.
+/// The beginning of a run's lines.
 pub(super) struct Start {
     pub(super) steps: Vec<Step>,
-    /// Up to which turn everything that was said is among them.
+    /// The last turn up to which the lines are complete.
     pub(super) whole: u64,
-    /// Whether the run is over.
+    /// True if the run has ended.
     pub(super) over: bool,
-    /// Whether anything is known of it.
+    /// True if anything is known of the run.
     pub(super) found: bool,
 }
 
-/// What was said, with the turn of the request that shows it.
+/// A request's history, with the turn that the request asks for.
 struct Said {
     api: Api,
     turn: u64,
     body: Vec<u8>,
 }
 
-/// Reads what is known. Blocks: not for async tasks.
+/// Reads the beginning of a run. Blocks: not for async tasks.
 pub(super) fn read(gate: &Arc<Gate>, run: &str) -> Start {
     let now = gate.now();
     let row = gate.runs.row(run);
     let open = row.as_ref().is_some_and(|row| !row.is_over());
     let path = gate.live().settings.ledger.clone();
     if let Some(ledger) = gate.ledger.as_ref().filter(|_| open || path.is_some()) {
-        // What was told so far is to be found in the file.
+        // Makes sure that the file has all records so far.
         let _ = ledger.drain(WRITTEN);
     }
     let (mut steps, kept) = path.as_deref().map(|path| from_ledger(path, run)).unwrap_or_default();
@@ -68,7 +68,7 @@ fn from_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<Said>) {
     (steps, kept(&reader, run))
 }
 
-/// What the newest request of a run carried, where that is kept.
+/// Returns the content of a run's newest request, if the ledger keeps contents.
 fn kept(reader: &Reader, run: &str) -> Option<Said> {
     let content = reader.content(run).ok().flatten()?;
     let api = match content.path.rsplit('/').next()? {
@@ -80,18 +80,18 @@ fn kept(reader: &Reader, run: &str) -> Option<Said> {
     Some(Said { api, turn: content.turn, body: content.body })
 }
 
-/// The question of a run whose contents are kept.
+/// Returns the question of a run whose contents the ledger keeps.
 pub(super) fn asked(reader: &Reader, run: &str) -> Option<String> {
     let said = kept(reader, run)?;
     let request = Request::of(said.api, &said.body).ok()?;
     said::question(&request, said.turn)
 }
 
-/// What a gateway without a ledger remembers.
+/// Returns the lines of a run in a gateway without a ledger, from memory.
 fn without_ledger(row: &crate::runs::Row, now: u64) -> Vec<Step> {
     let mut fields = serde_json::to_value(row).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
-        // The envelope's own.
+        // These belong to the envelope.
         for name in ["v", "run", "turn", "event", "ts", "seq"] {
             fields.remove(name);
         }
@@ -105,7 +105,7 @@ fn without_ledger(row: &crate::runs::Row, now: u64) -> Vec<Step> {
     steps
 }
 
-/// The request of the run that is with the provider now carries its history.
+/// Returns the content of the run's running request, which carries its history.
 fn under_way(gate: &Gate, run: &str) -> Option<Said> {
     let work = gate.runs.work(run)?;
     let asked = work.last()?.asked.upgrade()?;
@@ -113,8 +113,8 @@ fn under_way(gate: &Gate, run: &str) -> Option<Said> {
     Some(Said { api: asked.api, turn, body: asked.body.to_vec() })
 }
 
-/// What was said, in its places among what the ledger knows: a turn's blocks stand before the last
-/// of what it cost, and its results behind that.
+/// Merges the history into the ledger's lines: a turn's blocks go before its last usage line, and
+/// its results behind it.
 fn merged(steps: Vec<Step>, kept: &Said, now: u64) -> (Vec<Step>, u64) {
     let Ok(request) = Request::of(kept.api, &kept.body) else { return (steps, 0) };
     let (question, turns) = said::history(&request, kept.turn, now);
@@ -151,11 +151,11 @@ fn merged(steps: Vec<Step>, kept: &Said, now: u64) -> (Vec<Step>, u64) {
             merged.extend(said.said.into_iter().chain(said.results).map(dated));
         }
     }
-    // Without a ledger there are no places.
+    // Without a ledger the history has no positions; it goes to the end.
     for (_, said) in turns {
         merged.extend(said.said.into_iter().chain(said.results));
     }
-    // The end stays the end.
+    // The line of the run's end stays the last one.
     if let Some(at) = merged.iter().position(|step| matches!(step.event.as_str(), "done" | "error"))
     {
         let end = merged.remove(at);

@@ -1,4 +1,4 @@
-//! Server-sent events: of one run, from its tape, and of the list of runs, from their versions.
+//! Server-sent events: of one run, from its tape, and of the list of runs, by versions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,18 +13,18 @@ use super::tape::{Read, Tape};
 use crate::body::{Body, Sender};
 use crate::gate::Gate;
 
-/// Streams to pages at a time.
+/// The number of streams to pages at once.
 const MOST: usize = 1024;
-/// Bytes that are sent at once.
+/// The number of bytes that are sent at once.
 const PIECE: usize = 64 << 10;
-/// Between two looks for runs that have changed, for one who watches the list.
+/// The interval between two checks for changed runs, for a page that watches the list.
 const LOOK: Duration = Duration::from_millis(250);
-/// After so long a silence there is a sign of life.
+/// The silence after which a keepalive is sent.
 const SILENCE: Duration = Duration::from_secs(15);
-/// A page that was cut off comes back after so long.
+/// The time after which a page that was cut off reconnects.
 const RETRY: &[u8] = b"retry: 1000\n\n";
 
-/// One of the streams that there may be; free again however it ends.
+/// One of the limited number of streams. It is released however the stream ends.
 pub(super) struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
@@ -52,7 +52,7 @@ impl Drop for Watched {
     }
 }
 
-/// `Last-Event-ID`: the number of the last line that was read, and whose line it was.
+/// Reads `Last-Event-ID`: the number of the last line that was read, and the name of its tape.
 fn last_id(headers: &HeaderMap) -> Option<(u64, Option<String>)> {
     let id = headers.get("last-event-id")?.to_str().ok()?.trim();
     let (number, name) = match id.split_once('.') {
@@ -62,7 +62,7 @@ fn last_id(headers: &HeaderMap) -> Option<(u64, Option<String>)> {
     Some((number.parse().ok()?, name))
 }
 
-/// The lines of a run from where its reader left off; `None` where there is no such run, or where
+/// Streams the lines of a run from the reader's last position; `None` if there is no such run, or
 /// too many are watched.
 pub(super) async fn of_run(
     gate: &Arc<Gate>,
@@ -79,7 +79,7 @@ pub(super) async fn of_run(
             let start = begin(gate, run).await?;
             let whole = (start.whole, start.whole);
             watched.0.begin(start.steps, whole);
-            // It may have ended before the tape was there.
+            // The run may have ended before the tape existed.
             if start.over || gate.runs.row(run).is_none_or(|row| row.is_over()) {
                 watched.0.end();
             }
@@ -116,7 +116,7 @@ async fn begin(gate: &Arc<Gate>, run: &str) -> Option<start::Start> {
 
 async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: &Sender) {
     let mut next = from;
-    // What was read belongs to another tape: the page begins anew.
+    // The page's position belongs to another tape, so the page starts over.
     let mut head = RETRY.to_vec();
     if lost {
         head.extend_from_slice(b"event: resync\ndata: {}\n\n");
@@ -129,7 +129,7 @@ async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: 
         let mut changed = std::pin::pin!(changed);
         changed.as_mut().enable();
         let (base, end) = tape.bounds();
-        // Nobody has read lines that are not written yet.
+        // A position behind the newest line is not valid.
         let from = next.unwrap_or(base).min(end);
         match tape.read(from, PIECE) {
             Read::Lines(mut seq, lines) => {
@@ -145,7 +145,7 @@ async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: 
                     return;
                 }
             }
-            // Too slow: cut, to begin anew with what there is.
+            // The reader is too slow: its stream ends, and the page starts over.
             Read::Lost => {
                 let cut = Bytes::from_static(b"event: resync\nid: 0.lost\ndata: {}\n\n");
                 let _ = sender.send(cut).await;
@@ -163,7 +163,7 @@ async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: 
     }
 }
 
-/// The runs that change, each as it is now: who reads one twice has read nothing wrong.
+/// Streams the runs that change, each in its current state. Reading a run twice does no harm.
 pub(super) fn of_list(gate: &Arc<Gate>, headers: &HeaderMap, seat: Seat) -> Response<Body> {
     let stamp = gate.stamp.clone();
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == stamp));
@@ -195,7 +195,8 @@ async fn changes(gate: &Gate, mut version: u64, lost: bool, sender: &Sender) {
             version = newest;
             let last = rows.len().saturating_sub(1);
             for (n, row) in rows.iter().enumerate() {
-                // Only with the last of them everything up to this version was read.
+                // The last row alone carries the id: only then has everything up to this version
+                // been read.
                 if n == last {
                     piece.extend_from_slice(format!("id: {version}.{stamp}\n").as_bytes());
                 }
@@ -222,7 +223,7 @@ fn opened() -> (Sender, Response<Body>) {
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    // Proxies such as nginx hold back what is not marked so.
+    // Proxies such as nginx buffer a stream without this header.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     (sender, response)
 }

@@ -1,9 +1,9 @@
-//! What happens in a run while somebody watches it: numbered lines that any number of readers
-//! read at their own pace.
+//! The events of a run while somebody watches it: numbered lines that any number of readers read at
+//! their own pace.
 //!
-//! A run that nobody watches has no tape, and nothing is made into text for it. A tape outlives
-//! its last reader by a while, so that one who comes back finds every line once. Writing never
-//! waits: a reader who is too slow finds that the oldest lines are gone.
+//! A run that nobody watches has no tape, and no text is made for it. A tape outlives its last
+//! reader by some time, so that a reader who comes back gets every line once. Writing never waits:
+//! a reader who is too slow finds that the oldest lines are gone.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,27 +14,27 @@ use bytes::Bytes;
 use softland_ledger::{Record, Step};
 use tokio::sync::Notify;
 
-/// How long a tape is kept when nobody reads it any more.
+/// The time for which a tape without readers is kept.
 const KEPT: Duration = Duration::from_secs(90);
-/// Runs that are watched at a time.
+/// The number of runs that are watched at once.
 const MOST: usize = 1024;
-/// Bytes of all tapes, and of one.
+/// The bytes of all tapes, and of one tape.
 const BYTES_OF_ALL: usize = 256 << 20;
 const BYTES_OF_ONE: usize = 16 << 20;
 
 /// The tapes of the runs that are watched.
 #[derive(Debug, Default)]
 pub(crate) struct Tapes {
-    /// How many there are: zero is asked for often, and is nearly always so.
+    /// The number of tapes: it is read often, and is zero most of the time.
     count: AtomicUsize,
     made: AtomicUsize,
     tapes: Mutex<HashMap<String, Arc<Tape>>>,
 }
 
-/// What happens in one run.
+/// The events of one run.
 #[derive(Debug)]
 pub(crate) struct Tape {
-    /// Tells it from another tape of the same run.
+    /// Distinguishes it from other tapes of the same run.
     name: usize,
     run: String,
     most: usize,
@@ -44,37 +44,37 @@ pub(crate) struct Tape {
 
 #[derive(Debug)]
 struct State {
-    /// The number of the first line that is still there.
+    /// The number of the first line that is still present.
     base: u64,
     lines: VecDeque<Bytes>,
     bytes: usize,
-    /// What came before the tape's beginning was read; `None` from then on.
+    /// Lines that wait until the tape's beginning has been read; `None` after that.
     waiting: Option<Vec<Step>>,
-    /// Up to this turn everything that was said is on the tape, and all results.
+    /// The turn up to which all texts are on the tape. `results` is the same for results.
     whole: u64,
     results: u64,
-    /// The run's question is on it.
+    /// True if the run's question is on the tape.
     asked: bool,
-    /// The run has ended: nothing more comes.
+    /// True if the run has ended, so that no more lines come.
     over: bool,
     readers: usize,
     left: Instant,
 }
 
-/// What a reader finds.
+/// The result of a read.
 pub(crate) enum Read {
     /// Lines from this number on.
     Lines(u64, Vec<Bytes>),
-    /// Nothing yet.
+    /// No new lines yet.
     Nothing,
-    /// The lines that it wants next are gone.
+    /// The next lines that the reader wants are gone.
     Lost,
-    /// It has read everything.
+    /// The reader has read everything.
     Over,
 }
 
 impl Tapes {
-    /// The tape of a run, if somebody watches it.
+    /// Returns the tape of a run, if somebody watches it.
     pub(crate) fn of(&self, run: &str) -> Option<Arc<Tape>> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -82,8 +82,8 @@ impl Tapes {
         self.lock().get(run).cloned()
     }
 
-    /// The tape of a run for one more reader, and whether it is new; `None` where there are too
-    /// many.
+    /// Opens the tape of a run for one more reader. The flag is true if the tape is new. `None` if
+    /// too many runs are watched.
     pub(crate) fn open(&self, run: &str) -> Option<(Arc<Tape>, bool)> {
         let mut tapes = self.lock();
         if let Some(tape) = tapes.get(run) {
@@ -101,7 +101,7 @@ impl Tapes {
         Some((tape, true))
     }
 
-    /// Writes a record on the tape of its run, if there is one.
+    /// Writes a record to the tape of its run, if there is one.
     pub(crate) fn record(&self, record: &Record) {
         if let Some((run, step)) = record.step(true)
             && let Some(tape) = self.of(run)
@@ -114,12 +114,12 @@ impl Tapes {
         }
     }
 
-    /// Whether no run is watched.
+    /// Returns true if no run is watched.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Lets go of tapes that nobody has read for a while.
+    /// Drops tapes that have had no reader for some time.
     pub(crate) fn sweep(&self) {
         if self.is_idle() {
             return;
@@ -155,7 +155,7 @@ impl Tape {
         Self { name, run, most, state: Mutex::new(state), changed }
     }
 
-    /// A tape of a run that is over: all that there is to it.
+    /// Creates a complete tape of a run that has ended.
     pub(crate) fn whole(name: usize, run: &str, steps: Vec<Step>) -> Self {
         let tape = Self::new(name, run, usize::MAX);
         tape.begin(steps, (0, 0));
@@ -163,13 +163,14 @@ impl Tape {
         tape
     }
 
-    /// Its name, for readers who come back.
+    /// Returns the name by which a returning reader recognizes the tape.
     pub(crate) fn name(&self) -> usize {
         self.name
     }
 
-    /// What was there before it began: `steps` of the ledger and the history, of which those that
-    /// came in meanwhile are not written twice. `turns`: up to which turn it is whole, and results.
+    /// Writes the beginning of the tape: `steps` from the ledger and the history. Lines that
+    /// arrived in the meantime are not written twice. `turns` are the turns up to which the texts
+    /// and the results are complete.
     pub(crate) fn begin(&self, steps: Vec<Step>, turns: (u64, u64)) {
         let mut state = self.state();
         let waiting = state.waiting.take().unwrap_or_default();
@@ -193,7 +194,7 @@ impl Tape {
         self.changed.notify_waiters();
     }
 
-    /// One more line.
+    /// Writes one more line.
     pub(crate) fn write(&self, step: Step) {
         let mut state = self.state();
         match &mut state.waiting {
@@ -204,13 +205,14 @@ impl Tape {
         self.changed.notify_waiters();
     }
 
-    /// Everything that was said up to this turn is on it.
+    /// Notes that the tape is complete up to this turn.
     pub(crate) fn is_whole_to(&self, turn: u64) {
         let mut state = self.state();
         state.whole = state.whole.max(turn);
     }
 
-    /// Up to which turn it is whole, and has all results; from now on it has results to `turn`.
+    /// Returns the turns up to which texts and results are complete, and notes that results are now
+    /// complete up to `turn`.
     pub(crate) fn goes_on_to(&self, turn: u64) -> (u64, u64) {
         let mut state = self.state();
         let had = (state.whole, state.results);
@@ -219,13 +221,13 @@ impl Tape {
         had
     }
 
-    /// Nothing more comes.
+    /// Ends the tape: no more lines come.
     pub(crate) fn end(&self) {
         self.state().over = true;
         self.changed.notify_waiters();
     }
 
-    /// What there is from this number on, at most `most` bytes of it but for one line.
+    /// Returns the lines from this number on: at most `most` bytes, but at least one line.
     pub(crate) fn read(&self, from: u64, most: usize) -> Read {
         let state = self.state();
         if state.waiting.is_some() {
@@ -247,18 +249,18 @@ impl Tape {
         }
     }
 
-    /// The first number that is still there, and the next one.
+    /// Returns the first number that is still present, and the next number to be written.
     pub(crate) fn bounds(&self) -> (u64, u64) {
         let state = self.state();
         (state.base, state.base + state.lines.len() as u64)
     }
 
-    /// Resolves when there may be more to read; to be made before one reads.
+    /// Resolves when there may be more to read. Create it before reading.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
 
-    /// A reader has gone.
+    /// Removes a reader.
     pub(crate) fn leave(&self) {
         let mut state = self.state();
         state.readers = state.readers.saturating_sub(1);
@@ -266,7 +268,7 @@ impl Tape {
     }
 
     fn put(&self, state: &mut State, step: Step) {
-        // Every request shows it.
+        // Every request carries the question.
         if step.event == "question" && std::mem::replace(&mut state.asked, true) {
             return;
         }
@@ -287,7 +289,8 @@ impl Tape {
     }
 }
 
-/// What two steps have in common that are one record; their numbers are not known alike.
+/// Returns the fields that identify a step. Its number is not among them: two sources of the same
+/// step number it differently.
 fn identity_of(step: &Step) -> (u64, u64, String, String) {
     (step.at, step.turn, step.event.clone(), step.fields.clone())
 }

@@ -1,4 +1,4 @@
-//! What runs came to: by day, model and agent, from the ledger, or from what is remembered.
+//! Totals of runs by day, model and agent, from the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,10 +9,10 @@ use softland_ledger::{Query, Reader};
 use softland_session::core::{NanoUsd, Outcome};
 
 const DAY: u64 = 24 * 3600 * 1000;
-/// Runs that are added up at most, the newest ones.
+/// The number of runs that are added up at most, the newest ones.
 const RUNS: usize = 50_000;
 
-/// A line of a table of totals.
+/// One row of a table of totals.
 #[derive(Debug, Default, Serialize)]
 struct Sum {
     runs: u64,
@@ -26,8 +26,8 @@ struct Sum {
     unpriced_requests: u64,
 }
 
-/// Adds up the runs of a ledger that began in the last `days` days; days are those of a clock
-/// that is `offset` minutes ahead of UTC. Blocks: not for async tasks.
+/// Adds up the runs of a ledger that began in the last `days` days. A day is that of a clock
+/// `offset` minutes ahead of UTC. Blocks: not for async tasks.
 pub(super) fn of_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Result<Value, String> {
     let reader = Reader::open(path).map_err(|error| error.to_string())?;
     let since = now.saturating_sub(days.saturating_mul(DAY));
@@ -73,13 +73,13 @@ impl Sum {
     }
 }
 
-/// A client by its name alone, without versions.
+/// Returns the name of a client without its version.
 fn program(client: &str) -> String {
     client.split(['/', ' ']).next().unwrap_or(client).to_owned()
 }
 
-/// What the turns cost that signals name, each turn once; of a repetition the first time is no
-/// waste.
+/// Returns the cost of the turns that signals name, by run, each turn once. The first turn of a
+/// repetition is not waste.
 fn wasted(reader: &Reader, since: u64) -> BTreeMap<String, NanoUsd> {
     let mut turns: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for signal in reader.signals(since).unwrap_or_default() {
@@ -88,7 +88,7 @@ fn wasted(reader: &Reader, since: u64) -> BTreeMap<String, NanoUsd> {
         let named = fields.pointer("/evidence/turns").and_then(Value::as_array);
         let named = named.into_iter().flatten().filter_map(Value::as_u64);
         let first = usize::from(matches!(kind, "repeat" | "cycle" | "errors"));
-        // Much of the same tool's reading is signalled, and no waste.
+        // A `sweep` signals much reading by one tool, which is not waste.
         if kind != "sweep" {
             turns.entry(signal.run).or_default().extend(named.skip(first));
         }

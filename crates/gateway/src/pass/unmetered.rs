@@ -1,5 +1,6 @@
-//! Requests that spend money which nobody here can count: batches, background responses,
-//! protocols that are not governed. Under a cost limit they are refused, or it would not hold.
+//! Requests that spend money which the gateway cannot count: batches, background responses,
+//! protocols that are not governed. Under a cost limit they are refused, or the limit would not
+//! hold.
 
 use http::request::Parts;
 use http::{HeaderName, Method, Response, StatusCode};
@@ -12,11 +13,12 @@ use crate::settings::{NotSelectable, Settings};
 
 const POLICY: HeaderName = HeaderName::from_static("x-softland-policy");
 
-/// Whether a request that is passed through spends money. `Ok(true)` passes without being counted.
+/// Returns true if a request that is passed through spends money. It then passes without being
+/// counted.
 ///
 /// # Errors
-/// Where a cost limit may apply to it and `allow_unmetered` is not set, and where it selects a
-/// policy that it may not.
+/// Returns a refusal if a cost limit may apply to the request and `allow_unmetered` is not set, or
+/// if the request selects a policy that it may not.
 pub(crate) fn unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> {
     if parts.method != Method::POST || is_free(target.path.path()) {
         return Ok(false);
@@ -31,7 +33,8 @@ pub(crate) fn unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal>
     Ok(true)
 }
 
-/// Says no to a request whose costs nobody here can count; `with`: what in it is the reason.
+/// Returns the refusal of a request whose cost cannot be counted. `with` names the part of the
+/// request that is the reason.
 pub(crate) fn refusal(target: &Target, with: &str) -> Refusal {
     let message = format!(
         "what POST {}{with} costs cannot be counted, and a cost limit applies; allow_unmetered = \
@@ -41,22 +44,22 @@ pub(crate) fn refusal(target: &Target, with: &str) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message)
 }
 
-/// Marks the response to a request that nobody here has counted.
+/// The mark of a response to a request whose cost was not counted.
 #[derive(Clone, Copy, Debug)]
 struct Unmetered;
 
-/// The same response, marked for the account of its request.
+/// Returns the same response, marked for the metrics of its request.
 pub(crate) fn as_unmetered(mut response: Response<Body>) -> Response<Body> {
     response.extensions_mut().insert(Unmetered);
     response
 }
 
-/// Whether it is marked so.
+/// Returns true if the response is marked as not counted.
 pub(crate) fn is_unmetered(response: &Response<Body>) -> bool {
     response.extensions().get::<Unmetered>().is_some()
 }
 
-/// POSTs that no vendor bills.
+/// Returns true for a POST that no vendor bills.
 fn is_free(path: &str) -> bool {
     let below = |known: &str| {
         path.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -66,8 +69,11 @@ fn is_free(path: &str) -> bool {
         || path.ends_with("/cancel")
 }
 
-/// Whether a policy that may apply limits costs. The model, and so the route, is in a body that
-/// is not read: all routes are possible.
+/// Returns true if a policy that may apply limits costs. The model, and so the route, is in a body
+/// that is not read, so every route is possible.
+///
+/// # Errors
+/// Returns the policies that may be selected, if the header names another one.
 fn applying(settings: &Settings, header: Option<&str>) -> Result<bool, NotSelectable> {
     let limits = |policy: &Policy| policy.limits_money() && !policy.observes();
     let limited = |name: &str| settings.policy(name).is_none_or(|policy| limits(&policy));

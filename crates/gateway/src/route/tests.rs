@@ -92,7 +92,7 @@ fn what_another_reader_takes_for_a_governed_path_is_refused() {
     }
 }
 
-/// How one segment may be written so that some server reads it as it is meant.
+/// Writes a segment in one of the ways that some server reads as the plain segment.
 fn written(segment: &str, how: u8, at: usize) -> String {
     let at = at % segment.len();
     let (before, rest) = segment.split_at(at);
@@ -109,8 +109,8 @@ fn written(segment: &str, how: u8, at: usize) -> String {
 }
 
 proptest! {
-    /// However a governed path is misspelt in ways that some server takes: it is governed, under
-    /// its own name, or refused.
+    /// A governed path that is misspelt in a way that some server accepts is governed under its own
+    /// name, or refused.
     #[test]
     fn no_near_miss_passes(
         route in proptest::sample::select(GOVERNED.map(|(known, _)| known).to_vec()),
@@ -130,8 +130,8 @@ proptest! {
         }
     }
 
-    /// However a path is escaped: if a server that reads escapes, and one that then removes dot
-    /// segments, finds a governed route at its end, either it is written so or it is refused.
+    /// If a server that decodes escapes, or one that then removes dot segments, finds a governed
+    /// route at the end of an escaped path, the path is that route or is refused.
     #[test]
     fn no_escape_leads_to_a_governed_route(
         route in proptest::sample::select(vec![

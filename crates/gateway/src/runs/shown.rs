@@ -1,5 +1,5 @@
-//! What whoever watches sees of runs: open ones, those that ended lately, and whose work can be
-//! given up. Nothing is made into text here.
+//! The view of runs for the pages: open runs, recently ended ones, and their running requests,
+//! which can be given up. No text is made here.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -12,19 +12,19 @@ use tokio::task::AbortHandle;
 use super::{OpenRun, Runs};
 use crate::govern::Asked;
 
-/// Ended runs that are remembered, for a gateway without a ledger too.
+/// The number of ended runs that are remembered, for a gateway without a ledger, too.
 const PAST: usize = 500;
-/// Cancelled runs that are remembered: their clients may come back.
+/// The number of cancelled runs that are remembered, since their clients may come back.
 const CANCELLED: usize = 4096;
 
-/// What does not change of a run.
+/// The constant properties of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Face {
     pub(crate) started: u64,
     pub(crate) session: Arc<str>,
     pub(crate) name: Option<Arc<str>>,
     pub(crate) agent: Option<Arc<str>>,
-    /// The run that it is a sub-agent of.
+    /// The parent run, if the run is a sub-agent's.
     pub(crate) parent: Option<Arc<str>>,
     pub(crate) continues: Option<Arc<str>>,
     pub(crate) model: Arc<str>,
@@ -34,21 +34,21 @@ pub(crate) struct Face {
     pub(crate) calls_limit: Option<u64>,
 }
 
-/// A request under way, and how it is given up.
+/// A running request, and the handle to give it up.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) asked: Weak<Asked>,
-    /// Of a stream, the task that hands it on.
+    /// The task that relays its stream, if it streams.
     pub(crate) stream: Option<AbortHandle>,
 }
 
-/// What is shown of an open run.
+/// The view of an open run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
     pub(super) version: u64,
     face: Option<Arc<Face>>,
     phase: &'static str,
-    /// The context of its newest request.
+    /// The context of the run's newest request.
     here: Option<Digest>,
     work: Vec<Work>,
 }
@@ -59,15 +59,15 @@ impl Shown {
     }
 }
 
-/// What is remembered of runs that are over.
+/// The ended runs that are remembered.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     rows: VecDeque<(u64, Row)>,
-    /// With the context in which they were.
+    /// The cancelled runs, with the context in which each was.
     cancelled: VecDeque<(String, Option<Digest>)>,
 }
 
-/// A run in a list.
+/// A run in the list.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     v: u32,
@@ -95,7 +95,7 @@ pub(crate) struct Row {
     answered_by: Option<&'static str>,
     /// `silent`, `countdown` or `landing`.
     phase: &'static str,
-    /// Whether a request of it is with the provider now.
+    /// True if a request of the run is with the provider now.
     busy: bool,
     turns: u64,
     tool_calls: u64,
@@ -151,26 +151,26 @@ impl Row {
         }
     }
 
-    /// Whether it is over.
+    /// Returns true if the run has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.end.is_some()
     }
 
-    /// How it ended.
+    /// Returns how the run ended.
     pub(crate) fn end(&self) -> Option<&Ended> {
         self.end.as_ref()
     }
 }
 
 impl Runs {
-    /// What a run is, told once.
+    /// Sets the constant properties of a run.
     pub(crate) fn met(&self, run: &str, face: Face) {
         if let Some(open) = self.lock().get_mut(run) {
             open.shown.face = Some(Arc::new(face));
         }
     }
 
-    /// A request of it, as it stands when it is sent.
+    /// Notes a request of the run that is about to be sent.
     pub(crate) fn stands(
         &self,
         run: &str,
@@ -187,7 +187,7 @@ impl Runs {
         }
     }
 
-    /// Its newest request is handed on by that task.
+    /// Notes the task that relays the stream of this request.
     pub(crate) fn streams(&self, run: &str, asked: &Arc<Asked>, task: AbortHandle) {
         if let Some(open) = self.lock().get_mut(run)
             && let Some(work) =
@@ -197,13 +197,13 @@ impl Runs {
         }
     }
 
-    /// The requests of a run that are under way; `None` where it is not open.
+    /// Returns the running requests of a run; `None` if the run is not open.
     pub(crate) fn work(&self, run: &str) -> Option<Vec<Work>> {
         let work = self.lock().get(run)?.shown.work.clone();
         Some(work.into_iter().filter(|work| work.asked.strong_count() > 0).collect())
     }
 
-    /// The run and its sub-agents, as far as they are open, the run first.
+    /// Returns the run and its open sub-agents, the run first.
     pub(crate) fn family(&self, run: &str) -> Vec<String> {
         let open = self.lock();
         let mut family = vec![run.to_owned()];
@@ -225,7 +225,7 @@ impl Runs {
         family
     }
 
-    /// A run is over: remembered as it was.
+    /// Remembers a run that has ended.
     pub(crate) fn over(&self, run: &str, open: &OpenRun, ended: &Ended, local: bool, now: u64) {
         let mut row = Row::of(run, open);
         row.ended = Some(softland_ledger::timestamp(now));
@@ -240,7 +240,7 @@ impl Runs {
         past.rows.push_back((self.next_version(), row));
     }
 
-    /// Nobody is to go on with this run.
+    /// Marks a run as cancelled, so that it cannot continue.
     pub(crate) fn cancel(&self, run: &str) {
         let here = self.lock().get(run).and_then(|open| open.shown.here);
         let mut past = self.past();
@@ -250,24 +250,24 @@ impl Runs {
         past.cancelled.push_back((run.to_owned(), here));
     }
 
-    /// Whether somebody has cancelled it, and in which context.
+    /// Returns the context in which the run was cancelled, if it was cancelled.
     pub(crate) fn cancelled(&self, run: &str) -> Option<Option<Digest>> {
         let past = self.past();
         let found = past.cancelled.iter().find(|(cancelled, _)| cancelled == run);
         found.map(|(_, here)| *here)
     }
 
-    /// The newest turn of an open run.
+    /// Returns the newest turn of an open run.
     pub(crate) fn turn(&self, run: &str) -> Option<u64> {
         self.lock().get(run).map(|open| open.begun)
     }
 
-    /// The newest change.
+    /// Returns the version of the newest change.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// The runs that have changed after `version`, open and lately ended.
+    /// Returns the runs that have changed after `version`, open and recently ended.
     pub(crate) fn rows(&self, version: u64) -> Vec<Row> {
         let is_new = |run: &&OpenRun| run.shown.version > version && run.shown.face.is_some();
         let mut rows: Vec<Row> = {
@@ -281,7 +281,7 @@ impl Runs {
         rows
     }
 
-    /// One run, open or lately ended.
+    /// Returns one run, open or recently ended.
     pub(crate) fn row(&self, run: &str) -> Option<Row> {
         let open = self.lock().get(run).map(|open| Row::of(run, open));
         let past = || {

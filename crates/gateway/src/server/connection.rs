@@ -25,22 +25,22 @@ mod timed;
 pub(crate) use timed::Pulse;
 use timed::{Late, Timed, Times};
 
-/// Bytes of a request's head. Its headers are 100 at most, as the server library has it: another
-/// number would cost an allocation for each request.
+/// Bytes of a request's head. The number of headers is at most 100, the server library's default:
+/// another number would cost an allocation per request.
 const HEAD_BYTES: usize = 64 << 10;
-/// How long a connection without a request is kept. Longer than SDKs keep theirs, so that the
-/// client closes first and no request meets a closing door.
+/// The time for which a connection without a request is kept. It is longer than the SDKs' own, so
+/// that the client closes first and no request meets a closing connection.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long a client may leave what is sent to it unread: an upstream waits behind it.
+/// The time for which a client may leave a response unread while the upstream waits.
 const STALL: Duration = Duration::from_secs(300);
-/// What a client is told whose request could be taken for two.
+/// The message for a client whose request could be read as two requests.
 const TWO_FRAMINGS: &str = "a request must say once and plainly where it ends: with one \
                             content-length, or with transfer-encoding: chunked";
-/// For the last words to a client whose connection ends.
+/// The time to send a last error to a client whose connection ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves a connection to its end, or until it is told to end: `soon` after the request under way,
-/// `now` at once, which comes behind `soon`.
+/// Serves a connection to its end, or until it is told to end: with `soon` after the running
+/// request, with `now` at once. `now` always follows `soon`.
 pub(super) async fn serve(
     gate: &Arc<Gate>,
     stream: TcpStream,
@@ -48,12 +48,12 @@ pub(super) async fn serve(
     soon: CancellationToken,
     now: CancellationToken,
 ) {
-    // Without it a kept-alive stream stalls for 40 ms at a time.
+    // Nagle's delay would stall a kept-alive stream for 40 ms at a time.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "the client went away at once");
         return;
     }
-    // Of a listener on all addresses, the one that this client sees.
+    // If the listener is bound to all addresses, this is the one that the client sees.
     let local = stream.local_addr().unwrap_or(local);
     let pulse = Arc::new(Pulse::default());
     let head_time = gate.live().settings.limits.head_time;
@@ -61,7 +61,7 @@ pub(super) async fn serve(
     let stream = Timed::new(stream, Arc::clone(&pulse), times);
     let service = service_fn(|request| {
         pulse.busy();
-        // In a box, so that a connection has room for a request only while it answers one.
+        // Boxed, so that a connection holds memory for a request only while it answers one.
         let answered =
             Box::pin(answer(Arc::clone(gate), Arc::clone(&pulse), (local, door), request));
         async { Ok::<_, Infallible>(answered.await) }
@@ -96,11 +96,11 @@ pub(super) async fn serve(
     }
 }
 
-/// Tells a client why its connection ends, in words that both protocols' SDKs read.
+/// Tells a client why its connection ends, in an error that both protocols' SDKs can read.
 async fn say(mut stream: TcpStream, status: StatusCode, message: &str) {
     let words = raw(status, "invalid_request_error", message);
-    // Who is slow may not read either; who is not gets the words before the connection is gone,
-    // which it would be at once if something it sent were left unread.
+    // A slow client may not read the error either. Other clients get it before the connection
+    // closes, which would happen at once if bytes that they sent were left unread.
     let said = tokio::time::timeout(LAST_WORDS, async {
         stream.write_all(words.as_bytes()).await?;
         stream.shutdown().await?;
@@ -109,18 +109,18 @@ async fn say(mut stream: TcpStream, status: StatusCode, message: &str) {
     let _ = said.await;
 }
 
-/// Turns a connection away that is one too many.
+/// Refuses a connection beyond the limit.
 pub(super) fn refuse(stream: TcpStream) {
     let message = "this gateway serves as many connections as it may";
     let words = raw(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message);
-    // A new connection has room for a few hundred bytes; where it has not, it is closed silently.
+    // A new connection has room for a few hundred bytes; if it has not, it is closed silently.
     if let Ok(mut stream) = stream.into_std() {
         let _ = stream.write_all(words.as_bytes());
     }
 }
 
-/// A response for a connection whose protocol is not known: Anthropic's shape, whose message
-/// OpenAI's SDKs find too.
+/// Returns a response for a connection whose protocol is unknown: in Anthropic's shape, whose
+/// message OpenAI's SDKs find too.
 fn raw(status: StatusCode, kind: &str, message: &str) -> String {
     let body = serde_json::json!({"type": "error", "error": {"type": kind, "message": message}});
     let body = body.to_string();

@@ -1,4 +1,4 @@
-//! One request: admitted, routed, handed on, accounted for.
+//! One request: admitted, routed, passed on and counted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::pass;
 use crate::route::{self, Route, Target, Way};
 use crate::settings::Protocol;
 
-/// Answers one request that came over a connection to an address, by a door.
+/// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
 pub(super) async fn answer(
     gate: Arc<Gate>,
     pulse: Arc<Pulse>,
@@ -62,7 +62,7 @@ async fn handle(
         Ok(_) => Protocol::Anthropic,
         Err(refusal) => refusal.protocol,
     };
-    // Before anything else is said, even that there is nothing at this path.
+    // Checked before anything else is said, even that nothing is at this path.
     live.guard.admit(&parts, local, protocol)?;
     match way? {
         Way::Health => own(&parts.method, "health", ticket, gate, || text("ok\n")),
@@ -119,7 +119,7 @@ async fn governed(
     };
     match read {
         ReadBody::Plain(bytes) => {
-            // From here on the body is what these headers say.
+            // From here on the body has no content-encoding.
             parts.headers.remove(CONTENT_ENCODING);
             let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
@@ -127,7 +127,7 @@ async fn governed(
                 Asked { gate, api, target, parts, body: bytes, share, told: Told::default() };
             Ok(match route {
                 Route::CountTokens => Box::pin(govern::count_tokens(asked)).await,
-                // It is large, and most of the time of a connection it is not there.
+                // The future is large, and most of the time a connection has none.
                 _ => Box::pin(govern::turn(asked)).await,
             })
         }
@@ -151,7 +151,7 @@ async fn governed(
     }
 }
 
-/// A body that is not there. Where there was no room for it, there will soon be.
+/// Refuses a request whose body could not be read. If memory was full, the client may retry soon.
 fn unread(gate: &Gate, protocol: Protocol, error: &BodyError) -> Response<Body> {
     let refusal = Refusal::new(error.status(), protocol, error.to_string());
     let mut response = refusal.response();
@@ -162,7 +162,7 @@ fn unread(gate: &Gate, protocol: Protocol, error: &BodyError) -> Response<Body> 
     response
 }
 
-/// An answer of the gateway's own.
+/// Answers a GET or HEAD request from the gateway itself.
 fn own(
     method: &Method,
     route: &'static str,
@@ -213,7 +213,7 @@ fn text(text: &'static str) -> Response<Body> {
     response
 }
 
-/// 426 is what makes Codex go on over HTTP by itself.
+/// Refuses a WebSocket. Status 426 makes Codex continue over HTTP by itself.
 fn no_websocket(protocol: Protocol) -> Response<Body> {
     let what = "WebSockets are not supported here: use HTTP requests, streaming or not";
     errors::without_retry(errors::shaped(protocol, StatusCode::UPGRADE_REQUIRED, what))

@@ -1,5 +1,5 @@
-//! What becomes of requests when the store or the accounts do not answer (contract §4,
-//! `on_store_loss`): whole requests, over a gate whose store fails, to an upstream on loopback.
+//! Tests of requests while the store or the accounts do not respond (contract §4, `on_store_loss`):
+//! whole requests, through a gateway whose store fails, to an upstream on loopback.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -29,7 +29,7 @@ use crate::govern::{self, Asked};
 use crate::route::{self, Target, Way};
 use crate::settings::{Admin, BaseUrl, Limits, LogSettings, Prices, Settings, Upstream};
 
-/// A store that can be away.
+/// A store that can fail on demand.
 #[derive(Debug, Default)]
 struct Shaky {
     store: MemoryStore,
@@ -111,7 +111,7 @@ impl Accounts for Shaky {
     }
 }
 
-/// A gate with a shaky store, and an upstream that counts.
+/// A gateway with a failing store, and an upstream that counts requests.
 struct Stand {
     gate: Arc<Gate>,
     shaky: Arc<Shaky>,
@@ -131,7 +131,7 @@ impl Stand {
         Self { gate: Arc::new(gate), shaky, asked }
     }
 
-    /// Both, or one of them.
+    /// Makes the store, the accounts, or both fail.
     fn lose(&self, store: bool, accounts: bool) {
         self.shaky.store_away.store(store, Ordering::SeqCst);
         self.shaky.accounts_away.store(accounts, Ordering::SeqCst);
@@ -175,7 +175,7 @@ async fn read(response: Response<Body>) -> (u16, Value) {
     (head.status.as_u16(), serde_json::from_slice(&bytes).expect("JSON"))
 }
 
-/// Gives these replies in turn, and the last for ever.
+/// Starts a provider that gives these replies in turn, and then repeats the last one.
 fn provider(replies: Vec<Value>, asked: Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -288,7 +288,7 @@ async fn open_goes_on_and_says_so() {
     assert!(remark.contains("connection refused"), "{remark}");
 }
 
-/// What the ledger says of its only request.
+/// Returns the ledger's steps of its only run, as text.
 fn remark(file: &Path) -> String {
     let reader = softland_ledger::Reader::open(file).expect("a ledger");
     let runs = reader.runs(&softland_ledger::Query::default()).expect("runs");
@@ -310,7 +310,7 @@ async fn without_a_limit_of_money_everything_goes_on() {
     }
 }
 
-/// The history of a run whose calls are used up, so that a landing follows.
+/// Returns a history of a run whose calls are used up, so that a landing follows.
 fn used_up() -> Value {
     let mut body = question();
     let call = json!({"type": "tool_use", "id": "toolu_0123456789ab", "name": "read_file",

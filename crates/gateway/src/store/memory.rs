@@ -1,7 +1,8 @@
-//! A store in this process: lost with it, shared with nobody, and bounded in number and in bytes.
+//! A store in this process's memory: lost when it ends, not shared, and bounded in number and in
+//! bytes.
 //!
-//! What it may forget is what was idle longest. It holds conversations in a compact form
-//! ([`Kept`]) and makes a [`Scope`] of one when it is asked.
+//! It forgets what has been idle longest. It holds conversations in a compact form ([`Kept`]) and
+//! converts one to a [`Scope`] when it is asked for.
 
 mod kept;
 
@@ -16,21 +17,21 @@ use softland_session::{Link, Shown};
 use super::{Changes, Found, Namesake, RunState, Scope, Store, StoreError};
 use kept::{Kept, Policies};
 
-/// Conversations that are kept.
+/// The number of conversations that are stored.
 const SCOPES: usize = 4096;
-/// Bytes of all conversations that are kept.
+/// The bytes of all conversations that are stored.
 const BYTES: usize = 32 << 20;
-/// Bytes of all links that are kept; the items of a conversation that the provider keeps stand in
-/// them once.
+/// The bytes of all links that are stored. They contain the items of a conversation that the
+/// provider stores, each once.
 const LINK_BYTES: usize = 64 << 20;
-/// What a link takes beside its texts.
+/// The bytes of a link beside its texts.
 const LINK: usize = 300;
-/// Clues by which conversations are found: as many as a table of 65,536 places takes without growing
-/// to twice its size. One is about 250 bytes; a turn has about two.
+/// The number of clues by which conversations are found: what a table of 65,536 places holds
+/// without doubling. A clue takes about 250 bytes, and a turn has about two.
 const CLUES: usize = 56_000;
-/// Conversations that are known by one and the same clue.
+/// The number of conversations with the same clue.
 const TWINS: usize = 64;
-/// Names that conversations go by, and conversations that go by one name.
+/// The number of names, and the number of conversations with the same name.
 const NAMES: usize = 4096;
 const NAMESAKES: usize = 32;
 
@@ -43,17 +44,18 @@ pub(crate) struct MemoryStore {
 #[derive(Debug, Default)]
 struct Held {
     scopes: HashMap<Arc<str>, (u64, Box<Kept>), RandomState>,
-    /// Strangers who ask the same and are told the same have a turn each, the newest last.
+    /// The turns for each clue, the newest last: unrelated conversations with equal contents have
+    /// one each.
     clues: HashMap<Digest, (u64, Vec<Turn>), RandomState>,
     names: HashMap<Digest, (u64, Vec<Namesake>), RandomState>,
-    /// Conversations that have no turn yet, by what they ask, the newest last.
+    /// Conversations without a turn, by what they ask, the newest last.
     untaken: HashMap<Digest, (u64, Vec<Arc<str>>), RandomState>,
     links: HashMap<Arc<str>, (u64, Arc<Link>), RandomState>,
     link_bytes: usize,
     policies: Policies,
-    /// Of the conversations.
+    /// The bytes of the conversations.
     bytes: usize,
-    /// Counts uses, so that the oldest can be told.
+    /// Counts uses, so that the oldest can be found.
     clock: u64,
 }
 
@@ -61,9 +63,9 @@ struct Held {
 struct Turn {
     scope: Arc<str>,
     run: Digest,
-    /// As it was then: shared with the conversation until that goes on.
+    /// The run's state at that turn, shared with the conversation until it continues.
     then: Arc<RunState>,
-    /// The first history that went on from here.
+    /// The first history that continued from this turn.
     child: Option<Digest>,
 }
 
@@ -133,11 +135,11 @@ impl Store for MemoryStore {
 
 impl MemoryStore {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // What a panicking thread left is still a set of whole entries.
+        // A thread that panicked left a set of complete entries.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many conversations and clues there are, and the conversations' bytes.
+    /// Returns the numbers of conversations and clues, and the conversations' bytes.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize, usize) {
         let held = self.lock();
@@ -190,7 +192,8 @@ impl Held {
         self.shrink();
     }
 
-    /// A conversation that asked this, was not answered, and has not been found before.
+    /// Returns a conversation with this question that was not answered and has not been found
+    /// before.
     fn asked_before(&mut self, here: Digest) -> Option<Arc<str>> {
         let (_, asked) = self.untaken.get_mut(&here)?;
         let scope = asked.pop();
@@ -200,13 +203,13 @@ impl Held {
         scope
     }
 
-    /// Notes that a conversation is known by a clue.
+    /// Notes that a conversation is found by a clue.
     fn note(&mut self, clock: u64, clue: Digest, name: &Arc<str>, then: (Digest, &Arc<RunState>)) {
         let (run, then) = (then.0, Arc::clone(then.1));
         let (used, twins) = self.clues.entry(clue).or_default();
         *used = clock;
         match twins.iter_mut().find(|twin| twin.scope == *name) {
-            // The clue stands for a later turn now, and no history has gone on from that turn yet.
+            // The clue now stands for a later turn, from which no history has continued yet.
             Some(own) => (own.run, own.then, own.child) = (run, then, None),
             None => twins.push(Turn { scope: Arc::clone(name), run, then, child: None }),
         }
@@ -219,7 +222,8 @@ impl Held {
         let clock = self.tick();
         let Shown { mut ids, mut link, conversation } = shown;
         if let Some(name) = conversation {
-            // It goes behind what is the newest now, whatever that was when its request came.
+            // It follows the newest link of the present, whatever was the newest when its request
+            // came.
             let before = self.links.get(name.as_str()).map(|(_, newest)| Arc::clone(newest));
             link.before = before.and_then(|newest| newest.before.clone());
             let own = place_in(&name, &link);
@@ -234,7 +238,7 @@ impl Held {
             self.link_bytes += bytes_of(&link);
         }
         if self.link_bytes > LINK_BYTES {
-            // A link that was shown again under its id was counted twice.
+            // A link that was stored again under its id was counted twice.
             let count = |held: &Self| held.links.values().map(|(_, link)| bytes_of(link)).sum();
             self.link_bytes = count(self);
             while self.link_bytes > LINK_BYTES {
@@ -261,9 +265,10 @@ impl Held {
     }
 }
 
-/// Which of several conversations that came to the same turn goes on with `here`. They are alike up
-/// to there, so the first that has not gone on will do, and each goes on once; else the newest that
-/// went on so before, which is asked again; else the newest, which forks.
+/// Chooses which of several conversations with the same turn continues with `here`. They are equal
+/// up to that turn, so the first that has not continued is chosen, and each continues once.
+/// Otherwise the newest that continued with `here` is chosen, which is then asked again; otherwise
+/// the newest, which forks.
 fn going_on(twins: &mut [Turn], here: Digest) -> Option<&mut Turn> {
     let new = twins.iter().position(|twin| twin.child.is_none());
     let again = || twins.iter().rposition(|twin| twin.child == Some(here));
@@ -271,7 +276,7 @@ fn going_on(twins: &mut [Turn], here: Digest) -> Option<&mut Turn> {
     twins.get_mut(at)
 }
 
-/// The name of a conversation's link, another one for each place in it.
+/// Returns the name of a conversation's link, which differs for each position in the conversation.
 fn place_in(conversation: &str, link: &Link) -> String {
     let before = Digest::of(link.before.as_deref().unwrap_or_default().as_bytes());
     format!("{conversation}:{}", before.then(Digest::of(link.items.as_bytes())))
@@ -281,7 +286,7 @@ fn bytes_of(link: &Link) -> usize {
     LINK + link.items.len() + link.add.len()
 }
 
-/// Forgets a tenth, at least one: the longest unused.
+/// Forgets the tenth that has been unused longest, but at least one entry.
 fn forget<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V), RandomState>) {
     let mut uses: Vec<u64> = map.values().map(|(used, _)| *used).collect();
     if uses.is_empty() {

@@ -186,7 +186,7 @@ async fn a_record_that_looked_less_far_does_not_win() {
     assert_eq!(store.recall("s").await.unwrap().pins[&key].looked, Some(4));
 }
 
-/// What a request of an unnamed conversation changes.
+/// Returns the changes of a request of an unnamed conversation.
 fn changes(n: u64, turn_of: u64) -> Changes {
     let key = digest(&format!("run {n}"));
     let account = format!("run:conv-{n}:{key:?}").into();

@@ -1,5 +1,5 @@
-//! Connections to upstreams: TCP without Nagle's delay, TLS by the system's root certificates,
-//! through the proxy that the environment names. Loopback addresses never go through one.
+//! Connections to upstreams: TCP without Nagle's delay, TLS with the system's root certificates,
+//! through the proxy that the environment names. Loopback addresses never go through a proxy.
 
 use std::fmt;
 use std::io;
@@ -24,13 +24,13 @@ use tower_service::Service;
 
 use super::Millis;
 
-/// After so long without a byte the system asks whether the other side is still there.
+/// The time without a byte after which the system checks that the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Makes connections.
+/// Opens connections to upstreams.
 #[derive(Clone, Debug)]
 pub(super) struct Connector(Arc<Shared>);
 
@@ -39,14 +39,14 @@ struct Shared {
     http: HttpConnector,
     proxies: Matcher,
     connect: Millis,
-    /// Made when first needed: reading root certificates takes longer than starting.
+    /// Created on first use: reading root certificates takes longer than starting.
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(super) enum ConnectError {
-    /// Not in time.
+    /// The connection was not made in time.
     Timeout(Duration),
     /// The system's root certificates cannot be read.
     Roots(String),
@@ -72,8 +72,8 @@ impl Connector {
         self.0.connect.set(connect);
     }
 
-    /// The proxy that reads each request, which it does where there is no TLS: through a tunnel it
-    /// sees only the way in.
+    /// Returns the proxy that reads each request, which is the case without TLS. Through a TLS
+    /// tunnel a proxy sees only the address.
     pub(super) fn reader(&self, to: &Uri) -> Option<Intercept> {
         let secure = to.scheme_str() == Some("https");
         if secure { None } else { self.0.proxy(to) }
@@ -81,7 +81,7 @@ impl Connector {
 
     /// Reads the root certificates now. Blocks.
     pub(super) fn warm(&self) {
-        // A failure is told to the request that needs it.
+        // An error is reported to the request that needs the certificates.
         let _ = self.0.tls();
     }
 }
@@ -95,7 +95,7 @@ impl Service<Uri> for Connector {
         Poll::Ready(Ok(()))
     }
 
-    /// Connects within the limit.
+    /// Connects within the time limit.
     fn call(&mut self, to: Uri) -> Self::Future {
         let shared = Arc::clone(&self.0);
         Box::pin(async move {
@@ -174,11 +174,11 @@ fn is_loopback(to: &Uri) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// A connection.
+/// A connection to an upstream.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Stream,
-    /// Leads to a proxy that reads each request.
+    /// True if it leads to a proxy that reads each request.
     proxied: bool,
 }
 

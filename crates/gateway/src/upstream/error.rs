@@ -1,6 +1,6 @@
-//! Why an upstream did not answer, sorted by what a client can do about it.
+//! The reasons why an upstream did not answer, sorted by what a client can do about them.
 //!
-//! Messages name the upstream and its origin; no header and no body is in them.
+//! Messages name the upstream and its origin; they contain no header and no body.
 
 use std::error::Error;
 use std::fmt;
@@ -14,40 +14,40 @@ use super::Origin;
 use super::connect::ConnectError;
 use crate::body::{BodyError, Cut};
 
-/// A request without a (whole) response.
+/// The error of a request without a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpstreamError {
     /// The upstream's name.
     pub(crate) name: Arc<str>,
-    /// Its base URL, where the request never got there.
+    /// Its base URL, if the request never reached it.
     at: Option<String>,
-    /// What happened.
+    /// The kind of failure.
     pub(crate) kind: Kind,
 }
 
-/// Which wait was too long.
+/// The wait that was too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No connection, TLS included.
+    /// For a connection, TLS included.
     Connect,
-    /// No head of a response.
+    /// For the head of a response.
     FirstByte,
-    /// Nothing more of a body.
+    /// For more of a body.
     Idle,
 }
 
-/// What happened.
+/// The kind of an upstream's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// There is no connection: refused, no such host, no TLS, no way through the proxy.
     Connect(String),
     /// A wait was too long.
     Timeout(Phase, Duration),
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the response is not HTTP.
     Broken(String),
-    /// The response is larger than what is held here, in bytes.
+    /// The response exceeds the limit for a response in memory, in bytes.
     TooLarge(usize),
-    /// The client's body did not come: not the upstream's fault.
+    /// The client's body did not arrive: not the upstream's fault.
     Client(BodyError),
     /// The path cannot be joined with the base URL.
     Unusable,
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 
 impl UpstreamError {
     pub(super) fn of(to: &Origin, error: &ClientError) -> Self {
-        // The client's own words add nothing to its error's cause.
+        // The HTTP client's own message adds nothing to the cause.
         let cause = || error.source().map_or_else(|| error.to_string(), causes);
         let kind = if let Some(ConnectError::Timeout(after)) = find(error) {
             Kind::Timeout(Phase::Connect, *after)
@@ -91,7 +91,7 @@ impl UpstreamError {
     }
 
     fn at(to: &Origin, kind: Kind) -> Self {
-        // No library is known to put a header into an error; none may learn to.
+        // No library is known to put a header into an error. This makes sure that none does.
         let clean = |text: String| match &to.upstream.key {
             Some(key) => key.redact(&text),
             None => text,
@@ -104,13 +104,13 @@ impl UpstreamError {
         Self { name: Arc::clone(&to.name), at: Some(to.upstream.base_url.to_string()), kind }
     }
 
-    /// Whether the provider has the whole request and was waited for in vain: it may go on with it,
-    /// and bill it.
+    /// Returns true if the provider has the whole request and did not answer in time: it may still
+    /// process it, and bill it.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self.kind, Kind::Timeout(Phase::FirstByte | Phase::Idle, _))
     }
 
-    /// The status that says so to a client.
+    /// Returns the HTTP status that tells a client about this error.
     pub(crate) fn status(&self) -> StatusCode {
         match &self.kind {
             Kind::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
@@ -156,7 +156,7 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     None
 }
 
-/// The causes of an error, the outermost first, each once.
+/// Joins the causes of an error, the outermost first, each once.
 pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);

@@ -1,4 +1,4 @@
-//! What a sub-agent has of its parent's tokens and time, while it runs.
+//! The limits of tokens and time that a sub-agent takes from its parent while it runs.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -29,7 +29,7 @@ async fn gateway(upstream: &Scripted, keys: &[(&'static str, Key)]) -> Running {
     Running::with(settings).await
 }
 
-/// How a run ended, and by what.
+/// Returns how a run ended, and the reason.
 async fn ended(gateway: &Running, message: &Message) -> (String, String) {
     let run = message.header("x-softland-run").unwrap();
     let got = gateway.ask(gateway.request(&format!("GET /api/runs/{run}"), &[], "")).await;

@@ -81,7 +81,7 @@ const CHAT_MODELS: &[&str] = &[
 /// With reasoning and without.
 const RESPONSES_MODELS: &[&str] = &["gpt-4o", "gpt-5.3-codex", "gpt-5.6-sol", "gpt-6-astra", "o3"];
 
-/// What at least 1 % of the cases meet.
+/// The situations that at least 1 % of the cases meet.
 const MUST_MEET: &[&str] = &[
     "answer",
     "calls",
@@ -196,7 +196,7 @@ fn drive(case: &Case) -> Met {
     })
 }
 
-/// Who only observes changes no byte in either direction, whatever the model does.
+/// A policy that only observes changes no byte in either direction, whatever the model does.
 #[test]
 fn who_only_observes_changes_no_byte() {
     let adversaries = [(&ADVERSARY, 150), (&CHAT, 75), (&RESPONSES, 75)];

@@ -42,7 +42,7 @@ fn clock() -> (Clock, Arc<AtomicU64>) {
 /// A client that sends only what is new.
 struct Chained {
     client: Client,
-    /// Whether it sends a lone text as a string.
+    /// True if it sends a lone text as a string.
     plain: bool,
 }
 
@@ -169,7 +169,7 @@ async fn below_the_limits_not_a_byte_is_changed() {
     }
 }
 
-/// What the provider was asked is what the client sent, where there is nothing to do.
+/// With nothing to do, the provider gets exactly the client's request.
 #[tokio::test]
 async fn what_is_new_goes_on_as_it_was_sent() {
     let says = r#"{"id":"resp_1","object":"response","status":"completed","model":"gpt-5.2","output":[{"type":"function_call","id":"fc_1","call_id":"call_1","name":"read_file","arguments":"{}","status":"completed"}],"usage":{"input_tokens":5,"output_tokens":5,"total_tokens":10}}"#;
@@ -272,7 +272,7 @@ impl Log {
         }
     }
 
-    /// What the model says in its next turn.
+    /// Returns the model's next turn.
     fn says(&mut self, scenario: &str, body: &Value) -> Vec<Value> {
         self.turns += 1;
         let call = |n: u32| {

@@ -20,7 +20,7 @@ use softland_session::wire::Api;
 /// The limit of a run.
 const LIMIT: usize = 20;
 
-/// How a backend names its calls.
+/// The form in which a backend names its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ids {
     /// Each by a name of its own.
@@ -33,7 +33,8 @@ const ANSWER: &str = "It is done. The notes were read from the first to the last
      tells of an afternoon: of the walk along the river, of the books that were bought, of the people \
      who were met, and of what was eaten in the evening.";
 
-/// What a model says that is asked for a summary: each another, and long enough to tell whose it is.
+/// Returns the model's answer to a request for a summary: each is different, and long enough to be
+/// recognized.
 fn summary(n: usize) -> String {
     format!(
         "<summary>\n1. Request: to look at the notes ({n}).\n2. Done: some of the notes were read, \
@@ -42,7 +43,7 @@ fn summary(n: usize) -> String {
     )
 }
 
-/// How Claude Code asks for a summary.
+/// Claude Code's request for a summary.
 const WANTED: &str = "Your task is to create a detailed summary of the conversation so far";
 
 /// A provider whose model calls a tool as long as it is let, each time with other arguments.
@@ -77,7 +78,7 @@ async fn gateway(provider: &Provider) -> Running {
     Running::with(governed(&provider.url(), &keys)).await
 }
 
-/// What a client does to its history.
+/// The ways in which a client compacts its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Everything becomes one summary with a known opening, behind what the harness says first.
@@ -158,7 +159,7 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// Whether a message or item is the client's own.
+/// Returns true if a message or item is the client's own.
 fn is_clients(message: &Value) -> bool {
     message["role"] == "user"
         || message["role"] == "tool"
@@ -434,7 +435,7 @@ async fn sub_agents_under_their_parents_name_have_counts_of_their_own() {
     each_has_its_own(&in_turn(&mut agents, &gateway, 4).await, 0, "by their prompts");
 }
 
-/// What no transcript shows goes on as well: tokens and money.
+/// The counts that no transcript shows continue, too: tokens and money.
 #[tokio::test]
 async fn tokens_and_money_are_not_had_anew_behind_a_compaction() {
     // Each request of the provider's is billed 1,050 tokens, $0.00375.

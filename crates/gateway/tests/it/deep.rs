@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use softland_session::core::policy::Value as Key;
 use softland_session::wire::Api;
 
-/// What stands for deep arguments until a text is sent: no reader of the tests takes them.
+/// The text that stands for deep arguments until it is sent: no reader of the tests accepts them.
 const DEEP: &str = r#"{"x":"DEEP"}"#;
 const LIMIT: u32 = 4;
 

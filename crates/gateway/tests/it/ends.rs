@@ -1,4 +1,4 @@
-//! How runs end that nobody brings to an end: by silence, by a stop, by a process that dies.
+//! The ends of runs that nobody continues: by silence, by a stop, by a process that dies.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::support;
 
-/// Where each API is asked.
+/// The path of each API.
 const PATHS: [&str; 3] = ["/v1/messages", "/v1/chat/completions", "/v1/responses"];
 
 fn anthropic_error(got: &Message) -> String {

@@ -15,7 +15,7 @@ use serde_json::json;
 use softland_session::core::policy::Value as Key;
 use softland_session::wire::Api;
 
-/// How an event is garbled.
+/// The way in which an event is garbled.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     NoJson,
@@ -57,7 +57,7 @@ async fn upstream(api: Api, fault: Fault) -> Provider {
     .await
 }
 
-/// What a client gets whose history has one call.
+/// Returns the response to a client whose history has one call.
 async fn asked(api: Api, fault: Fault, keys: &[(&str, Key)]) -> (Message, usize) {
     let upstream = upstream(api, fault).await;
     let gateway = Running::with(governed(&upstream.url(), keys)).await;
@@ -106,7 +106,7 @@ async fn who_only_observes_hands_it_on() {
     }
 }
 
-/// What no client of the protocol reads is the provider's own, JSON or not.
+/// An event that no client of the protocol reads is the provider's own, JSON or not.
 #[tokio::test]
 async fn signs_of_life_and_foreign_events_pass() {
     let aside = ": a comment\n\nevent: ping\ndata: pong\n\nevent: odd\ndata: <odd>\n\n";

@@ -191,7 +191,7 @@ async fn who_only_observes_changes_nothing_and_says_what_would_have_been_done() 
     assert!(!metrics.contains("softland_interventions_total{"), "nothing was done:\n{metrics}");
 }
 
-/// What nobody can follow is no turn of a run: a background response, several choices.
+/// A response that cannot be followed is no turn of a run: a background response, several choices.
 #[tokio::test]
 async fn what_is_no_single_answer_passes_unmetered_or_not_at_all() {
     let cases = [

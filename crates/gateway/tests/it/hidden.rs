@@ -348,7 +348,7 @@ async fn hidden_requests_that_fail_are_in_the_ledger_too() {
     }
 }
 
-/// Where the client may be when it goes, and what has been spent then.
+/// The moments at which the client may leave, and the amounts spent then.
 #[tokio::test]
 async fn a_client_that_goes_cancels_its_request_and_is_written_down() {
     for api in APIS {

@@ -1,5 +1,5 @@
-//! Whose message it is, behind a gateway: nudges, other speakers, flattened histories and notes
-//! that move go on with the run that a person began; a person's next question begins one.
+//! Human messages behind a gateway: nudges, other speakers, flattened histories and moved notes
+//! continue the run that a person began; a person's next question begins another one.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
@@ -17,7 +17,7 @@ use crate::support::script::{Form, whole};
 use crate::support::sim::governed;
 use crate::support::{Provider, Running};
 
-/// What a model does in one turn: calls, or an answer where it makes none.
+/// The turns of a model, by the number of their calls; 0 is an answer.
 type Turns = Vec<usize>;
 
 /// A model that plays these turns, and then answers for ever. It calls whatever it is told, unless
@@ -47,7 +47,7 @@ async fn model(turns: Turns) -> Provider {
     .await
 }
 
-/// How a client writes its history.
+/// The form in which a client writes its history.
 #[derive(Clone, Copy, Debug, Default)]
 struct Manner {
     /// Calls and results as text, as smolagents does.
@@ -236,7 +236,8 @@ async fn c12_a_chat_that_has_landed_can_go_on() {
     }
 }
 
-/// What was decided in time is repeated long after: the run has no second count in the history.
+/// A decision that depended on time is repeated long after: the run has no second count in the
+/// history.
 #[tokio::test]
 async fn c11_a_decision_of_the_clock_is_repeated() {
     let upstream = model(vec![2, 0, 0, 0]).await;
@@ -258,7 +259,7 @@ async fn c11_a_decision_of_the_clock_is_repeated() {
     assert_eq!(wild.phase, "silent", "the same words after a while are a person's");
 }
 
-/// What a client sends behind an answer.
+/// The message that a client sends behind an answer.
 #[derive(Clone, Debug)]
 enum Behind {
     /// A known client's nudge, at any time, with a number of its own.

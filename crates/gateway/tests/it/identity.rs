@@ -1,5 +1,5 @@
-//! Whose request is it: what real clients sent in each protocol, replayed through a gateway, and
-//! strangers who happen to say the same.
+//! The identity of requests: what real clients sent in each protocol, replayed through a gateway,
+//! and unrelated clients that happen to send the same.
 
 #![expect(
     clippy::unwrap_used,
@@ -70,14 +70,14 @@ impl Recorded {
         turns
     }
 
-    /// What the user says first, whatever marks it has.
+    /// Returns the user's first message, whatever marks it has.
     fn first(&self) -> Vec<String> {
         let history = self.history();
         texts(history.iter().find(|message| message["role"] == "user").unwrap())
     }
 }
 
-/// What the model says in a message or an item, as blocks; `None` where it is not the model's.
+/// Returns the model's part of a message or an item, as blocks; `None` if it is not the model's.
 fn said(message: &Value) -> Option<Vec<Value>> {
     let call = |id: &Value, name: &Value, arguments: &Value| {
         let input: Value = serde_json::from_str(arguments.as_str().unwrap()).unwrap();
@@ -145,7 +145,8 @@ async fn told() -> (Provider, Arc<Mutex<Vec<Value>>>) {
     (provider, next)
 }
 
-/// What the client took for the answer to a request: the turn behind it in the next history.
+/// Returns the turn that the client took for the answer: the one behind the request in the next
+/// history.
 fn answer_to(requests: &[Recorded], n: usize) -> Vec<Value> {
     let request = &requests[n];
     let turns = request.turns().len();

@@ -31,7 +31,7 @@ fn batch(calls: u32) -> Reply {
     Reply::Says((0..calls).map(call).collect(), "tool_use")
 }
 
-/// What is written of a conversation, and how it went.
+/// The records of a conversation, and its result.
 struct Observed {
     run: Run,
     /// Events of the ledger but `usage`, by name, with their fields.

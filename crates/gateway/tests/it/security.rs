@@ -1,4 +1,4 @@
-//! Who is refused, what is not passed on, and what hostile bytes do: nothing.
+//! Requests that are refused, headers that are not passed on, and hostile bytes, which do nothing.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
@@ -11,7 +11,7 @@ use softland_session::core::NanoUsd;
 use softland_session::core::policy::{Mode, Policy};
 use tokio::net::TcpStream;
 
-/// What a case is about.
+/// The change of a gateway's settings in one case.
 type Change<'a> = &'a dyn Fn(&mut Settings);
 
 /// A gateway that must not ask its provider anything.
@@ -549,7 +549,8 @@ async fn what_cannot_be_metered_is_refused_under_a_cost_limit() {
     }
 }
 
-/// Where each header that selects a policy leads: the policies' limits of tool calls tell which holds.
+/// Each header that selects a policy leads to the right one, as the policies' limits of tool calls
+/// show.
 #[tokio::test]
 async fn a_header_selects_what_the_operator_allows() {
     let limit = |calls| Policy { tool_calls_limit: Some(calls), ..Policy::default() };

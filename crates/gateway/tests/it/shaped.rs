@@ -142,7 +142,7 @@ async fn what_follows_a_call_is_kept_from_the_client_and_said_in_the_log() {
     }
 }
 
-/// Where its instructions say nothing of calls, it is no run's, and has no events.
+/// A request whose instructions say nothing of calls belongs to no run, and has no events.
 #[tokio::test]
 async fn what_no_run_can_be_told_of_stands_beside_what_it_cost() {
     for stream in [true, false] {

@@ -27,7 +27,7 @@ fn iterations(usage: &Value) -> Vec<[u64; 2]> {
     list.iter().map(|one| told(Api::Anthropic, one)).collect()
 }
 
-/// What a client whose history has one call is told, at a limit of calls.
+/// Returns the answer at a limit of calls, for a client whose history has one call.
 async fn answered(api: Api, stream: bool, limit: i128, replies: Vec<Reply>) -> Value {
     let upstream = Scripted::plays(replies).await;
     let keys = [("tool_calls_limit", Key::Int(limit))];

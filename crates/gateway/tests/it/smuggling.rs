@@ -114,7 +114,7 @@ async fn codings_and_lengths_in_odd_dress_are_refused() {
     assert_eq!(provider.count(), 0);
 }
 
-/// What chunks may not be. The head is good, so the answer is an error of the body's, or the end.
+/// Malformed chunks. The head is good, so the answer is an error of the body, or the end.
 #[tokio::test]
 async fn chunks_out_of_shape_end_the_connection_and_nothing_of_them_is_a_request() {
     let (provider, gateway) = closed().await;

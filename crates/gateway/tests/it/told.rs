@@ -1,5 +1,5 @@
-//! What is told of requests: in headers, the ledger, the counters and the log. All of them say the
-//! same, and none says of a policy that only observes that it has done anything.
+//! The reports on requests: in headers, the ledger, the counters and the log. All of them agree,
+//! and none claims that a policy that only observes has changed anything.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
@@ -43,7 +43,7 @@ fn counter(text: &str, name: &str) -> f64 {
     line.map_or(0.0, |value| value.trim().parse().expect("a number"))
 }
 
-/// What is written to the log.
+/// The lines that are written to the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

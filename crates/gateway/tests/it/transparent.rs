@@ -1,4 +1,5 @@
-//! What the gateway leaves alone: status, headers and bytes, in both directions, at once.
+//! The parts of requests and responses that the gateway leaves alone: status, headers and bytes, in
+//! both directions, at once.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
@@ -457,7 +458,7 @@ async fn packed(mut encoder: impl AsyncRead + Unpin) -> Vec<u8> {
     packed
 }
 
-/// What nobody gave a type has none.
+/// A response without a type gets none.
 #[tokio::test]
 async fn an_empty_answer_gains_no_type() {
     for (line, body) in [("204 No Content", ""), ("200 OK", "what is no message")] {

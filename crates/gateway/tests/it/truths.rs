@@ -397,8 +397,8 @@ async fn a_token_limit_counts_streams_that_are_cut() {
     }
 }
 
-/// What a client does not limit, the model's own maximum limits; where no table knows that, the
-/// window. More than that is no limit, and some refuse it.
+/// Without a client's limit, the model's own maximum holds, or the window if no table knows that. A
+/// larger value is no limit, and some providers refuse it.
 #[tokio::test]
 async fn no_output_limit_is_added_that_limits_nothing() {
     for (model, added) in [("grok-4.3", false), ("deepseek-chat", false), ("grok-4.3", true)] {
@@ -456,7 +456,7 @@ async fn a_run_begins_with_its_beginning() {
     }
 }
 
-/// What a provider adds to a request with tools, at most, in tokens (`money::Size`).
+/// The most tokens that a provider adds to a request with tools (`money::Size`).
 const TOOLS: u64 = 1060;
 
 #[tokio::test]

@@ -55,7 +55,7 @@ async fn a_gateway() {
 struct Alone {
     address: SocketAddr,
     _child: Child,
-    /// Where it puts what it keeps. It is killed, and takes nothing away itself.
+    /// The folder for its files. The process is killed, and cleans nothing up itself.
     _folder: TempDir,
 }
 
@@ -99,7 +99,8 @@ impl Alone {
     }
 }
 
-/// What the upstream was asked: version, host, path, key, and whether a proxy's login came along.
+/// A request as the upstream saw it: version, host, path, key, and whether a proxy's login came
+/// with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     version: http::Version,
@@ -144,7 +145,7 @@ impl Secure {
         format!("https://localhost:{}", self.address.port())
     }
 
-    /// What makes a gateway trust it.
+    /// Returns the environment in which a gateway trusts it.
     fn trust(&self) -> (&'static str, &str) {
         ("SSL_CERT_FILE", self.ca.to_str().expect("UTF-8"))
     }
@@ -153,7 +154,7 @@ impl Secure {
         self.asked.lock().expect("no panic").clone()
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections.
     fn connections(&self) -> usize {
         self.connections.lock().expect("no panic").len()
     }

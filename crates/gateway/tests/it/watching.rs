@@ -1,4 +1,4 @@
-//! Who may look at the gateway, where, and until when: `/metrics`, `/readyz` and the admin address.
+//! Access to `/metrics`, `/readyz` and the admin address, and the time for which they are served.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 

@@ -26,9 +26,9 @@ struct Case {
     api: Api,
     /// Rounds that it sends.
     window: usize,
-    /// Whether each call has an id of its own.
+    /// True if each call has an id of its own.
     own_ids: bool,
-    /// How many arguments and results there are: 1 is always the same, 0 each time another.
+    /// The number of different arguments and results: 1 is always the same, 0 each time another.
     arguments: usize,
     results: usize,
     header: Option<&'static str>,

@@ -1,14 +1,14 @@
-//! One line of a session, in one pass.
+//! Reads one line of a session, in one pass.
 
 use softland_session::wire::json::{Cursor, Error, Kind, Str};
 
 use crate::message::Message;
 
-/// What is read of a line.
+/// The members of a line that are read.
 #[derive(Debug, Default)]
 pub(super) struct Line<'a> {
     pub(super) message: Option<Message<'a>>,
-    /// What a sub-agent said, told within a line of progress.
+    /// A sub-agent's message within a line of progress.
     pub(super) inner: Option<Message<'a>>,
     pub(super) inner_uuid: Option<Str<'a>>,
     pub(super) agent: Option<Str<'a>>,
@@ -18,7 +18,7 @@ pub(super) struct Line<'a> {
     pub(super) request: Option<Str<'a>>,
     pub(super) time: Option<Str<'a>>,
     pub(super) sidechain: bool,
-    /// A program wrote it in the user's name.
+    /// True if a program wrote the line in the user's name.
     pub(super) machine: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// `data` of a line of progress: `{type, message: {message, uuid}, agentId}`.
+    /// Reads the `data` of a line of progress: `{type, message: {message, uuid}, agentId}`.
     fn progress(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
             return Ok(());

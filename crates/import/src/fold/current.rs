@@ -16,9 +16,9 @@ use crate::report::{
 };
 use crate::step::{Noted, Turn};
 
-/// Steps that are kept of a run for a person to look at.
+/// Steps of a run that are kept for a person to look at.
 const STEPS: usize = 200;
-/// Calls that a step shows, and characters of each.
+/// Calls that a step shows, and characters of each call.
 const CALLS: usize = 4;
 const CALL_CHARS: usize = 100;
 const HOUR: u64 = 3_600_000;
@@ -28,7 +28,7 @@ const HOUR: u64 = 3_600_000;
 pub(crate) struct Current {
     pub(crate) seen: Seen,
     pub(crate) clock: Clock,
-    /// What softland saw at the time.
+    /// Signals that softland recorded at the time.
     pub(crate) noted: Vec<Noted>,
     ended: Option<RunEnded>,
     line: Option<u64>,
@@ -42,7 +42,7 @@ pub(crate) struct Current {
     needed: Option<NanoUsd>,
     unknown_need: bool,
     steps: Option<Vec<StepLine>>,
-    /// Ids of the newest step's calls, in its order.
+    /// Ids of the newest step's calls, in order.
     waiting: Vec<String>,
 }
 
@@ -68,35 +68,35 @@ impl Current {
         }
     }
 
-    /// Turns so far.
+    /// Returns the number of turns so far.
     pub(crate) fn turns(&self) -> u64 {
         self.spent.len() as u64
     }
 
-    /// When its first turn was.
+    /// Returns the moment of the first turn.
     pub(crate) fn began(&self) -> Option<Moment> {
         self.spent.at(1).and_then(|spent| spent.moment())
     }
 
-    /// Tokens and money so far.
+    /// Returns the tokens and the money used so far.
     pub(crate) fn used(&self) -> (u64, NanoUsd) {
         (self.usage.recorded(), self.cost)
     }
 
-    /// Notes what limit of money this request would have needed.
+    /// Notes the cost limit that this request would have needed.
     pub(crate) fn needs(&mut self, facts: &Facts, priced: bool, reserve_tokens: u64) {
-        // Under a limit of money, a gateway refuses models that it knows no price of.
+        // Under a cost limit, a gateway refuses models without a known price.
         self.unknown_need |= !priced || facts.output_pico == 0;
         let least = needed(facts, reserve_tokens);
         self.needed = Some(self.needed.map_or(least, |needed| needed.max(least)));
     }
 
-    /// Takes the sum of calls that is recorded of the run, where its turns told of fewer.
+    /// Takes the recorded total of calls, if the turns told of fewer.
     pub(crate) fn counted(&mut self, calls: u64) {
         self.tool_calls = self.tool_calls.max(calls);
     }
 
-    /// Its recorded end, which may not be the model's own.
+    /// Takes the recorded end of the run, which may not be the model's own.
     pub(crate) fn ended(&mut self, outcome: &str, reason: &str) {
         self.answered &= outcome == Outcome::Answered.word();
         self.ended = Some(RunEnded { outcome: outcome.to_owned(), reason: reason.to_owned() });
@@ -149,7 +149,7 @@ impl Current {
         }
     }
 
-    /// Puts what came back beside the calls that it answers.
+    /// Puts results beside the calls that they answer.
     pub(crate) fn results(&mut self, user: &User<'_>) {
         let Some(step) = self.steps.as_mut().and_then(|steps| steps.last_mut()) else { return };
         for result in &user.results {
@@ -162,8 +162,8 @@ impl Current {
         }
     }
 
-    /// Shows the newest turn to what the fold does not look for; says why the policy would have
-    /// stopped the run after it, if it would.
+    /// Checks the newest turn for what the fold does not look for. Returns the reason if the policy
+    /// would have stopped the run after it.
     pub(crate) fn look(
         &mut self,
         turn: &Turn<'_>,
@@ -185,7 +185,7 @@ impl Current {
         (policy.stale_limit > 0 && stale >= policy.stale_limit).then_some(Reason::Stale)
     }
 
-    /// What is said of the run at its end; its names are for the caller to fill in.
+    /// Builds the report of the run. The caller fills in the names.
     pub(crate) fn report(mut self, verdict: Verdict, inferred: bool, limits: &Policy) -> RunReport {
         let silenced = Reason::Empty.to_string();
         let silenced = self.ended.as_ref().is_some_and(|ended| ended.reason == silenced);
@@ -259,7 +259,7 @@ impl Current {
         }
     }
 
-    /// Money and tokens of some turns.
+    /// Returns the money and the tokens of the given turns.
     fn of(&self, turns: &BTreeSet<u64>) -> (Option<NanoUsd>, Option<u64>) {
         let spent: Vec<Spent> = turns.iter().filter_map(|turn| self.spent.at(*turn)).collect();
         let tokens = sum_tokens(spent.iter().map(|spent| spent.tokens));
@@ -303,7 +303,7 @@ impl Current {
     }
 }
 
-/// A call, for a person.
+/// Shortens a call for a person.
 fn shortened(name: &str, input: &str) -> String {
     let mut shown: String = input.chars().take(CALL_CHARS).collect();
     if shown.len() < input.len() {

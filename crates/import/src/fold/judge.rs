@@ -1,6 +1,6 @@
-//! What a policy would have done to runs as they are recorded: when it would have warned, and
-//! which turn would have been the last. The recorded turns go through the core's fold as they would
-//! through a loop of softland's own, with the facts that hold at each request.
+//! Judges recorded runs by a policy: when it would have warned, and which turn would have been the
+//! last. The recorded turns go through the core's fold as they would through softland's own loop,
+//! with the facts that hold at each request.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use softland_session::core::{
     Transcript, User, UserText,
 };
 
-/// The tool of calls that are not told.
+/// The tool name of calls that are not recorded.
 const UNTOLD: &str = "untold";
 
 /// A policy, and the conversation that it is tried on.
@@ -18,15 +18,15 @@ const UNTOLD: &str = "untold";
 pub(crate) struct Judge {
     transcript: Transcript,
     landing: Landing,
-    /// Whether facts are needed; then a message waits for the turn that says what it came to.
+    /// True if facts are needed. A message then waits for the turn that tells its size.
     facts: bool,
     held: Option<Held>,
-    /// The call that stands for a turn of which nothing is told, until the run goes on.
+    /// The call that stands for a turn without recorded content, until the run goes on.
     untold: Option<String>,
     verdict: Verdict,
 }
 
-/// What came of one run so far.
+/// The policy's verdict on one run so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) warned: Option<(u64, Reason)>,
@@ -64,10 +64,10 @@ impl Held {
 }
 
 impl Judge {
-    /// What `policy` would have done, had it been enforced. Runs are those of the recording.
+    /// Creates a judge for `policy`, enforced. Runs are those of the recording.
     pub(crate) fn new(policy: &Policy, run_boundary: RunBoundary) -> Self {
         let mut policy = Policy { mode: Mode::Enforce, run_boundary, ..policy.clone() };
-        // Of calls that are not told, no loop can be seen, and nothing is kept.
+        // No loop can be seen among calls that are not recorded, and nothing of them is kept.
         policy.loop_keys.insert(UNTOLD.to_owned(), LoopKey::Kind(LoopKind::Exempt));
         Self {
             landing: policy.landing,
@@ -79,12 +79,12 @@ impl Judge {
         }
     }
 
-    /// Whether the policy has limits that need facts.
+    /// Returns true if the policy has limits that need facts.
     pub(crate) fn needs_facts(&self) -> bool {
         self.facts
     }
 
-    /// Takes a user's message, before the turn of that number.
+    /// Takes a user's message before turn `next_turn`.
     pub(crate) fn user(&mut self, user: &User<'_>, next_turn: u64) {
         if let Some(id) = self.untold.take().filter(|_| user.results.is_empty()) {
             return self.user(&result_of(&id), next_turn);
@@ -97,7 +97,7 @@ impl Judge {
         }
     }
 
-    /// A request is sent: the one for the turn of that number.
+    /// Takes the request for turn `turn`.
     pub(crate) fn request(&mut self, turn: u64, facts: Option<&Facts>) {
         self.release(turn, facts);
         let Some(run) = self.transcript.run().filter(|_| self.verdict.ended.is_none()) else {
@@ -118,13 +118,13 @@ impl Judge {
         self.verdict.ended = Some(ended);
     }
 
-    /// Takes the turn.
+    /// Takes a turn.
     pub(crate) fn turn(&mut self, finished: &Finished<'_>) {
         self.transcript.model(finished);
     }
 
-    /// Takes a turn of which nothing is told. If its run goes on, it called something: limits are
-    /// looked at where results come in.
+    /// Takes a turn without recorded content. If its run goes on, the turn called a tool: limits
+    /// are checked where results come in.
     pub(crate) fn turn_untold(&mut self, turn: u64) {
         let (id, input) = (turn.to_string(), format!("{{\"turn\":{turn}}}"));
         let call = Call { id: &id, name: UNTOLD, input: &input, server: false };
@@ -141,12 +141,13 @@ impl Judge {
         self.untold = Some(id);
     }
 
-    /// The run would have been stopped after this turn, for what no history shows.
+    /// Notes that the run would have been stopped after this turn, for a reason that no history
+    /// shows.
     pub(crate) fn stop(&mut self, turn: u64, reason: Reason) {
         self.verdict.ended.get_or_insert((turn, reason));
     }
 
-    /// Ends a run of so many turns and says what came of it.
+    /// Ends a run of `turns` turns and returns the verdict on it.
     pub(crate) fn finish(&mut self, turns: u64) -> Verdict {
         self.release(turns + 1, None);
         let stopped = self.transcript.run().and_then(|run| match run.phase() {
@@ -161,7 +162,7 @@ impl Judge {
         if let Some(because) = stopped {
             self.verdict.ended.get_or_insert_with(|| (turns, because.reason.clone()));
         }
-        // Nobody was warned in a request that was never sent.
+        // A warning in a request that was never sent does not count.
         self.verdict.warned.take_if(|(turn, _)| *turn > turns);
         std::mem::take(&mut self.verdict)
     }
@@ -184,7 +185,7 @@ impl Judge {
     }
 }
 
-/// What came of an untold call: something new.
+/// Returns a new result for a call that is not recorded.
 fn result_of(id: &str) -> User<'_> {
     let result = ToolResult {
         id: id.into(),

@@ -1,5 +1,5 @@
-//! Signals that are listed: each once, with all its members, as soon as its limit is reached. And
-//! which of them are waste.
+//! Signals that are listed: each once, with all its members, as soon as its limit is reached. Also
+//! tells which of the members are waste.
 
 mod recorded;
 
@@ -13,27 +13,27 @@ const CONTINUATIONS: usize = 3;
 /// Member turns that evidence names.
 const NAMED: usize = 200;
 
-/// What was seen in a run so far.
+/// The signals seen in a run so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     listings: Vec<Listing>,
     newest: Newest,
-    /// Turns in a row that were empty or trivial, oldest first.
+    /// Consecutive turns that were empty or trivial, oldest first.
     silent: Vec<(u64, SignalKind)>,
-    /// The turn before looks trivial: what follows tells.
+    /// True if the turn before looks trivial, which the next step confirms or not.
     waits: bool,
-    /// The task's own answer was given: a silence behind it is none.
+    /// True if the task's own answer was given: a silence after it is no signal.
     answered: bool,
     truncated: Vec<u64>,
-    /// The same text without calls, again and again.
+    /// The text that is repeated without calls, and the turns that said it.
     said: Option<(Digest, Vec<u64>)>,
-    /// The text that the runs before ended in, and how often in a row.
+    /// The text in which earlier runs ended, and how often in a row.
     said_before: Option<(Digest, u64)>,
-    /// Rows of one prompt that were answered trivially.
+    /// The prompt size of consecutive rows that were answered trivially, and those rows.
     stale: Option<(u64, Vec<u64>)>,
 }
 
-/// The place of the newest listing of a kind and identity.
+/// The index of the newest listing, by kind and identity.
 type Newest = BTreeMap<(SignalKind, Digest), usize>;
 
 /// One signal with its members.
@@ -41,9 +41,9 @@ type Newest = BTreeMap<(SignalKind, Digest), usize>;
 pub(crate) struct Listing {
     pub(crate) kind: SignalKind,
     pub(crate) members: BTreeSet<u64>,
-    /// How many of the members, the first ones, did something new.
+    /// The number of members, counted from the first, that did something new.
     fresh: usize,
-    /// Softland recorded it at the time.
+    /// True if softland recorded the signal at the time.
     pub(crate) recorded: bool,
     call: Option<String>,
     result: Option<Digest>,
@@ -51,7 +51,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// The members that are waste.
+    /// Returns the members that are waste.
     pub(crate) fn wasted(&self) -> impl Iterator<Item = u64> {
         let sweep = self.kind == SignalKind::Sweep;
         self.members.iter().copied().skip(if sweep { usize::MAX } else { self.fresh })
@@ -68,8 +68,8 @@ impl Listing {
 }
 
 impl Seen {
-    /// For the run behind this one in its conversation: a text said again to every question is the
-    /// same text again.
+    /// Returns the state for the next run of the conversation: a text that answers every question
+    /// is one repeated text.
     pub(crate) fn next(&self) -> Self {
         let said = self.said.as_ref().map(|(text, turns)| {
             let before = self.said_before.filter(|(same, _)| same == text);
@@ -78,12 +78,13 @@ impl Seen {
         Self { said_before: said, ..Self::default() }
     }
 
-    /// What was listed.
+    /// Returns the listed signals.
     pub(crate) fn listings(&self) -> &[Listing] {
         &self.listings
     }
 
-    /// Takes a signal of the fold; says how many silent turns in a row there are now, if it is one.
+    /// Takes a signal of the fold. Returns the number of silent turns in a row, if the signal is a
+    /// silence.
     pub(crate) fn signal(&mut self, signal: Signal, policy: &Policy) -> Option<u64> {
         let Signal { signal: kind, evidence, because, identity } = signal;
         if kind == SignalKind::Trivial {
@@ -101,7 +102,7 @@ impl Seen {
             return None;
         }
         let fresh = match kind {
-            // The first time through a cycle did something new, and so did the first failure.
+            // The first pass through a cycle did something new, and so did the first failure.
             SignalKind::Cycle => evidence.turns.len() / limit.unwrap_or(1).max(1),
             SignalKind::Repeat | SignalKind::Errors => 1,
             _ => 0,
@@ -110,7 +111,8 @@ impl Seen {
         None
     }
 
-    /// Takes a turn by what it was; says how many silent turns in a row there are now.
+    /// Takes a turn by its class. Returns the number of silent turns in a row, if the turn is
+    /// silent.
     pub(crate) fn turn(
         &mut self,
         turn: u64,
@@ -120,7 +122,7 @@ impl Seen {
         policy: &Policy,
     ) -> Option<u64> {
         self.truncations(turn, class);
-        // What is trivial is not a repeat once more.
+        // A trivial turn is not listed as a repeat as well.
         self.sayings(turn, class, text.filter(|_| !looks_trivial), policy);
         self.waits = false;
         match class {
@@ -138,7 +140,7 @@ impl Seen {
         }
     }
 
-    /// Takes a row of an activity list; says how often its context was answered in vain.
+    /// Takes a row of an activity list. Returns how often its context was answered in vain.
     pub(crate) fn row(
         &mut self,
         turn: u64,
@@ -148,7 +150,7 @@ impl Seen {
     ) -> u64 {
         match (trivial, &mut self.stale) {
             (Some(false), stale) => *stale = None,
-            // Nothing is known of it.
+            // The answer is unknown.
             (None, _) => {}
             (Some(true), Some((same, turns))) if *same == prompt => turns.push(turn),
             (Some(true), stale) => *stale = Some((prompt, vec![turn])),
@@ -172,7 +174,7 @@ impl Seen {
         count
     }
 
-    /// Ends the run: what is stale is not listed as trivial once more.
+    /// Ends the run. Stale rows are not listed as trivial as well.
     pub(crate) fn finish(&mut self) {
         let stale: BTreeSet<u64> = self
             .listings
@@ -260,7 +262,7 @@ impl Seen {
         }
     }
 
-    /// Lists a signal, or adds its members to the one that it goes on with.
+    /// Lists a signal, or adds its members to the listing that it continues.
     fn list(&mut self, kind: SignalKind, identity: Digest, evidence: Evidence, fresh: usize) {
         let newest = self.newest.get(&(kind, identity));
         let goes_on = newest
@@ -268,7 +270,7 @@ impl Seen {
             .filter(|listing| evidence.turns.iter().any(|turn| listing.members.contains(turn)));
         match goes_on {
             Some(listing) => {
-                // Evidence has the whole streak, oldest first; a long one is not gone through again.
+                // Evidence holds the whole streak, oldest first; only its new end is looked at.
                 let known = listing.members.last().copied().unwrap_or(0);
                 let new = evidence.turns.into_iter().rev().take_while(|turn| *turn > known);
                 listing.members.extend(new);
@@ -289,8 +291,8 @@ impl Seen {
     }
 }
 
-/// Adds a turn to the newest listing of its kind and identity, if that holds the first of its
-/// streak: a streak may be long, and is not gone through again at each of its turns.
+/// Adds a turn to the newest listing of its kind and identity, if that listing holds the first turn
+/// of the streak. A streak may be long, so it is not walked again at each turn.
 fn goes_on(
     (listings, newest): (&mut [Listing], &Newest),
     kind: SignalKind,

@@ -1,5 +1,5 @@
-//! What turns cost, and what the next request may: recorded figures first, then the user's prices,
-//! then the table.
+//! The cost of turns, and the most that the next request may cost: recorded figures first, then the
+//! user's prices, then the table.
 
 use softland_session::bound::{self, Known, Size};
 use softland_session::core::models::billing::Vendor;
@@ -10,10 +10,10 @@ use softland_session::price::Fees;
 
 use crate::step::Turn;
 
-/// Idle time that counts in no limit (contract, `time_limit`).
+/// Idle time in milliseconds that counts in no limit (contract, `time_limit`).
 const IDLE: u64 = 10 * 60 * 1000;
 
-/// What a model's tokens cost, the newest model's looked up once.
+/// The prices of models. The newest model's price is looked up once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prices {
     model: Option<String>,
@@ -28,7 +28,7 @@ enum Found {
 }
 
 impl Prices {
-    /// What a turn cost, if that is recorded or can be told.
+    /// Returns a turn's cost, if it is recorded or can be computed.
     pub(crate) fn cost(&mut self, turn: &Turn<'_>, given: &[(String, Price)]) -> Option<NanoUsd> {
         if turn.cost.is_some() {
             return turn.cost;
@@ -46,7 +46,7 @@ impl Prices {
         Some(Fees::plain(vendor_of(model)).billed(posed(model), &tokens, &price))
     }
 
-    /// The dearest that a request with so much input can be billed.
+    /// Returns the highest price at which a request with `input` tokens can be billed.
     pub(crate) fn dearest(
         &mut self,
         model: Option<&str>,
@@ -59,7 +59,7 @@ impl Prices {
         })
     }
 
-    /// The table's row of a model.
+    /// Returns the table's row of a model.
     pub(crate) fn row(
         &mut self,
         model: Option<&str>,
@@ -88,17 +88,17 @@ impl Prices {
     }
 }
 
-/// Whose fees a model's requests are billed. A recording does not say which API they spoke.
+/// Returns the vendor whose fees apply to a model. A recording does not say which API was spoken.
 fn vendor_of(model: &str) -> Vendor {
     if model.contains("claude") { Vendor::Anthropic } else { Vendor::OpenAi }
 }
 
-/// Whether nobody is billed for what a model of that name says.
+/// Returns true if a model of that name is simulated, so that nobody is billed for it.
 pub(crate) fn is_simulated(model: &str) -> bool {
     model == "sim" || model.starts_with("sim/")
 }
 
-/// The model that a simulated one poses as (`docs/scenarios.md`).
+/// Returns the model that a simulated one poses as (`docs/scenarios.md`).
 fn posed(model: &str) -> &str {
     match model.strip_prefix("sim/") {
         Some(name) => name.split_once('@').map_or("claude-sonnet-5-5", |(_, posed)| posed),
@@ -106,9 +106,9 @@ fn posed(model: &str) -> &str {
     }
 }
 
-/// What the next request's input can be billed for at most, by the bound with which the gateway
-/// reserves ([`bound`]): the tokens of the newest turn, and one for each byte that the next request
-/// has more. A recording holds no bodies, so their sizes are put together from what it shows.
+/// The bound on the next request's billed input. It is the bound with which the gateway reserves
+/// ([`bound`]): the tokens of the newest turn, and one token for each byte that the next request
+/// adds. A recording holds no bodies, so their sizes are estimated from what it shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Input {
     /// The newest turn with recorded tokens.
@@ -118,7 +118,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// JSON around a message, a call (its name apart), and a result (its call's id apart).
+    /// Bytes of JSON around a message, a call (without its name), and a result (without its call's
+    /// id).
     const MESSAGE: u64 = 36;
     const CALL: u64 = 70;
     const RESULT: u64 = 48;
@@ -143,9 +144,9 @@ impl Input {
         self.text = calls.fold(shown, u64::saturating_add);
     }
 
-    /// The most tokens of a request of `model` that is recorded to have come to `recorded`. It has
-    /// about [`Self::BYTES`] bytes for each of them, which is all that is known of the first one,
-    /// and of one behind a compaction.
+    /// Returns the most input tokens of a request of `model` whose recorded input is `recorded`. A
+    /// request has about [`Self::BYTES`] bytes for each token. That is all that is known of the
+    /// first request, and of a request after a compaction.
     pub(crate) fn most(&self, recorded: u64, model: Option<&Model>) -> u64 {
         let window = bound::window(model);
         let whole = Size { text: recorded.saturating_mul(Self::BYTES), ..Size::default() };
@@ -163,7 +164,7 @@ impl Input {
     }
 }
 
-/// Time of a run, idle gaps left out.
+/// The time of a run, idle gaps left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     last: Option<u64>,
@@ -184,8 +185,8 @@ impl Clock {
     }
 }
 
-/// What the next request, with so much input at most, would be billed at most. Where no price is
-/// known, it is what the request is recorded to have cost.
+/// Adds the most that the next request, with at most `most` input tokens, would be billed. Without
+/// a known price, this is the recorded cost of the request.
 pub(crate) fn with_price(
     facts: Facts,
     most: u64,
@@ -204,8 +205,9 @@ pub(crate) fn with_price(
     }
 }
 
-/// What a run holds back for its answer behind a turn, while others spend of the same limit: the
-/// context then, uncached, and the reserve (`run/facts.rs` of the agent).
+/// Returns the money and tokens that a run holds back for its answer after a turn, while other runs
+/// spend from the same limit: the context at that time, uncached, and the reserve (`run/facts.rs`
+/// of the agent).
 pub(crate) fn held(facts: &Facts, turn: &Turn<'_>, policy: &Policy) -> (NanoUsd, u64) {
     let tokens = turn.usage.tokens;
     let input = tokens.input_total().saturating_add(tokens.output);
@@ -217,8 +219,8 @@ pub(crate) fn held(facts: &Facts, turn: &Turn<'_>, policy: &Policy) -> (NanoUsd,
     (input_cost + output, input.saturating_add(policy.reserve_tokens.min(eighth)))
 }
 
-/// The least limit of money under which a request is sent without a landing note: what was spent,
-/// the request, and what is held back for the answer (`rules/cost.rs` of the core).
+/// Returns the smallest cost limit under which a request is sent without a landing note: the money
+/// spent, the request, and the reserve for the answer (`rules/cost.rs` of the core).
 pub(crate) fn needed(facts: &Facts, reserve_tokens: u64) -> NanoUsd {
     let output = NanoUsd::of_tokens(reserve_tokens.saturating_mul(2), facts.output_pico);
     facts.cost + facts.next_input_cost + facts.reserve_input_cost + output

@@ -1,11 +1,11 @@
-//! What each turn of a run came to. A run may stay open to the end of a file of millions of rows, so
-//! turns wait packed: differences and counts in as many bytes as they need, a dozen for a turn.
+//! The cost of each turn of a run. A run may stay open to the end of a file of millions of rows, so
+//! turns are packed: differences and counts in variable-length bytes, about a dozen for a turn.
 
 use softland_session::core::NanoUsd;
 
 use super::trees::{Moment, Spend};
 
-/// Turns between two places where reading can begin.
+/// Turns between two positions where reading can begin.
 const STRIDE: usize = 32;
 
 const COST: u8 = 1;
@@ -14,12 +14,12 @@ const TIME: u8 = 1 << 2;
 const LINE: u8 = 1 << 3;
 const HELD: u8 = 1 << 4;
 
-/// What one turn came to.
+/// The cost of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
     pub(super) cost: Option<NanoUsd>,
     pub(super) tokens: Option<u64>,
-    /// In milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub(super) time: Option<u64>,
     pub(super) line: Option<u64>,
     /// Money and tokens held back for the answer.
@@ -37,18 +37,18 @@ impl Spent {
     }
 }
 
-/// The turns of a run, in their order.
+/// The turns of a run, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     bytes: Vec<u8>,
     turns: usize,
-    /// The newest time and line, from which the next are told.
+    /// The newest time and line, from which the next differences are taken.
     last: (u64, u64),
-    /// Where each [`STRIDE`]th turn begins.
+    /// The position of each [`STRIDE`]th turn.
     places: Vec<Place>,
 }
 
-/// Where a turn begins, and the time and line before it.
+/// The position of a turn, with the time and line before it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     at: usize,
@@ -56,7 +56,7 @@ struct Place {
 }
 
 impl Ledger {
-    /// How many turns there are.
+    /// Returns the number of turns.
     pub(super) const fn len(&self) -> usize {
         self.turns
     }
@@ -89,12 +89,12 @@ impl Ledger {
         self.last = (spent.time.unwrap_or(time), spent.line.unwrap_or(line));
     }
 
-    /// All turns.
+    /// Iterates over all turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = Spent> {
         self.from(Place::default())
     }
 
-    /// One turn, counted from 1.
+    /// Returns one turn, counted from 1.
     pub(super) fn at(&self, turn: u64) -> Option<Spent> {
         let turn = usize::try_from(turn.checked_sub(1)?).ok()?;
         let place = self.places.get(turn / STRIDE)?;
@@ -121,7 +121,8 @@ impl Ledger {
     }
 }
 
-/// A difference with its sign in the lowest bit, so that small ones are small numbers either way.
+/// Encodes a difference with its sign in the lowest bit, so that small differences of either sign
+/// are small numbers.
 const fn folded(difference: u64) -> u64 {
     if difference >> 63 == 0 { difference << 1 } else { !(difference << 1) }
 }
@@ -130,7 +131,7 @@ const fn unfolded(number: u64) -> u64 {
     if number & 1 == 0 { number >> 1 } else { !(number >> 1) }
 }
 
-/// Seven bits to a byte, the lowest first; the highest bit says that more follow.
+/// Writes seven bits to a byte, the lowest first; the highest bit says that more bytes follow.
 fn write(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

@@ -1,7 +1,7 @@
-//! What runs spend together. A sub-agent's money and tokens count in its caller's run, and all of a
-//! session's money in its session (`run/purse.rs` of the agent, `lease.rs` of the core). Files are
-//! read one beside the other, so that a first reading keeps what each turn came to and when, and a
-//! second one is judged by it.
+//! The spending that runs share. A sub-agent's money and tokens count in its caller's run, and all
+//! money of a session counts in the session (`run/purse.rs` of the agent, `lease.rs` of the core).
+//! Files are read independently of each other, so a first reading keeps the cost and the time of
+//! each turn, and a second reading is judged by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,20 @@ use softland_session::core::{Above, Facts, NanoUsd};
 
 use crate::report::{Report, RunReport};
 
-/// Place of a turn among those of others: its time, and within one time its line.
+/// The position of a turn among those of other runs: its time, and its line among equal times.
 pub(super) type Moment = (u64, u64);
 
-/// One turn, as far as others are concerned.
+/// One turn, as far as it concerns other runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spend {
     pub(super) at: Moment,
     pub(super) cost: NanoUsd,
     pub(super) tokens: u64,
-    /// Money and tokens that are held back for an answer behind it.
+    /// Money and tokens that are held back for an answer after the turn.
     pub(super) held: (NanoUsd, u64),
 }
 
-/// Whose run it is: its file, its name there, and its sub-agent.
+/// The identity of a run's conversation: its file, its name there, and its sub-agent.
 type Whose = (String, Option<String>, Option<String>);
 
 /// The runs of sessions of which several conversations are recorded.
@@ -30,9 +30,9 @@ type Whose = (String, Option<String>, Option<String>);
 pub struct Trees {
     sessions: BTreeMap<String, Timeline>,
     conversations: BTreeMap<Whose, Own>,
-    /// Of each session, what sub-agents spent whose caller's run is not named.
+    /// By session, the spending of sub-agents whose calling run is not named.
     agents: BTreeMap<String, Timeline>,
-    /// Of each session, the conversation that is no sub-agent's.
+    /// By session, the conversation that is not a sub-agent's.
     mains: BTreeMap<String, Own>,
     below: BTreeMap<String, Timeline>,
 }
@@ -41,15 +41,15 @@ pub struct Trees {
 #[derive(Clone, Debug, Default)]
 struct Own {
     spent: Timeline,
-    /// When its runs began.
+    /// The moments at which its runs began.
     starts: Vec<Moment>,
-    /// What it holds back for its answer from then on.
+    /// The amounts that it holds back for its answer, each from a moment on.
     holds: Vec<(Moment, (NanoUsd, u64))>,
     name: Option<String>,
     caller: Option<String>,
 }
 
-/// Sums of money and tokens, in the order of time.
+/// Running totals of money and tokens, in the order of time.
 #[derive(Clone, Debug, Default)]
 struct Timeline(Vec<(Moment, u64, u64)>);
 
@@ -64,7 +64,7 @@ impl Timeline {
         Self(spends.into_iter().map(add).collect())
     }
 
-    /// What was spent before, since.
+    /// Returns what was spent from `since` on and before `before`.
     fn between(&self, since: Moment, before: Moment) -> (u64, u64) {
         let until = |moment: Moment| {
             let index = self.0.partition_point(|(at, ..)| *at < moment);
@@ -78,7 +78,7 @@ impl Timeline {
 const BEGIN: Moment = (0, 0);
 
 impl Trees {
-    /// Of what a first reading found; `None` where no run shares anything with another.
+    /// Collects the shared spending of a first reading; returns `None` if no run shares anything.
     #[must_use]
     pub fn of(report: &Report) -> Option<Self> {
         let mut sessions: BTreeMap<&str, BTreeSet<Whose>> = BTreeMap::new();
@@ -111,7 +111,7 @@ impl Trees {
             if run.agent.is_some() && run.beside.caller.is_none() {
                 of_agents.entry(&run.session).or_default().extend(spends);
             }
-            // Its callers, one above the other; a ring is none.
+            // Visits the callers, each above the one before. A ring of callers ends the walk.
             let (mut caller, mut above) = (run.beside.caller.as_deref(), BTreeSet::new());
             while let Some(name) = caller.filter(|name| above.insert(*name)) {
                 of_name.entry(name).or_default().extend(spends);
@@ -139,7 +139,7 @@ impl Trees {
         Some(trees)
     }
 
-    /// Adds to what a run has used itself what others of its tree and session have.
+    /// Adds the use of other runs of the tree and session to a run's own use.
     pub(super) fn tell(&self, facts: &mut Facts, run: &Place<'_>) {
         let Place { source, session, name, agent, began, at, limits } = *run;
         let whose = (source.to_owned(), name.map(str::to_owned), agent.map(str::to_owned));
@@ -165,7 +165,7 @@ impl Trees {
         facts.tokens_above = tokens.map(|limit| Above { used: above.1, limit });
     }
 
-    /// What the run has used that called it, in the end, its own use among it.
+    /// Returns the use of the outermost caller of a run, the run's own use included.
     fn above(
         &self,
         own: &Own,
@@ -175,7 +175,7 @@ impl Trees {
         at: Moment,
     ) -> Option<Use> {
         let Some(caller) = &own.caller else {
-            // Nobody says which run called it: the one that was open.
+            // The calling run is not recorded: take the one that was open.
             let main = self.mains.get(session).filter(|_| agent.is_some())?;
             let open = main.starts.partition_point(|start| *start <= began);
             let since = *main.starts.get(open.checked_sub(1)?)?;
@@ -196,7 +196,7 @@ impl Trees {
 }
 
 impl Own {
-    /// What it holds back for its answer then.
+    /// Returns the amounts that the conversation holds back for its answer at `at`.
     fn held(&self, at: Moment) -> (u64, u64) {
         let index = self.holds.partition_point(|(then, _)| *then < at);
         let last = index.checked_sub(1).and_then(|last| self.holds.get(last));
@@ -204,7 +204,7 @@ impl Own {
     }
 }
 
-/// What a run above uses: spent by itself and below it, and held back for its answer.
+/// The use of a run above: spent by itself and below it, and held back for its answer.
 struct Use {
     spent: [(u64, u64); 2],
     held: (u64, u64),
@@ -217,7 +217,7 @@ impl Use {
     }
 }
 
-/// What a run spends until the policy would have ended it.
+/// Returns the spending of a run up to the turn after which the policy would have ended it.
 fn kept(run: &RunReport) -> &[Spend] {
     let spends = run.beside.spends.as_slice();
     let ended = run.what_if.as_ref().and_then(|judged| judged.ended_at_turn);
@@ -234,7 +234,7 @@ pub(super) struct Place<'a> {
     pub(super) agent: Option<&'a str>,
     pub(super) began: Moment,
     pub(super) at: Moment,
-    /// Of money and of tokens.
+    /// The limits of money and of tokens.
     pub(super) limits: (Option<NanoUsd>, Option<u64>),
 }
 

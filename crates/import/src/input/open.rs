@@ -1,17 +1,17 @@
-//! Opening a file: what is compressed is told by its first bytes.
+//! Opens files, and recognizes compressed ones by their first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why the rest of a file is not read, where nobody wants it any more.
+/// The reason listed for the rest of a file after the caller gave up.
 pub(crate) const GIVEN_UP: &str = "not read from here on: it was given up";
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Counts what is read of a file, as it is on disk.
+/// A reader that counts the bytes read from disk.
 struct Counted<'c> {
     inner: File,
     count: &'c AtomicU64,
@@ -29,7 +29,7 @@ impl Read for Counted<'_> {
     }
 }
 
-/// Opens a file; also whether it is compressed.
+/// Opens a file; also returns true if it is compressed.
 pub(crate) fn open<'c>(
     path: &Path,
     count: &'c AtomicU64,

@@ -1,10 +1,10 @@
-//! Where a JSON value ends, found in pieces and without reading what it holds.
+//! Finds the end of a JSON value, piece by piece and without decoding the value.
 
 use memchr::memchr2;
 
 use super::Broken;
 
-/// How far into a value it is.
+/// The position within a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scan {
     depth: u32,
@@ -22,8 +22,8 @@ enum Within {
 }
 
 impl Scan {
-    /// The end of the value in `bytes`, of which `from` were seen before; `None` where more is
-    /// needed.
+    /// Finds the end of the value in `bytes`, of which the first `from` were scanned before.
+    /// Returns `None` if more bytes are needed.
     pub(crate) fn end(&mut self, bytes: &[u8], from: usize) -> Result<Option<usize>, Broken> {
         let mut at = from;
         while let Some(&byte) = bytes.get(at) {
@@ -78,7 +78,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// What it comes to where nothing more comes.
+    /// Returns the end of the value if no more bytes follow.
     pub(crate) fn at_end(self, seen: usize) -> Result<usize, Broken> {
         if self.within == Within::Word { Ok(seen) } else { Err(Broken::Cut) }
     }

@@ -1,4 +1,4 @@
-//! Usage in any provider's form, told apart by its keys.
+//! Reads usage in any provider's form, recognized by its keys.
 
 use softland_session::core::NanoUsd;
 use softland_session::wire::json::Cursor;
@@ -6,10 +6,10 @@ use softland_session::wire::{Tokens, anthropic, chat, responses};
 
 use crate::fields::Fields;
 
-/// Reads a `usage` object: its tokens, and what the provider says it costs.
+/// Reads a `usage` object: its tokens, and the cost that the provider reports.
 pub(crate) fn usage(raw: &str) -> Option<(Tokens, Option<NanoUsd>)> {
     let fields = Fields::of(raw).ok()?;
-    // The reader of OpenAI's chats knows how costs are written.
+    // The reader of Chat Completions knows how costs are written.
     let chat = chat::Usage::read(&mut Cursor::new(raw)).ok()??;
     let cost = chat.cost_nano_usd.map(NanoUsd);
     if fields.has("prompt_tokens") || fields.has("completion_tokens") {

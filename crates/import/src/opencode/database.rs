@@ -1,5 +1,5 @@
-//! opencode's database, only read. A message's parts are fetched one by one, so that of a session
-//! nothing is kept but ids.
+//! Reads opencode's database, and never writes it. A message's parts are fetched one by one, so
+//! that only ids of a session are held.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::fields::Fields;
 use crate::input::{GIVEN_UP, LONGEST};
 use crate::out::Out;
 
-/// Whether a database is opencode's.
+/// Returns true if a database is opencode's.
 pub(crate) fn is_its(connection: &Connection) -> rusqlite::Result<bool> {
     let tables = "SELECT count(*) FROM sqlite_master WHERE type = 'table'
                   AND name IN ('session', 'message', 'part')";
@@ -25,8 +25,8 @@ pub(crate) fn is_its(connection: &Connection) -> rusqlite::Result<bool> {
         && connection.prepare("SELECT id, session_id, time_created, data FROM message").is_ok())
 }
 
-/// Reads a database; what it holds, so that the storage it was made from is not counted once more.
-/// What is damaged is listed.
+/// Reads a database, and lists what is damaged. Returns the ids in it, so that the storage folder
+/// from which it was made is not counted again.
 pub(crate) fn read(
     connection: &Connection,
     out: &mut Out<'_>,
@@ -34,7 +34,7 @@ pub(crate) fn read(
 ) -> Ids {
     let mut known = Known::default();
     let (mut list, mut parts) = (Vec::new(), HashMap::new());
-    // Databases of early versions may lack it.
+    // Databases of early versions may lack this column.
     let parents = "SELECT id, parent_id FROM session WHERE parent_id IS NOT NULL";
     each(connection, parents, &mut |row| {
         known.parents.extend(text(row, 0).zip(text(row, 1)));
@@ -120,7 +120,7 @@ fn each(
     Ok(())
 }
 
-/// A column that is a text, whatever its bytes.
+/// Returns a column that is a text, whatever its bytes.
 fn text(row: &Row<'_>, at: usize) -> Option<String> {
     match row.get_ref(at).ok()? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {

@@ -9,7 +9,7 @@ use crate::fields::{Fields, string};
 use crate::out::{Out, Said};
 use crate::step::{Begin, Talk};
 
-/// What is known of a message before its parts are read.
+/// The facts of a message that are known before its parts are read.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) session: String,
@@ -23,7 +23,8 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// `time` and `session` stand beside its data in a table, and within it in a file.
+    /// Reads a message. In a table, `time` and `session` stand beside its data; in a file, within
+    /// it.
     pub(super) fn of(session: String, time: Option<u64>, data: &Fields<'_>) -> Self {
         let count = |fields: &Fields<'_>, key| fields.uint(key).unwrap_or(0);
         let tokens = data.object("tokens").map(|tokens| {
@@ -38,7 +39,7 @@ impl Message {
             }
         });
         let cost = data.raw("cost").and_then(|raw| raw.parse::<f64>().ok());
-        // It writes 0 where it knows no price.
+        // opencode writes 0 if it knows no price.
         let cost = cost.filter(|cost| *cost > 0.0).and_then(NanoUsd::from_dollars);
         Self {
             session,
@@ -53,7 +54,7 @@ impl Message {
     }
 }
 
-/// A session whose parts are read.
+/// A session whose parts are being read.
 pub(super) struct Session {
     pub(super) talk: Talk,
     draft: Draft,
@@ -64,7 +65,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Begins it with its first message; with a `parent`, it is a sub-agent's.
+    /// Begins a session with its first message. With a `parent`, it is a sub-agent's session.
     pub(super) fn begin(out: &mut Out<'_>, parent: Option<&str>, first: &Message) -> Self {
         let agent = parent.map(|_| first.agent.as_deref().unwrap_or("subagent"));
         let session = Some(parent.unwrap_or(&first.session));
@@ -78,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Hands on a message of which all parts were read.
+    /// Hands on a message after all its parts were read.
     pub(super) fn over(&mut self, out: &mut Out<'_>, message: &Message) {
         let texts = std::mem::take(&mut self.texts);
         if message.assistant {
@@ -97,7 +98,7 @@ impl Session {
         (self.media, self.machine) = (false, false);
     }
 
-    /// Takes a part of the message that is read.
+    /// Takes a part of the message that is being read.
     pub(super) fn part(&mut self, assistant: bool, data: &Fields<'_>) {
         match &*data.text("type").unwrap_or_default() {
             "text" if assistant => {

@@ -1,4 +1,4 @@
-//! opencode's storage folder: a file each for a session, a message, a part. Only ids are kept of them
+//! opencode's storage folder: one file for each session, message and part. Only their ids are held
 //! until a session is handed on, message by message, part by part.
 
 use std::collections::{HashMap, HashSet};
@@ -12,18 +12,18 @@ use super::session::{Message, Session};
 use crate::fields::Fields;
 use crate::out::Out;
 
-/// Calls what it is given with a file's JSON; says why it cannot be read.
+/// Calls the given function with a file's JSON, and lists the file if it cannot be read.
 pub(crate) type Text<'t> = dyn FnMut(usize, &mut dyn FnMut(&Fields<'_>) -> Result<(), String>) + 't;
 
-/// What is known of the files of a storage folder.
+/// The known files of a storage folder.
 #[derive(Default)]
 pub(crate) struct Storage<'f> {
     known: Known,
-    /// Ids of the messages, in their order.
+    /// Ids of the messages, in order.
     ids: Vec<String>,
-    /// Where what is said of a session goes: its own file, else that of its first message.
+    /// The file under which a session is reported: its own, else that of its first message.
     holders: HashMap<String, usize>,
-    /// Parts by the name of their folder, which is their message's id; with their names.
+    /// The parts, with their names, by the name of their folder, which is their message's id.
     parts: HashMap<&'f OsStr, Vec<(&'f OsStr, usize)>>,
     /// Ids of messages that a database holds as well.
     elsewhere: HashSet<Digest>,
@@ -34,7 +34,7 @@ impl<'f> Storage<'f> {
         Self { elsewhere, ..Self::default() }
     }
 
-    /// A part's file.
+    /// Adds the file of a part.
     pub(crate) fn part(&mut self, at: usize, path: &'f Path) {
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
         let name = path.file_name().unwrap_or_default();
@@ -82,7 +82,7 @@ impl<'f> Storage<'f> {
         }
     }
 
-    /// The sessions, in the order of their first messages, each with the file that holds it.
+    /// Returns the sessions in the order of their first messages, each with the file that holds it.
     pub(crate) fn sessions(&self) -> Vec<(usize, Vec<usize>)> {
         let mut by_session = self.known.by_session();
         let order = self.known.messages.iter().filter_map(|message| {
@@ -115,7 +115,7 @@ impl<'f> Storage<'f> {
         }
     }
 
-    /// Parts of no message that is here.
+    /// Returns the parts that belong to no known message.
     pub(crate) fn lost(&self) -> impl Iterator<Item = usize> {
         self.parts.values().flatten().map(|(_, at)| *at)
     }

@@ -1,27 +1,27 @@
-//! The lines of a file from its end.
+//! Reads the lines of a file from its end.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 const CHUNK: u64 = 256 << 10;
-/// The longest line.
+/// The longest line, in bytes.
 const LONGEST: usize = 64 << 20;
 
 pub(super) struct Backwards {
     file: File,
-    /// Where what was not read yet ends.
+    /// The end of the part that was not read yet.
     end: u64,
-    /// Where the rows begin.
+    /// The position where the rows begin.
     from: u64,
-    /// Read, and not handed out yet: it ends with a line.
+    /// Bytes that were read and not returned yet. They end with a line.
     rest: Vec<u8>,
-    /// The number of the line that comes next.
+    /// The number of the next line.
     number: u64,
 }
 
 impl Backwards {
-    /// Of what stands behind `from`, which is the header's end.
+    /// Opens the part of a file behind `from`, the end of the header.
     pub(super) fn new(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut chunk = vec![0; CHUNK as usize];
@@ -45,7 +45,7 @@ impl Backwards {
         Ok(this)
     }
 
-    /// Puts what stands before before what is here; false where nothing does.
+    /// Puts the bytes before the buffer in front of it; returns false if there are none.
     fn more(&mut self) -> io::Result<bool> {
         let start = self.end.saturating_sub(CHUNK).max(self.from);
         let length = self.end.saturating_sub(start);
@@ -63,7 +63,7 @@ impl Backwards {
         Ok(true)
     }
 
-    /// The line before, with its number.
+    /// Returns the line before, with its number.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, String)>> {
         loop {
             if let Some(at) = memchr::memrchr(b'\n', &self.rest) {

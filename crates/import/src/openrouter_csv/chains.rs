@@ -1,10 +1,12 @@
-//! Chains of rows: of one key, app and model, in which no prompt is smaller than the one before.
+//! Chains of rows: rows of the same key, app and model in which no prompt is smaller than the one
+//! before.
 //!
-//! A row goes on with the chain whose newest prompt is the largest that fits. Where several
-//! conversations run at once, that alone would hand a context which is asked again and again to
-//! neighbours that grow past it. So a chain that ends in a trivial answer, while trivial answers to the
-//! very same number of tokens still come, is kept for those: among growing conversations, equality is
-//! the strongest sign there is. Rows wait in a small window, so that what still comes is known.
+//! A row continues the chain whose newest prompt is the largest that fits. If several conversations
+//! run at once, that rule alone would give a context that is asked again and again to neighbours
+//! that grow past it. So a chain that ends in a trivial answer is kept for more trivial answers to
+//! the same number of tokens, as long as such rows follow. Among growing conversations, equality is
+//! the strongest sign there is. Rows wait in a small window, so that the rows that follow are
+//! known.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -17,7 +19,7 @@ use crate::step::{Begin, Row, Talk};
 
 /// Rows that wait.
 const WINDOW: usize = 4096;
-/// Chains that are looked at for one that suits better than the largest that fits.
+/// Chains that are searched for a better match than the largest that fits.
 const LOOKED_AT: usize = 64;
 
 #[derive(Default)]
@@ -33,23 +35,23 @@ pub(super) struct Chains {
 #[derive(Default)]
 struct Group {
     model: Option<String>,
-    /// By their newest prompts.
+    /// Open chains by their newest prompts.
     open: BTreeMap<u64, Vec<Chain>>,
-    /// Those that are kept for rows of the same prompt.
+    /// Chains that are kept for rows of the same prompt.
     kept: HashMap<u64, Chain>,
 }
 
 #[derive(Clone, Copy)]
 struct Chain {
     talk: Talk,
-    /// Whether its newest row is trivial.
+    /// True if its newest row is trivial.
     trivial: bool,
-    /// Whether it was kept, and its newest row ends that.
+    /// True if the chain was kept, and its newest row ends that.
     was_kept: bool,
 }
 
 impl Chains {
-    /// The group of these names.
+    /// Returns the group of a key, an app and a model.
     pub(super) fn group(&mut self, key: &str, app: &str, model: &str) -> usize {
         let next = self.groups.len();
         let names = (key.to_owned(), app.to_owned(), model.to_owned());
@@ -61,7 +63,7 @@ impl Chains {
         group
     }
 
-    /// Takes the next row, the oldest first.
+    /// Takes the next row, oldest first.
     pub(super) fn row(&mut self, out: &mut Out<'_>, row: Entry) {
         if row.is_trivial() {
             *self.coming.entry((row.group, row.prompt)).or_default() += 1;
@@ -72,7 +74,7 @@ impl Chains {
         }
     }
 
-    /// Takes the rows that still wait.
+    /// Places the rows that still wait.
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         while !self.window.is_empty() {
             self.place(out);
@@ -109,8 +111,9 @@ impl Chains {
 }
 
 impl Group {
-    /// Takes the chain whose newest prompt is the largest that fits. A trivial row does not go on with
-    /// what another context was asked in vain, if there is anything else: neither would be read right.
+    /// Takes the chain whose newest prompt is the largest that fits. A trivial row does not
+    /// continue a chain in which another context was asked in vain, if there is any other chain:
+    /// neither would be read right.
     fn grown(&mut self, prompt: u64, trivial: bool, more: bool) -> Option<Chain> {
         let unlike =
             |last: u64, chain: &Chain| last != prompt && (chain.was_kept || more && chain.trivial);
@@ -132,7 +135,7 @@ impl Group {
     }
 }
 
-/// A row as a turn.
+/// Returns a row as a turn.
 fn draft(row: &Entry, model: Option<String>) -> Draft {
     let tokens = Tokens {
         input: row.prompt.saturating_sub(row.cached),

@@ -1,4 +1,4 @@
-//! Which column is what, and the fields of a record.
+//! The columns of a file, and the fields of a record.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,11 @@ const READ: &[&str] = &[
     "app_name",
 ];
 const NEEDED: usize = 2;
-/// Columns by which such a file is known, beside those.
+/// More columns by which such a file is recognized.
 const KNOWN: &[&str] =
     &["generation_id", "provider_name", "tokens_reasoning", "finish_reason_raw", "variant"];
 
-/// Whether the first line names OpenRouter's columns.
+/// Returns true if the first line names OpenRouter's columns.
 pub(crate) fn is_header(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return false };
@@ -32,7 +32,7 @@ pub(crate) fn is_header(head: &[u8]) -> bool {
     names.iter().filter(known).count() >= 3 && (tokens || line.contains("generation_id"))
 }
 
-/// Where columns are.
+/// The positions of the columns.
 #[derive(Debug)]
 pub(crate) struct Columns {
     names: Vec<String>,
@@ -51,7 +51,7 @@ impl Columns {
         if missing.is_empty() { Ok(columns) } else { Err(named(&missing)) }
     }
 
-    /// The columns that are not there, of those that are read.
+    /// Returns the missing columns, of those that are read.
     pub(crate) fn missing(&self) -> Option<String> {
         let missing: Vec<_> = READ.iter().filter(|name| self.at(name).is_none()).copied().collect();
         (!missing.is_empty()).then(|| named(&missing))
@@ -65,7 +65,7 @@ impl Columns {
         self.names.len()
     }
 
-    /// The time of a record, if it is whole.
+    /// Returns the time of a record, if the record is whole.
     pub(crate) fn time(&self, text: &str) -> Option<u64> {
         let list = fields(text);
         let at = self.at("created_at").filter(|_| list.len() == self.count())?;
@@ -77,7 +77,7 @@ fn named(missing: &[&str]) -> String {
     format!("missing columns: {}", missing.join(", "))
 }
 
-/// The fields of a record; quotes are taken off.
+/// Splits a record into its fields, without their quotes.
 pub(crate) fn fields(text: &str) -> Vec<Cow<'_, str>> {
     let mut list = Vec::new();
     let mut rest = text;
@@ -97,7 +97,7 @@ pub(crate) fn fields(text: &str) -> Vec<Cow<'_, str>> {
     }
 }
 
-/// A field behind its opening quote, and what comes behind its comma.
+/// Reads a field behind its opening quote; also returns the rest behind its comma.
 fn quoted_field(text: &str) -> (Cow<'_, str>, Option<&str>) {
     let mut from = 0;
     let end = loop {

@@ -1,4 +1,4 @@
-//! What a row says, and what of it cannot be right.
+//! Reads a row, and tells which of its values cannot be right.
 
 use softland_session::core::{Digest, NanoUsd, Stop};
 
@@ -6,17 +6,17 @@ use super::chains::Chains;
 use super::columns::{Columns, fields};
 use crate::draft::{stop, time};
 
-/// Completion tokens of a trivial row, at most.
+/// The most completion tokens of a trivial row.
 const TRIVIAL: u64 = 5;
-/// More tokens than any row has; beyond it, numbers with a point are not exact.
+/// More tokens than any row has; beyond it, floating-point numbers are not exact.
 const MOST: f64 = (1_u64 << 53) as f64;
 /// Characters of a bad value that are shown.
 const SHOWN: usize = 40;
 
-/// What a row says.
+/// One row.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The key, app and model that it has in common with others.
+    /// The group of rows with the same key, app and model.
     pub(super) group: usize,
     pub(super) line: u64,
     pub(super) time: Option<u64>,
@@ -25,28 +25,28 @@ pub(super) struct Entry {
     pub(super) cached: u64,
     pub(super) cost: Option<NanoUsd>,
     pub(super) cancelled: bool,
-    /// Whether it was ended by a tool call.
+    /// True if a tool call ended the row.
     pub(super) calls: bool,
     pub(super) stop: Stop,
 }
 
 impl Entry {
-    /// Whether it was answered in a few tokens.
+    /// Returns true if the row was answered in a few tokens.
     pub(super) const fn is_trivial(&self) -> bool {
         self.completion >= 1 && self.completion <= TRIVIAL && !self.cancelled && !self.calls
     }
 
-    /// Whether nothing is known of its answer.
+    /// Returns true if nothing is known about the row's answer.
     pub(super) const fn is_unknown(&self) -> bool {
         (self.completion == 0 || self.cancelled) && !self.calls
     }
 }
 
-/// Reads a record; with what tells it from all others, if it has a name. `list` is told of values
-/// that cannot be right and without which it is read all the same.
+/// Reads a record. Also returns the digest that tells it from all others, if it has an id. `list`
+/// takes values that cannot be right and that the record is read without.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// Returns the reason why the record cannot be read.
 pub(super) fn read(
     columns: &Columns,
     text: &str,
@@ -95,7 +95,7 @@ pub(super) fn read(
         calls: matches!(finish.as_str(), "tool_calls" | "tool_use" | "function_call"),
         stop: stop(&finish),
     };
-    // With the numbers: a name that is the same in every row is none.
+    // The numbers are part of the digest: an id that is the same in every row identifies none.
     let id = Some(get("generation_id")).filter(|id| !id.is_empty());
     let id = id.map(|id| {
         Digest::of(format!("{id}\n{at:?}\n{prompt}\n{completion}\n{}", cancelled).as_bytes())
@@ -103,7 +103,7 @@ pub(super) fn read(
     Ok((entry, id))
 }
 
-/// A number of tokens; an empty field has none.
+/// Parses a number of tokens; an empty field is 0.
 fn count(text: &str) -> Option<u64> {
     if text.is_empty() {
         return Some(0);

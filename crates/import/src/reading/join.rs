@@ -1,4 +1,5 @@
-//! Files of opencode that are read together: tables dumped into one folder, its storage.
+//! Joins files of opencode that are read together: tables dumped into one folder, its storage
+//! folder.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -62,7 +63,7 @@ fn joined<S: Sink>(
     }
 }
 
-/// Opens a table again and has it read.
+/// Opens a table again and hands it to `take`.
 fn with<S: Sink>(
     found: &[Found],
     read: &mut [File<S>],
@@ -89,7 +90,7 @@ fn with<S: Sink>(
     }
 }
 
-/// Takes nothing.
+/// A sink that discards everything.
 struct Nobody;
 
 impl Sink for Nobody {
@@ -99,7 +100,7 @@ impl Sink for Nobody {
     fn end(&mut self, _: crate::Talk) {}
 }
 
-/// Joins the files of opencode's storage; what a database holds as well was read there.
+/// Joins the files of opencode's storage folder, without the messages that a database held as well.
 pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
     let mut elsewhere = HashSet::new();
     let (mut sessions, mut messages, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -138,7 +139,7 @@ pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &imp
     }
 }
 
-/// Has the JSON of a file taken; lists why it cannot be.
+/// Hands the JSON of a file to `take`; lists the file if it cannot be read.
 fn value<S: Sink>(
     found: &[Found],
     read: &mut [File<S>],

@@ -1,5 +1,5 @@
-//! Journals of `softland run` (`docs/runs.md`), read as data: what stood in the conversation, what the
-//! provider said it came to, and when. The runs of a tree are in one file.
+//! Journals of `softland run` (`docs/runs.md`), read as data: the messages of the conversation, the
+//! usage that the provider reported, and the times. The runs of a tree are in one file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,15 +21,15 @@ use crate::step::Begin;
 struct Run {
     conversation: Conversation,
     session: String,
-    /// The run that called it.
+    /// The run that called this one.
     caller: Option<String>,
-    /// When its time began, in milliseconds since 1970.
+    /// Start time in milliseconds since 1970.
     began: Option<u64>,
-    /// What responses of the turn under way came to.
+    /// Tokens of the responses in the current turn.
     tokens: Option<Tokens>,
-    /// Nano-dollars so far, those of its sub-agents among them.
+    /// Nano-dollars so far, including those of its sub-agents.
     total: u64,
-    /// Nano-dollars of its own turns before.
+    /// Nano-dollars of its own earlier turns.
     spent: u64,
     priced: bool,
 }
@@ -82,7 +82,7 @@ impl Run {
         let mut conversation = Conversation::new(out.begin(&begin), record.owned("model"));
         let began = record.text("ts").and_then(|at| time(&at));
         let began = began.map(|at| at.saturating_sub(record.uint("ms").unwrap_or(0)));
-        // What stands before the question is of earlier runs.
+        // Messages before the question belong to earlier runs.
         let messages = elements(record.raw("messages").unwrap_or_default());
         if let Some(question) = messages.last().and_then(|message| string(message)) {
             conversation.message(out, &question.unescape(), Some(line))?;
@@ -91,7 +91,8 @@ impl Run {
         Ok(Self { conversation, session, caller, began, tokens: None, total: 0, spent: 0, priced })
     }
 
-    /// Takes a record; `below` is what the runs that it called have spent so far.
+    /// Takes a record. `below` is the money that the runs it called have spent so far, in
+    /// nano-dollars.
     fn record(
         &mut self,
         out: &mut Out<'_>,
@@ -133,15 +134,16 @@ impl Run {
     }
 }
 
-/// Of what a turn adds to the conversation, the model's last answer: before it stand others that
-/// softland asked about again, within the same turn, and the calls that it refused.
+/// Returns the model's last answer among the messages that a turn adds to the conversation. Before
+/// it stand answers about which softland asked again within the same turn, and calls that it
+/// refused.
 fn last_answer<'a, 'b>(messages: &'a [Cow<'b, str>]) -> &'a [Cow<'b, str>] {
     let ours = messages.iter().rposition(|message| !is_models(message));
     let last = messages.get(ours.map_or(0, |place| place + 1)..).unwrap_or_default();
     if last.is_empty() { messages } else { last }
 }
 
-/// Whether a message or an item is the model's.
+/// Returns true if the model wrote a message or an item.
 fn is_models(message: &str) -> bool {
     let Ok(message) = Fields::of(message) else { return false };
     match message.text("role") {
@@ -150,7 +152,7 @@ fn is_models(message: &str) -> bool {
     }
 }
 
-/// What a response, whole or a stream of any provider's, says that it came to.
+/// Returns the usage in a response, whole or a stream of any provider's.
 fn used(body: &str) -> Option<Tokens> {
     let mut anthropics = anthropic::Usage::default();
     let (mut updated, mut other) = (false, None);

@@ -1,4 +1,4 @@
-//! A ledger, run by run.
+//! Reads a ledger, run by run.
 
 use rusqlite::{Connection, Row};
 
@@ -7,7 +7,7 @@ use crate::fields::Fields;
 use crate::input::GIVEN_UP;
 use crate::out::Out;
 
-/// What is read of a ledger, run by run in the order in which they began, each in order.
+/// The events of a ledger, run by run in the order in which they began, each run in order.
 const EVENTS: &str = "
     SELECT r.run, r.session, r.agent, r.model, e.at, e.turn, e.event, e.fields, r.id, e.seq,
            NULL, NULL, NULL, NULL, NULL, NULL
@@ -18,13 +18,13 @@ const EVENTS: &str = "
       FROM runs r JOIN requests q ON q.run_id = r.id
     ORDER BY 9, 10";
 
-/// Whether whoever asked still wants to know.
+/// A check that returns false once the caller has given up.
 type On<'o> = &'o (dyn Fn() -> bool + Sync);
 
 /// "soft", in SQLite's field for telling applications apart.
 const APPLICATION: i64 = 0x736f_6674;
 
-/// Whether a database is a ledger.
+/// Returns true if a database is a ledger.
 pub(crate) fn is_its(connection: &Connection) -> rusqlite::Result<bool> {
     let found: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     Ok(found == APPLICATION)
@@ -78,7 +78,7 @@ fn begin(row: &Row<'_>, name: &str, callers: &Callers, out: &mut Out<'_>) -> rus
     Ok(run)
 }
 
-/// A request's numbers, as its event line has them.
+/// Formats a request's numbers like its event line.
 fn usage(row: &Row<'_>) -> rusqlite::Result<String> {
     let count = |at: usize| row.get::<_, Option<i64>>(at).map(|count| count.unwrap_or(0).max(0));
     let (input, output, read, written) = (count(10)?, count(11)?, count(12)?, count(13)?);

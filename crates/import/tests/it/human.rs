@@ -1,13 +1,13 @@
-//! How often a person's message is taken for a program's, measured on recorded sessions (contract
+//! Measures how often a person's message is taken for a program's, on recorded sessions (contract
 //! §1, "human message"; the figures are in `docs/gateway.md`):
 //!
 //! ```sh
 //! cargo test -p softland-import --test it human:: -- --nocapture
 //! ```
 //!
-//! Who wrote a message is the recording's word, never a table's: Claude Code marks its own messages,
-//! and in tau-bench and tau2 every user's message stands for a person's. Their users are models,
-//! which answer within a second or two and say the same again, so they are the hardest case.
+//! The recording says who wrote a message, never a table: Claude Code marks its own messages, and
+//! in tau-bench and tau2 every user's message stands for a person's. Their users are models, which
+//! answer within a second or two and say the same again, so they are the hardest case.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -32,14 +32,14 @@ enum Step {
     Said { texts: Vec<String>, human: bool, at: Option<u64> },
 }
 
-/// What was found in one source.
+/// The results of one source.
 #[derive(Default)]
 struct Found {
     /// Messages of persons behind finished turns.
     messages: usize,
     /// Those of them that began no run.
     taken: Vec<String>,
-    /// How often two in a row did not.
+    /// The number of times that two messages in a row did not.
     in_a_row: usize,
 }
 
@@ -54,7 +54,7 @@ impl Found {
 /// A source's name, its folders, and how its files are read.
 type Source = (&'static str, &'static [&'static str], fn(&str) -> Vec<Vec<Step>>);
 
-/// How messages come in a replay.
+/// The timing of messages in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coming {
     /// As they were recorded, where a time is.

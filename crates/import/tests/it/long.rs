@@ -31,7 +31,7 @@ fn members(report: &Report) -> Vec<u64> {
 fn a_streak_of_trivial_answers() {
     let text = |n| format!(r#"{{"role":"assistant","content":"n{n}"}}"#) + "\n";
     let report = audited(&(0..TURNS).map(text).collect::<String>());
-    // Whether the last was one, nothing behind it tells.
+    // Nothing follows that tells whether the last turn was trivial.
     assert_eq!(members(&report), [TURNS - 1]);
 }
 

@@ -1,4 +1,4 @@
-//! What softland's own recordings say of runs: signals and ends, as they were seen at the time.
+//! Signals and ends in softland's own recordings, as they were seen at the time.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 

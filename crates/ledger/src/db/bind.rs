@@ -1,15 +1,15 @@
-//! A statement of a batch, whose parameters stay bound from one execution to the next: most of
-//! what a batch writes says again what the row before it said.
+//! A statement whose parameters stay bound from one execution to the next: most values of a batch
+//! are the same as in the row before.
 
 use rusqlite::{CachedStatement, Connection};
 
-/// A statement and what its parameters are bound to.
+/// A statement and the current values of its parameters.
 pub(super) struct Bound<'a, 'b> {
     statement: CachedStatement<'a>,
     standing: Vec<Standing<'b>>,
 }
 
-/// What a parameter is bound to.
+/// The value to which a parameter is bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Standing<'b> {
     Null,
@@ -20,15 +20,15 @@ enum Standing<'b> {
 }
 
 impl<'a, 'b> Bound<'a, 'b> {
-    /// Taken from the connection's cache, which hands statements out with nothing bound.
+    /// Takes a statement from the connection's cache, which resets all parameters.
     pub(super) fn new(db: &'a Connection, sql: &str) -> rusqlite::Result<Self> {
         let statement = db.prepare_cached(sql)?;
         let standing = vec![Standing::Null; statement.parameter_count()];
         Ok(Self { statement, standing })
     }
 
-    /// Binds a whole number; parameters are counted from 1. What is larger than SQLite's largest
-    /// is that.
+    /// Binds an integer. Parameters are counted from 1. A number too large for SQLite becomes
+    /// SQLite's largest.
     pub(super) fn int(&mut self, at: usize, value: impl Into<Option<u64>>) -> rusqlite::Result<()> {
         let value = value.into().map(|number| i64::try_from(number).unwrap_or(i64::MAX));
         let news = value.map_or(Standing::Null, Standing::Int);
@@ -49,7 +49,7 @@ impl<'a, 'b> Bound<'a, 'b> {
         self.statement.raw_bind_parameter(at, id)
     }
 
-    /// Binds a text that the next row may have, too.
+    /// Binds a text that the next row may repeat.
     pub(super) fn text<'t: 'b>(
         &mut self,
         at: usize,
@@ -65,7 +65,7 @@ impl<'a, 'b> Bound<'a, 'b> {
         }
     }
 
-    /// Binds a text that no other row has.
+    /// Binds a text that no other row repeats.
     pub(super) fn own_text(&mut self, at: usize, text: &str) -> rusqlite::Result<()> {
         self.stands(at, Standing::Other);
         self.statement.raw_bind_parameter(at, text)
@@ -75,9 +75,9 @@ impl<'a, 'b> Bound<'a, 'b> {
         self.statement.raw_execute().map(drop)
     }
 
-    /// Whether a parameter is bound to this already; if not, it is noted to be.
+    /// Notes the new value of a parameter. Returns true if the parameter already had that value.
     fn stands(&mut self, at: usize, news: Standing<'b>) -> bool {
-        // A parameter that the statement has not is SQLite's to refuse.
+        // A parameter that does not exist is left for SQLite to refuse.
         let Some(standing) = self.standing.get_mut(at.wrapping_sub(1)) else { return false };
         std::mem::replace(standing, news) == news
     }

@@ -1,4 +1,4 @@
-//! Requests that were sent and have not ended.
+//! The table of requests that were sent and have not ended.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::rows::int;
 use crate::batch::Span;
 use crate::record::Request;
 
-/// Keeps those that were sent, and forgets those that have ended (`None`).
+/// Stores the requests that were sent, and deletes those that have ended (`None`).
 pub(super) fn write(
     db: &Connection,
     open: &BTreeMap<&str, Option<&Request<Span>>>,
@@ -44,7 +44,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The oldest of those that are kept, at most `most`.
+/// Reads the oldest open requests, at most `most`.
 pub(super) fn read(db: &Connection, most: i64) -> rusqlite::Result<Vec<Request>> {
     let sql = "SELECT request, run, at, session, turn, upstream, path, model, rung, input, output, \
                cost, remark FROM open_requests ORDER BY at LIMIT ?1";

@@ -1,4 +1,4 @@
-//! Values to columns and back.
+//! Conversions between values and columns.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::fields::{self, Envelope};
 use crate::log::Place;
 use crate::record::Request;
 
-/// The columns that [`row_of`] reads, in order.
+/// The columns that [`read_run_row`] reads, in order.
 pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, policy, client, \
     started, last, met, next_seq, turns, tool_calls, requests, input, output, cache_read, \
     cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending, \
     name, observed";
 
-/// A whole number as SQLite holds it: what is larger is the largest.
+/// Converts an integer for SQLite. A number too large becomes SQLite's largest.
 pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -30,12 +30,12 @@ fn maybe(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Option<u64>> {
     Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))
 }
 
-/// SQL around the columns of a run.
+/// Puts SQL around the columns of a run.
 pub(crate) fn run_sql(before: &str, after: &str) -> String {
     [before, COLUMNS, after].concat()
 }
 
-/// A run from its [`COLUMNS`].
+/// Reads a run from its [`COLUMNS`].
 pub(crate) fn row_of(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
     let end = match maybe(row, 21)? {
         None => None,
@@ -80,7 +80,7 @@ pub(crate) fn row_of(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
     })
 }
 
-/// One line of a run, as it is kept.
+/// One stored line of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) seq: u64,
@@ -90,9 +90,9 @@ pub(crate) struct Kept {
     pub(crate) fields: String,
 }
 
-/// The lines of a run from a number on, with which a batch began, in order.
+/// Reads the lines of a run in order, starting at the number with which a batch began.
 pub(crate) fn lines(db: &Connection, id: i64, from: u64) -> rusqlite::Result<Vec<Kept>> {
-    // No row has lines of two batches.
+    // No row holds lines of two batches.
     let sql = "SELECT seq, at, turn, event, fields FROM lines WHERE run_id = ?1 AND row >= ?2";
     let mut events = db.prepare_cached(sql)?;
     let events = events.query_map(params![id, int(from)], |row| {
@@ -146,13 +146,13 @@ fn request_of(row: &SqlRow<'_>) -> rusqlite::Result<Request> {
     })
 }
 
-/// Notes the runs of a batch with their first numbers; none: every line is logged.
+/// Notes the first number of each run of a batch. An empty map means that every line is logged.
 pub(crate) fn note_unlogged(db: &Connection, first: &BTreeMap<i64, u64>) -> rusqlite::Result<()> {
     let sql = "UPDATE unlogged SET runs = ?1 WHERE runs <> ?1";
     db.prepare_cached(sql)?.execute([fields::json(first)]).map(drop)
 }
 
-/// The lines of the last batch, each with its text.
+/// Reads the lines of the last batch, each with its text.
 pub(crate) fn unlogged(db: &Connection) -> rusqlite::Result<Vec<(Place, Vec<u8>)>> {
     let noted: String = db.query_row("SELECT runs FROM unlogged", [], |row| row.get(0))?;
     let first: BTreeMap<i64, u64> = serde_json::from_str(&noted).unwrap_or_default();

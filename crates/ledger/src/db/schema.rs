@@ -1,4 +1,4 @@
-//! The tables, and how a file comes from one version to the next.
+//! The tables, and the migrations from one version to the next.
 
 use std::path::Path;
 
@@ -6,28 +6,28 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::options::{OpenError, OpenProblem};
 
-/// "soft", in SQLite's field for telling applications apart.
+/// "soft", in the field by which SQLite tells applications apart.
 const APPLICATION: i64 = 0x736f_6674;
 
-/// One step a version, the first from an empty file. A step that was released is never changed.
+/// One migration per version; the first starts from an empty file. Released ones never change.
 const STEPS: &[&str] =
     &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
-/// Of each older version, what a reader sees in place of its tables.
+/// For each older version, the views that show a reader the newest tables.
 const VIEWS: &[&str] = &[
     "CREATE TEMP VIEW runs AS SELECT *, NULL AS name, 0 AS observed FROM main.runs;
      CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
     "CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
 ];
 
-/// Makes an older file look like one of the newest version, without writing to it. False where it
-/// holds nothing yet.
+/// Makes an older file look like one of the newest version, without writing to it. Returns false if
+/// the file has no tables yet.
 ///
 /// # Errors
-/// As [`check`].
+/// As for [`check_version`].
 pub(crate) fn look(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
     let version = check(connection, path)?;
     let view = usize::try_from(version - 1).ok().and_then(|at| VIEWS.get(at));
@@ -36,26 +36,28 @@ pub(crate) fn look(connection: &Connection, path: &Path) -> Result<bool, OpenErr
     Ok(version > 0)
 }
 
-/// Brings a file to the newest version, in one transaction.
+/// Migrates a file to the newest version, in one transaction.
 ///
 /// # Errors
-/// When it is another program's or a newer version's, or cannot be written.
+/// Returns an error if the file belongs to another program, was written by a newer version, or
+/// cannot be written.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let fail = |error| OpenError::new(path, problem(error));
     if version(connection, path)? < VERSION {
-        // It takes the file for itself for a moment; once set, it stays.
+        // Setting this mode locks the file for a moment. The file stays in this mode.
         let mode = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
         connection.pragma_update_and_check(None, "journal_mode", "wal", mode).map_err(fail)?;
         steps(connection, STEPS).map_err(fail)?;
     }
-    // Another process may have been faster, also with a later version.
+    // Another process may have migrated the file first, perhaps to a later version.
     version(connection, path).map(drop)
 }
 
-/// The version of a file that is this program's.
+/// Returns the version of a ledger file; 0 if it is empty.
 ///
 /// # Errors
-/// When it is another program's or a newer version's, or cannot be read.
+/// Returns an error if the file belongs to another program, was written by a newer version, or
+/// cannot be read.
 pub(crate) fn check(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     version(connection, path)
 }
@@ -88,7 +90,7 @@ fn problem(error: rusqlite::Error) -> OpenProblem {
     }
 }
 
-/// Takes the steps that a file has not seen: all of them or none.
+/// Runs the migrations that the file has not had yet: all of them or none.
 fn steps(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
     let seen: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;

@@ -1,20 +1,20 @@
-//! Lines of a run that are written together share rows: to put a row where it belongs takes more
-//! than what stands in it. The view `lines` (`3.sql`) has each of them by itself again.
+//! Rows that several lines of a run share: inserting a row costs more than its contents. The view
+//! `lines` (`3.sql`) lists each line by itself.
 
 use std::borrow::Cow;
 
 use crate::book::{LINES, Line};
 
-/// Looked for by this name in its column: they have rows of their own.
+/// The event name of signals. Queries select them by this name, so each has a row of its own.
 const SIGNAL: &str = "signal";
-/// The most bytes of fields that lines share. Of a row of more than 1,002 bytes SQLite puts the rest
-/// onto pages of its own.
+/// The maximum size of the fields that lines share, in bytes. SQLite moves the end of a row with
+/// more than 1,002 bytes to overflow pages.
 const MOST: usize = 900;
-/// A line's bytes beside its fields, at most, with the names that events have.
+/// The maximum size of a line apart from its fields, in bytes, for the event names in use.
 const FRAME: usize = 90;
 
-/// The rows for lines that are in order, each made when it is asked for: those of a whole batch
-/// take as much memory as the caches have.
+/// Packs ordered lines into rows. Each row is created on demand: the rows of a whole batch would
+/// fill the CPU caches.
 pub(super) fn rows<'b>(
     lines: impl IntoIterator<Item = Line<'b>>,
 ) -> impl Iterator<Item = Line<'b>> {
@@ -56,7 +56,7 @@ fn put(to: &mut String, line: &Line<'_>) {
         to.push_str(itoa::Buffer::new().format(number));
         to.push(',');
     }
-    // Names of events have nothing to be escaped.
+    // Event names contain nothing that needs escaping.
     to.extend(["\"", line.event, "\",", &line.fields, "]"]);
 }
 

@@ -1,21 +1,22 @@
-//! Taking runs out again, a few at a time, so that nobody waits long for the file.
+//! Deletion of runs, a few at a time, so that nobody waits long for the file.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-/// Runs, or requests of no run, that are deleted in one step.
+/// The number of runs, or of requests without a run, that are deleted in one step.
 pub(crate) const STEP: usize = 32;
 
-/// Deletes some of what was last heard of before a time; returns how many of `most`.
+/// Deletes up to `most` runs, and up to `most` requests without a run, whose last record is older
+/// than `before`. Returns the larger of the two numbers.
 pub(crate) fn drop_old(db: &Connection, before: u64, most: usize) -> rusqlite::Result<usize> {
     let before = i64::try_from(before).unwrap_or(i64::MAX);
     let limit = i64::try_from(most).unwrap_or(i64::MAX);
     let old = "SELECT id FROM runs WHERE started < ?1 AND last < ?1 ORDER BY started LIMIT ?2";
-    // Numbers of requests without a run grow with time: those before the first young one.
+    // Requests without a run are numbered by time: delete those before the first young one.
     let loose = "SELECT seq FROM requests WHERE run_id = 0 AND seq < coalesce((SELECT min(seq) \
                  FROM requests WHERE run_id = 0 AND at >= ?1), 9223372036854775807) \
                  ORDER BY seq LIMIT ?2";
-    // It begins by reading, and asks for the write lock only where there is something to delete;
-    // when somebody has written in between it fails, and is tried again later.
+    // The transaction begins by reading, and takes the write lock only if there is something to
+    // delete. If another process has written in between, it fails and is tried again later.
     let transaction = Transaction::new_unchecked(db, TransactionBehavior::Deferred)?;
     let old = ids(&transaction, old, before, limit)?;
     let loose = ids(&transaction, loose, before, limit)?;

@@ -1,5 +1,5 @@
-//! What a batch writes: gathered while it is numbered, and then written, several rows with one
-//! statement.
+//! The sink for a batch: rows are gathered while records are numbered, and then written, several
+//! with one statement.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,8 +15,8 @@ use crate::book::{Line, Row, Sink};
 use crate::record::{Request, Texts};
 
 static EVENTS: LazyLock<Table> = LazyLock::new(|| Table::new("events", 6, 8));
-/// Few at a time: most of what a request says is what the one before it said, and stays bound
-/// where it stands at the same place of the statement.
+/// Few rows per statement: a request mostly repeats the values of the one before, and these stay
+/// bound if they are at the same place of the statement.
 static REQUESTS: LazyLock<Table> = LazyLock::new(|| Table::new("requests", 20, 4));
 static RUNS: LazyLock<Table> = LazyLock::new(|| Table::new("runs", 29, 1));
 
@@ -28,40 +28,41 @@ const CHANGED: &str = "UPDATE runs SET session = ?3, agent = ?4, continues = ?5,
     reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29 \
     WHERE id = ?1 AND run = ?2 AND started = ?9";
 
-/// What going on changes. A run that was deleted, or another one that has its id now, is not met:
-/// others' writing is noticed under the lock before a batch, and `started` costs next to nothing.
+/// The columns that change while a run is open. The condition excludes a run that was deleted, and
+/// another run that has its id now. Other processes' writes are noticed under the lock before a
+/// batch, so that comparing `started` is enough, and costs next to nothing.
 const GOES_ON: &str = "UPDATE runs SET last = ?3, next_seq = ?4, turns = ?5, requests = ?6, \
     input = ?7, output = ?8, cache_read = ?9, cache_write = ?10, cost = ?11, unpriced = ?12 \
     WHERE id = ?1 AND started = ?2";
 
-/// The tables within a transaction. What is handed in is borrowed from the batch for `'b`.
+/// The tables within a transaction. Records are borrowed from the batch for `'b`.
 pub(crate) struct Tables<'a, 'b> {
     db: &'a Connection,
     full: bool,
-    /// The batch's.
+    /// The text buffer of the batch.
     texts: &'b str,
     /// The first number of each run in this batch.
     pub(crate) first: BTreeMap<i64, u64>,
     found: Option<CachedStatement<'a>>,
     events: Vec<Line<'b>>,
     requests: Vec<(i64, u64, &'b Request<Span>)>,
-    /// By their ids, requests that were sent and have not ended; `None` of those that have.
+    /// Requests that were sent, by id; `None` for those that have ended.
     open: BTreeMap<&'b str, Option<&'b Request<Span>>>,
 }
 
 impl<'a, 'b> Tables<'a, 'b> {
-    /// `full`: whole contents are kept.
+    /// Creates an empty sink. With `full`, full contents are kept.
     pub(crate) fn new(db: &'a Connection, full: bool, texts: &'b str) -> Self {
         let (first, events, requests) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { db, full, texts, first, found: None, events, requests, open: BTreeMap::new() }
     }
 
-    /// Writes what was gathered, and the runs that have changed.
+    /// Writes the gathered rows, and the runs that have changed.
     pub(crate) fn write<'r>(
         &mut self,
         runs: impl Iterator<Item = &'r Row>,
     ) -> rusqlite::Result<()> {
-        // In the order of their tables: what is beside the row before is found at once.
+        // Sorted in the order of their tables: inserting next to the row before is fast.
         self.events.sort_unstable_by_key(|line| (line.id, line.seq));
         self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
         EVENTS.insert(self.db, share::rows(self.events.drain(..)), bind_line)?;
@@ -137,18 +138,19 @@ impl<'b> Sink<'b> for Tables<'_, 'b> {
     }
 }
 
-/// A table that whole rows are put into.
+/// A table into which whole rows are inserted.
 struct Table {
     columns: usize,
-    /// Rows of the longer statement.
+    /// The number of rows in the longer statement.
     many: usize,
     sql_of_many: String,
     sql_of_one: String,
 }
 
 impl Table {
-    /// A row that is refused makes the whole batch fail. `OR FAIL` says so: by itself, SQLite
-    /// copies every page that a statement of several rows changes, so as to take back the first.
+    /// Prepares the statements. A refused row makes the whole batch fail, hence `OR FAIL`: by
+    /// default SQLite copies every page that a statement of several rows changes, to be able to
+    /// undo it.
     fn new(name: &str, columns: usize, many: usize) -> Self {
         let row = format!("({})", vec!["?"; columns].join(", "));
         let sql =
@@ -156,7 +158,7 @@ impl Table {
         Self { columns, many, sql_of_many: sql(many), sql_of_one: sql(1) }
     }
 
-    /// Puts rows in, each bound by `bind` after so many parameters of others.
+    /// Inserts rows. `bind` binds one row, behind the given number of parameters.
     fn insert<'b, T>(
         &self,
         db: &Connection,
@@ -188,7 +190,7 @@ impl Table {
     }
 }
 
-/// The statement, made where the batch has not needed it yet.
+/// Returns the statement, which is prepared when the batch first needs it.
 fn bound<'s, 'a, 'b>(
     statement: &'s mut Option<Bound<'a, 'b>>,
     db: &'a Connection,
@@ -241,7 +243,7 @@ fn bind_request<'b>(
     to.int(before + 20, request.content.as_ref().map(|content| content.len() as u64))
 }
 
-/// Binds all of a run, to the statement that makes it or to the one that changes it.
+/// Binds all columns of a run, for the statement that inserts it or the one that updates it.
 fn bind_run<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
     let end = row.end.as_ref();
     to.id(1, row.id)?;
@@ -275,7 +277,7 @@ fn bind_run<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
     to.int(29, u64::from(row.observed))
 }
 
-/// Binds what [`GOES_ON`] changes.
+/// Binds the columns that [`GOES_ON`] changes.
 fn bind_counts<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
     to.id(1, row.id)?;
     to.int(2, row.started)?;

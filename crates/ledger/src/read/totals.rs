@@ -1,22 +1,22 @@
-//! What pages show beside runs: what signals covered cost, and what was sent last.
+//! Queries of the gateway's pages: signals, the cost of a turn, and the newest request.
 
 use rusqlite::{OptionalExtension as _, params};
 use softland_core::NanoUsd;
 
 use super::{ReadError, Reader};
 
-/// The newest request of a run whose contents are kept.
+/// The newest request of a run among those with kept contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Its turn.
+    /// The turn of the request.
     pub turn: u64,
-    /// Its path, without its query.
+    /// The path, without its query.
     pub path: String,
-    /// What was sent upstream.
+    /// The body sent upstream.
     pub body: Vec<u8>,
 }
 
-/// A signal of a run.
+/// A recorded signal of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signalled {
     /// The run.
@@ -26,10 +26,10 @@ pub struct Signalled {
 }
 
 impl Reader {
-    /// The newest request of a run whose contents are kept.
+    /// Returns the newest request of a run among those with kept contents.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn content(&self, run: &str) -> Result<Option<Content>, ReadError> {
         let sql = "SELECT requests.turn, requests.path, contents.content FROM contents \
                    JOIN requests USING (run_id, seq) \
@@ -45,10 +45,10 @@ impl Reader {
         read().map_err(|error| self.fail(error))
     }
 
-    /// The signals of runs that began at this time or later.
+    /// Returns the signals of all runs that began at `since` or later.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn signals(&self, since: u64) -> Result<Vec<Signalled>, ReadError> {
         let sql = "SELECT runs.run, events.fields FROM events JOIN runs ON runs.id = events.run_id \
                    WHERE events.event = 'signal' AND runs.started >= ?1";
@@ -62,10 +62,10 @@ impl Reader {
         read().map_err(|error| self.fail(error))
     }
 
-    /// What a turn of a run cost, as far as that is known.
+    /// Returns the sum of the known costs of one turn of a run.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn turn_cost(&self, run: &str, turn: u64) -> Result<NanoUsd, ReadError> {
         let sql = "SELECT coalesce(sum(cost), 0) FROM requests \
                    WHERE run_id = (SELECT id FROM runs WHERE run = ?1) AND turn = ?2";

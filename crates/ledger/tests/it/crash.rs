@@ -1,5 +1,5 @@
 //! Processes that are killed in mid-batch, or that meet a file-size limit as they would a full
-//! disk. The child is this test binary again, told by a variable.
+//! disk. The child process is this test binary again, chosen by a variable.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::*;
 
 const FOLDER: &str = "SOFTLAND_LEDGER_TEST_FOLDER";
 
-/// Does nothing in the ordinary run of the tests.
+/// Does nothing in an ordinary run of the tests.
 #[test]
 fn child_that_writes() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -59,7 +59,7 @@ fn a_killed_process_leaves_whole_batches() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // Whoever opens it next gives the log what it lacks.
+    // The next process to open it adds the missing lines to the log.
     place.write(vec![request(Some("all"), 1)]);
     let db = rusqlite::Connection::open(place.db()).unwrap();
     let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -85,7 +85,7 @@ fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
     std::thread::sleep(Duration::from_millis(50));
     place.options.end_left_open = true;
     let open = || place.reader().runs(&Query { open: true, ..Query::default() }).unwrap();
-    // While its process lives, whoever comes ends nothing.
+    // While its process lives, no other process ends its runs.
     place.write(Vec::new());
     assert!(open().len() >= 6, "the child's runs are open");
     child.kill().unwrap();
@@ -109,12 +109,12 @@ fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
     assert!(new.end.is_none(), "what comes after is open");
 }
 
-/// A limit on the size of files fails as a full disk does, and is there for every user.
+/// A limit on file sizes fails like a full disk, and needs no special rights.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_is_a_counted_loss() {
     let place = Place::new();
-    // In blocks of 512 bytes: 250 KB for each file.
+    // Blocks have 512 bytes: 250 KB for each file.
     let mut child = child(place.folder(), "trap '' XFSZ; ulimit -f 500;").spawn().unwrap();
     let until = Instant::now() + LONG;
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -126,7 +126,7 @@ fn a_full_disk_is_a_counted_loss() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(seen.is_some_and(|lost| lost > 1000), "{seen:?}");
-    // With room again it goes on where it was.
+    // With room again, it continues without a gap.
     place.write(vec![request(Some("all"), 1)]);
     let log = place.lines();
     let of: Vec<_> = log.iter().filter(|line| line["run"] == "all").cloned().collect();

@@ -1,4 +1,4 @@
-//! Disks that fail: nobody waits, what is lost is counted and said aloud, and it passes.
+//! Failing disks: recording never waits, losses are counted and logged, and faults pass.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,9 @@ use softland_ledger::{Ledger, Query, Record};
 
 use crate::support::*;
 
-/// Records these; nobody waits for a disk: half of the calls are done within 50 µs each, and none
-/// takes longer than a busy machine may pause a thread, which is less than a lock is waited for.
+/// Records these without waiting for a disk: half of the calls take at most 50 µs each, and none
+/// takes longer than a busy machine may pause a thread, which is less than the time to wait for a
+/// lock.
 #[track_caller]
 fn record_all(ledger: &Ledger, records: impl Iterator<Item = Record>) {
     let mut took = Vec::new();
@@ -30,7 +31,7 @@ fn requests(run: &str, count: u64) -> impl Iterator<Item = Record> {
     (0..count).map(move |turn| request(Some(run), turn))
 }
 
-/// All that was not lost is there, once, in both places.
+/// Checks that every record that was not lost is there, once, in both places.
 #[track_caller]
 fn check(place: &Place, run: &str, recorded: u64, lost: u64) {
     let lines = place.lines();
@@ -56,7 +57,7 @@ fn a_locked_file_loses_only_what_does_not_fit_and_passes() {
     lock.execute_batch("COMMIT").unwrap();
     ledger.drain(LONG).unwrap();
     assert_eq!(ledger.lost(), lost, "what waited is written");
-    // It goes on where it was, with nothing missing.
+    // It continues without a gap.
     ledger.record(request(Some("r"), 1));
     ledger.close(LONG).unwrap();
     check(&place, "r", 402, lost);
@@ -108,7 +109,7 @@ fn a_full_database_is_a_counted_loss_until_there_is_room() {
     assert!(ledger.lost() > 0 && ledger.waiting() > 0, "{ledger:?}");
     let kept = place.steps("r").len() as u64;
     assert!(std::fs::metadata(place.db()).unwrap().len() <= 200_000);
-    // Somebody makes room.
+    // Another process makes room.
     let db = Connection::open(place.db()).unwrap();
     db.busy_timeout(LONG).unwrap();
     db.execute_batch("DELETE FROM requests WHERE seq < 600").unwrap();
@@ -124,12 +125,12 @@ fn a_full_database_is_a_counted_loss_until_there_is_room() {
 fn a_record_that_is_refused_is_lost_alone() {
     let mut place = Place::new();
     place.write(vec![start("run-1")]);
-    // No such record is known; a rule of the file's own makes one.
+    // No record is known to be refused; an index added to the file refuses one.
     let rule = "CREATE UNIQUE INDEX once ON events (turn) WHERE event = 'signal'";
     Connection::open(place.db()).unwrap().execute_batch(rule).unwrap();
     place.options.gather = LONG;
     let ledger = place.open();
-    // More than one statement takes, in one batch; the second of two alike is refused.
+    // One batch with more rows than a statement takes; the second of two equal rows is refused.
     let turns = (1..=30).map(|turn| if turn == 20 { 7 } else { turn });
     record_all(&ledger, turns.map(|turn| event("run-1", turn, "signal", "{}")));
     record_all(&ledger, requests("run-1", 30));
@@ -156,7 +157,7 @@ fn a_database_that_was_moved_away_is_begun_anew() {
         std::fs::rename(place.folder().join(&name), place.folder().join(format!("old-{name}")))
             .unwrap();
     }
-    // For now it cannot even be made.
+    // For now the file cannot even be created.
     std::fs::create_dir(place.db()).unwrap();
     ledger.record(start("new"));
     ledger.drain(Duration::from_millis(300)).unwrap_err();
@@ -168,7 +169,7 @@ fn a_database_that_was_moved_away_is_begun_anew() {
     let mut names: Vec<_> = runs.iter().map(|run| run.run.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["new", "open"]);
-    // What there is news of is as it was; that it began where it did, too.
+    // Runs with new records are as they were, including their start.
     let open = runs.iter().find(|run| run.run == "open").unwrap();
     assert_eq!((open.started, &open.model), (before.started, &before.model));
     assert_eq!((open.requests, open.end.is_some()), (1, true));
@@ -212,7 +213,7 @@ fn lines_that_missed_the_log_are_in_it_after_the_next_start() {
     ledger.close(Duration::from_millis(200)).unwrap();
     assert_eq!((place.steps("r").len(), lines(&away).len()), (3, 2));
     std::fs::remove_dir(place.log()).unwrap();
-    // As it would be if a process had died in the middle of the line.
+    // The state that a process leaves when it dies in the middle of a line.
     let torn = [std::fs::read(&away).unwrap(), b"{\"v\":1,\"seq\":1,\"ts".to_vec()].concat();
     std::fs::write(place.log(), torn).unwrap();
     for _ in 0..2 {
@@ -233,7 +234,7 @@ fn ends_are_let_in_where_requests_are_not() {
     ledger.drain(LONG).unwrap();
     let lock = Connection::open(place.db()).unwrap();
     lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    // What one batch has taken out is not in the queue any more.
+    // Records of a batch in progress are no longer in the queue.
     record_all(&ledger, requests("r", 30));
     ledger.drain(Duration::from_millis(100)).unwrap_err();
     record_all(&ledger, requests("r", 100));
@@ -258,7 +259,7 @@ fn bytes_are_bounded_as_records_are() {
         large.content = Some(vec![b'x'; 400_000]);
         ledger.record(Record::Request(large));
     }
-    // At most those in hand (8 MiB a batch, but never more than were let in) and those that fit.
+    // At most the held records (8 MiB per batch, never more than were accepted) and those that fit.
     assert!(ledger.lost() >= 4, "{}", ledger.lost());
     lock.execute_batch("COMMIT").unwrap();
     ledger.close(LONG).unwrap();
@@ -305,7 +306,7 @@ fn trouble_is_said_aloud_but_not_each_time() {
     assert!(text.contains("ERROR") && text.contains("the ledger loses records"), "{text}");
 }
 
-/// What was logged.
+/// Collects log messages.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<u8>>>);
 

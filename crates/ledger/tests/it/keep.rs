@@ -1,4 +1,4 @@
-//! What goes in comes out: in the database, in the log, after a restart, for as long as wanted.
+//! Records are kept: in the database, in the log, across restarts, and for as long as configured.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn an_unknown_price_is_not_nothing() {
     place.write(vec![Record::Request(known), Record::Request(unknown)]);
     let run = place.reader().runs(&Query::default()).unwrap().remove(0);
     assert_eq!((run.cost, run.unpriced), (Some(NanoUsd(1_500_001)), 1));
-    // What its lost beginning would have said, as far as requests say it.
+    // What its lost beginning would have said, as far as its requests say it.
     assert_eq!(
         (run.session.as_deref(), run.model.as_deref()),
         (Some("s1"), Some("claude-opus-5-5"))
@@ -117,7 +117,7 @@ fn numbers_go_on_after_a_restart() {
             place.options.path = None;
         }
         place.write(vec![start("a"), request(Some("a"), 1), start("b"), failed("b")]);
-        // Whoever was restarted meets the run again, and a run that has ended stays so.
+        // A restarted gateway sees the run again, and an ended run stays ended.
         place.write(vec![start("a"), request(Some("a"), 2), end("a"), end("b"), start("b")]);
         place.write(vec![end("a"), request(Some("a"), 3)]);
         for run in ["a", "b"] {
@@ -234,7 +234,7 @@ fn lists_are_filtered_and_newest_first() {
     assert_eq!(listed(Query { open: true, ..all }), ["run-2", "run-1", "run-0"]);
 }
 
-/// More runs than the writer remembers: those that go on keep their numbers, and one that has ended is
+/// With more runs than the writer remembers, open runs keep their numbers, and an ended run is
 /// found again.
 #[test]
 fn what_is_forgotten_is_read_again() {
@@ -361,7 +361,7 @@ fn a_ledger_of_an_older_version_is_brought_up() {
     }
 }
 
-/// What a query by hand finds, also of lines that share a row.
+/// A query by hand finds each line, also lines that share a row.
 #[test]
 fn each_line_is_in_the_view_by_itself() {
     let mut place = Place::new();
@@ -440,7 +440,7 @@ fn what_is_deleted_is_gone_while_a_gateway_writes() {
     ledger.drain(LONG).unwrap();
     assert_eq!(delete(&place.db(), Which::Before(NOW + 60_001)).unwrap(), 100);
     assert!(place.reader().runs(&Query::default()).unwrap().is_empty());
-    // The writer notices: a run that is gone is begun anew.
+    // The writer notices: a deleted run is begun anew.
     ledger.record(request(Some("new"), 1));
     ledger.drain(LONG).unwrap();
     assert_eq!(place.steps("new").len(), 1);
@@ -454,7 +454,7 @@ fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Where there are no modes, every file has this one.
+/// Returns the mode that every file has on systems without modes.
 #[cfg(not(unix))]
 fn mode(_: &std::path::Path) -> u32 {
     0o644
@@ -473,7 +473,7 @@ fn open_to_all(path: &std::path::Path) {
 #[test]
 fn only_the_owner_may_read() {
     let place = Place::new();
-    // Files that were there with another mode.
+    // Existing files with another mode.
     std::fs::write(place.log(), "").unwrap();
     open_to_all(&place.log());
     place.write(vec![start("q")]);

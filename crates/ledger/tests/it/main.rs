@@ -1,5 +1,5 @@
-//! The ledger from outside: what goes in comes out, numbers have no gaps, and faults of the disk
-//! are counted and pass.
+//! The ledger from outside: records are kept, numbers have no gaps, and faults of the disk are
+//! counted and pass.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 

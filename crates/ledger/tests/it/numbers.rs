@@ -5,7 +5,7 @@ use softland_ledger::{Query, Record, Run};
 
 use crate::support::*;
 
-/// What happens to a ledger.
+/// A step of a test: an operation on a ledger.
 #[derive(Clone, Debug)]
 enum Act {
     Record(u8, Kind),
@@ -66,7 +66,7 @@ proptest! {
         place.options.gather = std::time::Duration::ZERO;
         let mut ledger = place.open();
         let mut ended = [false; 4];
-        // Lines that a run has: everything up to its end, its beginning once.
+        // The lines of a run: every record up to its end, and its beginning once.
         let (mut lines, mut met) = ([0_usize; 4], [false; 4]);
         for act in acts {
             match act {
@@ -75,7 +75,7 @@ proptest! {
                     ledger.record(record(run, kind));
                     let again = matches!(kind, Kind::Start) && met[at];
                     lines[at] += usize::from(!ended[at] && !again);
-                    // Without a database, only the beginning itself or a restart says so.
+                    // Without a database, only the beginning itself or a restart shows this.
                     met[at] |= matches!(kind, Kind::Start);
                     ended[at] |= matches!(kind, Kind::End | Kind::Fail);
                 }
@@ -108,7 +108,7 @@ proptest! {
     }
 }
 
-/// Every run as the database has it.
+/// Returns every run as stored in the database.
 fn runs(place: &Place) -> Vec<Run> {
     let mut runs = place.reader().runs(&Query::default()).unwrap();
     runs.sort_by(|one, other| one.run.cmp(&other.run));
@@ -122,8 +122,8 @@ proptest! {
     fn runs_stand_the_same_however_they_are_written(
         acts in prop::collection::vec(act(), 1..40),
     ) {
-        // In one batch; in as many as there are drains and restarts; and one by one, by two
-        // processes in turn, so that each reads what the other has written.
+        // In one batch; in one batch per drain and restart; and one by one, by two processes in
+        // turn, so that each reads the other's records.
         let mut places = [Place::new(), Place::new(), Place::new()];
         places[0].options.gather = LONG;
         let whole = places[0].open();
@@ -163,7 +163,7 @@ fn many_threads_write_one_ledger() {
             let ledger = ledger.clone();
             std::thread::spawn(move || {
                 for turn in 0..200 {
-                    // One run of its own, and one that everybody shares.
+                    // One run of its own, and one that all share.
                     ledger.record(request(Some(&format!("own-{thread}")), turn));
                     ledger.record(event("shared", turn, "signal", "{}"));
                     ledger.record(request(None, turn));
@@ -195,7 +195,7 @@ fn two_processes_may_write_one_ledger() {
             ledger.record(request(None, turn));
         }
     }
-    // A run that goes from one to the other, such as after a restart that overlaps.
+    // A run that moves from one to the other, such as after a restart that overlaps.
     for turn in 0..6 {
         let ledger = &ledgers[turn as usize % 2];
         ledger.record(request(Some("moving"), turn));

@@ -1,4 +1,4 @@
-//! Records, ledgers in temporary folders, and what stands in their files.
+//! Records, ledgers in temporary folders, and the contents of their files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// A moment in 2026.
 pub(crate) const NOW: u64 = 1_790_000_000_000;
-/// Long enough for a writer on a busy machine.
+/// A timeout that is long enough for a writer on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A folder with a ledger and an event log.
@@ -60,7 +60,7 @@ impl Place {
         Reader::open(&self.db()).unwrap()
     }
 
-    /// Opens, records, closes.
+    /// Opens a ledger, records, and closes it.
     pub(crate) fn write(&self, records: Vec<Record>) {
         let ledger = self.open();
         for record in records {
@@ -70,12 +70,12 @@ impl Place {
         assert_eq!(ledger.lost(), 0);
     }
 
-    /// The lines of the log.
+    /// Returns the lines of the log.
     pub(crate) fn lines(&self) -> Vec<Value> {
         lines(&self.log())
     }
 
-    /// The lines that the database holds of a run, as the log would have them.
+    /// Returns the lines of a run in the database, as the log would have them.
     pub(crate) fn steps(&self, run: &str) -> Vec<Value> {
         let steps = self.reader().steps(run).unwrap().into_iter();
         steps.filter(|step| !step.late).map(|step| value(&step, run)).collect()
@@ -92,7 +92,7 @@ pub(crate) fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Of a run's lines: numbers without a gap from 0, at most one of them the last.
+/// Checks the lines of a run: numbers from 0 without a gap, and at most one last line, at the end.
 #[track_caller]
 pub(crate) fn check_lines(lines: &[Value]) {
     for (at, line) in lines.iter().enumerate() {

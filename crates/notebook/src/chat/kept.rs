@@ -1,5 +1,5 @@
-//! Where a conversation is kept: each run in its journal, as `softland run` keeps its own, and a
-//! list of the runs that belong to the notebook. Nothing of it is in the notebook's file.
+//! The storage of a conversation: each run in a journal, like those of `softland run`, and a list
+//! of the runs that belong to the notebook. The notebook's file holds none of it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::{ChatOptions, StoppedBy, is_cancelled, note, question, tell_stop};
 
 /// Bytes of a list that are read.
 const LIST: u64 = 64 << 20;
-/// Runs that are told again when the notebook is opened.
+/// The number of runs that are shown again when the notebook is opened.
 const TOLD: usize = 50;
 
-/// Where the runs of one notebook are kept.
+/// The storage of the runs of one notebook.
 #[derive(Debug)]
 pub(super) struct Kept {
     notebook: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Kept {
     list: Option<PathBuf>,
 }
 
-/// What was left of a conversation.
+/// The conversation as it was left.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) tape: Tape,
@@ -69,7 +69,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Sees to it that the list is this notebook's.
+    /// Makes sure that the list belongs to this notebook.
     fn settle(&self, made: bool) -> std::io::Result<()> {
         let Some(list) = &self.list else { return Ok(()) };
         match owner::whose(list, &self.notebook, made) {
@@ -82,15 +82,15 @@ impl Kept {
         }
     }
 
-    /// Keeps what the notebook is known by.
+    /// Records the cells by which the notebook is recognized.
     pub(super) fn remember(&self) {
         if let Some(list) = &self.list {
-            // Without it, it is taken for the one that was there.
+            // Without the record, the notebook is taken for the one that was there.
             let _ = owner::remember(list, &self.notebook);
         }
     }
 
-    /// What follows belongs to another conversation.
+    /// Marks the beginning of another conversation.
     pub(super) fn anew(&self) -> std::io::Result<()> {
         match self.list.as_deref().is_some_and(Path::exists) {
             true => self.write(&json!({"new": true})),
@@ -98,13 +98,13 @@ impl Kept {
         }
     }
 
-    /// A run is stopped before its time.
+    /// Records that a run is stopped early.
     pub(super) fn stopped(&self, run: &str, by: StoppedBy, estimated: bool) {
-        // What the run itself keeps says that it was cancelled: only the cause would be lost.
+        // The run's own journal says that it was cancelled: only the cause would be lost.
         let _ = self.write(&json!({"run": run, "stopped_by": by.word(), "estimated": estimated}));
     }
 
-    /// The journal of a new run, and why it is not kept where it is not.
+    /// Creates the journal of a new run. Also returns the reason if it is not kept.
     pub(super) fn begin(
         &self,
         before: Option<&str>,
@@ -125,9 +125,10 @@ impl Kept {
         (journal, wrote.err().map(|error| format!("not kept: {error}")))
     }
 
-    /// Something was said to a run behind its event `seq`.
+    /// Records a message that was sent to a run behind its event `seq`.
     pub(super) fn said(&self, run: &str, seq: u64, text: &str) {
-        // The run itself keeps it once it has heard it: only where it is shown would be lost.
+        // The run's own journal keeps the message once the run has received it: only its position
+        // would be lost.
         let _ = self.write(&json!({"run": run, "said": text, "seq": seq}));
     }
 
@@ -136,7 +137,7 @@ impl Kept {
         open(list)?.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Reads what is kept.
+    /// Reads the stored conversation.
     async fn left(&self, agent: &Agent, warnings: &mut Vec<String>) -> Left {
         let mut left = Left::default();
         let Some(list) = &self.list else { return left };
@@ -171,7 +172,7 @@ impl Kept {
                     left.conversation = conversation;
                     left.before = Some(run);
                 }
-                // A run that failed before its first word has left no file with anything in it.
+                // A run that failed before its first event has left an empty file, or none.
                 Err(why) => left.tape.add(&note(&run, &format!("a run cannot be shown: {why}"))),
             }
         }
@@ -185,7 +186,7 @@ impl Kept {
         left
     }
 
-    /// Tells a run again, and ends it first where it was interrupted.
+    /// Replays a run, and ends it first if it was interrupted.
     async fn tell(
         &self,
         run: &str,
@@ -231,19 +232,19 @@ impl Kept {
     }
 }
 
-/// What the list says of a run.
+/// The facts that the list holds about a run.
 struct Known<'a> {
     asked: &'a str,
-    /// What was said to it, behind which of its events.
+    /// The messages sent to the run, each with the number of the event before it.
     said: Vec<(u64, String)>,
-    /// What stopped it, and whether what it cost is estimated.
+    /// The cause that stopped the run, and true if its cost is estimated.
     stop: Option<(StoppedBy, bool)>,
 }
 
-/// Brings a run whose process was ended to a cancelled end: its open calls get results that say so.
-/// Nothing is sent and nothing run.
+/// Brings a run whose process was killed to a cancelled end: its open calls get results that say
+/// so. Nothing is sent and nothing is run.
 ///
-/// Returns whether a request was under way, which is counted as the most that it can have cost.
+/// Returns true if a request was active, which counts with the most that it can have cost.
 async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<bool, String> {
     let mut agent = agent.clone();
     agent.model.clone_from(&glance.start.model);
@@ -262,7 +263,7 @@ async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<bool, Str
     Ok(estimated)
 }
 
-/// A list, to add to it.
+/// Opens a list for appending.
 fn open(list: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.append(true).create(true);
@@ -280,11 +281,11 @@ fn read(list: &Path) -> std::io::Result<Vec<Value>> {
     };
     let mut bytes = Vec::new();
     file.take(LIST).read_to_end(&mut bytes)?;
-    // A line that was cut when the process was ended is none.
+    // A line that was cut off when the process ended is skipped.
     Ok(bytes.split(|byte| *byte == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect())
 }
 
-/// Names no other file than one of the folder.
+/// Returns true if an id names a file in the folder and no other.
 fn is_id(run: &str) -> bool {
     !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
@@ -293,7 +294,7 @@ fn file(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.ndjson"))
 }
 
-/// One list for each notebook's path: its name for people, the digest to tell them apart.
+/// Returns the file name of a notebook's list: its name for people, and a digest of its path.
 fn list_name(notebook: &Path) -> String {
     let digest = Digest::of(notebook.as_os_str().as_encoded_bytes()).to_string();
     let name = notebook.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
@@ -301,7 +302,7 @@ fn list_name(notebook: &Path) -> String {
     format!("{name}-{}.ndjson", digest.get(..16).unwrap_or(&digest))
 }
 
-/// Makes a folder, for its owner only.
+/// Creates a folder, for its owner only.
 fn make(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]

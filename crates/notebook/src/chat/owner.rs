@@ -1,7 +1,7 @@
-//! Which notebook a conversation belongs to: not whatever has the path now, but the notebook whose
-//! cells it knows. Cells have names of their own in the file, which every program keeps; a number
-//! of the file's would be another one after each save, and a mark in it would change what is the
-//! user's. What is known of them is beside the list of runs.
+//! Finds the notebook that a conversation belongs to: not the file that has the path now, but the
+//! notebook whose cells the conversation knows. Cells have ids of their own in the file, and every
+//! program keeps them. An inode number would change with each save, and a mark in the file would
+//! change the user's data. The known cells are stored beside the list of runs.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -14,35 +14,35 @@ use softland_agent::core::Digest;
 use crate::document::MAX_FILE;
 use crate::mend::mend;
 
-/// Notebooks that are looked through for one that was moved.
+/// The number of notebooks that are searched for one that was moved.
 const MOST: usize = 10_000;
 
-/// What is known of a notebook.
+/// The known facts about a notebook.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
     notebook: PathBuf,
     cells: BTreeSet<String>,
 }
 
-/// What the file at a notebook's path is to the list that is kept for the path.
+/// The relation of the file at a notebook's path to the list that is kept for the path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Is {
-    /// The notebook that the list is of, as far as can be told.
+    /// The notebook of the list, as far as can be told.
     Same,
-    /// Another one, which has come to the path since.
+    /// Another notebook, which has come to the path since.
     Another,
-    /// One that was elsewhere, where this list is kept for it.
+    /// A notebook that was elsewhere before, with the path of its list.
     Moved(PathBuf),
 }
 
-/// Whose conversation the list at `list` is; `made`: the notebook's file was not there just now.
+/// Returns the owner of the list at `list`. `made` is true if the notebook's file was just created.
 pub(super) fn whose(list: &Path, notebook: &Path, made: bool) -> Is {
     if made {
         return Is::Another;
     }
     let cells = cells(notebook);
     let known = read(&place(list)).unwrap_or_default();
-    // One of them without a cell tells nothing.
+    // A notebook without cells proves nothing.
     let differ = !known.cells.is_empty() && !cells.is_empty() && known.cells.is_disjoint(&cells);
     if list.exists() && !differ {
         return Is::Same;
@@ -50,7 +50,7 @@ pub(super) fn whose(list: &Path, notebook: &Path, made: bool) -> Is {
     moved(list, &cells).map_or(if differ { Is::Another } else { Is::Same }, Is::Moved)
 }
 
-/// Keeps what the notebook has now.
+/// Records the cells that the notebook has now.
 pub(super) fn remember(list: &Path, notebook: &Path) -> std::io::Result<()> {
     let known = Known { notebook: notebook.to_owned(), cells: cells(notebook) };
     write(&place(list), &known)
@@ -67,7 +67,7 @@ fn write(place: &Path, known: &Known) -> std::io::Result<()> {
     std::fs::rename(temporary, place)
 }
 
-/// Puts a list away, whose notebook is not at its path any more: it is found by its cells.
+/// Puts a list away whose notebook is no longer at its path. Its cells lead to it later.
 pub(super) fn put_away(list: &Path) -> std::io::Result<()> {
     if !list.exists() {
         return Ok(());
@@ -81,13 +81,14 @@ pub(super) fn put_away(list: &Path) -> std::io::Result<()> {
     std::fs::rename(list, &away)
 }
 
-/// Takes a list for one's own.
+/// Takes over a list.
 pub(super) fn take(from: &Path, list: &Path) -> std::io::Result<()> {
     std::fs::rename(from, list)?;
     std::fs::remove_file(place(from))
 }
 
-/// The list of a notebook whose file is gone and of whose cells these have at least half.
+/// Returns the list of a notebook whose file is gone and of whose cells at least half are in
+/// `cells`.
 fn moved(own: &Path, cells: &BTreeSet<String>) -> Option<PathBuf> {
     let folder = std::fs::read_dir(own.parent()?).ok()?;
     folder.flatten().take(MOST).map(|entry| entry.path()).find_map(|path| {
@@ -108,7 +109,7 @@ fn read(place: &Path) -> Option<Known> {
     serde_json::from_slice(&std::fs::read(place).ok()?).ok()
 }
 
-/// The names of a notebook's cells; where the file keeps none, what stands in them.
+/// Returns the ids of a notebook's cells; if the file stores none, digests of their sources.
 fn cells(notebook: &Path) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Notebook {

@@ -1,11 +1,12 @@
-//! What a page is shown at its beginning: the events so far, pieces of one text joined, bounded.
+//! The events that a page is shown at first: all events so far, with the pieces of each text
+//! joined, bounded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// Bytes of events that are kept; older runs are left out first.
+/// Bytes of events that are kept; the oldest events are left out first.
 const KEPT: usize = 4 << 20;
 
 /// The events of a conversation.
@@ -18,7 +19,7 @@ pub(super) struct Tape {
     left_out: u64,
 }
 
-/// Events whose pieces are one text, and the name of the piece.
+/// Events whose pieces form one text, and the member that holds the piece.
 const PIECES: [(&str, &str); 3] =
     [("text_delta", "text"), ("thinking_delta", "text"), ("tool_input_delta", "partial_json")];
 
@@ -33,7 +34,7 @@ impl Tape {
         self.open = Some(event.clone());
     }
 
-    /// All of them; where some were left out, that is said first.
+    /// Returns all events. If some were left out, a note about them comes first.
     pub(super) fn all(&self) -> Vec<Arc<str>> {
         let left_out = (self.left_out > 0).then(|| {
             let text = format!("{} earlier events are not shown here", self.left_out);
@@ -51,7 +52,7 @@ impl Tape {
         if self.bytes <= KEPT {
             return;
         }
-        // More than just too much, so that it is not done for every event.
+        // Drop more than necessary, so that it is not done for every event.
         while self.bytes > KEPT / 4 * 3
             && let Some(first) = self.events.pop_front()
         {
@@ -61,7 +62,7 @@ impl Tape {
     }
 }
 
-/// Adds a piece to the text that it belongs to.
+/// Adds a piece to the text that it belongs to; returns false if it belongs to none.
 fn join(open: &mut Value, event: &Value) -> bool {
     let same = |key: &str| open.get(key) == event.get(key);
     if !["event", "run", "turn", "id"].into_iter().all(same) {

@@ -66,7 +66,7 @@ fn saving_keeps_mode_and_link_and_leaves_nothing_beside() {
     fs::write(&file, "old").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     symlink("a.ipynb", &link).unwrap();
-    // What a softland that was killed has left.
+    // A softland that was killed has left this file.
     fs::write(folder.path().join(".a.ipynb.softland-tmp"), "half").unwrap();
     let disk = Disk::open(&link, &folder.path().join("locks"), "new").unwrap();
     let (_, before) = disk.read().unwrap();

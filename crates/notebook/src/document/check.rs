@@ -1,4 +1,4 @@
-//! Whether a file is a notebook, by nbformat's own reading, and what its cells hold.
+//! Checks whether a file is a notebook, by nbformat's own reading, and reads its cells.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use super::{Read, style};
 use crate::types::CellType;
 
+/// Checks that a value is a notebook.
+///
 /// # Errors
-/// Why the value is no notebook of format 4.
+/// Returns the reason why the value is not a notebook of format 4.
 pub(super) fn check(notebook: &Value) -> Result<(), String> {
     let number = |name| notebook.get(name).and_then(Value::as_u64);
     let minor = match (number("nbformat"), number("nbformat_minor")) {
@@ -38,16 +40,17 @@ pub(super) fn check(notebook: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A cell without what is not checked.
+/// Returns a cell without the parts that are not checked.
 fn spared(cell: &Value) -> Value {
     let Some(members) = cell.as_object() else { return cell.clone() };
     let members = members.iter().filter_map(|(name, value)| match name.as_str() {
         // Outputs that nbformat does not know are kept as they are.
         "outputs" if value.is_array() => Some((name.clone(), json!([]))),
-        // Others' business, kept as it is: nbformat's reading of it is narrower than its schema.
+        // Metadata belongs to other programs and is kept as it is: nbformat's reading of it is
+        // narrower than its schema.
         "metadata" if value.is_object() => Some((name.clone(), json!({}))),
         "execution_count" if value.is_u64() => Some((name.clone(), json!(1))),
-        // An empty name is none, for which one is found.
+        // An empty name counts as none; a name is found for the cell.
         "id" if value.as_str() == Some("") => None,
         _ => Some((name.clone(), value.clone())),
     });
@@ -58,7 +61,7 @@ fn fits<T: DeserializeOwned>(value: Value) -> Result<(), String> {
     serde_json::from_value::<T>(value).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The cells of what was checked.
+/// Returns the cells of a checked notebook.
 pub(super) fn cells(notebook: &Value) -> Vec<Read> {
     let cells = notebook.get("cells").and_then(Value::as_array);
     cells.into_iter().flatten().map(cell).collect()
@@ -80,8 +83,8 @@ fn cell(cell: &Value) -> Read {
     }
 }
 
-/// Names the cells that have no name, or that of another, by their place. Before 4.5 a file has
-/// no names.
+/// Names cells without a name of their own, or with the name of another cell, by their position.
+/// Before format 4.5 a file has no names.
 pub(super) fn name(cells: &mut [Read], minor: u64) {
     let mut taken = HashSet::new();
     let mut nameless = Vec::new();

@@ -1,29 +1,29 @@
-//! Where things are in a notebook's text.
+//! Finds the positions of the parts of a notebook's text.
 
 use softland_agent::wire::json::{Cursor, Error, Kind, Member, Span};
 
-/// What the text of a notebook has, and where.
+/// The parts of a notebook's text, with their positions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// `nbformat_minor`.
     pub(super) minor: u64,
-    /// The list of cells, its brackets with it.
+    /// The list of cells, including its brackets.
     pub(super) list: Span,
     pub(super) cells: Vec<Slot>,
     /// `metadata.kernelspec.name`.
     pub(super) kernel: Option<String>,
 }
 
-/// One cell's places.
+/// The positions of one cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
-    /// The cell, its braces with it.
+    /// The cell, including its braces.
     pub(super) span: Span,
     /// Values, without their names.
     pub(super) source: Option<Span>,
     pub(super) outputs: Option<Span>,
     pub(super) count: Option<Span>,
-    /// The source is one text instead of a list of lines.
+    /// True if the source is one text instead of a list of lines.
     pub(super) source_is_text: bool,
 }
 

@@ -1,19 +1,19 @@
-//! How a notebook's text is laid out, so that what is new in it looks like what was there; and
-//! texts as nbformat keeps them, in lists of lines.
+//! The layout of a notebook's text, so that new parts look like old ones; and texts as nbformat
+//! keeps them, in lists of lines.
 
 use serde_json::{Map, Value};
 
 /// The layout of a JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Style {
-    /// One level's indentation; none where everything stands in one line.
+    /// The indentation of one level; `None` if everything is on one line.
     unit: Option<String>,
     newline: &'static str,
     colon: &'static str,
 }
 
 impl Default for Style {
-    /// As Jupyter writes it.
+    /// The layout that Jupyter writes.
     fn default() -> Self {
         Self { unit: Some(" ".to_owned()), newline: "\n", colon: ": " }
     }
@@ -25,12 +25,13 @@ impl Style {
         Self { unit: Some(unit.to_owned()), ..Self::default() }
     }
 
-    /// The layout of an object's text, seen at its first member.
+    /// Detects the layout of an object's text at its first member.
     pub(super) fn of(text: &str) -> Self {
         let Some((_, inner)) = text.split_once('{') else { return Self::default() };
         let behind = inner.trim_start_matches([' ', '\t', '\r', '\n']);
         let space = inner.get(..inner.len() - behind.len()).unwrap_or_default();
-        // The first name has no quote in it in any notebook; and if, only the looks suffer.
+        // The first name has no quote in it in any notebook; if it had, only the layout would
+        // suffer.
         let value = behind.splitn(3, '"').nth(2).unwrap_or_default();
         let colon = if value.trim_start().starts_with(": ") { ": " } else { ":" };
         match space.rsplit_once('\n') {
@@ -46,7 +47,7 @@ impl Style {
         self.colon
     }
 
-    /// A new line at a level; nothing where there are no lines.
+    /// Returns a line break before a level; empty if there are no lines.
     pub(super) fn line(&self, level: usize) -> String {
         let Some(unit) = &self.unit else { return String::new() };
         format!("{}{}", self.newline, unit.repeat(level))
@@ -90,12 +91,12 @@ impl Style {
     }
 }
 
-/// A text as a list of its lines.
+/// Splits a text into a list of its lines.
 pub(super) fn lines(text: &str) -> Value {
     Value::Array(text.split_inclusive('\n').map(Value::from).collect())
 }
 
-/// A list of lines, or a text, as a text.
+/// Joins a list of lines; a text is returned as it is.
 pub(super) fn joined(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -104,12 +105,12 @@ pub(super) fn joined(value: &Value) -> Option<String> {
     }
 }
 
-/// An output with its texts in one piece each.
+/// Returns an output with each of its texts in one piece.
 pub(super) fn join(output: &Value) -> Value {
     each_text(output, |_, value| joined(value).map(Value::from))
 }
 
-/// An output with its texts in lines, as Jupyter writes them.
+/// Returns an output with its texts in lines, as Jupyter writes them.
 pub(super) fn split(output: &Value) -> Value {
     each_text(output, |kind, value| {
         let in_lines =

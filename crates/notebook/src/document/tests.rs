@@ -249,7 +249,7 @@ fn notebook() -> impl Strategy<Value = String> {
         })
 }
 
-/// What a step does to a list of cells.
+/// Applies a step to a list of cells.
 fn model(cells: &mut Vec<Read>, step: &Step, id: &str) -> Option<usize> {
     let at = |at: usize| at.checked_rem(cells.len());
     match step {

@@ -1,5 +1,5 @@
-//! A kernel's heartbeat: what is sent to it comes back, whatever it runs, as long as its process
-//! goes on at all. It has a thread of its own for that.
+//! A kernel's heartbeat: the kernel sends back what it receives, whatever it runs, as long as its
+//! process lives. A thread of its own does that.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use zeromq::{ReqSocket, Socket as _, SocketRecv as _, SocketSend as _};
 
-/// Between an answer and the next beat, and between tries.
+/// The pause between an answer and the next beat, and between attempts.
 const BEAT: Duration = Duration::from_secs(3);
 
-/// Says when a kernel has not answered for `silence`, and when it does again. Of one that never
-/// has, nothing is said: not every kernel has a heart.
+/// Reports when a kernel has not answered for `silence`, and when it answers again. A kernel that
+/// has never answered is not reported: not every kernel has a heartbeat.
 pub(super) async fn beat(url: String, silence: Duration, silent: watch::Sender<Option<Duration>>) {
     let pause = BEAT.min(silence);
     let mut answered = false;

@@ -17,26 +17,26 @@ use super::specs::{self, Spec};
 use super::talk::Talk;
 use super::{Kernels, Link, Wanted};
 
-/// How long a kernel may take until it answers.
+/// The longest time that a kernel may take until it answers.
 const START: Duration = Duration::from_secs(60);
 
-/// Between looks at whether it listens.
+/// The pause between checks whether the kernel listens.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// How often it is tried where another program took one of its ports.
+/// The number of attempts if another program took one of the ports.
 const TRIES: usize = 3;
 
-/// How many events a room may be behind.
+/// The number of events that a notebook may be behind.
 const EVENTS: usize = 1024;
 
-/// Starts the kernels that this machine has.
+/// Starts the kernels that are installed on this machine.
 #[derive(Debug)]
 pub(crate) struct Jupyter {
     programs: Programs,
-    /// The folder of files in which kernels read how they are spoken to: for their owner only, and
-    /// gone with the kernel.
+    /// The folder of connection files. Only their owner may read them, and each is removed with its
+    /// kernel.
     folder: PathBuf,
-    /// What these files' names begin with. Nobody else's do.
+    /// The prefix of these files' names, which no other notebook uses.
     key: String,
     started: AtomicU64,
 }
@@ -69,20 +69,21 @@ fn find(programs: &Programs, name: Option<&str>) -> Result<Spec, String> {
 }
 
 impl Jupyter {
-    /// Kernels for the one notebook of this `key`.
+    /// Creates a starter for the notebook of this `key`.
     pub(crate) fn new(programs: Programs, folder: PathBuf, key: String) -> Self {
         Self { programs, folder, key, started: AtomicU64::new(0) }
     }
 
-    /// Whether there is a kernel of this name.
+    /// Checks that there is a kernel of this name.
     ///
     /// # Errors
-    /// Which there are.
+    /// Returns the list of existing kernels.
     pub(crate) fn has(programs: &Programs, name: &str) -> Result<(), String> {
         find(programs, Some(name)).map(|_| ())
     }
 
-    /// Where the next kernel's file is. Others are of kernels that were killed with us.
+    /// Returns the path of the next kernel's file. Removes files of kernels that were killed with
+    /// their softland.
     fn next(&self) -> PathBuf {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let begin = format!("{}-kernel-", self.key);
@@ -123,11 +124,11 @@ impl Jupyter {
     }
 }
 
-/// A connection file. It is removed with this.
+/// A connection file, which is removed when the value is dropped.
 struct Connection(PathBuf);
 
 impl Connection {
-    /// Only its owner may read the key.
+    /// Writes the file. Only its owner may read the key.
     fn write(&self, info: &ConnectionInfo) -> std::io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -146,14 +147,14 @@ impl Drop for Connection {
     }
 }
 
-/// Five free ports and a key.
+/// Chooses five free ports and a key.
 async fn connection(name: &str) -> std::io::Result<ConnectionInfo> {
     let mut listeners = Vec::new();
     let mut ports = [0; 5];
     for port in &mut ports {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         *port = listener.local_addr()?.port();
-        // All at once, so that they are five.
+        // All are bound at the same time, so that the five differ.
         listeners.push(listener);
     }
     let mut key = [0; 32];
@@ -174,7 +175,7 @@ async fn connection(name: &str) -> std::io::Result<ConnectionInfo> {
     })
 }
 
-/// A kernel that listens and answers.
+/// Waits until a kernel listens and answers.
 async fn ready(info: &ConnectionInfo, silence: Duration) -> Result<Talk, String> {
     for port in [info.shell_port, info.iopub_port, info.control_port] {
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {

@@ -6,13 +6,13 @@ use zeromq::ZmqMessage;
 
 use crate::mend::mend;
 
-/// What stands between routing and message.
+/// The frame between routing and message.
 const DELIMITER: &[u8] = b"<IDS|MSG>";
 
-/// The version of the protocol that is spoken.
+/// The version of the protocol.
 const VERSION: &str = "5.3";
 
-/// A message, as far as it is of interest.
+/// A message, with the parts that are needed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Message {
     pub(crate) header: Value,
@@ -21,7 +21,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A message that begins something.
+    /// Creates a message that answers no other.
     pub(crate) fn new(session: &str, id: &str, kind: &str, content: Value) -> Self {
         let header = json!({
             "msg_id": id,
@@ -38,7 +38,7 @@ impl Message {
         text(&self.header, "msg_type")
     }
 
-    /// The message that this one is about.
+    /// Returns the id of the message that this one is about.
     pub(crate) fn parent_id(&self) -> &str {
         text(&self.parent, "msg_id")
     }
@@ -57,7 +57,7 @@ impl Key {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()))
     }
 
-    /// A message's frames, signed.
+    /// Returns the signed frames of a message.
     pub(crate) fn seal(&self, message: &Message) -> ZmqMessage {
         let parts = [&message.header, &message.parent, &json!({}), &message.content];
         let parts = parts.map(|part| part.to_string().into_bytes());
@@ -73,7 +73,7 @@ impl Key {
         frames
     }
 
-    /// The message in frames; `None` for what is not one, or not signed with the key.
+    /// Returns the message in frames; `None` if it is no message or not signed with the key.
     pub(crate) fn open(&self, frames: ZmqMessage) -> Option<Message> {
         let frames = frames.into_vec();
         let at = frames.iter().position(|frame| frame == DELIMITER)?;
@@ -81,14 +81,14 @@ impl Key {
         let [_, signature, header, parent, metadata, content, ..] = rest else { return None };
         let signed = [&header[..], parent, metadata, content].concat();
         hmac::verify(&self.0, &signed, &unhex(signature)?).ok()?;
-        // What is signed is the kernel's, also where a text in it is broken.
+        // The signature covers the kernel's own bytes, also where a text in them is broken.
         let json =
             |part: &[u8]| serde_json::from_str::<Value>(&mend(&String::from_utf8_lossy(part))).ok();
         Some(Message { header: json(header)?, parent: json(parent)?, content: json(content)? })
     }
 }
 
-/// As two hexadecimal digits a byte.
+/// Formats bytes as two hexadecimal digits each.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,27 +1,27 @@
-//! Which kernels there are: kernelspecs in Jupyter's folders, and Python's own without one.
+//! Finds kernels: kernelspecs in Jupyter's folders, and Python's own without a kernelspec.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// How a kernel is started.
+/// The command and the settings of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) name: String,
     pub(super) program: Vec<String>,
     pub(super) environment: HashMap<String, String>,
-    /// It is interrupted by a message, not by a signal.
+    /// True if the kernel is interrupted by a message, not by a signal.
     pub(super) by_message: bool,
 }
 
-/// What stands for the connection file in a kernel's command.
+/// The placeholder for the connection file in a kernel's command.
 const PLACE: &str = "{connection_file}";
 
 /// The kernel of Python's `ipykernel`, by its name in Jupyter.
 const PYTHON: &str = "python3";
 
-/// `kernel.json`, as far as it is of interest.
+/// `kernel.json`, with the members that are needed.
 #[derive(Debug, Deserialize)]
 struct File {
     argv: Vec<String>,
@@ -32,17 +32,17 @@ struct File {
 }
 
 impl Spec {
-    /// The command with a connection file.
+    /// Returns the command with a connection file in it.
     pub(super) fn command(&self, connection: &Path) -> Vec<String> {
         let connection = connection.to_string_lossy();
         self.program.iter().map(|word| word.replace(PLACE, &connection)).collect()
     }
 }
 
-/// The kernel of a name, or Python's where none is wanted.
+/// Finds the kernel of a name, or Python's kernel if no name is given.
 ///
 /// # Errors
-/// There is none, and which there are.
+/// There is no such kernel; the message lists the existing ones.
 pub(super) fn find(
     name: Option<&str>,
     env: &dyn Fn(&str) -> Option<String>,
@@ -96,7 +96,7 @@ fn all(folders: &[PathBuf]) -> BTreeSet<String> {
     named.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// The folders of kernelspecs, those that count first before others.
+/// Returns the folders of kernelspecs, in order of precedence.
 fn folders(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let mut folders: Vec<PathBuf> = Vec::new();

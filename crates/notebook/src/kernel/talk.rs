@@ -1,5 +1,5 @@
-//! The conversation with one kernel: what is asked on `shell` and `control`, what is told on
-//! `iopub`, and which of it belongs to the run that goes on.
+//! The connection to one kernel: requests on `shell` and `control`, messages on `iopub`, and which
+//! of them belong to the current run.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use zeromq::{
 use super::signed::{Key, Message, hex};
 use super::{Event, Order, heart, told};
 
-/// Between questions to a kernel that has not answered yet.
+/// The pause between requests to a kernel that has not answered yet.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// How long the end of outputs is waited for once a run has been replied to.
+/// The longest time to wait for the end of outputs once a run has been replied to.
 const DREGS: Duration = Duration::from_secs(10);
 
-/// How long a kernel may take to end once it is asked to.
+/// The longest time that a kernel may take to end after a shutdown request.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// How long it must be silent once a kernel has ended, until nothing more is expected.
+/// The time without a message after which a kernel that has ended is done.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How many messages may wait.
+/// The number of messages that may wait.
 const WAITING: usize = 4096;
 
-/// Where a message was heard.
+/// The kind of socket on which a message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Reply,
@@ -47,9 +47,9 @@ pub(super) struct Talk {
     shell: DealerSendHalf,
     control: DealerSendHalf,
     heard: mpsc::Receiver<(Heard, Message)>,
-    /// For how long it has not answered, where that is too long.
+    /// The time for which the kernel has not answered, if that is too long.
     silent: watch::Receiver<Option<Duration>>,
-    /// Who reads the sockets; ends with this.
+    /// The tasks that read the sockets; they end with this value.
     _readers: JoinSet<()>,
 }
 
@@ -58,15 +58,15 @@ pub(super) struct Talk {
 struct Current {
     run: u64,
     id: String,
-    /// Its reply: without an error, and its count.
+    /// The reply: true without an error, and the execution count.
     reply: Option<(bool, Option<u64>)>,
-    /// All its outputs have been heard.
+    /// True if all outputs have been received.
     idle: bool,
-    /// The error that its reply tells: not every kernel tells it on `iopub` too.
+    /// The error in the reply: not every kernel sends it on `iopub` as well.
     untold: Option<Value>,
-    /// `iopub` has told of an error.
+    /// True if an error came on `iopub`.
     errored: bool,
-    /// When the end of its outputs is waited for no longer.
+    /// The time until which the end of the outputs is waited for.
     until: Option<Instant>,
 }
 
@@ -93,11 +93,11 @@ impl Talk {
         Ok(Self { key, session, asked: 0, shell, control, heard, silent, _readers: readers })
     }
 
-    /// Asks until the kernel has answered, and is heard on `iopub` too: what is told there before
-    /// a subscription has reached it is lost.
+    /// Sends requests until the kernel has answered and is heard on `iopub`, too: messages before a
+    /// subscription takes effect are lost.
     ///
     /// # Errors
-    /// It cannot be asked. Does not end where it does not answer.
+    /// The kernel cannot be asked. Without an answer, this does not return.
     pub(super) async fn greet(&mut self) -> Result<(), String> {
         let (mut replied, mut told) = (false, false);
         while !(replied && told) {
@@ -120,7 +120,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Hands on orders and tells what happens, until the orders or the kernel end.
+    /// Forwards commands and reports events, until the commands or the kernel end.
     pub(super) async fn go_on(
         mut self,
         mut program: Held,
@@ -138,7 +138,7 @@ impl Talk {
                     Some(Order::Interrupt) if by_message => {
                         let id = self.id();
                         let asked = Message::new(&self.session, &id, "interrupt_request", json!({}));
-                        // Where it cannot be asked, it has ended.
+                        // If it cannot be asked, the kernel has ended.
                         let _ = self.control.send(self.key.seal(&asked)).await;
                     }
                     Some(Order::Interrupt) => {
@@ -183,13 +183,13 @@ impl Talk {
             "stop_on_error": false,
         });
         let asked = Message::new(&self.session, &id, "execute_request", content);
-        // Where it cannot be asked, it has ended, which is told.
+        // If it cannot be asked, the kernel has ended, which is reported.
         let _ = self.shell.send(self.key.seal(&asked)).await;
         let (reply, untold, until) = (None, None, None);
         Some(Current { run, id, reply, idle: false, untold, errored: false, until })
     }
 
-    /// The kernel has ended: what it still said is heard, then its end is told.
+    /// Handles a kernel that has ended: takes its remaining messages, then reports its end.
     async fn lose(
         &mut self,
         mut current: Option<Current>,
@@ -254,7 +254,7 @@ impl Current {
         }
     }
 
-    /// It has ended, where it was replied to: an error stands among its outputs, wherever it was told.
+    /// Ends the run, if it was replied to. Its error is among its outputs, wherever it was sent.
     async fn end(self, tell: &mpsc::Sender<Event>) {
         let Some((ok, count)) = self.reply else { return };
         if let Some(error) = self.untold.filter(|_| !self.errored) {
@@ -270,7 +270,8 @@ async fn dealer(url: &str) -> ZmqResult<(DealerSendHalf, DealerRecvHalf)> {
     Ok(socket.split())
 }
 
-/// Hands on what a socket hears. What is not signed with the key is not of the kernel.
+/// Forwards the messages of a socket. Messages that are not signed with the key are not the
+/// kernel's.
 async fn read(
     mut socket: impl SocketRecv + Send,
     key: Key,
@@ -286,7 +287,7 @@ async fn read(
                     return;
                 }
             }
-            // The peer is gone for now; whether the kernel is, its process says.
+            // The peer is gone for now. The process tells whether the kernel still lives.
             Err(_) => tokio::time::sleep(AGAIN).await,
         }
     }

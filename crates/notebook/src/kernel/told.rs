@@ -1,10 +1,10 @@
-//! What a kernel's messages mean for a room.
+//! Translates a kernel's messages into events and outputs.
 
 use serde_json::{Map, Value, json};
 
 use super::{Event, signed::Message};
 
-/// What a message on `iopub` tells of a run.
+/// Returns the event that an `iopub` message reports of a run.
 pub(super) fn told(message: &Message, run: u64) -> Option<Event> {
     let content = &message.content;
     let text = |name: &str| content.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn told(message: &Message, run: u64) -> Option<Event> {
     }
 }
 
-/// The error of a reply that is not `ok`.
+/// Returns the error of a reply that is not `ok`.
 pub(super) fn failed(reply: &Value) -> Value {
     let status = reply.get("status").and_then(Value::as_str).unwrap_or("error");
     if reply.get("ename").is_some() {
@@ -51,12 +51,12 @@ fn raised(content: &Value) -> Value {
     error(text("ename"), text("evalue"), &lines)
 }
 
-/// An output that tells of an error.
+/// Returns an output that reports an error.
 pub(crate) fn error(name: &str, value: &str, traceback: &[&str]) -> Value {
     json!({ "output_type": "error", "ename": name, "evalue": value, "traceback": traceback })
 }
 
-/// The pages that a reply asks to show (`len?` in Python).
+/// Returns the pages that a reply asks to show (`len?` in Python).
 pub(super) fn pages(reply: &Value) -> Vec<Value> {
     let payload = reply.get("payload").and_then(Value::as_array);
     let pages = payload.into_iter().flatten().filter(|page| page["source"] == "page");
@@ -80,7 +80,7 @@ fn object(content: &Value, name: &str) -> Value {
     found.cloned().unwrap_or_else(|| Map::new().into())
 }
 
-/// The name under which an output may be replaced.
+/// Returns the name under which an output may be replaced.
 fn shown_as(content: &Value) -> Option<String> {
     content.get("transient")?.get("display_id")?.as_str().map(str::to_owned)
 }

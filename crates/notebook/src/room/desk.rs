@@ -1,4 +1,4 @@
-//! Where the file is written: one at a time, and never over what somebody else has written.
+//! Writes the file: one change at a time, and never over the changes of another program.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -9,7 +9,7 @@ use crate::disk::{Disk, Print};
 use crate::document::{Document, Read};
 use crate::types::{Cell, CellType, Refused, RefusedCode, State, What};
 
-/// How often the file is looked at, and outputs of what runs are saved.
+/// The interval at which the file is checked, and outputs of running cells are saved.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The file and its text.
@@ -18,7 +18,7 @@ pub(super) struct Desk {
     disk: Arc<Disk>,
     pub(super) document: Document,
     print: Print,
-    /// The file's state in which it cannot be read, and why.
+    /// The state in which the file could not be read, and the reason.
     bad: Option<(Print, Refused)>,
 }
 
@@ -27,7 +27,7 @@ impl Desk {
         Self { disk: Arc::new(disk), document, print, bad: None }
     }
 
-    /// Saves a document; only then is it the one at the desk.
+    /// Saves a document; it replaces the current one only after it is saved.
     pub(super) async fn save(&mut self, document: Document) -> Result<(), Refused> {
         let (disk, document) = (Arc::clone(&self.disk), document);
         let saved = blocking(move || Ok((disk.save(document.text())?, document))).await;
@@ -39,7 +39,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The file anew, where somebody else has changed it.
+    /// Reads the file again, if another program has changed it.
     async fn changed(&mut self) -> Result<Option<Vec<Read>>, Refused> {
         let lost = |error| file(format!("the notebook's file cannot be read any more: {error}"));
         let disk = Arc::clone(&self.disk);
@@ -75,7 +75,7 @@ impl Desk {
     }
 }
 
-/// Work that waits for a disk.
+/// Runs work that waits for a disk.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
@@ -87,7 +87,7 @@ fn file(message: String) -> Refused {
 }
 
 impl Room {
-    /// Looks whether another program has changed the file, or taken it away; if so, everybody is
+    /// Checks whether another program has changed or removed the file. If so, all watchers are
     /// told.
     pub(super) async fn look(&self, desk: &mut Desk) -> Result<(), Refused> {
         let changed = desk.changed().await;
@@ -113,8 +113,7 @@ impl Room {
         self.write(desk).await
     }
 
-    /// Writes the notebook as it is shown, where another program has taken the file away or broken
-    /// it.
+    /// Writes the notebook as it is shown, after another program removed or broke the file.
     pub(super) async fn save_anew(&self) -> Result<(), Refused> {
         self.shared().open()?;
         let mut desk = self.desk.lock().await;
@@ -142,7 +141,7 @@ impl Room {
         desk.save(document).await?;
         let mut shared = self.shared();
         for cell in cells {
-            // It may have given more meanwhile.
+            // The cell may have new outputs since.
             if shared.state.find(&cell.id).is_none_or(|(_, now)| now.outputs == cell.outputs) {
                 shared.unsaved.remove(&cell.id);
             }
@@ -151,8 +150,8 @@ impl Room {
     }
 }
 
-/// The cells of a file that was changed, with what is known of them: a cell of the same name and
-/// source is the same. In a file without names, it is the next one with the source.
+/// Returns the cells of a changed file, with the known facts about them. A cell with the same name
+/// and source is the same cell. In a file without names, it is the next cell with that source.
 fn anew(read: Vec<Read>, old: &[Cell], rev: u64, has_names: bool) -> Vec<Cell> {
     let mut rest: HashMap<&str, &Cell> = old.iter().map(|cell| (cell.id.as_str(), cell)).collect();
     let mut cells: Vec<Cell> = Vec::with_capacity(read.len());
@@ -189,7 +188,7 @@ fn anew(read: Vec<Read>, old: &[Cell], rev: u64, has_names: bool) -> Vec<Cell> {
     cells
 }
 
-/// Looks at the file and saves outputs, as long as the room is there.
+/// Checks the file and saves outputs, as long as the notebook is open.
 pub(super) async fn keep(room: Weak<Room>) {
     let mut pause = tokio::time::interval(PAUSE);
     pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -199,7 +198,7 @@ pub(super) async fn keep(room: Weak<Room>) {
         if room.shared().closed {
             return;
         }
-        // The next edit says what is wrong with the file.
+        // The next edit reports the problem with the file.
         let mut desk = room.desk.lock().await;
         let _ = room.look(&mut desk).await;
         let _ = room.save_outputs(&mut desk).await;

@@ -10,15 +10,15 @@ use crate::types::{By, Cell, CellType, Edit, Edited, Refused, RefusedCode, What}
 /// The longest source of a cell, in bytes.
 const MAX_SOURCE: usize = 1024 * 1024;
 
-/// The most cells of a notebook that more can be added to.
+/// The most cells of a notebook to which cells can be added.
 const MAX_CELLS: usize = 10_000;
 
-/// What an edit makes: the file after it, and what is told.
+/// The effect of an edit: the file after it, and the change to announce.
 struct Plan {
     document: Option<Document>,
     what: Option<What>,
     index: usize,
-    /// The cell after it, where there is one.
+    /// The cell after the edit, if there is one.
     cell: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Room {
     fn plan(&self, document: &Document, edit: Edit, by: By) -> Result<Plan, Refused> {
         let shared = self.shared();
         shared.open()?;
-        // The only writer is here: what the next change will be is known.
+        // The caller has locked the desk: this edit is the next one.
         let rev = shared.state.rev + 1;
         match edit {
             Edit::CreateCell { index, kind, source } => {
@@ -162,8 +162,8 @@ fn broken(why: String) -> Refused {
     Refused::new(RefusedCode::File, format!("the edit cannot be made in the file: {why}"))
 }
 
-/// A name for a cell, as Jupyter makes them: eight hexadecimal digits.
+/// Returns a new cell id, as Jupyter makes them: eight hexadecimal digits.
 pub(super) fn new_id() -> String {
-    // The standard library's random seeds are all the chance that a name needs.
+    // The standard library's random seeds are random enough for an id.
     format!("{:08x}", RandomState::new().build_hasher().finish() & 0xffff_ffff)
 }

@@ -1,4 +1,4 @@
-//! What a cell gives, kept within bounds. What is left out is said in its place.
+//! A cell's outputs, kept within bounds. A note stands for whatever is left out.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use super::shared::Shared;
 use crate::document::Read;
 use crate::types::{By, Cell, What};
 
-/// Bytes of text on streams that a cell keeps.
+/// Bytes of stream text that a cell keeps.
 const MAX_TEXT: usize = 512 * 1024;
 /// Outputs that a cell keeps.
 const MAX_OUTPUTS: usize = 500;
 /// Bytes of one representation of an output.
 const MAX_RICH: usize = 4 * 1024 * 1024;
-/// Bytes of all outputs of a cell but its streams.
+/// Bytes of all outputs of a cell, without its streams.
 const MAX_ALL: usize = 16 * 1024 * 1024;
 /// Bytes of an error's traceback, and of its message.
 const MAX_TRACEBACK: usize = 64 * 1024;
 const MAX_MESSAGE: usize = 8 * 1024;
 
-/// How long text on a stream is gathered before it is told; and where there is much of it, since
-/// all of it is told each time.
+/// The time for which stream text is collected before it is announced. The second one holds for
+/// long texts, since the whole text is announced each time.
 const GATHER: Duration = Duration::from_millis(50);
 const GATHER_MUCH: Duration = Duration::from_millis(500);
 const MUCH: usize = 32 * 1024;
 
-/// What a run has given, counted.
+/// The outputs of a run, counted.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// Text that is not told yet, and its stream.
+    /// Text that is not announced yet, and its stream.
     gathered: Option<(String, String)>,
-    /// The outputs go with the next one.
+    /// True if the next output clears the outputs before it.
     clears: bool,
     text: usize,
     rich: usize,
@@ -41,7 +41,7 @@ pub(super) struct Given {
     left_out: usize,
 }
 
-/// A cell of a file, as it is shown.
+/// Converts a cell of a file into the form that is shown.
 pub(super) fn shown(read: Read) -> Cell {
     Cell {
         id: read.id,
@@ -55,7 +55,7 @@ pub(super) fn shown(read: Read) -> Cell {
     }
 }
 
-/// Outputs of a file, as they are shown; the file keeps its own.
+/// Shortens the outputs of a file for showing; the file keeps its own.
 fn bounded(outputs: Vec<Value>) -> Vec<Value> {
     let count = outputs.len();
     let mut left = MAX_ALL;
@@ -78,7 +78,7 @@ fn bounded(outputs: Vec<Value>) -> Vec<Value> {
 }
 
 impl Shared {
-    /// What a cell has displayed under names is no longer there.
+    /// Forgets the named displays of a cell.
     pub(super) fn forget_displays(&mut self, id: &str) {
         for places in self.displays.values_mut() {
             places.retain(|(cell, _)| cell != id);
@@ -86,7 +86,7 @@ impl Shared {
         self.displays.retain(|_, places| !places.is_empty());
     }
 
-    /// Gathers text of a stream.
+    /// Collects text of a stream.
     pub(super) fn text(&mut self, run: &mut Run, name: &str, text: &str) {
         if run.given.gathered.as_ref().is_some_and(|(of, _)| of != name) {
             self.flush_of(run);
@@ -99,13 +99,13 @@ impl Shared {
         }
     }
 
-    /// How long gathered text may wait, where there is some.
+    /// Returns the time that collected text may wait, if there is any.
     pub(super) fn waits(&self) -> Option<Duration> {
         let run = self.running.as_ref().filter(|run| run.given.gathered.is_some())?;
         Some(if run.given.text > MUCH { GATHER_MUCH } else { GATHER })
     }
 
-    /// Tells what is gathered of the run that goes on.
+    /// Announces the collected text of the current run.
     pub(super) fn flush(&mut self) {
         if let Some(mut run) = self.running.take() {
             self.flush_of(&mut run);
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// Tells what is gathered of a run.
+    /// Announces the collected text of a run.
     pub(super) fn flush_of(&mut self, run: &mut Run) {
         let Some((name, new)) = run.given.gathered.take() else { return };
         self.clear_first(run);
@@ -138,7 +138,7 @@ impl Shared {
         }
     }
 
-    /// Tells an output.
+    /// Announces an output.
     pub(super) fn add(&mut self, run: &mut Run, mut output: Value, shown_as: Option<String>) {
         self.clear_first(run);
         let Ok((_, cell)) = self.cell(&run.id) else { return };
@@ -157,7 +157,7 @@ impl Shared {
         self.give(run, index, output);
     }
 
-    /// Replaces what was displayed under a name, in every cell where it was.
+    /// Replaces the display of a name, in every cell that shows it.
     pub(super) fn replace(&mut self, by: By, name: &str, data: &Value, metadata: &Value) {
         for (id, index) in self.displays.get(name).cloned().unwrap_or_default() {
             let Ok((_, cell)) = self.cell(&id) else { continue };
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// Forgets the outputs, at once or with the next one.
+    /// Clears the outputs, at once or with the next one.
     pub(super) fn clear(&mut self, run: &mut Run, waits: bool) {
         run.given.clears = true;
         if !waits {
@@ -187,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// Says at a run's end what was left out.
+    /// Adds a note about everything that was left out, at the end of a run.
     pub(super) fn note_left_out(&mut self, run: &mut Run) {
         let (text, outputs) = (run.given.left_out_text, run.given.left_out);
         let Ok((_, cell)) = self.cell(&run.id) else { return };
@@ -208,7 +208,7 @@ impl Shared {
     }
 }
 
-/// Appends text as a terminal would: a carriage return begins the line anew.
+/// Appends text as a terminal would: a carriage return restarts the line.
 fn append(text: &mut String, new: &str) {
     let line = text.rfind('\n').map_or(0, |at| at + 1);
     let rest = text.split_off(line) + new;
@@ -219,7 +219,7 @@ fn append(text: &mut String, new: &str) {
     }
 }
 
-/// What softland says among a cell's outputs.
+/// Returns softland's own note among a cell's outputs.
 fn note(words: &str) -> Value {
     json!({ "output_type": "stream", "name": "stderr", "text": format!("[softland: {words}]\n") })
 }
@@ -228,7 +228,7 @@ fn is_note(output: &Value) -> bool {
     output["text"].as_str().is_some_and(|text| text.starts_with("[softland: "))
 }
 
-/// Leaves out representations that are too long, and says so; shortens errors.
+/// Removes representations that are too long, with a note; shortens errors.
 fn shorten(output: &mut Value, most: usize) {
     if let Some(Value::String(message)) = output.get_mut("evalue") {
         *message = cut::middle(message, MAX_MESSAGE);
@@ -256,7 +256,7 @@ fn shorten(output: &mut Value, most: usize) {
     }
 }
 
-/// About how many bytes a value takes.
+/// Estimates the bytes that a value takes.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

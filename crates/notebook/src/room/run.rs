@@ -1,4 +1,4 @@
-//! Running cells: the queue before the kernel, and what the kernel tells.
+//! Runs cells: the queue before the kernel, and the events from the kernel.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::shared::Shared;
 use crate::kernel::{self, Event, Order};
 use crate::types::{By, CellType, KernelState, KernelStatus, Ran, Refused, RefusedCode, What};
 
-/// How many runs may wait for the kernel.
+/// The number of runs that may wait for the kernel.
 const MAX_QUEUE: usize = 1000;
 
-/// Kernels that are only about to run a cell do not hear that it is to be broken off, or end of it
-/// (ipykernel 7): it is said a little later, and so often.
+/// A kernel that is just about to run a cell ignores an interrupt, or ends from it (ipykernel 7).
+/// The interrupt is therefore sent a little later, and repeated after these pauses.
 const EARLY: Duration = Duration::from_millis(100);
 const SOON: [Duration; 4] = [
     Duration::from_millis(100),
@@ -29,28 +29,28 @@ const SOON: [Duration; 4] = [
 #[derive(Debug)]
 pub(super) struct Run {
     number: u64,
-    /// The cell.
+    /// The cell's id.
     pub(super) id: String,
     pub(super) by: By,
     source: String,
-    /// When the kernel got it.
+    /// The time when the kernel received the run.
     began: Option<Instant>,
     count: Option<u64>,
-    /// When the kernel said that it has begun it.
+    /// The time when the kernel reported that the run has begun.
     begun: Option<Instant>,
-    /// It is to be broken off, and that will be said.
+    /// True if the run is to be interrupted, and the interrupt is scheduled.
     interrupted: bool,
     pub(super) given: Given,
     waiter: oneshot::Sender<Result<Ran, Refused>>,
 }
 
-/// A run that is over. Nobody is told before what it gave is saved.
+/// A run that is over. Its end is announced after its outputs are saved.
 pub(super) struct Over {
     run: Run,
     ok: bool,
 }
 
-/// A run that is asked for and not over yet.
+/// A run that was requested and is not over yet.
 #[derive(Debug)]
 pub(crate) struct Begun {
     cell: String,
@@ -69,11 +69,11 @@ fn dead(message: impl Into<String>) -> Refused {
 }
 
 impl Room {
-    /// Puts a cell in the kernel's queue; the kernel is started first where there is none. Cells run
-    /// in the order in which this ends.
+    /// Puts a cell into the kernel's queue. The kernel is started first if there is none. Cells run
+    /// in the order in which this function returns.
     pub(crate) async fn begin_run(self: &Arc<Self>, id: &str, by: By) -> Result<Begun, Refused> {
         self.shared().can_run(id)?;
-        // A kernel that is begun is started also where nobody waits for it.
+        // Once begun, the start of a kernel goes on even if nobody waits for it.
         let room = Arc::clone(self);
         let started = tokio::spawn(async move { room.have_kernel().await }).await;
         started.unwrap_or_else(|error| Err(dead(format!("the start failed: {error}"))))?;
@@ -83,7 +83,7 @@ impl Room {
         Ok(Begun { cell: id.to_owned(), asked, ended })
     }
 
-    /// Waits for the end of a run, as long as one may wait.
+    /// Waits for the end of a run, at most for the cell timeout.
     pub(crate) async fn end_of(&self, begun: Begun) -> Result<Ran, Refused> {
         let Begun { cell, asked, ended } = begun;
         match tokio::time::timeout(self.options.cell_timeout, ended).await {
@@ -129,7 +129,7 @@ impl Room {
         self.start_kernel().await
     }
 
-    /// Ends the kernel, and with it what runs.
+    /// Ends the kernel, and with it all runs.
     pub(super) async fn end_kernel(&self, why: &str, state: KernelStatus) {
         let over = {
             let mut shared = self.shared();
@@ -139,7 +139,7 @@ impl Room {
         self.tell_saved(over).await;
     }
 
-    /// Saves what runs gave that are over, and then tells their ends.
+    /// Saves the outputs of finished runs, and then announces their ends.
     async fn tell_saved(&self, over: Vec<Over>) {
         let saved = {
             let mut desk = self.desk.lock().await;
@@ -178,7 +178,7 @@ impl Room {
         self.shared().tell_kernel(kernel(name.clone(), KernelStatus::Starting, None));
         let started = self.kernels.start(wanted).await;
         let mut shared = self.shared();
-        // Closed meanwhile: the kernel ends with its link.
+        // The notebook was closed meanwhile: the kernel ends with its handle.
         shared.open()?;
         match started {
             Ok(link) => {
@@ -197,7 +197,7 @@ impl Room {
         }
     }
 
-    /// A run is over: its outputs are saved before anybody is told.
+    /// Ends a run: its outputs are saved before its end is announced.
     async fn end_run(&self, generation: u64, number: u64, ok: bool, count: Option<u64>) {
         let saved = {
             let mut desk = self.desk.lock().await;
@@ -220,7 +220,7 @@ impl Room {
         shared.next();
     }
 
-    /// The kernel has ended by itself.
+    /// Handles a kernel that has ended by itself.
     async fn lose(&self, generation: u64, why: &str) {
         let over = {
             let mut shared = self.shared();
@@ -235,8 +235,10 @@ impl Room {
 }
 
 impl Shared {
+    /// Checks that a cell can be run now.
+    ///
     /// # Errors
-    /// Why the cell cannot be run now.
+    /// Returns the reason why the cell cannot be run now.
     fn can_run(&self, id: &str) -> Result<(), Refused> {
         self.open()?;
         let (_, cell) = self.cell(id)?;
@@ -261,7 +263,7 @@ impl Shared {
         by: By,
         waiter: oneshot::Sender<Result<Ran, Refused>>,
     ) -> Result<(), Refused> {
-        // Another may have begun it while the kernel started.
+        // Another request may have begun it while the kernel started.
         self.can_run(id)?;
         if self.orders.is_none() {
             return Err(dead("the kernel is gone"));
@@ -287,23 +289,23 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives the kernel what is next, if it waits.
+    /// Gives the next run to the kernel, if the kernel is idle.
     fn next(&mut self) {
         if self.running.is_some() {
             return;
         }
-        // Without a kernel nothing waits: what did has ended with it.
+        // Without a kernel no run waits: all of them ended with it.
         let Some(orders) = self.orders.clone() else { return };
         if let Some(mut run) = self.queue.pop_front() {
             run.began = Some(Instant::now());
-            // Where nobody hears it, the kernel's end is told.
+            // If the receiver is gone, the kernel's end is announced.
             let _ = orders.send(Order::Run(run.number, run.source.clone()));
             self.running = Some(run);
         }
         self.tell_standing();
     }
 
-    /// Tells how the kernel stands that is there.
+    /// Announces the status of the current kernel.
     fn tell_standing(&mut self) {
         let state = match (self.silent, &self.running) {
             (Some(_), _) => KernelStatus::Silent,
@@ -322,7 +324,7 @@ impl Shared {
         if self.running.is_some()
             && let Some(orders) = &self.orders
         {
-            // Where nobody hears it, the kernel's end is told.
+            // If the receiver is gone, the kernel's end is announced.
             let _ = orders.send(Order::Interrupt);
         }
     }
@@ -332,7 +334,7 @@ impl Shared {
             && self.running.as_ref().is_some_and(|run| run.number == number)
     }
 
-    /// All that the run has given is seen.
+    /// Takes over all outputs of the run, before its end.
     fn settle(&mut self, count: Option<u64>) {
         self.flush();
         let Some(mut run) = self.running.take() else { return };
@@ -344,7 +346,7 @@ impl Shared {
         self.running = Some(run);
     }
 
-    /// Tells the end of a run, once what it gave is saved, or why it is not.
+    /// Announces the end of a run, once its outputs are saved or could not be saved.
     fn end(&mut self, Over { run, ok }: Over, saved: &Result<(), Refused>) {
         let seconds = run.seconds();
         let (id, execution_count) = (run.id, run.count);
@@ -358,11 +360,11 @@ impl Shared {
                 ..why.clone()
             }),
         };
-        // Who asked may be gone.
+        // The caller may be gone.
         let _ = run.waiter.send(ran);
     }
 
-    /// Ends a run with an error that the kernel did not tell.
+    /// Ends a run with an error that the kernel did not report.
     fn fail(&mut self, mut run: Run, name: &str, why: &str) -> Over {
         self.flush_of(&mut run);
         self.note_left_out(&mut run);
@@ -371,7 +373,7 @@ impl Shared {
         Over { run, ok: false }
     }
 
-    /// There is no kernel from here on.
+    /// Removes the kernel, and ends all runs.
     fn part(&mut self, why: &str, state: KernelStatus) -> Vec<Over> {
         self.generation += 1;
         self.orders = None;
@@ -390,7 +392,7 @@ impl Shared {
         over
     }
 
-    /// What the kernel tells of the run that goes on.
+    /// Applies an event of the kernel to the current run.
     fn hear(&mut self, event: Event) {
         let Some(mut run) = self.running.take() else { return };
         let of = match &event {
@@ -427,7 +429,7 @@ impl Shared {
     }
 }
 
-/// Breaks off a run that has only just begun, or not yet, until it has ended.
+/// Interrupts a run that has only just begun, or not yet, until it has ended.
 async fn interrupt_soon(room: Weak<Room>, generation: u64, number: u64) {
     for pause in SOON {
         tokio::time::sleep(pause).await;
@@ -440,7 +442,7 @@ async fn interrupt_soon(room: Weak<Room>, generation: u64, number: u64) {
     }
 }
 
-/// Hears one kernel, until it ends or the room is gone.
+/// Listens to one kernel, until it ends or the notebook is gone.
 async fn listen(room: Weak<Room>, generation: u64, mut events: mpsc::Receiver<Event>) {
     let mut flush: Option<Instant> = None;
     loop {

@@ -1,4 +1,4 @@
-//! What everybody who shares a notebook sees, and how they hear of changes.
+//! The state that everybody who shares a notebook sees, and the announcement of changes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use super::run::Run;
 use crate::kernel::Order;
 use crate::types::{By, Cell, Change, KernelState, Refused, RefusedCode, State, What};
 
-/// What is seen, and what belongs to it.
+/// The visible state, and the data that belongs to it.
 pub(super) struct Shared {
     pub(super) state: State,
     pub(super) changes: broadcast::Sender<Arc<Change>>,
-    /// The kernel's ear, while there is a kernel.
+    /// The channel for commands to the kernel, while there is one.
     pub(super) orders: Option<mpsc::UnboundedSender<Order>>,
-    /// Which kernel it is: what an earlier one still says counts for nothing.
+    /// The number of the current kernel: events of an earlier kernel are ignored.
     pub(super) generation: u64,
-    /// The run that the kernel has, and those behind it.
+    /// The run that the kernel has, and the runs behind it.
     pub(super) running: Option<Run>,
     pub(super) queue: VecDeque<Run>,
     pub(super) runs: u64,
     /// Cells whose outputs the file does not have yet.
     pub(super) unsaved: BTreeSet<String>,
-    /// What was displayed under a name: cells, and places among their outputs.
+    /// The outputs displayed under a name: cells, and indices of their outputs.
     pub(super) displays: HashMap<String, Vec<(String, usize)>>,
-    /// The kernel has ended by itself, and none was started since.
+    /// True if the kernel has ended by itself, and none was started since.
     pub(super) died: bool,
-    /// For how long the kernel has not answered, where that is too long.
+    /// The time for which the kernel has not answered, if that is too long.
     pub(super) silent: Option<Duration>,
     pub(super) closed: bool,
 }
@@ -51,22 +51,22 @@ impl Shared {
         }
     }
 
-    /// Makes a change and tells it.
+    /// Makes a change and announces it.
     pub(super) fn tell(&mut self, by: Option<By>, what: What) {
         self.state.rev += 1;
         apply(&mut self.state, &what);
-        // Nobody need be watching.
+        // There may be no watcher.
         let _ = self.changes.send(Arc::new(Change { rev: self.state.rev, by, what }));
     }
 
-    /// Tells how the kernel stands, if that is new.
+    /// Announces the kernel's state, if it is new.
     pub(super) fn tell_kernel(&mut self, kernel: KernelState) {
         if self.state.kernel != kernel {
             self.tell(None, What::Kernel(kernel));
         }
     }
 
-    /// Tells what is wrong with the file, or that nothing is any more, if that is new.
+    /// Announces the problem with the file, or its end, if that is new.
     pub(super) fn tell_trouble(&mut self, trouble: Option<String>) {
         if self.state.trouble != trouble {
             self.tell(None, What::File { trouble });
@@ -77,6 +77,8 @@ impl Shared {
         self.state.find(id).ok_or_else(|| Refused::no_such_cell(id))
     }
 
+    /// Checks that the notebook is open.
+    ///
     /// # Errors
     /// The notebook is closed.
     pub(super) fn open(&self) -> Result<(), Refused> {
@@ -87,7 +89,8 @@ impl Shared {
     }
 }
 
-/// A state with a change made. Who has a state and hears all changes has the state that follows.
+/// Applies a change to a state. A watcher with a state and all changes after it has the current
+/// state.
 pub(super) fn apply(state: &mut State, what: &What) {
     let cell = |state: &mut State, id: &str, change: &dyn Fn(&mut Cell)| {
         if let Some(cell) = state.cells.iter_mut().find(|cell| cell.id == id) {

@@ -9,7 +9,7 @@ use softland_pages::{HTML, SCRIPT, STYLE, Styles, page};
 
 static PAGE: LazyLock<String> = LazyLock::new(|| page(include_str!("../../page/index.html")));
 
-/// Each file of its own: its path, its type, what is in it.
+/// The page's own files: path, type and content.
 const FILES: [(&str, &str, &[u8]); 6] = [
     ("/app.css", STYLE, include_bytes!("../../page/app.css")),
     ("/app.js", SCRIPT, include_bytes!("../../page/app.js")),
@@ -19,7 +19,7 @@ const FILES: [(&str, &str, &[u8]); 6] = [
     ("/link.js", SCRIPT, include_bytes!("../../page/link.js")),
 ];
 
-/// What is at a path: its type and its content.
+/// Returns the type and the content at a path.
 fn at(path: &str) -> Option<(&'static str, &'static [u8])> {
     if path == "/" {
         return Some((HTML, PAGE.as_bytes()));
@@ -28,7 +28,7 @@ fn at(path: &str) -> Option<(&'static str, &'static [u8])> {
     own.map(|(_, kind, bytes)| (*kind, *bytes)).or_else(|| softland_pages::file(path))
 }
 
-/// A file by its path.
+/// Returns the response for a path.
 pub(super) fn find(path: &str) -> Option<Response> {
     let (kind, bytes) = at(path)?;
     let mut response = Response::new(Body::from(bytes));
@@ -36,8 +36,8 @@ pub(super) fn find(path: &str) -> Option<Response> {
     Some(response)
 }
 
-/// Adds what every response says to browsers. Styles of a cell's own HTML are allowed, since the
-/// frame that shows it stands under this policy, too; the frame allows nothing else.
+/// Adds the security headers of every response. Styles within a cell's HTML are allowed, since the
+/// frame that shows it is under this policy, too; the frame allows nothing else.
 pub(super) fn protect(headers: &mut HeaderMap) {
     softland_pages::protect(headers, Styles::Framed);
 }

@@ -1,4 +1,4 @@
-//! Who may ask at all: `Host` and `Origin`.
+//! Checks `Host` and `Origin` of requests.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,18 +9,18 @@ use super::is_here;
 
 pub(super) const FOREIGN: &str = "requests of web pages of another origin are refused\n";
 
-/// The names by which a server is reached.
+/// The names by which the server is reached.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) listen: SocketAddr,
-    /// Those of a proxy before it: without a port at any port.
+    /// The names of a proxy before the server; without a port, they hold at any port.
     pub(super) hosts: Vec<String>,
 }
 
-/// Whether a request is answered.
+/// Checks whether a request may be answered.
 ///
 /// # Errors
-/// The status and the reason.
+/// Returns the status and the reason.
 pub(super) fn admit(
     headers: &HeaderMap,
     uri: &Uri,
@@ -51,7 +51,7 @@ pub(super) fn admit(
     }
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
@@ -61,7 +61,7 @@ fn is_ours(name: &str, names: &Names) -> bool {
     knows(name, names.listen) || is_allowed(name, &names.hosts)
 }
 
-/// Whether a name is one of those that were allowed; without a port they hold at any.
+/// Returns true if a name is among the allowed ones. A name without a port holds at any port.
 fn is_allowed(name: &str, hosts: &[String]) -> bool {
     let host = match name.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit()) => host,
@@ -70,7 +70,7 @@ fn is_allowed(name: &str, hosts: &[String]) -> bool {
     hosts.iter().any(|own| own.eq_ignore_ascii_case(name) || own.eq_ignore_ascii_case(host))
 }
 
-/// Whether `host:port` is this server: a name that a foreign page cannot make point here.
+/// Returns true if `host:port` is this server, by a name that a foreign page cannot point here.
 fn knows(name: &str, listen: SocketAddr) -> bool {
     let (host, port) = match name.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),

@@ -1,5 +1,5 @@
-//! One page's socket: it shows the token, gets the notebook and the conversation as they are, and
-//! then hears what changes and asks for what it wants.
+//! The socket of one page. The page sends the token and receives the notebook and the conversation
+//! as they are; then it receives changes and sends requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use super::{MESSAGE, PAGES, Shared};
 use crate::chat::{Asked, StoppedBy};
 use crate::types::{By, Change, Edit, Refused};
 
-/// How long a page may take to show the token, and to take what is sent.
+/// The time that a page may take to send the token, and to accept a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TAKES: Duration = Duration::from_secs(60);
-/// Signs of life that a page may owe: while it is sent much, it is asked for none. Browsers answer by
-/// themselves, whatever the page does.
+/// The number of pings that a page may leave unanswered. While a page is sent a lot, it is not
+/// pinged. Browsers answer by themselves, whatever the page does.
 const OWED: u32 = 4;
-/// Wishes of one page that are under way at a time.
+/// The number of requests of one page that may be active at a time.
 const WISHES: usize = 64;
 
 type Out = SplitSink<WebSocket, Message>;
 
-/// What a page wants done.
+/// A request of a page.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Wish {
@@ -36,7 +36,7 @@ enum Wish {
     Other(Other),
 }
 
-/// What is begun in the order in which it was asked for.
+/// A request that is begun in the order in which it arrived.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 enum InTurn {
@@ -54,13 +54,13 @@ enum Other {
     WriteAnew,
 }
 
-/// What is done beside what else the page asks for.
+/// A request that is carried out beside others.
 enum Later {
     Run(String),
     Other(Other),
 }
 
-/// Talks with a page until it goes or is made to.
+/// Serves a page until it leaves or is closed.
 pub(super) async fn talk(shared: Arc<Shared>, socket: WebSocket) {
     let (mut out, mut wishes) = socket.split();
     let end = match tokio::time::timeout(PATIENCE, shows_token(&shared, &mut wishes)).await {
@@ -68,7 +68,7 @@ pub(super) async fn talk(shared: Arc<Shared>, socket: WebSocket) {
             shared.pages.send_modify(|pages| *pages += 1);
             let _here = Here(&shared);
             let (replies, waiting) = mpsc::channel(WISHES);
-            // Either ends the other: a page that is gone needs nothing more.
+            // Each of them ends the other: nothing more is needed for a page that is gone.
             tokio::select! {
                 end = hear(&shared, &mut wishes, replies) => end,
                 end = tell(&shared, &mut out, waiting) => end,
@@ -89,15 +89,15 @@ pub(super) async fn talk(shared: Arc<Shared>, socket: WebSocket) {
     }
 }
 
-/// Tells a page that there are as many as there may be. A browser tells its page nothing of a
-/// connection that is refused without one.
+/// Tells a page that the most pages are open already. If a connection were refused without this
+/// message, the browser would tell its page no reason.
 pub(super) async fn refuse(mut socket: WebSocket) {
     let reason = format!("{PAGES} pages are open already, as many as there may be; close one");
     let frame = CloseFrame { code: close_code::AGAIN, reason: reason.into() };
     let _ = tokio::time::timeout(PATIENCE, socket.send(Message::Close(Some(frame)))).await;
 }
 
-/// Counts a page for as long as it is there.
+/// Counts a page for as long as it is open.
 struct Here<'a>(&'a Shared);
 
 impl Drop for Here<'_> {
@@ -106,10 +106,10 @@ impl Drop for Here<'_> {
     }
 }
 
-/// Why a socket is closed; `None`: it is gone already.
+/// The reason for closing a socket; `None` if it is gone already.
 type End = Option<(u16, String)>;
 
-/// The first message is `{"token": …}`.
+/// Reads the first message, `{"token": …}`, and returns true if the token is right.
 async fn shows_token(shared: &Shared, wishes: &mut SplitStream<WebSocket>) -> bool {
     let Some(Ok(Message::Text(text))) = wishes.next().await else { return false };
     let Ok(said) = serde_json::from_str::<Value>(&text) else { return false };
@@ -117,8 +117,9 @@ async fn shows_token(shared: &Shared, wishes: &mut SplitStream<WebSocket>) -> bo
     same(shared.token.as_bytes(), token.as_bytes())
 }
 
-/// Takes what the page asks for. Each wish is done on its own, so that a cell that runs long holds
-/// nothing else up; edits, runs of cells and questions are begun in the order in which they came.
+/// Takes the requests of a page. Each request is carried out on its own, so that a long-running
+/// cell delays nothing else. Edits, runs of cells and questions are begun in the order in which
+/// they arrived.
 async fn hear(
     shared: &Arc<Shared>,
     wishes: &mut SplitStream<WebSocket>,
@@ -128,7 +129,7 @@ async fn hear(
     let (runs, asked) = mpsc::channel(WISHES);
     tokio::spawn(begin_runs(Arc::clone(shared), asked, replies.clone()));
     let patience = shared.beat * OWED;
-    // A page that has gone without a word hears no more than one that is there and says nothing.
+    // A page that has left without a message is like one that stays and says nothing.
     while let Ok(Some(message)) = tokio::time::timeout(patience, wishes.next()).await {
         let text = match message {
             Ok(Message::Text(text)) => text,
@@ -184,8 +185,8 @@ async fn hear(
     None
 }
 
-/// Begins runs of cells one after another: also where the first has to wait for its kernel, cells
-/// that need each other run in the order in which they were asked for.
+/// Begins runs of cells one after another. Cells that need each other run in the order in which
+/// they were requested, even if the first one has to wait for its kernel.
 async fn begin_runs(
     shared: Arc<Shared>,
     mut asked: mpsc::Receiver<(u64, String, OwnedSemaphorePermit)>,
@@ -201,7 +202,7 @@ async fn begin_runs(
         };
         let (room, replies) = (Arc::clone(&shared.room), replies.clone());
         let ended = async move {
-            // What it gives comes as changes.
+            // The outputs are sent as changes.
             let done = room.end_of(begun).await.map_err(|no| json!(no)).map(|ran| {
                 json!({"ok": ran.ok, "still_running": ran.still_running, "seconds": ran.seconds})
             });
@@ -212,7 +213,7 @@ async fn begin_runs(
     }
 }
 
-/// The number of a message, and what it wants.
+/// Returns the number of a message, and its request.
 fn read(text: &str) -> Result<(u64, Result<Wish, String>), String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
     let n = value.get("n").and_then(Value::as_u64);
@@ -225,7 +226,7 @@ fn read(text: &str) -> Result<(u64, Result<Wish, String>), String> {
     Ok((n, wish))
 }
 
-/// `Ok`: what a wish came to; `Err`: why it was refused.
+/// The result of a request, or the reason why it was refused.
 type Outcome = Result<Value, Value>;
 
 async fn edited(shared: &Shared, edit: Edit) -> Outcome {
@@ -267,7 +268,8 @@ fn reply(n: u64, outcome: &Outcome) -> String {
     }
 }
 
-/// Tells the page what there is, and then what changes. One that falls behind is told all anew.
+/// Sends the page the current state, and then the changes. A page that falls behind is sent
+/// everything again.
 async fn tell(shared: &Shared, out: &mut Out, mut replies: mpsc::Receiver<String>) -> End {
     let mut beat = tokio::time::interval(shared.beat);
     loop {
@@ -281,7 +283,8 @@ async fn tell(shared: &Shared, out: &mut Out, mut replies: mpsc::Receiver<String
         loop {
             let message = tokio::select! {
                 biased;
-                // First: a page that is told very much must not be taken for one that is gone.
+                // Pings come first: a page that is sent a lot must not be taken for one that is
+                // gone.
                 _ = beat.tick() => {
                     send(out, Message::Ping(Default::default())).await?;
                     continue;
@@ -317,12 +320,12 @@ fn behind<T>(got: Result<T, RecvError>) -> Next<T> {
     }
 }
 
-/// Sends, or gives up a page that takes nothing: `None` is its end.
+/// Sends a message; returns `None` if the page does not accept it in time.
 async fn send(out: &mut Out, message: Message) -> Option<()> {
     tokio::time::timeout(TAKES, out.send(message)).await.ok()?.ok()
 }
 
-/// Compares in a time that tells nothing but the given one's length.
+/// Compares two values in a time that reveals only the length of the given one.
 fn same(wanted: &[u8], given: &[u8]) -> bool {
     let zipped = wanted.iter().zip(given.iter().chain(std::iter::repeat(&0)));
     let differ = zipped.fold(0_u8, |differ, (wanted, given)| differ | (wanted ^ given));

@@ -1,4 +1,4 @@
-//! Cells and outputs as text for a model: bounded, without colours, pictures named.
+//! Formats cells and outputs as text for a model: bounded, without colours, pictures named.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::cut;
 use crate::types::{Cell, CellType, KernelState, KernelStatus};
 
-/// Kinds of text, the plainest first.
+/// Types of text, the plainest first.
 const TEXTS: [&str; 5] =
     ["text/plain", "text/markdown", "text/latex", "application/json", "application/javascript"];
 
-/// How the kernel stands.
+/// Describes the kernel's state.
 pub(super) fn kernel(kernel: &KernelState) -> String {
     let state = match kernel.state {
         KernelStatus::None => "is not started yet (the first run does)",
@@ -27,7 +27,7 @@ pub(super) fn kernel(kernel: &KernelState) -> String {
     format!("the kernel {name} {state}{why}")
 }
 
-/// A cell, its source and outputs each at most so long.
+/// Describes a cell, with limits in bytes for its source and its outputs.
 pub(super) fn cell(place: usize, cell: &Cell, source: usize, given: usize) -> String {
     let mut told = format!("cell {place}: id `{}`, {}", cell.id, cell.kind.as_str());
     if cell.running {
@@ -46,7 +46,7 @@ pub(super) fn cell(place: usize, cell: &Cell, source: usize, given: usize) -> St
     told
 }
 
-/// A source, each line behind a bar.
+/// Quotes a source, each line behind a bar.
 pub(super) fn quoted(source: &str, most: usize) -> String {
     if source.is_empty() {
         return "| (empty)".to_owned();
@@ -55,7 +55,7 @@ pub(super) fn quoted(source: &str, most: usize) -> String {
     source.lines().map(|line| format!("| {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Outputs as text.
+/// Formats outputs as text.
 pub(super) fn outputs(outputs: &[Value], most: usize) -> String {
     if outputs.is_empty() {
         return "(no output)".to_owned();
@@ -83,7 +83,7 @@ fn output(output: &Value) -> String {
     }
 }
 
-/// A rich output: its plainest text, and what else there is.
+/// Formats a rich output: its plainest text, and the names of its other representations.
 fn rich(output: &Value) -> String {
     let Some(data) = output.get("data").and_then(Value::as_object) else {
         return "[an output of an unknown kind]".to_owned();
@@ -116,7 +116,7 @@ fn amount(bytes: usize) -> String {
     if bytes < 1000 { format!("{bytes} bytes") } else { format!("{} kB", bytes.div_ceil(1000)) }
 }
 
-/// Without what tells a terminal of colours.
+/// Removes terminal escape sequences and control characters.
 pub(super) fn without_escapes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -129,7 +129,7 @@ pub(super) fn without_escapes(text: &str) -> String {
         }
         match chars.next() {
             Some('[') => {
-                // Up to the letter that says what it is.
+                // Up to the final letter of the sequence.
                 while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
             }
             Some(']') => {
@@ -146,7 +146,7 @@ pub(super) fn without_escapes(text: &str) -> String {
     out
 }
 
-/// HTML's text, roughly: for a model to read, never for a browser.
+/// Extracts the text of HTML, roughly: for a model to read, never for a browser.
 fn without_tags(html: &str) -> String {
     let mut out = String::new();
     let mut rest = html;

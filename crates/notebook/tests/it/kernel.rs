@@ -206,7 +206,7 @@ async fn a_kernel_that_hangs_is_said_not_to_answer_and_can_be_restarted() {
     .unwrap();
     let why = room.watch().0.kernel.why.unwrap();
     assert!(why.contains("has not answered for 0.5 s"), "{why}");
-    // What it is given is not done, and that it is silent is not forgotten.
+    // The kernel does not carry out commands, and is still known to be silent.
     let id = create(&room, "print later").await;
     let (other, name) = (Arc::clone(&room), id.clone());
     let running = tokio::spawn(async move { other.run(&name, By::Human).await });

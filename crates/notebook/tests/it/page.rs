@@ -180,7 +180,7 @@ async fn b47_a_run_is_seen_step_by_step_and_what_it_changes_once() {
     assert_eq!(turns.count(), 6);
     let end = told.last().unwrap();
     assert_eq!((&end["event"], &end["outcome"]), (&json!("done"), &json!("answered")));
-    // What succeeded was told once; what failed was not.
+    // Each successful edit was announced once, and failed edits were not.
     let made: Vec<_> = changes(&other).iter().map(|change| change["change"].clone()).collect();
     assert_eq!(made.iter().filter(|what| **what == "cell_created").count(), 1);
     assert_eq!(made.iter().filter(|what| **what == "cell_updated").count(), 1);

@@ -16,7 +16,7 @@ use softland_notebook::{
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
 
-/// Where this program is a writer that is killed, its folder.
+/// The folder of this program when it acts as a writer that is killed.
 const ACTS: &str = "NOTEBOOK_TEST_WRITES_IN";
 const LONG: Duration = Duration::from_secs(120);
 

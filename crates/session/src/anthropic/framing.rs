@@ -77,14 +77,14 @@ impl Framing for Anthropic {
 
     fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
         let moved = parts.iter().find(|placed| placed.part.key != placed.index);
-        // It was read before, so it is an object.
+        // The event was read before, so it is an object.
         let written = moved.map(|placed| respond::write_reindexed(out, raw, placed.index));
         if !matches!(written, Some(Ok(()))) {
             out.extend_from_slice(raw);
         }
     }
 
-    /// Every event carries one part.
+    /// Returns nothing: every event carries a single part.
     fn alone(&self, _: &Part<'_>) -> Vec<u8> {
         Vec::new()
     }
@@ -190,7 +190,7 @@ fn natives(blocks: &[Block]) -> impl Iterator<Item = &Native> {
     })
 }
 
-/// What the rules see of a block.
+/// Returns the rules' view of a block.
 pub(crate) fn seen(block: &Native) -> Seen<'_> {
     match block {
         Native::Text { text, .. } => Seen::Text(text),
@@ -263,7 +263,7 @@ fn begins<'f>(kind: &BlockStartKind<'f>) -> (Option<Begins<'f>>, More<'f>) {
     }
 }
 
-/// A block that stands whole in the message's beginning.
+/// Returns the part of a block that stands whole in the message's first event.
 fn whole<'f>(key: u32, kind: &BlockStartKind<'f>) -> Part<'f> {
     let (begins, more) = begins(kind);
     Part { begins, more, stops: true, ..Part::bare(key) }
@@ -300,7 +300,7 @@ fn stop(stop: Option<&WireStop>) -> Stop {
     }
 }
 
-/// `tool_use` is true only of a message with a call in it.
+/// Returns the stop reason for the client. `tool_use` is true only of a message with a call in it.
 fn stop_shown(message: &Message, ending: &Ending<'_>) -> WireStop {
     match &message.stop {
         Some(WireStop::ToolUse) if ending.calls == 0 => WireStop::EndTurn,
@@ -316,8 +316,9 @@ fn usage_of(reply: &Reply) -> Usage {
     }
 }
 
-/// Context size as the last request had it, and what the client got; each request among the
-/// iterations, where there were several or the client did not get all of the one.
+/// Returns the usage for the client: the context size of the last request, and the output that the
+/// client got. The iterations list each request, where there were several or where the client did
+/// not get all of the only one.
 fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
     let mut usage = message.usage.clone();
     usage.tokens.output = ending.output;
@@ -340,7 +341,7 @@ fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
 fn write_start(index: u32, block: &Native, out: &mut Vec<u8>) {
     let mut json = Vec::new();
     block.write(&mut json);
-    // Blocks are written from text.
+    // Blocks are written from text, so they are UTF-8.
     let json = String::from_utf8(json).unwrap_or_default();
     respond::write_block_start(out, index, &json);
 }

@@ -27,26 +27,27 @@ use crate::tags::{self, Reader, TagCall, Waiting};
 pub(crate) struct Fold<'a> {
     api: Api,
     pub(crate) transcript: Transcript,
-    /// The lines, as edits; none of them where the run's policy only observes.
+    /// The lines, as edits; empty where the run's policy only observes.
     pub(crate) splice: Splice,
-    /// What was remembered of results, for those that the client has cleared since.
+    /// Remembered results, for those that the client has cleared since.
     results: Cow<'a, BTreeMap<Digest, Seen>>,
-    /// Results that are not remembered yet; `None` where nobody remembers.
+    /// Results that are not remembered yet; `None` without a store.
     pub(crate) fresh: Option<Vec<(Digest, Seen)>>,
-    /// The newest message, if it is a user's: facts hold for it.
+    /// The newest message, if it is a user's. The facts hold for this message.
     newest: Option<(&'a RequestMessage<'a>, Said<'a>)>,
-    /// Where it stands.
+    /// The position of the newest message.
     pub(crate) here: Option<Here>,
-    /// What the history shows of what the conversation has behind it.
+    /// The traces that the history shows of the conversation's past.
     pub(crate) traces: Traces,
-    /// Where calls are written as text: how they are read, and those that wait for results.
+    /// The reader of calls that are written as text, if there are any, and the calls that still
+    /// wait for results.
     reader: Option<Reader>,
     waiting: Waiting,
 }
 
 impl<'a> Fold<'a> {
-    /// Folds a request's messages but the newest, if that is a user's. `remembered` is `None` where
-    /// there is nobody to remember anything.
+    /// Folds a request's messages except the newest, if that is a user's. `remembered` is `None`
+    /// where there is no store.
     pub(crate) fn new(
         request: &'a Request<'a>,
         transcript: Transcript,
@@ -110,7 +111,8 @@ impl<'a> Fold<'a> {
         fold
     }
 
-    /// Whether results that may close an answer have a person's message right behind them.
+    /// True if the results in a message may close an answer and a person's message follows
+    /// directly.
     fn is_spoken_after(&self, said: &Said<'_>, next: Option<&RequestMessage<'_>>) -> bool {
         let awaits = || self.transcript.run().is_some_and(Run::awaits_answer);
         let next = next.filter(|next| next.role == Role::User);
@@ -125,7 +127,7 @@ impl<'a> Fold<'a> {
         newest.map(|(message, said)| self.user(message, &said, Some(facts))).unwrap_or_default()
     }
 
-    /// A user's message, with what answers calls that were written as text.
+    /// Reads a user's message, with the results that it gives to calls written as text.
     fn said(&mut self, message: &RequestMessage<'a>) -> Said<'a> {
         let mut said = Said::by(message);
         if !self.waiting.is_empty() {
@@ -152,7 +154,7 @@ impl<'a> Fold<'a> {
         step
     }
 
-    /// Notes the results of a message that are not remembered, if anybody remembers.
+    /// Notes the results of a message that are not remembered yet. Does nothing without a store.
     fn note_results(&mut self, user: &User<'_>) {
         let (Some(fresh), place) = (&mut self.fresh, self.transcript.place()) else { return };
         for result in user.results.iter().filter(|result| !result.cleared) {
@@ -164,8 +166,9 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Puts a tail back that this turn stands behind, and what was shown before it back into it.
-    /// Where the client has edited what stands before it, thinking in the tail is left out.
+    /// Puts back the tail that this turn stands behind, and moves into it the blocks that were
+    /// shown before it. Leaves out the tail's thinking where the client has edited the history
+    /// before it.
     fn repair(
         &mut self,
         request: &Request<'_>,
@@ -200,7 +203,7 @@ impl<'a> Fold<'a> {
         inserted.push(b',');
         self.splice.insert(message.span.start, inserted);
         if self.api == Api::Chat {
-            // What was shown before and after has run together there.
+            // In this protocol the reasoning before and after the tail has run together.
             if let Some(own) = &tail.own {
                 rewrite::own_reasoning(&mut self.splice, request.text, message.span, own);
             }
@@ -214,8 +217,8 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// Which message is the newest one of the user or the model. What a client puts behind it as the
-/// system's, or as a harness's note, changes nothing of that.
+/// Returns the index of the newest message of the user or the model. A system message or a
+/// harness's note that a client puts behind it does not count.
 fn newest(list: &[RequestMessage<'_>]) -> Option<usize> {
     let speaks =
         |message: &RequestMessage<'_>| matches!(message.role, Role::User | Role::Assistant);
@@ -230,8 +233,8 @@ fn newest(list: &[RequestMessage<'_>]) -> Option<usize> {
     None
 }
 
-/// How many of a turn's blocks were shown before its tail, and whether their thinking is still
-/// among them: clients drop thinking, and then none of that time may go back.
+/// Returns the number of a turn's blocks that were shown before its tail, and true if their
+/// thinking is still among them. Clients drop thinking, and then none of that time may go back.
 fn still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
     let (mut shown, mut thinks) = (0, true);
     for kind in letters.bytes() {
@@ -244,7 +247,7 @@ fn still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
     (shown, thinks)
 }
 
-/// The letter of a block's kind in [`KeptTail::shown`].
+/// Returns the letter of a block's kind in [`KeptTail::shown`].
 fn letter(kind: &BlockKind<'_>) -> u8 {
     match kind {
         BlockKind::Text { .. } => b't',
@@ -276,7 +279,7 @@ fn add_lines(
     }
 }
 
-/// The tool results of a message, in order.
+/// Returns the tool results of a message, in order.
 fn results<'m, 'a>(
     message: &'m RequestMessage<'a>,
 ) -> impl Iterator<Item = &'m RequestBlock<'a>> + use<'m, 'a> {
@@ -287,12 +290,12 @@ fn results<'m, 'a>(
     blocks.iter().filter(|block| matches!(block.kind, BlockKind::ToolResult(_)))
 }
 
-/// A user message as it was read, once for all who ask.
+/// A user message as it was read.
 #[derive(Debug, Default)]
 struct Said<'a> {
     /// The message in the core's words.
     user: User<'a>,
-    /// How many of the results, the last ones, are written as text.
+    /// The number of results that are written as text: the last ones.
     written: usize,
 }
 
@@ -320,7 +323,7 @@ impl<'a> Said<'a> {
         Self { user, written: 0 }
     }
 
-    /// Takes what answers calls that were written as text.
+    /// Adds the results of calls that were written as text.
     fn give(&mut self, given: tags::Given) {
         let lined = self.user.texts.last().is_some_and(|text| lines::ends_in_line(text.text()));
         self.written = given.results.len();
@@ -337,7 +340,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Takes what is remembered of results that the client has cleared since, in this place.
+    /// Fills in what is remembered of the results in this place that the client has cleared since.
     fn recall(&mut self, remembered: &BTreeMap<Digest, Seen>, place: Digest) {
         for result in self.user.results.iter_mut().filter(|result| result.cleared) {
             let Some(seen) = remembered.get(&place_of(place, &result.id)) else { continue };
@@ -350,12 +353,12 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Whether a result is written as text.
+    /// True if the result at this index is written as text.
     fn is_written(&self, index: usize) -> bool {
         self.written > 0 && index + self.written >= self.user.results.len()
     }
 
-    /// Results that are written as text have one line among them, at the end of their message.
+    /// Keeps a single line for all results that are written as text, at the end of their message.
     fn one_line(&self, additions: Vec<Addition>) -> Vec<Addition> {
         if self.written == 0 {
             return additions;
@@ -370,7 +373,7 @@ impl<'a> Said<'a> {
     }
 }
 
-/// What the rules need of a result; its id is filled in by the caller.
+/// Reads the facts that the rules need of a result. The caller fills in its id.
 fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
     let mut read = ResultRead::default();
     match &result.content {
@@ -381,7 +384,7 @@ fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
             for part in parts {
                 match part.text {
                     Some((text, _)) => read.text(text),
-                    // An image or a document: its bytes are its identity, unread.
+                    // An image or a document: its bytes are not read.
                     None => read.media(),
                 }
             }
@@ -430,7 +433,7 @@ fn assistant(
         calls,
         cut_call: false,
         hidden,
-        // A history is read for what was called; what a turn gave ends its run as text does.
+        // A history is read for its calls. An image or sound ends a run just as text does.
         gives: false,
         stop: Stop::Unknown,
         output_tokens: None,

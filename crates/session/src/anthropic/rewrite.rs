@@ -1,4 +1,4 @@
-//! Edits of messages that stand in a history already.
+//! Edits of messages that are already in a history.
 
 use softland_wire::json::{Cursor, Error, Span};
 use softland_wire::request::{
@@ -8,7 +8,7 @@ use softland_wire::{Api, Splice};
 
 use crate::responses::without_id;
 
-/// Closes a history that ends in the model's turn, for a text behind it.
+/// Closes a history that ends in the model's turn, so that a text can follow.
 pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {
     let Some((message, before)) = request.messages.list.split_last() else { return };
     let Content::Blocks { blocks, .. } = &message.content else { return };
@@ -29,7 +29,7 @@ pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {
     }
 }
 
-/// Messages without their thinking; `None` where they cannot be read.
+/// Returns messages without their thinking; `None` where they cannot be read.
 pub(crate) fn without_thinking(api: Api, messages: &str) -> Option<String> {
     let head = match api {
         Api::Anthropic | Api::Chat => r#"{"model":"","messages":["#,
@@ -48,11 +48,11 @@ pub(crate) fn without_thinking(api: Api, messages: &str) -> Option<String> {
     Some(edited.strip_prefix(head)?.strip_suffix("]}")?.to_owned())
 }
 
-/// Members of a Chat Completions message that hold its reasoning, and what stands for none.
+/// Members of a Chat Completions message that hold its reasoning, each with its empty value.
 const REASONING: [(&str, &str); 3] =
     [("reasoning_content", "\"\""), ("reasoning", "\"\""), ("reasoning_details", "[]")];
 
-/// Puts the reasoning of `own`, a message, in the place of that of the message at `at`.
+/// Replaces the reasoning of the message at `at` by the reasoning of the message `own`.
 pub(crate) fn own_reasoning(splice: &mut Splice, text: &str, at: Span, own: &str) {
     each_reasoning(at.of(text), |name, span, none| {
         let mut value = none.to_owned();
@@ -65,9 +65,10 @@ pub(crate) fn own_reasoning(splice: &mut Splice, text: &str, at: Span, own: &str
     });
 }
 
-/// Each member of an object that holds reasoning: its name, its value, what stands for none.
+/// Calls `found` for each member of an object that holds reasoning, with the member's name, the
+/// span of its value, and its empty value.
 fn each_reasoning(object: &str, mut found: impl FnMut(&str, Span, &str)) {
-    // It was scanned before, so there is no error to report.
+    // The object was scanned before, so there is no error to report.
     let _ = Cursor::new(object).members(|cursor, member| {
         let span = cursor.skip_value()?;
         let key = member.key.unescape();
@@ -78,8 +79,9 @@ fn each_reasoning(object: &str, mut found: impl FnMut(&str, Span, &str)) {
     });
 }
 
-/// Leaves the other blocks of a message out; false, and no edit, where none would be left. Without
-/// the reasoning that it came with, an item's own id may not go back: `bare`.
+/// Removes the blocks of a message that `keeps` rejects. Returns false, without an edit, where none
+/// would be left. With `bare`, an item loses its own id, which may not go back without the
+/// reasoning that it came with.
 fn keep_blocks(
     api: Api,
     splice: &mut Splice,

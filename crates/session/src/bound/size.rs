@@ -1,6 +1,6 @@
-//! How much input a request shows: bytes of text, and media by a table.
+//! The size of a request's input: bytes of text, and media by a table.
 //!
-//! It decodes no image. Of a PDF it counts the pages, where the file shows them.
+//! No image is decoded. The pages of a PDF are counted where the file shows them.
 //!
 //! Sources of the table (all read 2026-11-22): Anthropic's page on vision, by which an image
 //! costs a token for each 28 × 28 pixels and is scaled down to what the model takes in, and its
@@ -27,35 +27,35 @@ use super::Writes;
 
 /// The most tokens of an image.
 const IMAGE: u64 = 4_784;
-/// The same of OpenAI's, of any of its models.
+/// The most tokens of an image with any of OpenAI's models.
 const IMAGE_OPENAI: u64 = 2_833 + 8 * 5_667;
 /// The most tokens of a page of a PDF, if it has no more text than is typical.
 const PAGE: u64 = IMAGE + 3_000;
 const PAGE_OPENAI: u64 = IMAGE_OPENAI + 3_000;
-/// What a provider adds to a request that has tools: the most that Anthropic has published is
-/// 530 for the instructions (Claude 3 Opus), and 735 for a tool of its own (computer use);
-/// newer tables were not at hand, so each is taken twice.
+/// Tokens that a provider adds to a request that has tools. The most that Anthropic has published
+/// is 530 for the instructions (Claude 3 Opus), and 735 for a tool of its own (computer use). Newer
+/// tables were not at hand, so each is taken twice.
 const TOOLS: u64 = 2 * 530;
 const OWN_TOOL: u64 = 2 * 735;
 
-/// How much input a request shows. Sizes compare only within one conversation.
+/// The size of a request's input. Sizes compare only within one conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of the body that are no media.
+    /// Bytes of the body without its media.
     pub text: u64,
     /// Tokens of media, by the table.
     pub media: u64,
-    /// Things whose size does not show: files, URLs, what the provider keeps.
+    /// The number of parts whose size does not show: files, URLs, and what the provider keeps.
     pub unseen: u64,
     /// Tokens that the provider adds without a byte in the body.
     pub unwritten: u64,
 }
 
 impl Size {
-    /// The size of a request.
+    /// Measures a request.
     pub fn of(request: &Request<'_>) -> Self {
         let mut size = Self { text: request.text.len() as u64, ..Self::default() };
-        // A history or a prompt that is elsewhere shows nothing of itself.
+        // A history or a prompt that the provider keeps shows no size.
         let elsewhere =
             [request.previous.is_some(), request.elsewhere, request.terms.stored_prompt];
         size.unseen += elsewhere.into_iter().filter(|elsewhere| *elsewhere).count() as u64;
@@ -72,7 +72,7 @@ impl Size {
         size
     }
 
-    /// The same with a known history before it, if it names one.
+    /// Adds a known history of `kept_bytes` bytes before the request; nothing for 0 bytes.
     pub fn behind(self, kept_bytes: u64) -> Self {
         let (text, unseen) = (self.text.saturating_add(kept_bytes), self.unseen.saturating_sub(1));
         if kept_bytes == 0 { self } else { Self { text, unseen, ..self } }
@@ -84,7 +84,7 @@ impl Size {
         }
         for kind in tools.iter().filter_map(|tool| tool.kind) {
             let kind = kind.unescape();
-            // What one that the provider runs brings is bounded apart, for every request anew.
+            // Results of the provider's tools are bounded elsewhere, for every request anew.
             if billing::run_by(vendor(api), &kind) == RunBy::Client && kind != "custom" {
                 self.unwritten += OWN_TOOL;
             }
@@ -93,7 +93,7 @@ impl Size {
 
     fn block(&mut self, block: &RequestBlock<'_>, body: &str) {
         match &block.kind {
-            // It stands for something that the provider keeps.
+            // A reference stands for an item that the provider keeps.
             BlockKind::Other { kind } if kind.eq_str("item_reference") => self.unseen += 1,
             BlockKind::Other { .. } => self.media_in(block.span, body),
             BlockKind::ToolResult(ToolResult {
@@ -112,10 +112,10 @@ impl Size {
         }
     }
 
-    /// Every `source` within a value, however deep.
+    /// Counts every `source` within a value, at any depth.
     fn media_in(&mut self, span: Span, body: &str) {
         if self.value(&mut Cursor::new(span.of(body))).is_err() {
-            // The scan has read it before; what it could not read shows no size.
+            // The scan has read the value before. A part that it could not read shows no size.
             self.unseen += 1;
         }
     }
@@ -160,7 +160,7 @@ impl Size {
         Ok(())
     }
 
-    /// An image by its URL, which may hold it.
+    /// Counts an image by its URL, which may hold the image itself.
     fn image(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? == Kind::Object {
             return cursor
@@ -179,7 +179,7 @@ impl Size {
         Ok(())
     }
 
-    /// A file in base64, with or without the `data:` before it.
+    /// Counts a file in base64, with or without the `data:` before it.
     fn file(&mut self, data: &str) {
         let (kind, inner) = data.split_once(";base64,").unwrap_or(("", data));
         match pdf::pages(inner).filter(|_| kind.is_empty() || kind.ends_with("application/pdf")) {
@@ -207,7 +207,7 @@ impl Size {
     }
 }
 
-/// What an object says that may be the source of a medium.
+/// The members of an object that may be the source of a medium.
 #[derive(Default)]
 struct Source<'a> {
     kind: String,
@@ -221,8 +221,9 @@ fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     Ok(text.map(|(text, _)| text.unescape().into_owned()).unwrap_or_default())
 }
 
-/// What a request may write to the cache: by every member named `cache_control` in it, wherever it
-/// stands, so that a tool's argument of that name makes a request look dearer and no mark is missed.
+/// Returns the longest lifetime of the cache entries that a request may write. Every member named
+/// `cache_control` counts, wherever it stands: a tool's argument of that name makes a request look
+/// dearer, but no mark is missed.
 pub fn writes(request: &Request<'_>) -> Writes {
     // OpenAI caches without being asked.
     let unasked = match (request.api, request.terms.keeps_cache) {
@@ -236,20 +237,21 @@ pub fn writes(request: &Request<'_>) -> Writes {
     let mut marks = Marks(unasked);
     match marks.value(&mut Cursor::new(request.text)) {
         Ok(()) => marks.0,
-        // It was scanned before; what cannot be read again is taken for the dearest.
+        // The body was scanned before. A body that cannot be read again is taken for the dearest.
         Err(_) => Writes::Hour,
     }
 }
 
-/// Whether a member of this name may be in a body: a name stands there as it is, or some of its
-/// letters do by their numbers. A body in which neither is found has none, and need not be parsed.
+/// True if a member of this name may be in a body. The name is searched as it is, and by the
+/// escapes that may spell its letters. A body with neither has no such member, and need not be
+/// parsed.
 fn may_name(body: &[u8], name: &[u8]) -> bool {
     // The ASCII letters of a name have the numbers 0030 to 007a.
     let escaped = |at: usize| body.get(at + 4).is_some_and(|digit| (b'3'..=b'7').contains(digit));
     memmem::find(body, name).is_some() || memmem::find_iter(body, b"\\u00").any(escaped)
 }
 
-/// The marks of a cached prefix in a value.
+/// The dearest mark of a cached prefix that was found in a value.
 struct Marks(Writes);
 
 impl Marks {

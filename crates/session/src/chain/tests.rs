@@ -31,7 +31,7 @@ fn what_has_no_edits_goes_on_as_it_was_sent() {
         let list = request.messages.span.of(request.text);
         assert!(list.starts_with(&format!("[{SHOWN},")), "{list}");
         assert_eq!(chain.cut(&Splice::new(), &joined), body);
-        // Edits of what the provider has are there already.
+        // The provider has the edits before the new items already.
         let mut splice = Splice::new();
         splice.insert(request.messages.span.start + 10, "X");
         assert_eq!(chain.cut(&splice, &joined), body);

@@ -12,7 +12,7 @@ use super::{CALLS, MEMBERS, REASONING, REFUSAL, TEXT, details, is_nothing};
 /// One block of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum ChatBlock {
-    /// What the model thought, in whichever members it came.
+    /// The model's thinking, in whichever members it came.
     Reasoning {
         text: String,
         content: Option<String>,
@@ -42,8 +42,8 @@ impl ChatBlock {
         }
     }
 
-    /// Whether the client hears or sees something of it that is no text. The other members say
-    /// something of a text or of how it was made.
+    /// True if the client hears or sees a part of the block that is no text. Other members only
+    /// annotate a text, or say how it was made.
     pub(crate) fn gives(&self) -> bool {
         let Self::Members(members) = self else { return false };
         let given = ["audio", "images"].iter().filter_map(|name| members.get(*name));
@@ -51,8 +51,8 @@ impl ChatBlock {
     }
 }
 
-/// The blocks of a response, in the order in which they began: `places`, by their keys, which has
-/// none of a response that came whole.
+/// Returns the blocks of a response, in the order in which they began. `places` has that order by
+/// their keys; it is empty for a response that came whole.
 pub(super) fn ordered(message: &chat::Message, places: &BTreeMap<u32, usize>) -> Vec<Block> {
     let mut blocks: Vec<(u32, ChatBlock)> = Vec::new();
     let details = &message.reasoning_details;
@@ -82,7 +82,7 @@ pub(super) fn ordered(message: &chat::Message, places: &BTreeMap<u32, usize>) ->
     blocks.into_iter().map(|(_, block)| Block::Chat(block)).collect()
 }
 
-/// The response that says what these blocks say. Texts stand apart in it, as they did for whoever
+/// Returns the response with the content of these blocks. Texts stand apart in it, as the client
 /// saw them.
 pub(super) fn message(blocks: &[Block]) -> chat::Message {
     let mut message = chat::Message::default();

@@ -1,15 +1,16 @@
-//! `reasoning_details` of several responses in one message: clients put the pieces of one `index`
-//! together, so those of a later response get indexes of their own. It reads nothing else of them.
+//! `reasoning_details` of several responses in one message. Clients put the pieces of one `index`
+//! together, so the details of a later response get indexes of their own. Nothing else of them is
+//! read.
 
 use softland_wire::json::{Cursor, Error, Span};
 
-/// The index behind all those in a list; 0 where there are none.
+/// Returns the index behind all those in a list; 0 where there are none.
 pub(super) fn next_index(list: &str) -> u64 {
     let indexes = spans(list).into_iter().filter_map(|(_, index)| index.checked_add(1));
     indexes.max().unwrap_or(0)
 }
 
-/// The list with all indexes so much higher.
+/// Returns the list with every index raised by `by`.
 pub(super) fn moved(list: &str, by: u64) -> String {
     let mut out = String::with_capacity(list.len());
     let mut rest = 0;
@@ -22,13 +23,13 @@ pub(super) fn moved(list: &str, by: u64) -> String {
     out
 }
 
-/// Details of one response, behind those of others.
+/// Returns the details of one response, their indexes raised behind those of `before`.
 pub(super) fn behind(before: &[String], details: &[String]) -> Vec<String> {
     let by = next_index(&list_of(before));
     if by == 0 { details.to_vec() } else { all_moved(details, by) }
 }
 
-/// Each detail, its index so much higher.
+/// Returns the details, each with its index raised by `by`.
 pub(super) fn all_moved(details: &[String], by: u64) -> Vec<String> {
     let one = |detail: &String| {
         let list = moved(&["[", detail, "]"].concat(), by);
@@ -41,7 +42,7 @@ fn list_of(details: &[String]) -> String {
     ["[", &details.join(","), "]"].concat()
 }
 
-/// Where the `index` of each detail stands, and what it is.
+/// Returns the span of each detail's `index`, and its value.
 fn spans(list: &str) -> Vec<(Span, u64)> {
     let mut spans = Vec::new();
     // A list that cannot be read is left as it is.

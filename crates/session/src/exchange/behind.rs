@@ -1,4 +1,4 @@
-//! What is added behind the history within one client request.
+//! Messages that are added behind the history within one client request.
 
 use std::borrow::Cow;
 
@@ -15,31 +15,31 @@ use crate::out::Out;
 use crate::reply::{self, Reply};
 use crate::tail;
 
-/// What a provider that keeps a conversation as a log has of an exchange.
+/// The part of an exchange that is in a provider's log of the conversation.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// How many messages of the tail the newest response was asked for with; `None` before the first
-    /// one.
+    /// The number of messages in the tail when the newest response was asked for; `None` before the
+    /// first response.
     pub(super) told: Option<usize>,
-    /// What answers that response's calls where nothing in the tail does.
+    /// The answers to that response's calls, where nothing in the tail answers them.
     pub(super) unanswered: Json,
 }
 
-/// What a provider's log of a conversation does not have yet of the tail, as items; `None` before
-/// it has anything of this request.
+/// Returns the items of the tail that a provider's log of the conversation does not have yet;
+/// `None` before the log has anything of this request.
 pub(super) fn not_in_log(exchange: &Exchange) -> Option<String> {
     exchange.log.told?;
     let items = unsent(exchange);
     if !items.is_empty() {
         return Some(items);
     }
-    // A request has to say something.
+    // A request needs at least one item.
     let ask = exchange.ladder.landing().map_or_else(|| lines::NUDGE.to_owned(), lines::ask);
     String::from_utf8(exchange.relay.framing().said(Who::User, &ask)).ok()
 }
 
-/// What of the tail follows the newest response and is not the model's own, as items of the
-/// Responses API.
+/// Returns the part of the tail that follows the newest response and is not the model's own, as
+/// items of the Responses API.
 pub(super) fn unsent(exchange: &Exchange) -> String {
     let told = exchange.log.told.filter(|_| exchange.api == Api::Responses);
     let new = told.and_then(|told| exchange.tail.get(told..)).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Exchange {
         }
     }
 
-    /// What answers a response's calls that no turn is made of.
+    /// Returns the answers to the calls of a response that does not become a turn.
     fn refused(&self, reply: &Reply) -> Json {
         let because = self.ladder.landing().filter(|_| self.api == Api::Responses);
         let Some(because) = because else { return Json::new() };
@@ -99,7 +99,8 @@ impl Exchange {
         if answers.is_empty() { Json::new() } else { self.relay.framing().results(&answers) }
     }
 
-    /// Something other than the rest of a paused turn follows it: what it waited for is left out.
+    /// Closes a paused turn that something other than its rest follows. The call that waited for
+    /// its result is left out.
     pub(super) fn close_pause(&mut self) {
         match self.paused.take() {
             Some((at, Some(closed))) => {
@@ -136,7 +137,7 @@ impl Exchange {
         self.capability.nudge(plan::thinking(self.api, &self.body), has_thinking)
     }
 
-    /// The bare user message comes once: a second one would merge with it.
+    /// True if the nudge would be a second bare user message, which would merge with the first.
     pub(super) fn is_bare_again(&self, reply: &Reply) -> bool {
         self.nudged_bare && self.nudge_form(reply) == Nudge::BareUser
     }

@@ -1,4 +1,4 @@
-//! What an exchange needs to know beside the request.
+//! The context of an exchange: all that it needs to know beside the request.
 
 use std::sync::Arc;
 
@@ -11,38 +11,39 @@ use softland_wire::tags::Shape;
 
 use crate::chain::Chain;
 
-/// What an exchange needs to know beside the request.
+/// The facts that an exchange needs beside the request.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The API that the client speaks.
     pub api: Api,
-    /// Who executes the tools.
+    /// The side that executes the tools.
     pub role: Role,
     /// The policy for a run that has no record yet.
     pub policy: Arc<Policy>,
-    /// What earlier exchanges returned to be kept.
+    /// Records that earlier exchanges returned.
     pub records: Records,
-    /// What the transcript does not show, now.
+    /// Facts that the transcript does not show, as of now.
     pub facts: Facts,
-    /// What the model's API accepts.
+    /// The capabilities of the model's API.
     pub capability: Capability,
     /// The model's largest output, in tokens; `None` where unknown.
     pub output_maximum: Option<u64>,
     /// The most that a request and its answer may have together, in tokens; `None` where unknown.
     pub window: Option<u64>,
-    /// Where the model writes its calls as text: how these are read, and what of the responses'
-    /// text the client gets. `None`: text is text.
+    /// The shape of calls that the model writes as text: how they are read, and which text of the
+    /// responses the client gets. `None`: text is text.
     pub shape: Option<Arc<Shape>>,
-    /// How the request's body was joined, where the provider keeps what stands before it.
+    /// The chain by which the request's body was joined, where the provider keeps the earlier
+    /// history.
     pub chain: Option<Chain>,
-    /// When the client asked, in seconds since 1970: the time of an answer that softland gives
-    /// itself, where the API has one. 0 where nobody reads it.
+    /// The time of the client's request, in seconds since 1970. An answer that softland gives
+    /// itself carries it, where the API has a time. 0 where nobody reads it.
     pub asked_at: u64,
 }
 
 impl Context {
-    /// The context of a conversation's first request, with what the built-in tables know of the
-    /// model. `provider` may be left out where the model's name says enough.
+    /// Creates the context of a conversation's first request, with the built-in tables' entries for
+    /// the model. `provider` may be left out where the model's name says enough.
     #[must_use]
     pub fn new(
         role: Role,
@@ -54,8 +55,8 @@ impl Context {
         Self::of_row(role, policy, row, models::capability_of(row, provider, model))
     }
 
-    /// The same where the model's row is found already, or is known to be none, and what its API
-    /// accepts is known.
+    /// Creates the context from the model's row and the capabilities of its API, where the caller
+    /// has looked them up. The row is `None` for an unknown model.
     #[must_use]
     pub fn of_row(
         role: Role,
@@ -79,11 +80,11 @@ impl Context {
     }
 }
 
-/// The most that the model gives, as far as that is known, in tokens.
+/// The model's largest sizes in tokens, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Most {
     pub(super) output: Option<u64>,
-    /// Its answer and what it is asked with.
+    /// The largest sum of an answer and its request.
     pub(super) window: Option<u64>,
 }
 

@@ -23,51 +23,51 @@ use crate::tags;
 /// A call that is the client's to run, or to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The id its result must carry.
+    /// The id that its result must carry.
     pub id: String,
     /// The tool.
     pub name: String,
     /// The arguments as received.
     pub input: String,
-    /// Whether the arguments are a whole JSON object. If not, the call is answered, never run.
+    /// True if the arguments are a whole JSON object. If not, the call is answered, never run.
     pub complete: bool,
-    /// Whether it runs, or why it does not.
+    /// The decision whether it runs, with the reason if it does not.
     pub admission: Admission,
-    /// Of a call that is written as text: what the model is told in place of a result, where it
-    /// cannot be run although it was admitted. It counts all the same.
+    /// For a call that is written as text: the message that the model gets in place of a result,
+    /// where the call cannot be run although it was admitted. It counts all the same.
     pub unfit: Option<String>,
 }
 
-/// What an exchange came to.
+/// The result of an exchange.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// How the run ended; `None` where it goes on with the client's results.
+    /// The run's end; `None` where the run goes on with the client's results.
     pub ended: Option<Ended>,
     /// The answer, where there is one.
     pub answer: Option<String>,
-    /// Whether the answer is softland's.
+    /// True if the answer is softland's.
     pub local: bool,
     /// The calls of the turn that are the client's, in order.
     pub calls: Vec<Pending>,
-    /// Messages to append to the history, as JSON, for an engine that owns it. Elsewhere there are
-    /// none where nothing was added behind the history.
+    /// Messages to append to the history, as JSON, for an engine that owns it. In a gateway there
+    /// are none unless something was added behind the history.
     pub messages: Vec<Vec<u8>>,
     /// Records to keep for later requests of the conversation.
     pub records: Records,
     /// Tokens of all upstream responses.
     pub spent: Tokens,
-    /// What the run has used, this turn included.
+    /// The amounts that the run has used, this turn included.
     pub used: Used,
     /// Turns of the run refused by tools' own limits, for the facts of its next request.
     pub tool_refusals: u64,
-    /// Whether the model's last turn answered nothing, or next to it.
+    /// True if the model's last turn was empty, or nearly so.
     pub vain: bool,
     /// In a gateway: the tail that this turn's calls stand behind, to be remembered.
     pub tail: Option<(Digest, KeptTail)>,
-    /// In a gateway: results that were not remembered, as they were now, to be remembered.
+    /// In a gateway: results that were not remembered yet, as they are now, to be remembered.
     pub seen: Vec<(Digest, Seen)>,
     /// In a gateway: the response that the client has now, where the provider keeps it and a later
-    /// request may go on from it by its id.
+    /// request may name it by its id.
     pub shown: Option<Shown>,
 }
 
@@ -125,8 +125,8 @@ pub(super) fn finish(
     done
 }
 
-/// Calls that were taken out of a turn which goes on stand in no history: the run's record says so,
-/// and by it the last result of that turn in every later request.
+/// Notes in the run's record the calls that were taken out of a turn which goes on. They stand in
+/// no history: by the record, the last result of that turn says so in every later request.
 fn keep_taken_out(exchange: &Exchange, done: &mut Done) {
     if exchange.role != Role::Gateway || done.ended.is_some() {
         return;
@@ -141,13 +141,14 @@ fn keep_taken_out(exchange: &Exchange, done: &mut Done) {
     }
 }
 
-/// What the run has used, the turn under way included where a request was sent for it.
+/// Returns the amounts that the run has used. The turn under way counts if a request was sent for
+/// it.
 fn used(exchange: &Exchange) -> Used {
     let used = exchange.run.used().clone();
     Used { turns: used.turns + u64::from(exchange.requests > 0), ..used }
 }
 
-/// What every limit leaves after this turn; its money is whoever's who knows the price.
+/// Returns what every limit leaves after this turn. The caller knows the price, and adds the money.
 fn remaining(exchange: &Exchange) -> Remaining {
     let spent = exchange.spent.input_total().saturating_add(exchange.spent.output);
     let tokens = exchange.facts.tokens.saturating_add(spent);
@@ -155,17 +156,17 @@ fn remaining(exchange: &Exchange) -> Remaining {
 }
 
 fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mut Done) {
-    // Whoever runs the tools elsewhere was shown a call that was cut, and has it in its history.
+    // In a gateway the client was shown a call that was cut, and has it in its history.
     let cut = exchange.role == Role::Engine && reply.cut_call();
     let mut blocks = reply.kept(cut);
     if done.ended.is_some() {
         blocks = reply::closed(blocks);
     }
-    // Elsewhere it is written only to be told apart from what stands before it.
+    // A gateway writes the turn only to tell it apart from the tail before it.
     let wanted = exchange.role == Role::Engine || !done.messages.is_empty();
     if wanted && !blocks.is_empty() {
         let turn = exchange.relay.framing().assistant(&blocks);
-        // Of reasoning alone nothing may go back everywhere.
+        // Not every protocol takes back reasoning alone.
         done.messages.extend(Some(turn).filter(|turn| !turn.is_empty()));
     }
     if done.ended.is_some() {
@@ -194,29 +195,29 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mu
         .collect();
 }
 
-/// What the calls of this turn stand behind and the client never saw.
+/// Returns the tail that the calls of this turn stand behind, and that the client never saw.
 fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest, KeptTail)> {
     let first = done.calls.iter().find(|call| {
         !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
     })?;
-    // The turn itself is the last of these.
+    // The last message is the turn itself.
     let (turn, tail) = done.messages.split_last()?;
     if exchange.role != Role::Gateway || tail.is_empty() {
         return None;
     }
-    // An end that came behind a call which had passed, or in the answer tool's: what stood before it
-    // was shown with it.
+    // The end came behind a call that had passed, or in the answer tool's call: the client was
+    // shown all that stood before it.
     let answers = first.admission == Admission::Answer && reply.whole;
     let passed = exchange.ladder.landing().is_none() && (answers || exchange.relay.is_live());
     if done.ended.is_some() && !passed {
         return None;
     }
-    // They were written from text.
+    // The messages were written from text.
     let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
     let shown = exchange.relay.shown_before();
-    // It was scanned when the exchange began.
+    // The body was scanned when the exchange began.
     let before = Outline::of(&Request::of(exchange.api, &exchange.body).ok()?).here;
-    // What is written as text has no id that the client could send back.
+    // A call that is written as text has no id that the client could send back.
     let id = match reply.written() {
         0 => first.id.clone(),
         _ => tags::id_of(None, 0),
@@ -226,7 +227,7 @@ fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest,
     Some((place_of(exchange.here?.place, &id), KeptTail { shown, messages, before, own }))
 }
 
-/// The answer tool's input: its one text member, or the whole.
+/// Returns the answer tool's input: its only text member, or the whole input.
 fn answer_input(exchange: &Exchange, reply: &Reply) -> String {
     let call = reply.calls_in(&reply.blocks).find(|(call, _)| exchange.run.is_answer(call));
     call.map(|(call, _)| only_text(call.input).unwrap_or_else(|| call.input.to_owned()))
@@ -252,7 +253,7 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
     let said = reply.map(Reply::words).unwrap_or_default();
     let said = exchange.pieces.clone() + &*said;
     let because = because_of(exchange, done.ended.as_ref());
-    // It was scanned when the exchange began.
+    // The body was scanned when the exchange began.
     let text = match Request::of(exchange.api, &exchange.body) {
         Ok(request) => {
             let reader = exchange.reader.as_ref();
@@ -270,7 +271,7 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
     let model = Request::of(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
     let prefix = local::id_prefix(exchange.api);
     let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
-    // None of it is the model's output but what was shown before.
+    // None of the text is the model's output, except for what was shown before.
     let used = Tokens { output: exchange.shown_output, ..exchange.last };
     exchange.relay.close_local((&id, &model), &text, used, &exchange.billed, out);
     done.messages.push(exchange.relay.framing().said(Who::Assistant, &text));
@@ -291,7 +292,7 @@ pub(super) fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<B
     Some(Because::count(reason, used, limit))
 }
 
-/// Signals and interventions that go with an end.
+/// Reports the signals and interventions that go with an end.
 fn tell_end(exchange: &Exchange, ended: &Ended, local: bool, out: &mut Out) {
     let because = because_of(exchange, Some(ended));
     let turn = exchange.run.used().turns + 1;

@@ -1,8 +1,8 @@
-//! Tools that the provider runs: which a request declares, and how often it may use them by
-//! `tool_limits`.
+//! Tools that the provider runs: those that a request declares, and the uses that `tool_limits`
+//! leave them.
 //!
-//! Nobody can refuse a call of theirs, so the request says how many are left. Where none is, the run
-//! lands.
+//! softland cannot refuse a call to such a tool, so the request says how many are left. Where no
+//! call is left, the run lands.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use softland_wire::{Api, Splice};
 
 use crate::price::{says_uses, vendor};
 
-/// How the types begin that Anthropic's own tools have which the client runs.
+/// Prefixes of the types of Anthropic's own tools that the client runs.
 const BY_CLIENT: [&str; 4] = ["custom", "bash_", "text_editor_", "memory_"];
 /// The types of OpenAI's own tools that OpenAI runs, and the names that their calls count under.
 const OPENAI: [(&str, &str); 5] = [
@@ -25,7 +25,7 @@ const OPENAI: [(&str, &str); 5] = [
     ("mcp", "mcp"),
 ];
 
-/// The names of the tools that the provider runs, as their calls are counted.
+/// Returns the names of the tools that the provider runs, as their calls are counted.
 pub(super) fn declared(request: &Request<'_>) -> BTreeSet<String> {
     let tools = request.tools.iter().flat_map(|tools| &tools.list);
     tools.filter_map(|tool| name_of(request.api, tool)).collect()
@@ -36,7 +36,7 @@ fn name_of(api: Api, tool: &Tool<'_>) -> Option<String> {
     match api {
         Api::Anthropic => {
             let by_client = BY_CLIENT.iter().any(|own| kind.starts_with(own));
-            // Those of a computer and a browser are toolsets: the client runs them.
+            // Tools for a computer or a browser are toolsets: the client runs them.
             let toolset = kind.starts_with("computer") || kind.starts_with("browser");
             (!by_client && !toolset).then(|| hosted_name(&tool.name.unescape()).to_owned())
         }
@@ -48,17 +48,17 @@ fn name_of(api: Api, tool: &Tool<'_>) -> Option<String> {
     }
 }
 
-/// Whether the run lands for the limit of a tool that the provider runs: it would run it for a
-/// request that may still call tools, too.
+/// True if the run lands for the limit of a tool that the provider runs. The provider would run the
+/// tool for any request that may still call tools.
 pub(super) fn lands(run: &Run) -> bool {
     let because = run.phase().because();
     because
         .is_some_and(|because| matches!(&because.reason, Reason::Tool(tool) if run.is_hosted(tool)))
 }
 
-/// Says in a request how often each may be used: those that have a limit by what is left of it, and
-/// `uses` times those that can be bounded and say no number themselves. Anthropic's are bounded one
-/// by one, OpenAI's all together.
+/// Says in a request how often each tool of the provider may be used. A tool with a limit gets what
+/// is left of it; a tool that can be bounded, and says no number itself, gets `uses`. Anthropic's
+/// tools are bounded one by one, OpenAI's all together.
 pub(super) fn bound(request: &Request<'_>, run: &Run, uses: Option<u64>, splice: &mut Splice) {
     let tools: &[Tool<'_>] = request.tools.as_ref().map_or(&[], |tools| &tools.list);
     let most = |tool: &Tool<'_>| {
@@ -79,7 +79,8 @@ pub(super) fn bound(request: &Request<'_>, run: &Run, uses: Option<u64>, splice:
     }
 }
 
-/// The uses of a tool that its limit leaves. No API takes a zero: a run without any left lands.
+/// Returns the uses that a tool's limit leaves, at least 1. No API takes a zero: a run without any
+/// left lands.
 fn left(api: Api, run: &Run, tool: &Tool<'_>) -> Option<u64> {
     let policy = run.policy();
     let name = name_of(api, tool).filter(|_| !policy.observes())?;
@@ -87,7 +88,7 @@ fn left(api: Api, run: &Run, tool: &Tool<'_>) -> Option<u64> {
     Some(policy.tool_limits.get(&name)?.saturating_sub(used).max(1))
 }
 
-/// Whether a tool can be bounded, and the request does not say how often it may be used.
+/// True if a tool can be bounded, and the request does not say how often it may be used.
 fn says_nothing(request: &Request<'_>, tool: &Tool<'_>) -> bool {
     let kind = tool.kind.map(|kind| billing::run_by(vendor(request.api), &kind.unescape()));
     let counted = matches!(kind, Some(RunBy::Provider(hosted)) if hosted.counted);

@@ -1,5 +1,5 @@
-//! What stands in a client's stream beside its message: signs of life, and the error behind which
-//! nothing comes. When either is due is the caller's to know.
+//! Events in a client's stream beside its message: signs of life, and the error behind which
+//! nothing comes. The caller knows when either is due.
 
 use softland_wire::Api;
 use softland_wire::chat::Event as Chunk;
@@ -20,8 +20,9 @@ use crate::out::Out;
 use crate::relay::Relay;
 
 impl Exchange {
-    /// Ends a stream that has no other end with the protocol's error event, unless what waits in
-    /// `out` says so already. Half an event in `out` is taken back: it would swallow what follows.
+    /// Ends a stream that has no other end with the protocol's error event, unless the bytes in
+    /// `out` hold such an event already. Half an event in `out` is taken back: it would swallow
+    /// what follows.
     pub fn break_off(&mut self, why: &str, out: &mut Out) {
         if tells_error(self.api, &out.bytes) {
             return;
@@ -31,7 +32,7 @@ impl Exchange {
     }
 }
 
-/// A sign of life for a stream that has begun.
+/// Returns a sign of life for a stream that has begun.
 #[must_use]
 pub fn ping(api: Api) -> Vec<u8> {
     let mut out = Vec::new();
@@ -39,7 +40,7 @@ pub fn ping(api: Api) -> Vec<u8> {
     out
 }
 
-/// The error event of a stream of which nothing else was written.
+/// Returns the error event of a stream of which nothing else was written.
 #[must_use]
 pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
     let mut out = Vec::new();
@@ -47,8 +48,9 @@ pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
     out
 }
 
-/// A whole response, streamed or not, in which softland says a text to a request that it cannot
-/// read. `model` is what the request names, as far as is known; `at` is now, in seconds since 1970.
+/// Returns a whole response, streamed or not, that answers `text` to a request which softland
+/// cannot read. `model` is the name in the request, as far as it is known; `at` is the time, in
+/// seconds since 1970.
 #[must_use]
 pub fn statement(api: Api, streams: bool, model: &str, text: &str, at: u64) -> Vec<u8> {
     let pinned = Pinned::new(Arc::new(Policy::default()));
@@ -62,7 +64,7 @@ pub fn statement(api: Api, streams: bool, model: &str, text: &str, at: u64) -> V
     out.bytes
 }
 
-/// An API's type of errors that are nobody's fault but the server's.
+/// Returns an API's type of errors that are nobody's fault but the server's.
 const fn fault(api: Api) -> &'static str {
     match api {
         Api::Anthropic => "api_error",
@@ -70,7 +72,7 @@ const fn fault(api: Api) -> &'static str {
     }
 }
 
-/// Whether one of these events is the protocol's error.
+/// True if one of these events is the protocol's error.
 fn tells_error(api: Api, bytes: &[u8]) -> bool {
     let mut decoder = Decoder::new(bytes.len());
     decoder.push(bytes);
@@ -99,7 +101,7 @@ fn is_failure(event: &EventKind<'_>) -> bool {
     }
 }
 
-/// Where the last whole event ends. What was handed on before ends with one.
+/// Returns the offset behind the last whole event. The bytes before these ended with a whole event.
 fn after_last_event(bytes: &[u8]) -> usize {
     let ends = |end: &[u8]| bytes.windows(end.len()).rposition(|at| at == end);
     let of = |end: &[u8]| ends(end).map_or(0, |at| at + end.len());

@@ -1,4 +1,4 @@
-//! A client's request, read up to its newest message: what is known before anything is decided.
+//! A client's request, read up to its newest message, before anything is decided.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::past;
 use crate::remembered::Remembered;
 use crate::tags::Reader;
 
-/// A request whose history was read up to its newest message: what is known of its run before
-/// anything is decided, so that a caller can find out the facts.
+/// A request whose history was read up to its newest message. It shows what is known of the run
+/// before anything is decided, so that a caller can find out the facts.
 #[derive(Debug)]
 pub struct Opened<'a> {
     pub(super) request: &'a Request<'a>,
@@ -29,19 +29,18 @@ pub struct Opened<'a> {
     pub(super) capability: Capability,
     pub(super) most: Most,
     pub(super) chain: Option<Chain>,
-    /// What a run is pinned to that has no record.
+    /// The policy for a run that has no record.
     pub(super) policy: Arc<Policy>,
     pub(super) reader: Option<Reader>,
     pub(super) asked_at: u64,
-    /// How often the provider may run tools of its own, where the request does not say.
+    /// The most uses of the provider's own tools, where the request does not say.
     pub(super) uses: Option<u64>,
-    /// What the caller adds to an answer for want of money.
+    /// The caller's remark for an answer that is given for want of money.
     pub(super) remark: Option<String>,
 }
 
 impl<'a> Opened<'a> {
-    /// Reads the history of `request`, which was scanned from `body`. The context's facts are not
-    /// looked at.
+    /// Reads the history of `request`, which was scanned from `body`. Ignores the context's facts.
     #[must_use]
     pub fn fold(
         request: &'a Request<'a>,
@@ -79,37 +78,37 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Bounds how often the provider may run tools of its own, where the request does not say. To
-    /// be the same for a whole run: what is added to a tool is part of what is cached.
+    /// Bounds the uses of the provider's own tools, where the request does not say. The bound has
+    /// to be the same for a whole run, since what is added to a tool is part of the cached prefix.
     pub fn bound_uses(&mut self, uses: Option<u64>) {
         self.uses = uses;
     }
 
-    /// Says why a request costs what it does, for an answer that softland gives for want of money.
+    /// Sets the remark that explains the cost of a request, for an answer for want of money.
     pub fn remark(&mut self, remark: Option<String>) {
         self.remark = remark;
     }
 
-    /// Whether the newest run is the one of the [`Past`](crate::Past) that was remembered.
+    /// True if the newest run goes on from the [`Past`](crate::Past) that was remembered.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.goes_on
     }
 
-    /// Where the newest message stands; `None` where it is not a user's.
+    /// Returns the position of the newest message; `None` where it is not a user's.
     #[must_use]
     pub fn here(&self) -> Option<Here> {
         self.fold.here
     }
 
-    /// The policy of the run that the newest message belongs to.
+    /// Returns the policy of the run that the newest message belongs to.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.key());
         run.map_or(&self.policy, |run| self.fold.transcript.policy_of(&run))
     }
 
-    /// Decides what is sent, by the facts that hold now.
+    /// Decides what to send, by the facts that hold now.
     #[must_use]
     pub fn begin(self, facts: &Facts, out: &mut Out) -> Exchange {
         Exchange::open(self, *facts, out)

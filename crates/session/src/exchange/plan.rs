@@ -1,4 +1,4 @@
-//! What a request allows, and the body that goes upstream.
+//! Decides what a request allows, and writes the body that goes upstream.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use crate::out::{Event, Intervention, Out};
 
 use crate::tags::{Reader, uses_tags};
 
-/// The tools by which a client is seen to take its answers: the only one that it has and forces, and
-/// those that are known for it by name.
+/// Returns the tools by which a client seems to take its answers: its only tool, if the client
+/// forces it, and the tools that are known for it by name.
 pub(crate) fn answer_tools(request: &Request<'_>) -> Vec<String> {
     let forces = client_forces(request);
     let only = only_tool(request).filter(|_| forces);
@@ -29,7 +29,8 @@ pub(crate) fn answer_tools(request: &Request<'_>) -> Vec<String> {
     only.into_iter().chain(known).collect()
 }
 
-/// The tool to force for the answer: one that the policy names, else one that the client forces.
+/// Returns the tool to force for the answer: one that the policy names, else one that the client
+/// forces.
 pub(super) fn answer_to_force(request: &Request<'_>, run: &Run) -> Option<String> {
     let named = &run.policy().answer_tool;
     let declared = tools_of(request).find(|tool| named.contains(tool));
@@ -37,13 +38,13 @@ pub(super) fn answer_to_force(request: &Request<'_>, run: &Run) -> Option<String
     declared.or_else(|| forced().filter(|_| client_forces(request)))
 }
 
-/// Whether the client lets the model do nothing but call tools.
+/// True if the client lets the model do nothing but call tools.
 pub(crate) fn client_forces(request: &Request<'_>) -> bool {
     let choice = request.tool_choice.as_ref().map(|choice| choice.kind);
     matches!(choice, Some(ToolChoiceKind::Any | ToolChoiceKind::Tool(_)))
 }
 
-/// The client's only tool, where it has no other, and none of the provider's.
+/// Returns the client's only tool; `None` if it has others, or any of the provider's.
 fn only_tool(request: &Request<'_>) -> Option<String> {
     match &*request.tools.as_ref()?.list {
         [tool] => Some(tool.name.unescape().into_owned()).filter(|_| is_own(tool)),
@@ -51,13 +52,13 @@ fn only_tool(request: &Request<'_>) -> Option<String> {
     }
 }
 
-/// The names of the client's own tools.
+/// Returns the names of the client's own tools.
 fn tools_of<'r>(request: &'r Request<'_>) -> impl Iterator<Item = String> + use<'r> {
     let tools = request.tools.iter().flat_map(|tools| &tools.list);
     tools.filter(|tool| is_own(tool)).map(|tool| tool.name.unescape().into_owned())
 }
 
-/// Whether a tool is the client's to run.
+/// True if the client runs the tool.
 fn is_own(tool: &Tool<'_>) -> bool {
     tool.kind.is_none_or(|kind| kind.eq_str("custom") || kind.eq_str("function"))
 }
@@ -94,12 +95,13 @@ pub(super) fn setting(
     }
 }
 
-/// Turns refused by tools' own limits that the transcript and its record show.
+/// Returns the number of turns that tools' own limits refused, as the transcript and its record
+/// show.
 pub(super) fn shown_refusals(run: &Run) -> u64 {
     run.used().refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }
 
-/// Every call id of a history.
+/// Returns every call id of a history.
 pub(super) fn call_ids(request: &Request<'_>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for message in &request.messages.list {
@@ -127,7 +129,7 @@ fn has_tools(request: &Request<'_>) -> bool {
         })
 }
 
-/// The thinking mode that a body asks for.
+/// Returns the thinking mode that a body asks for.
 pub(super) fn thinking(api: Api, body: &[u8]) -> Option<Thinking> {
     Request::of(api, body).ok().and_then(|request| thinking_of(&request))
 }
@@ -141,14 +143,14 @@ fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
     }
 }
 
-/// Whether calls of a response to the governed history pass as they come.
+/// True if calls of a response to the governed history pass as they come.
 pub(super) fn calls_pass(run: &Run, role: Role) -> bool {
     role == Role::Engine
         || run.policy().batch != Batch::None
         || run.policy().tool_calls_limit.is_none()
 }
 
-/// Tells what would have been done about an empty turn.
+/// Reports what would have been done about an empty turn.
 pub(super) fn tell_observed(run: &Run, class: Class, out: &mut Out) {
     if class != Class::Empty {
         return;
@@ -164,7 +166,8 @@ pub(super) fn tell_observed(run: &Run, class: Class, out: &mut Out) {
     tell_rung(Rung::LocalAnswer, Some(&because), None, out);
 }
 
-/// What only observes takes every turn as the client would.
+/// Returns the class of a turn where the policy only observes and takes the turn as the client
+/// would.
 pub(super) fn as_observed(class: Class) -> Class {
     match class {
         Class::Empty | Class::Truncated | Class::Paused => Class::Silent,
@@ -172,7 +175,8 @@ pub(super) fn as_observed(class: Class) -> Class {
     }
 }
 
-/// The body of the next request: the governed history, its tail, and what the rung changes.
+/// Returns the body of the next request: the governed history, its tail, and the changes of the
+/// rung.
 pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     let rung = match &exchange.next {
         Some(Next::Send { rung, .. }) => *rung,
@@ -183,7 +187,7 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     if exchange.tail.is_empty() && keeps_choice && tokens.is_none() {
         return apply(exchange, &exchange.lines);
     }
-    // It was scanned when the exchange began.
+    // The body was scanned when the exchange began.
     let Ok(request) = Request::of(exchange.api, &exchange.body) else {
         return exchange.body.clone();
     };
@@ -211,19 +215,19 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
     apply(exchange, &splice)
 }
 
-/// What the client of a stream is told of usage, and whether softland needs to know more: limits on
-/// money and tokens count what the provider says.
+/// Returns what the client of a stream asks to know of usage, and true in `hidden_usage` if
+/// softland needs to know more: limits on money and tokens count what the provider reports.
 pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
     let usage = request.stream_options.and_then(|options| options.include_usage);
     let usage = usage.is_some_and(|asked| asked.value);
-    // An engine asks for it itself, wherever the provider takes that.
+    // An engine asks for the usage itself, wherever the provider takes that.
     let counts =
         run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().observes();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
     Asks { usage, hidden_usage, at }
 }
 
-/// The choice of no tool.
+/// Returns the tool choice that allows no tool.
 fn none_of(api: Api) -> &'static str {
     match api {
         Api::Anthropic => r#"{"type":"none"}"#,
@@ -231,7 +235,7 @@ fn none_of(api: Api) -> &'static str {
     }
 }
 
-/// The choice of one tool.
+/// Returns the tool choice that forces one tool.
 fn forced(api: Api, tool: &str) -> String {
     let (before, after): (&[u8], &[u8]) = match api {
         Api::Anthropic => (br#"{"type":"tool","name":"#, b"}"),
@@ -241,11 +245,11 @@ fn forced(api: Api, tool: &str) -> String {
     let mut choice = before.to_vec();
     write_str(&mut choice, tool);
     choice.extend_from_slice(after);
-    // It is written from text.
+    // The choice is written from text.
     String::from_utf8(choice).unwrap_or_default()
 }
 
-/// The body with its edits; where there are none, the very same bytes.
+/// Returns the body with its edits; where there are none, the very same bytes.
 pub(super) fn apply(exchange: &Exchange, splice: &Splice) -> Bytes {
     let body = &exchange.body;
     if let Some(chain) = &exchange.chain {
@@ -258,7 +262,7 @@ pub(super) fn apply(exchange: &Exchange, splice: &Splice) -> Bytes {
     splice.apply(body).map_or_else(|_| body.clone(), Bytes::from)
 }
 
-/// The output limit, where it has to differ from the client's.
+/// Returns the output limit in tokens, where it has to differ from the client's.
 fn max_tokens(exchange: &Exchange) -> Option<u64> {
     let asked = exchange.asked;
     // Where the maximum is not known, more than the client asked for may be refused.
@@ -271,7 +275,7 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
     let room = exchange.run.advice(&exchange.facts, asked).output_room.filter(|_| enforced);
     let wanted = match (grown, room) {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
-        // Without a limit of its own the model's holds, and one beyond that may be refused.
+        // Without a limit of the client's the model's holds, and a larger limit may be refused.
         (None, room) => {
             let most = exchange.most.output.or(exchange.most.window);
             room.filter(|room| most.is_none_or(|most| *room < most))
@@ -281,8 +285,7 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
     wanted.filter(|wanted| Some(*wanted) != asked)
 }
 
-/// Tells what the newest message led to.
-/// Lines that no request carries are not told.
+/// Reports what the newest message led to. Lines that no request carries are not reported.
 pub(super) fn tell(newest: Step, sent: bool, out: &mut Out) {
     out.events.extend(newest.signals.into_iter().map(Event::Signal));
     if !sent {
@@ -295,7 +298,7 @@ pub(super) fn tell(newest: Step, sent: bool, out: &mut Out) {
     }));
 }
 
-/// Tells of a note that stands behind the history.
+/// Reports a note that stands behind the history.
 pub(super) fn tell_ask(because: &Because, out: &mut Out) {
     out.events.push(Event::Intervention {
         intervention: Intervention::Ask,
@@ -315,8 +318,8 @@ pub(super) fn tell_rung(
     out.events.push(Event::Intervention { intervention, because: because.cloned(), text: advice });
 }
 
-/// What to set where a call that is refused at a limit may be what the client takes its answer by:
-/// the run has not called that tool before, and nothing is known of it.
+/// Returns the policy key to set where a call that is refused at a limit may be the client's
+/// answer: the run has not called that tool before, and nothing is known of it.
 pub(super) fn advice(exchange: &Exchange, rung: Rung) -> Option<String> {
     let refuses = rung == Rung::Refuse && exchange.role == Role::Gateway;
     let reply = exchange.newest.as_ref().filter(|_| refuses)?;
@@ -331,8 +334,8 @@ pub(super) fn advice(exchange: &Exchange, rung: Rung) -> Option<String> {
     ))
 }
 
-/// Tells of calls that are taken out of a turn which goes on: once for each limit that refuses
-/// some of them.
+/// Reports calls that are taken out of a turn which goes on: once for each limit that refuses some
+/// of them.
 pub(super) fn tell_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: &mut Out) {
     let mut taken: Vec<(&Because, Vec<&str>)> = Vec::new();
     for (call, admission) in calls.iter().zip(admissions) {
@@ -353,7 +356,7 @@ pub(super) fn tell_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: 
     }
 }
 
-/// Tells of an empty turn that is nudged.
+/// Reports an empty turn that is nudged.
 pub(super) fn tell_empty(turn: u64, because: &Because, out: &mut Out) {
     out.events.push(Event::Signal(Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()))));
     out.events.push(Event::Intervention {

@@ -1,5 +1,5 @@
-//! What a client was shown for a request of which the provider keeps the history, and what the
-//! next one goes on from.
+//! The response that a client was shown, where the provider keeps the history, and the link from
+//! which the next request goes on.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,17 @@ use super::done::{self, Done};
 use crate::chain::{self, Chain, Link, Shown};
 use crate::reply::{self, Reply};
 
-/// What the provider has said last, whether the client was shown it or not.
+/// The provider's newest words, whether the client was shown them or not.
 pub(super) struct Newest<'a> {
     /// The newest response.
     pub(super) reply: Option<&'a Reply>,
-    /// Items that should have followed it, and were not sent.
+    /// Items that should have followed the response, and were not sent.
     pub(super) unsent: String,
 }
 
-/// The response that the client has now, to be remembered: `reply` is what it is of the provider's.
-/// `bare`: nothing of softland's stood behind the history when its last part was asked for.
+/// Returns the response that the client has now, to be remembered. `reply` is the provider's part
+/// of it. `bare` is true if nothing of softland's stood behind the history when its last part was
+/// asked for.
 pub(super) fn shown(
     exchange: &Exchange,
     reply: Option<&Reply>,
@@ -32,7 +33,7 @@ pub(super) fn shown(
     if exchange.role != Role::Gateway || exchange.api != Api::Responses {
         return None;
     }
-    // It was scanned when the exchange began.
+    // The body was scanned when the exchange began.
     let request = Request::of(exchange.api, &exchange.body).ok()?;
     let conversation = request.conversation.map(|id| id.unescape().into_owned());
     let kept = if request.elsewhere { conversation.is_some() } else { request.stored };
@@ -71,10 +72,11 @@ pub(super) fn shown(
     Some(Shown { ids, conversation, link: Link { before, items, upstream, add } })
 }
 
-/// What a conversation's log does not have of what the client was shown, and what it waits for.
+/// Returns the items that a conversation's log lacks: what the client was shown, and what the log
+/// waits for.
 fn not_in_log(exchange: &Exchange, newest: &Newest<'_>, said: &str, done: &Done) -> Option<String> {
     if exchange.log.told.is_none() {
-        // Nothing of this request has come to the provider.
+        // Nothing of this request has reached the provider.
         let governed = exchange.governed();
         let governed = Request::of(exchange.api, &governed).ok()?;
         return Some(join(&chain::new_items(&governed, None).unwrap_or_default(), said));
@@ -86,7 +88,7 @@ fn not_in_log(exchange: &Exchange, newest: &Newest<'_>, said: &str, done: &Done)
     Some(if done.local { join(&waited_for, said) } else { waited_for })
 }
 
-/// What answers the calls that the client was not shown: the provider waits for it.
+/// Returns the answers to the calls that the client was not shown. The provider waits for them.
 fn not_run(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<String> {
     let (_, blocks) = exchange.relay.shown();
     let shown: BTreeSet<_> = reply::calls(blocks).map(|(call, _)| call.id).collect();

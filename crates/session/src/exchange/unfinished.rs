@@ -1,8 +1,8 @@
-//! Why a response cannot be taken.
+//! Errors of responses that cannot be taken.
 
 use crate::framing::Broken;
 
-/// A stream or a body that is no response.
+/// The error of a stream or a body that is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub(super) Broken);
 
@@ -19,21 +19,21 @@ impl std::fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// Why a response did not come to its end.
+/// The reason why a response did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfinished {
     /// The stream was cut.
     Cut,
-    /// What came is no stream of the protocol's.
+    /// The bytes are no stream of the protocol's.
     Foreign,
     /// The provider sent an error in the middle of it.
     Error {
-        /// Its type.
+        /// The error's type.
         kind: String,
-        /// Its message.
+        /// The error's message.
         message: String,
     },
-    /// It cannot be read.
+    /// The response cannot be read.
     Unreadable(Unreadable),
 }
 

@@ -109,14 +109,14 @@ fn a_search_is_affordable_under_a_limit_of_a_few_dollars() {
     }
 }
 
-/// What a provider does for a request, within what is documented.
+/// The service of a provider for one request, within what is documented.
 #[derive(Clone, Debug)]
 struct Done {
-    /// What each use of a search brings.
+    /// The tokens that each search brings.
     brings: Vec<u64>,
     output: u64,
     tier: &'static str,
-    /// Whether it says how it served.
+    /// True if the response says how it was served.
     says: bool,
     cached: bool,
 }

@@ -6,8 +6,8 @@ use crate::framing::{Part, Placed};
 use crate::out::Out;
 
 impl Relay {
-    /// Parts that came with the message's end: where that does not go out as it came, they stand
-    /// before it.
+    /// Takes parts that came with the message's end. They go out before that end, where it does not
+    /// go out as it came.
     pub(super) fn late(&mut self, parts: &[Part<'_>], out: &mut Out) {
         for part in parts {
             let alone = self.client.framing.alone(part);
@@ -23,8 +23,8 @@ impl Relay {
         }
     }
 
-    /// A beginning that holds whole blocks. It stays whole if it is the client's first one and all
-    /// of them are shown; else those that may be are shown at the verdict.
+    /// Shows a beginning that holds whole blocks. The event stays whole if it is the client's first
+    /// beginning and all of its blocks are shown. Otherwise its blocks wait for the verdict.
     pub(super) fn with_blocks(
         &mut self,
         first: bool,
@@ -34,7 +34,7 @@ impl Relay {
     ) {
         let opened: Vec<_> = parts.iter().map(|part| self.opened(part)).collect();
         let from = self.slots.len() - opened.len().min(self.slots.len());
-        // What calls are written in is not shown as it came.
+        // Text that calls are written in is not shown as it came.
         let shaped = opened.iter().any(|part| self.shapes(part));
         let slots = self.slots.get_mut(from..).unwrap_or_default();
         let mut shown = slots.iter().zip(&opened);
@@ -50,7 +50,7 @@ impl Relay {
         self.client.hides(first, out);
     }
 
-    /// Several parts of one event, which stays whole if all of them are shown.
+    /// Shows several parts of one event. The event stays whole if all of them are shown.
     pub(super) fn several(&mut self, parts: &[Part<'_>], raw: &[u8], out: &mut Out) {
         if self.shaping.is_some() {
             for part in parts {

@@ -1,8 +1,8 @@
-//! Text in which calls are written, as it streams: which of its frames go on as they came, which
-//! in part and which not at all.
+//! Shapes text in which calls are written, as it streams. Some of its frames go on as they came,
+//! some in part and some not at all.
 //!
-//! The shaper (`softland_wire::tags`) says what passes; frames wait here until it has said so of
-//! all their text. A call that is not decided on holds back what follows it until the verdict.
+//! The shaper (`softland_wire::tags`) says what passes. Frames wait here until the shaper has
+//! decided on all their text. An undecided call holds back what follows it until the verdict.
 
 mod found;
 
@@ -23,21 +23,21 @@ use found::{Found, Item};
 #[derive(Debug)]
 pub(super) struct Shaping {
     reader: Reader,
-    /// The turn, in the ids of its calls.
+    /// The number of the turn, for the ids of its calls.
     turn: Option<u64>,
-    /// Calls of the responses before the one under way.
+    /// The number of calls in the responses before the one under way.
     before: usize,
     shaper: Shaper,
     tagged: Tagged,
     notes: Vec<ShapeNote>,
-    /// Bytes of the text under way that nothing was said of yet.
+    /// Bytes of the text under way that are not decided on yet.
     open: usize,
     queue: VecDeque<Waiting>,
-    /// From the first call on that waits for the verdict.
+    /// The first call that waits for the verdict, and all pieces behind it.
     gate: VecDeque<Item>,
-    /// What stands behind a call and passes only with the next one.
+    /// Text behind a call that passes only with the next call.
     between: Option<String>,
-    /// Of each text: what has passed of it, and whether that is not all.
+    /// The passed part of each text, and the texts of which some part did not pass.
     passed: BTreeMap<usize, String>,
     changed: BTreeSet<usize>,
     failed: Option<ShapeError>,
@@ -52,14 +52,15 @@ struct Waiting {
     anew: bool,
     stops: bool,
     again: bool,
-    /// It came with the message's end.
+    /// True if it came with the message's end.
     late: bool,
     raw: Vec<u8>,
-    /// Where its text stands in it, as in JSON; unknown where it is softland's own.
+    /// The position and the length of its text in it, as in JSON; `None` in a frame of softland's
+    /// own.
     at: Option<(usize, usize)>,
-    /// Bytes of its text that nothing was decided on yet.
+    /// Bytes of its text that are not decided on yet.
     left: usize,
-    /// What of its text passes, and whether some of it does not.
+    /// The part of its text that passes, and true if some of it does not.
     passed: String,
     dropped: bool,
 }
@@ -84,7 +85,7 @@ impl Shaping {
         }
     }
 
-    /// Makes ready for the next response.
+    /// Prepares for the next response.
     fn begin(&mut self) {
         let fresh = Self::new(self.reader.clone(), self.turn.unwrap_or(0));
         let before = self.before;
@@ -92,7 +93,7 @@ impl Shaping {
         self.tagged.suppress = self.reader.shape.suppress_tail;
     }
 
-    /// Takes text of this block.
+    /// Adds text of this block.
     fn push(&mut self, block: usize, text: &str) -> Vec<Item> {
         self.open += text.len();
         let mut found = Found::new(block, &self.reader, self.before, self.turn);
@@ -112,7 +113,7 @@ impl Shaping {
         self.count(items)
     }
 
-    /// A text has ended: what is left of it is dropped.
+    /// Ends a text. Any rest of it is dropped.
     fn end_text(&mut self, block: usize) -> Vec<Item> {
         let mut found = Found::new(block, &self.reader, self.before, self.turn);
         let ended = self
@@ -127,7 +128,7 @@ impl Shaping {
         items
     }
 
-    /// The response has ended.
+    /// Ends the response.
     fn finish(&mut self) {
         let mut found = Found::new(0, &self.reader, self.before, self.turn);
         let ended =
@@ -146,7 +147,7 @@ impl Shaping {
 }
 
 impl Relay {
-    /// Makes the shaping ready for the next response; a text of this one that was not ended is.
+    /// Prepares the shaping for the next response. A text of this one that has not ended is ended.
     pub(super) fn begin_shaping(&mut self, out: &mut Out) {
         self.end_shown(out);
         if let Some(shaping) = &mut self.shaping {
@@ -154,30 +155,30 @@ impl Relay {
         }
     }
 
-    /// Why a text could not be shaped.
+    /// Returns the error if a text could not be shaped.
     pub(super) fn shape_failure(&self) -> Result<(), Broken> {
         let failed = self.shaping.as_ref().and_then(|shaping| shaping.failed);
         failed.map_or(Ok(()), |error| Err(Broken::Other(error.to_string())))
     }
 
-    /// Why the response is to be ended before its end, if it is.
+    /// Returns the reason to end the response before its end, if there is one.
     pub(crate) fn stopped(&self) -> Option<StopReason> {
         self.shaping.as_ref().and_then(|shaping| shaping.tagged.stop)
     }
 
-    /// Whether text is held back.
+    /// True if text is held back.
     pub(crate) fn holds_text(&self) -> bool {
         self.shaping.as_ref().is_some_and(|shaping| {
             shaping.shaper.held_bytes() > 0 || !shaping.queue.is_empty() || !shaping.gate.is_empty()
         })
     }
 
-    /// When the response is to be ended if no further call begins.
+    /// Returns the time at which to end the response if no further call begins, in milliseconds.
     pub(crate) fn shape_deadline_ms(&self) -> Option<u64> {
         self.shaping.as_ref().and_then(|shaping| shaping.shaper.deadline_ms())
     }
 
-    /// Says what time it is.
+    /// Sets the time, in milliseconds.
     pub(crate) fn tick(&mut self, now_ms: u64, out: &mut Out) {
         let Some(mut shaping) = self.shaping.take() else { return };
         let block = self.slots.len().saturating_sub(1);
@@ -186,12 +187,12 @@ impl Relay {
         self.shaping = Some(shaping);
     }
 
-    /// Whether what begins now waits for the verdict with the call before it.
+    /// True if a block that begins now waits for the verdict with the call before it.
     pub(super) fn is_gated(&self) -> bool {
         self.shaping.as_ref().is_some_and(|shaping| !shaping.gate.is_empty())
     }
 
-    /// A part of a text.
+    /// Takes a part of a text.
     pub(super) fn shape_part(
         &mut self,
         at: usize,
@@ -231,7 +232,7 @@ impl Relay {
         self.shaping = Some(shaping);
     }
 
-    /// The stream has ended.
+    /// Ends the text under way at the end of the stream.
     pub(super) fn shape_end(&mut self, out: &mut Out) {
         let Some(mut shaping) = self.shaping.take() else { return };
         if matches!(self.mode, Mode::Live { .. }) {
@@ -245,7 +246,7 @@ impl Relay {
         self.shaping = Some(shaping);
     }
 
-    /// Carries out what was found, up to a call that is not decided on.
+    /// Carries out the pieces that were found, up to a call that is not decided on.
     fn flow(&mut self, shaping: &mut Shaping, found: Vec<Item>, out: &mut Out) {
         for item in found {
             if !shaping.gate.is_empty() {
@@ -264,7 +265,7 @@ impl Relay {
         self.flush_empty(shaping, out);
     }
 
-    /// Whether a call passes, if that is decided before the turn has ended.
+    /// Returns true if a call passes; `None` if that is decided only when the turn has ended.
     fn decides(&mut self, shaping: &Shaping, place: usize) -> Option<bool> {
         if self.mode == (Mode::Live { calls: false }) {
             return None;
@@ -315,8 +316,8 @@ impl Relay {
         }
     }
 
-    /// The next bytes of text pass, or do not. A frame goes on once all of its text is decided on:
-    /// where all of it passes, as it came.
+    /// Lets the next bytes of text pass, or skips them. A frame goes on once all of its text is
+    /// decided on; it goes on as it came if all of its text passes.
     fn advance(&mut self, shaping: &mut Shaping, text: &str, passes: bool, out: &mut Out) {
         if !passes {
             return self.skip(shaping, text.len(), out);
@@ -349,7 +350,7 @@ impl Relay {
         }
     }
 
-    /// The first frame, if all of its text is decided on.
+    /// Shows the first frame, if all of its text is decided on.
     fn show_decided(&mut self, shaping: &mut Shaping, out: &mut Out) {
         let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) else { return };
         if frame.passed.is_empty() {
@@ -387,7 +388,7 @@ impl Relay {
         }
     }
 
-    /// Frames without text, once all text before them is decided on.
+    /// Shows frames without text, once all text before them is decided on.
     fn flush_empty(&mut self, shaping: &mut Shaping, out: &mut Out) {
         while let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) {
             let Some(slot) = self.slots.get_mut(frame.slot) else { continue };
@@ -422,7 +423,7 @@ impl Relay {
         self.client.end_text(index, None, text, out);
     }
 
-    /// Says what the texts of a response hold, once it has ended.
+    /// Notes in a reply what its texts hold, once the response has ended.
     pub(super) fn complete(&mut self, reply: &mut Reply, end: &mut End, out: &mut Out) {
         let Some(mut shaping) = self.shaping.take() else { return };
         if !matches!(self.mode, Mode::Live { .. }) {
@@ -459,7 +460,7 @@ impl Relay {
         self.shaping = Some(shaping);
     }
 
-    /// What was held behind an undecided call is shown, as far as the verdict says. Returns the
+    /// Shows what was held behind an undecided call, as far as the verdict says. Returns the
     /// response as the client gets it, where its text differs.
     pub(super) fn settle_shaped(
         &mut self,
@@ -472,7 +473,7 @@ impl Relay {
         let shows = |place: usize| shows(show, admissions.get(place));
         for item in std::mem::take(&mut shaping.gate) {
             match &item {
-                // What stands before the first call has passed, wherever its frame ends.
+                // The text before the first call has passed, wherever its frame ends.
                 _ if show == Show::Nothing => self.skip(&mut shaping, item.len(), out),
                 Item::Call(place, _) => {
                     self.carry_out(&mut shaping, &item, shows(*place), out);
@@ -499,7 +500,7 @@ impl Relay {
     }
 }
 
-/// Tells what the shape did.
+/// Reports what the shaping did.
 fn tell(tagged: &Tagged, notes: &mut Vec<ShapeNote>, out: &mut Out) {
     out.events.extend(notes.drain(..).map(Event::Shaped));
     if tagged.trimmed > 0 {
@@ -511,7 +512,7 @@ fn tell(tagged: &Tagged, notes: &mut Vec<ShapeNote>, out: &mut Out) {
     }
 }
 
-/// Where a text stands in a frame that it was read from.
+/// Returns the position and the length of a text in the frame that it was read from.
 fn place_in(raw: &[u8], text: &str) -> Option<(usize, usize)> {
     let at = (text.as_ptr() as usize).checked_sub(raw.as_ptr() as usize)?;
     let found = raw.get(at..at.checked_add(text.len())?)?;
@@ -519,7 +520,7 @@ fn place_in(raw: &[u8], text: &str) -> Option<(usize, usize)> {
     (quoted && found == text.as_bytes()).then_some((at, text.len()))
 }
 
-/// A frame with another text.
+/// Returns a frame with another text.
 fn spliced(raw: &[u8], (at, length): (usize, usize), text: &str) -> Vec<u8> {
     let mut out = raw.get(..at.saturating_sub(1)).unwrap_or_default().to_vec();
     write_str(&mut out, text);

@@ -14,14 +14,14 @@ use crate::framing::{Begins, Ending, Framing, More, Part, Placed};
 use crate::out::{Event, Out};
 use crate::reply::{Block, Reply};
 
-/// How much of what was held is shown.
+/// The part of a held response that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     /// Every block; calls as they are admitted.
     All,
     /// Visible text only: thinking is signed over a tail that the client never sees.
     Text,
-    /// All but calls; of these the answer tool's.
+    /// All but calls; of the calls, the answer tool's.
     Landed,
     /// Visible text and the answer tool's call.
     Answer,
@@ -35,14 +35,13 @@ pub(super) struct Slot {
     state: State,
     call: Option<String>,
     text: bool,
-    /// How many numbers the provider left out before it.
+    /// The number of indexes that the provider left out before it.
     gap: u32,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Text that is blank so far: its frames, with a ping that came between them, and its
-    /// characters.
+    /// Text that is blank so far: its frames, a ping that came between them, and the text.
     Blank { frames: Vec<(u32, Vec<u8>)>, ping: Option<(usize, Vec<u8>)>, text: String },
     /// Thinking that waits for what follows it.
     Waiting(Vec<Waiting>),
@@ -68,12 +67,12 @@ impl Slot {
         Self { state: State::Fresh, call: None, text: false, gap: 0 }
     }
 
-    /// Not shown before the verdict.
+    /// Creates a slot that is not shown before the verdict.
     pub(super) fn hidden() -> Self {
         Self { state: State::Hidden, call: None, text: false, gap: 0 }
     }
 
-    /// To be shown with what follows it.
+    /// Creates a slot that is shown with what follows it.
     pub(super) fn waiting() -> Self {
         Self { state: State::Waiting(Vec::new()), ..Self::shown() }
     }
@@ -86,7 +85,7 @@ impl Slot {
         matches!(self.state, State::Waiting(_))
     }
 
-    /// What waited, which is shown now.
+    /// Takes the events that waited, to be shown now.
     pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
         match &mut self.state {
             State::Waiting(events) => {
@@ -107,21 +106,21 @@ impl Slot {
         Self { state, call: Some(id), text: false, gap: 0 }
     }
 
-    /// The block with this key, behind so many others.
+    /// Sets the gap of a block by its key and the number of blocks before it.
     pub(super) fn at(self, key: u32, others: usize) -> Self {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         Self { gap: key.saturating_sub(others), ..self }
     }
 
-    /// Keeps a ping in its place among frames that are held: the first one only, since the next
-    /// may be the client's only sign of life.
+    /// Keeps a ping in its place among frames that are held. Only the first ping is kept, since the
+    /// next may be the client's only sign of life. Returns true if it was kept.
     pub(super) fn hold_ping(&mut self, raw: &[u8]) -> bool {
         let State::Blank { frames, ping: ping @ None, .. } = &mut self.state else { return false };
         *ping = Some((frames.len(), raw.to_vec()));
         true
     }
 
-    /// Whether it is a text that was blank, and is so no more with this part.
+    /// True if the block is a text that is blank no more with this part.
     pub(super) fn speaks(&self, part: &Part<'_>) -> bool {
         let (State::Blank { text, .. }, More::Text(more)) = (&self.state, part.more) else {
             return false;
@@ -130,7 +129,7 @@ impl Slot {
         !Text::shows_nothing(&more) || text.len() + more.len() > MAX_BLANK
     }
 
-    /// Nothing of it is shown before the verdict.
+    /// Hides the block until the verdict.
     pub(super) fn hide(&mut self) {
         self.state = State::Hidden;
     }
@@ -139,12 +138,12 @@ impl Slot {
         matches!(self.state, State::Shown(_))
     }
 
-    /// Whether its parts go out as they come.
+    /// True if the block's parts go out as they come.
     pub(super) fn passes(&self) -> bool {
         matches!(self.state, State::Fresh | State::Shown(_))
     }
 
-    /// The index that the client knows it by.
+    /// Returns the index by which the client knows the block.
     pub(super) fn index(&self) -> Option<u32> {
         match self.state {
             State::Shown(index) => Some(index),
@@ -153,41 +152,41 @@ impl Slot {
     }
 }
 
-/// Numbers that a provider may leave out.
+/// The most indexes that a provider may leave out.
 const MAX_GAP: u32 = 1 << 16;
 
-/// What the client has been shown.
+/// The message that the client has been shown.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) framing: Box<dyn Framing>,
-    /// Whether bytes are wanted, as a stream.
+    /// True if the client reads bytes, as a stream.
     streams: bool,
     started: bool,
-    /// The event that began the message and holds a part of it, as long as it was not written.
+    /// The event that began the message and holds a part of it, until it is written.
     owed: Option<Vec<u8>>,
     head: (String, String),
     next_index: u32,
-    /// How many numbers of the provider's were left out, as it left them out.
+    /// The number of indexes left out so far, as the provider left them out.
     gaps: u32,
-    /// Whether what was shown differs from the one upstream response.
+    /// True if what was shown differs from the one upstream response.
     changed: bool,
-    /// Whether blank text alone was taken out of it.
+    /// True if blank text alone was taken out of it.
     thinned: bool,
-    /// Whether the response under way has begun.
+    /// True if the response under way has begun.
     headed: bool,
     responses: u32,
     visible: bool,
     calls: u32,
-    /// The block that has begun and not ended: its index, and whether it is text.
+    /// The block that has begun and not ended: its index, and true if it is text.
     open: Option<(u32, bool)>,
     /// Shown blocks of the responses that have ended.
     blocks: Vec<Block>,
-    /// How many of them came before the response under way.
+    /// The number of blocks that came before the response under way.
     before: usize,
     /// Parts that came with the end of the response under way.
     pub(super) late: Vec<u8>,
     original: Option<Vec<u8>>,
-    /// Where calls are written as text: tells texts and calls apart for whoever reads along.
+    /// The events of texts and calls apart, where calls are written as text.
     teller: Option<Teller>,
 }
 
@@ -216,13 +215,13 @@ impl Client {
         }
     }
 
-    /// The next response begins.
+    /// Marks the beginning of the next response.
     pub(super) fn mark(&mut self) {
         self.before = self.blocks.len();
         self.headed = false;
     }
 
-    /// The kinds of the blocks shown before it, as letters (`KeptTail::shown`).
+    /// Returns the kinds of the blocks shown before that, as letters (`KeptTail::shown`).
     pub(super) fn shown_before(&self) -> String {
         self.blocks.iter().take(self.before).map(Block::letter).collect()
     }
@@ -252,14 +251,14 @@ impl Client {
         }
     }
 
-    /// Bytes that concern no block.
+    /// Writes bytes that concern no block.
     pub(super) fn pass(&mut self, raw: &[u8], out: &mut Out) {
         if self.streams {
             self.framing.write_aside(raw, &mut out.bytes);
         }
     }
 
-    /// A whole response as received, for a client that does not stream.
+    /// Keeps a whole response as received, for a client that does not stream.
     pub(super) fn original(&mut self, body: &[u8]) {
         self.responses += 1;
         self.original = (self.responses == 1).then(|| body.to_vec());
@@ -271,7 +270,7 @@ impl Client {
         }
     }
 
-    /// A response begins with an event that says more than that; whether it is the first one.
+    /// Notes that a response begins. Returns true if it is the first one.
     pub(super) fn begun(&mut self, id: Str<'_>, model: Str<'_>) -> bool {
         if self.headed {
             return false;
@@ -287,19 +286,20 @@ impl Client {
         true
     }
 
-    /// Whether a beginning is a second one of a response that is all there is: the provider's own.
+    /// True if a beginning is a second one of the only response: the provider's own.
     pub(super) fn begins_again(&self) -> bool {
         self.headed && self.responses <= 1
     }
 
-    /// The same where the event itself is not for the client, or not yet.
+    /// Begins the message where the event itself is not for the client, or not yet.
     pub(super) fn head_alone(&mut self, id: Str<'_>, model: Str<'_>, out: &mut Out) {
         if self.begun(id, model) {
             self.write_head(out);
         }
     }
 
-    /// What a beginning holds is not shown with it; `first`: the client needs one nevertheless.
+    /// Notes that the content of a beginning is not shown with it. The `first` beginning is written
+    /// nevertheless.
     pub(super) fn hides(&mut self, first: bool, out: &mut Out) {
         self.changed = true;
         if first {
@@ -307,12 +307,12 @@ impl Client {
         }
     }
 
-    /// The message began with an event that waits for what is in it.
+    /// Holds back the event that began the message until its content is decided on.
     pub(super) fn owe_head(&mut self, raw: &[u8]) {
         self.owed = self.streams.then(|| raw.to_vec());
     }
 
-    /// Begins the message, if these are not the bytes that begin it themselves.
+    /// Begins the message if that is still to be done, unless the bytes of `next` begin it.
     fn pay_head(&mut self, next: &[u8], out: &mut Out) {
         if self.owed.take().is_some_and(|head| !next.starts_with(&head)) {
             self.write_head(out);
@@ -326,12 +326,12 @@ impl Client {
         }
     }
 
-    /// Whether what the client has is one upstream response as it came.
+    /// True if the client has one upstream response as it came.
     pub(super) fn is_untouched(&self) -> bool {
         !self.changed && self.responses <= 1
     }
 
-    /// Parts that came with a message's end which does not go out as it came.
+    /// Writes the parts that came with an end which does not go out as it came.
     pub(super) fn flush(&mut self, out: &mut Out) {
         out.bytes.append(&mut self.late);
     }
@@ -352,7 +352,7 @@ impl Client {
         }
     }
 
-    /// A part of a block.
+    /// Takes a part of a block: shows it, or holds it back.
     pub(super) fn block(&mut self, slot: &mut Slot, part: &Part<'_>, raw: &[u8], out: &mut Out) {
         match &mut slot.state {
             State::Hidden => self.changed = true,
@@ -369,7 +369,7 @@ impl Client {
                 self.tell(slot.call.as_deref(), index, part, out);
             }
             State::Blank { frames, ping, text } => {
-                // What came before is known to be blank.
+                // The text before is known to be blank.
                 let from = text.len();
                 if let More::Text(more) = part.more {
                     more.push_to(text);
@@ -394,7 +394,7 @@ impl Client {
         }
     }
 
-    /// Shows what is held of a text that is blank no more with this part.
+    /// Shows the held text of a block that is blank no more with this part.
     pub(super) fn speaks(&mut self, slot: &mut Slot, part: &Part<'_>, out: &mut Out) {
         if !slot.speaks(part) {
             return;
@@ -434,7 +434,8 @@ impl Client {
         }
     }
 
-    /// The next index; of the first response, with the numbers that its provider left out.
+    /// Returns the next index. In the first response it leaves out the numbers that the provider
+    /// did.
     fn take_index(&mut self, gap: u32) -> u32 {
         if self.responses <= 1 && self.framing.numbers_blocks() && gap <= MAX_GAP {
             self.next_index += gap.saturating_sub(self.gaps);
@@ -445,7 +446,7 @@ impl Client {
         index
     }
 
-    /// A received event; nothing where it is written elsewhere.
+    /// Writes a received event. An empty one is written elsewhere.
     pub(super) fn write(&mut self, parts: &[Placed<'_, '_>], raw: &[u8], out: &mut Out) {
         if self.streams && !raw.is_empty() {
             self.pay_head(raw, out);
@@ -453,7 +454,7 @@ impl Client {
         }
     }
 
-    /// The event for whoever watches.
+    /// Reports a part to an observer.
     fn tell(&mut self, call: Option<&str>, index: u32, part: &Part<'_>, out: &mut Out) {
         if part.begins.is_some() {
             self.open = Some((index, matches!(part.begins, Some(Begins::Text))));
@@ -465,7 +466,7 @@ impl Client {
         if part.stops {
             self.open = None;
         }
-        // What stands in a text is told as it is taken apart.
+        // Content of a text is reported as it is taken apart.
         if out.quiet || (of_text && self.teller.is_some()) {
             return;
         }
@@ -495,7 +496,7 @@ impl Client {
         }
     }
 
-    /// Ends the client's message after the upstream response of which this is the end.
+    /// Ends the client's message with the end of this upstream response.
     pub(super) fn close(
         &mut self,
         reply: &Reply,
@@ -543,7 +544,7 @@ impl Client {
         self.pay_head(&[], out);
     }
 
-    /// An answer of softland's, at the end of whatever was shown.
+    /// Writes an answer of softland's at the end of whatever was shown.
     pub(super) fn local(
         &mut self,
         (id, model): (&str, &str),

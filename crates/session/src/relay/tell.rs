@@ -1,4 +1,4 @@
-//! Tells texts and the calls that are written in them apart, for whoever reads along.
+//! Reports texts, and the calls that are written in them, as events apart.
 
 use softland_core::{Call, Text};
 
@@ -6,12 +6,12 @@ use crate::out::{Event, Out};
 use crate::reply::{Block, Seen};
 use crate::tags::TagCall;
 
-/// The events of texts that calls are written in.
+/// The events of texts that calls are written in, for an observer.
 #[derive(Debug, Default)]
 pub(super) struct Teller {
-    /// Whether a text is under way.
+    /// True if a text is under way.
     open: bool,
-    /// What is blank so far.
+    /// The text so far, while it is blank.
     blank: String,
     /// The index of the next block to end.
     next: u32,
@@ -19,25 +19,25 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// Whether a call was told.
+    /// True if a call was reported.
     pub(super) fn has_called(&self) -> bool {
         self.called
     }
 
-    /// The index of a block that ends.
+    /// Returns the index of a block that ends.
     pub(super) fn next(&mut self) -> u32 {
         self.next += 1;
         self.next - 1
     }
 
-    /// More text beside calls.
+    /// Reports more text beside calls.
     pub(super) fn text(&mut self, text: &str, out: &mut Out) {
         if out.quiet || text.is_empty() {
             return;
         }
         if !self.open {
             self.blank.push_str(text);
-            // What came before is known to be blank.
+            // The text before is known to be blank.
             if Text::shows_nothing(text) {
                 return;
             }
@@ -49,7 +49,7 @@ impl Teller {
         out.events.push(Event::TextDelta(text.to_owned()));
     }
 
-    /// A call; one that cannot be read is none on any screen.
+    /// Reports a call. A call that cannot be read is not shown.
     pub(super) fn call(&mut self, call: &TagCall, out: &mut Out) {
         self.called = true;
         if out.quiet || call.unfit.is_some() {
@@ -64,7 +64,7 @@ impl Teller {
         out.events.push(Event::BlockStop { index });
     }
 
-    /// The text under way has ended.
+    /// Ends the text under way.
     pub(super) fn end(&mut self, out: &mut Out) {
         self.blank.clear();
         if std::mem::take(&mut self.open) && !out.quiet {
@@ -74,7 +74,7 @@ impl Teller {
     }
 }
 
-/// The events of a whole block.
+/// Reports the events of a whole block.
 pub(super) fn tell_whole(index: u32, block: &Block, out: &mut Out) {
     match block.seen() {
         Seen::Text(text) => {

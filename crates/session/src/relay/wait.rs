@@ -1,5 +1,5 @@
-//! Thinking that may go back only with what followed it: where a call behind it might not pass, it
-//! waits for what does follow, and passes with that or not at all.
+//! Thinking that may go back only with what followed it. Where a call behind it might not pass, the
+//! thinking waits for what does follow, and passes with that or not at all.
 
 use softland_core::{Role, Text};
 
@@ -55,7 +55,7 @@ impl Waiting {
 }
 
 impl Relay {
-    /// Whether thinking that begins now waits for what follows it.
+    /// True if thinking that begins now waits for what follows it.
     pub(super) fn waits(&self) -> bool {
         let passes = match self.mode {
             Mode::Live { calls: false } => false,
@@ -64,14 +64,14 @@ impl Relay {
         self.role == Role::Gateway && self.client.framing.ties_thinking() && !passes
     }
 
-    /// Shows the thinking that waited for the block which has just begun, if that passes: it is
-    /// tied to all that comes of it, whatever was left out between them.
+    /// Shows the thinking that waited for the block which has just begun, if that block passes. The
+    /// thinking is tied to all that comes of it, whatever was left out between them.
     pub(super) fn release(&mut self, out: &mut Out) {
         let Some((newest, before)) = self.slots.split_last_mut() else { return };
         if !(newest.passes() || newest.is_text()) {
             return;
         }
-        // What waits before a block that was released for is not released any more.
+        // Thinking before a block of an earlier release is not released any more.
         let open = before.get_mut(self.released..).unwrap_or_default();
         let left_out = open.iter().rev().take_while(|slot| slot.is_hidden()).count();
         let to = open.len() - left_out;
@@ -84,7 +84,7 @@ impl Relay {
 }
 
 impl Client {
-    /// Shows what waited of a block.
+    /// Shows the events of a block that waited.
     pub(super) fn release(&mut self, slot: &mut Slot, out: &mut Out) {
         for event in slot.take_waiting() {
             event.show(slot, self, out);
@@ -92,9 +92,11 @@ impl Client {
     }
 }
 
-/// Hides the thinking of which something came while nothing of that is shown. Blank text is nothing.
+/// Hides thinking that something came of while nothing of that is shown. Blank text counts for
+/// nothing.
 pub(super) fn hide_orphans(blocks: &[Block], shows: &mut [bool]) {
-    // Of what stands behind the thinking, up to the next: whether something came, and is shown.
+    // For the blocks behind the thinking, up to the next: true if there is any, and true if one is
+    // shown.
     let (mut came, mut shown, mut ended) = (false, false, false);
     for (block, shows) in blocks.iter().zip(shows).rev() {
         if block.is_thinking() {

@@ -16,11 +16,11 @@ pub(crate) struct ResponsesBlock {
     pub(super) item: OutputItem,
     /// The id of the reasoning before it, without which its own id may not go back.
     pub(super) tied: Option<Arc<str>>,
-    /// Of reasoning: whether it may go back.
+    /// True if the item is reasoning that may go back.
     returns: bool,
 }
 
-/// How a call is answered.
+/// The form in which a call is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     Function,
@@ -33,7 +33,7 @@ pub(super) enum Answered {
 impl ResponsesBlock {
     pub(super) fn text(text: &str) -> Self {
         let kind = OutputKind::Message { text: text.to_owned(), refusal: None, phase: None };
-        // It gets its id where it is shown.
+        // The item gets its id where it is shown.
         let raw = String::from_utf8(respond::text_item("", text)).unwrap_or_default();
         let item = OutputItem { kind, id: String::new(), raw, done: true, completed: true };
         Self { item, tied: None, returns: false }
@@ -64,8 +64,8 @@ impl ResponsesBlock {
         }
     }
 
-    /// Whether the client is given something with it. Of what only the model reads, and of a call
-    /// that came to nothing, it has nothing.
+    /// True if the block gives the client something. An item that only the model reads, or a call
+    /// that came to nothing, does not.
     pub(crate) fn gives(&self) -> bool {
         matches!(self.item.kind, OutputKind::Other { .. })
             && self.item.done
@@ -78,7 +78,7 @@ impl ResponsesBlock {
         let new = own(call.id).unwrap_or_else(|| call.id.to_owned());
         let call_id = match &mut self.item.kind {
             OutputKind::Call { call_id, .. } => call_id,
-            // Without one it is known by the item's id.
+            // A call without one is known by the item's id.
             OutputKind::Other { call_id, .. } if !call_id.is_empty() => call_id,
             _ => return,
         };
@@ -98,7 +98,7 @@ impl ResponsesBlock {
         }
     }
 
-    /// The item under another id, or without one.
+    /// Returns the item under another id, or without any.
     pub(super) fn under(&self, id: Option<&str>) -> String {
         with_text(&self.item.raw, "id", id)
     }
@@ -117,7 +117,8 @@ impl ResponsesBlock {
 
 const APPROVAL: &str = "mcp_approval_request";
 
-/// Whether another kind of item is a call, and of these one that the provider runs.
+/// Returns true if an item of another kind is a call that the provider runs, false if it is a call
+/// for the client, and `None` if it is no call.
 pub(super) fn other(kind: &str, call_id: &str) -> Option<bool> {
     match kind {
         // The client has to say something before the model goes on.
@@ -127,8 +128,8 @@ pub(super) fn other(kind: &str, call_id: &str) -> Option<bool> {
     }
 }
 
-/// The items of a response as blocks. Reasoning may go back where the provider has kept it, or
-/// where all that it is made of came along.
+/// Returns the items of a response as blocks. Reasoning may go back where the provider has kept it,
+/// or where all of its parts came along.
 pub(super) fn of(response: &mut Response) -> Vec<Block> {
     let stored = is_stored(&response.raw);
     let mut tied: Option<Arc<str>> = None;
@@ -146,10 +147,10 @@ pub(super) fn of(response: &mut Response) -> Vec<Block> {
     blocks.collect()
 }
 
-/// `store`, which is on where nothing is said of it.
+/// Returns `store` of a response, which is true where nothing is said of it.
 fn is_stored(response: &str) -> bool {
     let mut stored = true;
-    // Where no response came there is nothing to store, and nothing to read.
+    // Without a response there is nothing to store, and nothing to read.
     let _ = Cursor::new(response).members(|cursor, member| {
         if member.key.eq_str("store") {
             stored = cursor.bool_or_skip()? != Some(false);
@@ -159,7 +160,7 @@ fn is_stored(response: &str) -> bool {
     stored
 }
 
-/// The natives among blocks.
+/// Returns the blocks of this protocol.
 pub(super) fn natives(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock> {
     blocks.iter().filter_map(|block| match block {
         Block::Responses(block) => Some(&**block),
@@ -167,7 +168,7 @@ pub(super) fn natives(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock>
     })
 }
 
-/// The items that these blocks are, without ids that may not go back, and without reasoning that
+/// Returns the items of these blocks, without ids that may not go back, and without reasoning that
 /// nothing follows.
 pub(super) fn items(blocks: &[Block]) -> Vec<String> {
     let mut blocks: Vec<&ResponsesBlock> = natives(blocks).collect();
@@ -183,28 +184,28 @@ pub(super) fn items(blocks: &[Block]) -> Vec<String> {
     items.collect()
 }
 
-/// How the calls among blocks are answered, by their ids.
+/// Returns the form in which each call among blocks is answered, by the call's id.
 pub(super) fn answers(blocks: &[Block]) -> BTreeMap<String, Answered> {
     let answers = natives(blocks).filter_map(ResponsesBlock::answered);
     answers.map(|(id, how)| (id.to_owned(), how)).collect()
 }
 
-/// An item id of softland's.
+/// Returns an item id of softland's own.
 pub(super) fn own_id(response: &str, index: u32) -> String {
     let key = Digest::of(response.as_bytes()).then(Digest::of(&index.to_be_bytes()));
     format!("msg_softland_{key}")
 }
 
-/// An item without an id of its own.
+/// Returns an item without its id.
 pub(crate) fn without_id(item: &str) -> String {
     with_text(item, "id", None)
 }
 
-/// An object with a member that is a text changed, or without it.
+/// Returns an object with a text member changed, or without the member.
 fn with_text(object: &str, name: &str, value: Option<&str>) -> String {
     let mut out = vec![b'{'];
     let mut there = false;
-    // It was scanned before, so there is no error to report.
+    // The object was scanned before, so there is no error to report.
     let _ = Cursor::new(object).members(|cursor, member| {
         let old = cursor.skip_value()?.of(object);
         let key = member.key.unescape();

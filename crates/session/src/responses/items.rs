@@ -1,10 +1,10 @@
-//! Items as JSON: what one says, and those that answer what the provider's own tools ask.
+//! Items as JSON: the content of an item, and items that answer the provider's own tools.
 
 use softland_wire::json::{Cursor, Error, write_str};
 use softland_wire::responses::{Event, EventKind, OutputKind, Response};
 use softland_wire::sse::Decoder;
 
-/// The id of the item that an event ends.
+/// Returns the id of the item that an event ends.
 pub(super) fn item_id(raw: &[u8]) -> Option<String> {
     let mut decoder = Decoder::new(raw.len());
     decoder.push(raw);
@@ -16,10 +16,10 @@ pub(super) fn item_id(raw: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether an item holds what came of it: an image, a tool's output, a compacted context.
+/// True if an item holds its result: an image, a tool's output, a compacted context.
 pub(super) fn gives(item: &str) -> bool {
     let mut gives = false;
-    // It was scanned before, so there is no error to report.
+    // The item was scanned before, so there is no error to report.
     let _ = Cursor::new(item).members(|cursor, member| {
         let value = cursor.skip_value()?.of(item);
         let made = ["result", "output", "outputs", "encrypted_content"];
@@ -29,12 +29,12 @@ pub(super) fn gives(item: &str) -> bool {
     gives
 }
 
-/// Whether a value, as JSON, holds nothing.
+/// True if a JSON value holds nothing.
 fn is_nothing(value: &str) -> bool {
     matches!(value, "null" | "\"\"" | "[]" | "{}")
 }
 
-/// The id and the text of a message item.
+/// Returns the id and the text of a message item.
 pub(super) fn message_of(item: &str) -> (String, String) {
     let body = [r#"{"output":["#, item, "]}"].concat();
     let response = Response::from_json(body.as_bytes()).unwrap_or_default();
@@ -48,7 +48,7 @@ pub(super) fn message_of(item: &str) -> (String, String) {
     (item.id, text)
 }
 
-/// The output of a tool that the provider defines.
+/// Returns the output of a tool that the provider defines.
 pub(super) fn tool_output(kind: &str, call_id: &str, text: &str) -> Vec<u8> {
     let mut out = br#"{"type":"#.to_vec();
     write_str(&mut out, &format!("{kind}_output"));

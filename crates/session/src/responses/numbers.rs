@@ -1,53 +1,53 @@
-//! The `sequence_number` of what the client gets.
+//! The `sequence_number` of the events that the client gets.
 
 use softland_wire::json::Cursor;
 use softland_wire::responses::Event;
 use softland_wire::responses::respond::{Renumber, write_renumbered};
 use softland_wire::sse::Decoder;
 
-/// Counts the client's events. Numbers stay as they are as long as they fit.
+/// The counter of the client's events. Numbers stay as they are as long as they fit.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    /// The next one, once there was one.
+    /// The next number, once there was one.
     next: Option<u64>,
-    /// The newest that was read of the response under way.
+    /// The newest number that was read of the response under way.
     read: Option<u64>,
-    /// Whether an upstream numbers its events as nobody should: they stay as they are then.
+    /// True if the upstream's numbers are out of order. They stay as they are then.
     irregular: bool,
-    /// The responses after the first one are numbered anew, whatever they have.
+    /// True if the responses after the first one are numbered anew, whatever they have.
     again: bool,
-    /// Events may be written later than they are read.
+    /// True if events may be written later than they are read.
     delayed: bool,
 }
 
 impl Numbers {
-    /// The next response begins.
+    /// Prepares for the next response.
     pub(super) fn begin(&mut self) {
         self.again |= self.next.is_some();
         self.read = None;
         self.irregular = false;
     }
 
-    /// From now on events may be written when others have been read behind them.
+    /// Allows events to be written after later ones have been read.
     pub(super) fn delay(&mut self) {
         self.delayed = true;
     }
 
-    /// An event was read, for the first time.
+    /// Notes the number of an event that was read for the first time.
     pub(super) fn note(&mut self, number: Option<u64>) {
         let expected = self.read.map_or(number, |read| read.checked_add(1));
         self.irregular |= number != expected;
         self.read = number.or(self.read);
     }
 
-    /// The running number for an event of softland's own.
+    /// Gives `write` the running number, for an event of softland's own.
     pub(super) fn own(&mut self, write: impl FnOnce(&mut u64)) {
         let mut next = self.next.unwrap_or(0);
         write(&mut next);
         self.next = Some(next);
     }
 
-    /// Appends one received event, under another index if one is given.
+    /// Appends a received event, under another index if there is one.
     pub(super) fn write(&mut self, raw: &[u8], index: Option<u32>, out: &mut Vec<u8>) {
         let keeps = self.irregular && !self.again;
         let newest = self.next == self.read && !self.again && !self.delayed;
@@ -56,7 +56,7 @@ impl Numbers {
                 out.extend_from_slice(raw);
                 return;
             }
-            // All before it have gone out, so it is the newest.
+            // All events before it have gone out, so it is the newest.
             Some(read) if newest && !keeps && index.is_none() => {
                 self.next = Some(read.saturating_add(1));
                 out.extend_from_slice(raw);
@@ -76,7 +76,7 @@ impl Numbers {
         }
         let numbers = Renumber { sequence_number, output_index: index, ..Renumber::default() };
         let at = out.len();
-        // It was read before, so it is JSON.
+        // The event was read before, so it is JSON.
         if write_renumbered(out, raw, &numbers).is_err() {
             out.truncate(at);
             out.extend_from_slice(raw);
@@ -98,7 +98,7 @@ impl Numbers {
     }
 }
 
-/// The number that an event has.
+/// Returns the number of an event.
 fn number_of(raw: &[u8]) -> Option<u64> {
     let mut decoder = Decoder::new(raw.len());
     decoder.push(raw);

@@ -1,5 +1,5 @@
 //! Histories that their clients have flattened: the calls of a turn and their results stand in
-//! texts, although the model called as its API has it. Which clients do so is data of the core's.
+//! texts, although the model made its calls through the API. The core's tables name such clients.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use softland_wire::tags::listed;
 
 use super::{TagCall, id_of};
 
-/// The calls of a turn that its client has flattened, and how that client writes. Only what is
-/// answered as that client answers was called: a text that quotes calls is a text.
+/// Returns the calls of a turn that its client has flattened, and the client's format. Calls count
+/// only if the next message answers them in that format: a text that quotes calls is a text.
 pub(crate) fn calls_of(
     turn: &RequestMessage<'_>,
     next: Option<&RequestMessage<'_>>,
 ) -> Option<(&'static Flat, Vec<TagCall>)> {
     let next = next.filter(|next| next.role == Role::User)?;
     FLAT.iter().find_map(|flat| {
-        // As it stands in JSON, the heading may end in an escaped line break.
+        // In JSON the heading may end in an escaped line break.
         let may_hold = flat.calls.trim_end();
         let calls: Vec<_> = texts(turn)
             .filter(|text| text.contains(may_hold))
@@ -33,7 +33,7 @@ pub(crate) fn calls_of(
     })
 }
 
-/// The ids of a turn's flattened calls.
+/// Returns the ids of a turn's flattened calls.
 pub(crate) fn ids_of(
     turn: &RequestMessage<'_>,
     next: Option<&RequestMessage<'_>>,

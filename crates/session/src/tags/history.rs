@@ -10,7 +10,7 @@ use softland_wire::tags::{self, Shape, Tags};
 
 use super::{TagCall, flat, id_of, opened, read_call};
 
-/// How the texts of a history are read.
+/// The reader of calls in the texts of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {
     pub(crate) shape: Arc<Shape>,
@@ -18,8 +18,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The calls of a turn that are written as text, as they are counted. A block that was not
-    /// closed is one in an engine's own history only: there it was answered.
+    /// Returns the calls of a turn that are written as text, as they are counted. A block that was
+    /// not closed is a call in an engine's own history only: there it was answered.
     pub(crate) fn calls(&self, message: &RequestMessage<'_>) -> Vec<TagCall> {
         calls_of(message, &self.shape.tags, self.role)
     }
@@ -45,7 +45,7 @@ fn calls_of(message: &RequestMessage<'_>, tags: &Tags, role: Role) -> Vec<TagCal
     calls
 }
 
-/// Whether a text, escaped as in JSON, may hold a tag.
+/// True if a text, escaped as in JSON, may hold a tag.
 fn may_hold(raw: &str) -> bool {
     raw.contains('<') || raw.contains("\\u003")
 }
@@ -68,26 +68,26 @@ pub(crate) struct Waiting {
     /// Their ids.
     ids: Vec<String>,
     names: Vec<String>,
-    /// Whose form they have, where a client has flattened them.
+    /// The format of the calls, where a client has flattened them.
     flat: Option<&'static Flat>,
-    /// Texts that stood beside results: what comes each time was written by no person.
+    /// Texts that stood beside results. A text that comes each time was written by no person.
     beside: BTreeSet<Digest>,
 }
 
-/// What a message gives to the calls that waited for it.
+/// The content of a message that answers waiting calls.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    /// The results, one for each call: its id, and the text of its result.
+    /// The results, one for each call: the call's id, and the text of its result.
     pub(crate) results: Vec<(String, String)>,
-    /// What a person may have said beside them.
+    /// Texts beside the results that a person may have written.
     pub(crate) beside: Vec<String>,
-    /// Whether they tell of an error.
+    /// True if the results tell of an error.
     pub(crate) failed: bool,
 }
 
 impl Waiting {
     /// Takes the calls of a turn that are written as text, in order. `next` is the message behind
-    /// the turn, `reader` how calls are read where models write them so.
+    /// the turn. `reader` reads the calls, where models write them as text.
     pub(crate) fn wait(
         &mut self,
         reader: Option<&Reader>,
@@ -106,12 +106,12 @@ impl Waiting {
         calls
     }
 
-    /// Whether no call waits.
+    /// True if no call waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Reads the next user message: nothing waits any more.
+    /// Reads the next user message. No call waits afterwards.
     pub(crate) fn take(&mut self, reader: Option<&Reader>, texts: &[&str]) -> Given {
         let (ids, names) = (std::mem::take(&mut self.ids), std::mem::take(&mut self.names));
         let mut given = Given::default();
@@ -136,7 +136,7 @@ impl Waiting {
         given
     }
 
-    /// The results of a message whose client has flattened them: one text for all.
+    /// Returns the results of a message whose client has flattened them: one text for all.
     fn flattened(&mut self, texts: &[&str], flat: &Flat, given: &mut Given) -> String {
         let mut whole = Vec::new();
         for text in texts {
@@ -151,7 +151,7 @@ impl Waiting {
         whole.join("\n")
     }
 
-    /// The results of these calls, where the model writes both as text.
+    /// Returns the results of these calls, where the model writes both as text.
     fn place_all(
         &mut self,
         names: &[String],
@@ -173,7 +173,7 @@ impl Waiting {
                 results.beside.iter().for_each(|span| self.aside(span.of(text), given));
             }
         } else if let Some(last) = places.left.last_mut() {
-            // One text for all: it is the last one's, when all have been run.
+            // One text answers all calls: it is the last one's, when all have been run.
             *last = Some(texts.join("\n"));
         }
         places.left
@@ -191,9 +191,9 @@ impl Waiting {
 struct Places<'n> {
     /// The result of each call.
     left: Vec<Option<String>>,
-    /// The calls of each name, the next one to be given a result first.
+    /// The calls of each name, in the order in which they get a result.
     named: BTreeMap<&'n str, VecDeque<usize>>,
-    /// Before this one every call has a result.
+    /// The first call that may have no result: every call before it has one.
     free: usize,
 }
 
@@ -207,7 +207,7 @@ impl<'n> Places<'n> {
     }
 
     /// Gives a result to its call: the first one of its name that has none, else the first without
-    /// any, else it is added to the last one's.
+    /// any. If every call has a result, adds it to the last one's.
     fn give(&mut self, name: Option<&str>, content: &str) {
         match self.next(name).and_then(|at| self.left.get_mut(at)) {
             Some(slot) => *slot = Some(content.to_owned()),
@@ -220,7 +220,7 @@ impl<'n> Places<'n> {
         }
     }
 
-    /// The call that the next result of that name is given to.
+    /// Returns the call that gets the next result of that name.
     fn next(&mut self, name: Option<&str>) -> Option<usize> {
         let is_given = |left: &[Option<String>], at| left.get(at).is_some_and(Option::is_some);
         if let Some(named) = name.and_then(|name| self.named.get_mut(name)) {

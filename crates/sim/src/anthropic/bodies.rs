@@ -1,4 +1,4 @@
-//! Bodies that are no message: errors that a scenario wants, the list of models.
+//! Bodies other than messages: errors that a scenario asks for, and the list of models.
 
 use crate::anthropic::error::Refusal;
 use crate::bodies::whole;
@@ -6,7 +6,7 @@ use crate::json::{Json, map};
 use crate::models::{self, Model};
 use crate::reply::Response;
 
-/// The body of `GET /v1/models`.
+/// Returns the body of `GET /v1/models`.
 pub(crate) fn model_list() -> Vec<u8> {
     let row = |m: &Model| {
         map([("type", "model".into()), ("id", m.id.into()), ("display_name", m.id.into())])
@@ -23,7 +23,7 @@ pub(crate) fn model_list() -> Vec<u8> {
     .into_bytes()
 }
 
-/// A failure that a scenario wants, in the provider's shape.
+/// Creates a failure that a scenario asks for, in the provider's shape.
 pub(crate) fn http_fault(status: u16, retry_after: Option<u64>, delay_ms: u64) -> Response {
     let (kind, message) = match status {
         401 => ("authentication_error", "API key is invalid."),

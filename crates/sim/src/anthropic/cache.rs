@@ -1,6 +1,6 @@
-//! Prompt-cache billing: what a request reads from the cache, what it writes, at which TTL. The
-//! rules are the provider's; the token counts are estimates (`content`). Left out: the automatic
-//! breakpoint that server-tool results get.
+//! Prompt-cache billing: what a request reads from the cache, what it writes, and with which TTL.
+//! The rules are the provider's; the token counts are estimates (`content`). The automatic
+//! breakpoint of server-tool results is left out.
 
 use crate::anthropic::content;
 use crate::anthropic::request::{Block, Prompt, blocks};
@@ -10,11 +10,11 @@ use crate::json::Json;
 use crate::usage::Usage;
 use std::collections::BTreeMap;
 
-/// Positions a read looks back over from each breakpoint, itself included.
+/// The number of positions that a read looks back over from each breakpoint, itself included.
 const LOOKBACK: usize = 20;
 const FIVE_MINUTES: u64 = 5 * 60 * 1000;
 const HOUR: u64 = 60 * 60 * 1000;
-/// Entries kept at most; past it the ones that expire first go.
+/// The maximum number of entries; beyond it, those that expire first are dropped.
 const MAX_ENTRIES: usize = 50_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,23 +24,23 @@ struct Entry {
     expires: u64,
 }
 
-/// What is cached.
+/// The cached prefixes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     entries: BTreeMap<u128, Entry>,
 }
 
-/// One position at which a prefix may be cached.
+/// A position at which a prefix may be cached.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     digest: u128,
-    /// Tokens of the prefix, this position included.
+    /// The tokens of the prefix, this position included.
     tokens: u64,
-    /// TTL of a breakpoint here.
+    /// The TTL of a breakpoint here.
     mark: Option<u64>,
 }
 
-/// Blocks that are not part of the prompt, although sent.
+/// Blocks that were sent but are not part of the prompt.
 type Dropped = BTreeMap<(usize, usize), &'static str>;
 
 /// The prefixes of a prompt.
@@ -65,7 +65,7 @@ impl Prefixes {
         Self(walk.positions)
     }
 
-    /// Estimated tokens of the whole prompt.
+    /// Returns the estimated tokens of the whole prompt.
     pub(crate) fn tokens(&self) -> u64 {
         self.0.last().map_or(0, |p| p.tokens)
     }
@@ -108,7 +108,7 @@ impl Cache {
         }
     }
 
-    /// The longest prefix that can be read; reading it renews it.
+    /// Returns the tokens of the longest readable prefix. Reading renews it.
     fn read(&mut self, positions: &[Position], now: u64) -> u64 {
         let marks = (0..positions.len())
             .rev()
@@ -205,7 +205,7 @@ impl Walk {
         }
     }
 
-    /// The top-level mark lands on the last block that can carry one.
+    /// Puts the top-level mark on the last block that can carry one.
     fn automatic(&mut self, prompt: &Prompt<'_>) {
         let Some(mark) = prompt.body.get("cache_control").filter(|m| m.is_map()) else { return };
         let ttl = if mark.str_at("ttl") == Some("1h") { HOUR } else { FIVE_MINUTES };
@@ -218,12 +218,12 @@ impl Walk {
     }
 }
 
-/// Turning web search on or off keeps the tools' prefix and loses the system's.
+/// True for web search. Turning it on or off keeps the tools' prefix and loses the system's.
 fn is_web_search(tool: &Json) -> bool {
     tool.str_at("type").is_some_and(|t| t.starts_with("web_search_"))
 }
 
-/// Parameters whose change loses the messages' prefix and keeps that of tools and system.
+/// Adds the parameters whose change loses the messages' prefix and keeps that of tools and system.
 fn fold_parameters(digest: &mut Digest, prompt: &Prompt<'_>) {
     digest.field("messages");
     match prompt.choice {

@@ -1,17 +1,17 @@
-//! What of a block is part of the prompt: the same for a string and a list with one text, without
-//! cache marks, with the keys of tool inputs in their order. Signatures and the cache are taken
-//! over it; token counts are estimated from it.
+//! The content of a block as part of the prompt: the same for a string and a list with one text,
+//! without cache marks, with the keys of tool inputs in their order. Signatures and the cache are
+//! computed over it; token counts are estimated from it.
 
 use crate::anthropic::request::{Block, blocks};
 use crate::digest::Digest;
 use crate::json::Json;
 use crate::laws::tokens_of;
 
-/// Tokens that an image is counted as.
+/// The tokens that an image counts as.
 const IMAGE: u64 = 1_600;
-/// Tokens that a document whose pages cannot be read here is counted as.
+/// The tokens that a document counts as if its pages cannot be read here.
 const DOCUMENT: u64 = 3_000;
-/// Tokens that every block costs beside its text.
+/// The tokens of every block apart from its text.
 const OVERHEAD: u64 = 3;
 
 /// Adds a block to a digest and returns its estimated tokens.
@@ -35,7 +35,7 @@ pub(crate) fn feed(digest: &mut Digest, block: &Block<'_>) -> u64 {
     OVERHEAD + tokens_of(bytes)
 }
 
-/// Adds any JSON without its cache marks, as a tool definition; returns its estimated tokens.
+/// Adds JSON without its cache marks, such as a tool definition. Returns its estimated tokens.
 pub(crate) fn feed_json(digest: &mut Digest, json: &Json) -> u64 {
     let mut text = String::new();
     for (key, value) in json.entries().iter().filter(|(key, _)| key != "cache_control") {

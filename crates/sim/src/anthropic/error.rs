@@ -1,8 +1,8 @@
-//! Refusals in the shape of Anthropic's errors. It knows statuses and error types, not rules.
+//! Refusals in the shape of Anthropic's errors. This module knows statuses and types, not rules.
 
 use crate::json::{Json, map};
 
-/// Why a request was not served.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -18,7 +18,7 @@ impl Refusal {
         Self { status, kind, message: message.into(), details: None }
     }
 
-    /// The JSON body; the request id is null where the provider sends none.
+    /// Returns the JSON body. The request id is null if the provider sends none.
     pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
         let mut error = vec![
             ("type".to_owned(), Json::from(self.kind)),
@@ -34,12 +34,12 @@ impl Refusal {
     }
 }
 
-/// 400 `invalid_request_error`.
+/// Refuses with a 400 `invalid_request_error`.
 pub(crate) fn bad<T>(message: impl Into<String>) -> Checked<T> {
     Err(Refusal::new(400, "invalid_request_error", message))
 }
 
-/// 400 unless `ok`; the message is made only when needed.
+/// Refuses with 400 unless `ok`. The message is created only when needed.
 pub(crate) fn ensure(ok: bool, message: impl FnOnce() -> String) -> Checked {
     if ok { Ok(()) } else { bad(message()) }
 }

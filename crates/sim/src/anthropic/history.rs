@@ -1,4 +1,4 @@
-//! An Anthropic conversation as scenarios see it.
+//! The neutral history of an Anthropic conversation, for scenarios.
 
 use super::request::{Block, Prompt, Turn, blocks};
 use crate::history::{Called, History, Returned, Role, Said, Tool};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 static EMPTY: Json = Json::Map(Vec::new());
 
-/// Reads the turns of a prompt, one for one.
+/// Reads the turns of a prompt, one history turn for each.
 pub(crate) fn read<'a>(prompt: &Prompt<'a>) -> History<'a> {
     let open = prompt.last().filter(|t| t.role == Role::Assistant);
     History {

@@ -1,4 +1,4 @@
-//! A finished message, ready for either form: ids given, thinking signed, blocks built. The
+//! A finished message before its form is chosen: ids given, thinking signed, blocks built. The
 //! streamed and the whole form come from the same blocks.
 
 use crate::anthropic::request::Prompt;
@@ -28,12 +28,12 @@ pub(crate) struct Message {
     pub(crate) transformations: Vec<Json>,
 }
 
-/// What a message is built with.
+/// A builder for the blocks of a message.
 pub(crate) struct Maker<'a> {
     pub(crate) prompt: &'a Prompt<'a>,
     pub(crate) issuer: Issuer,
     pub(crate) verified: Verified,
-    /// Number of this response.
+    /// The number of this response.
     pub(crate) number: u64,
 }
 
@@ -110,13 +110,13 @@ impl Maker<'_> {
 }
 
 impl Message {
-    /// The whole form.
+    /// Returns the whole form.
     pub(crate) fn json(&self) -> Json {
         let content = self.blocks.iter().map(|b| b.whole.clone()).collect();
         self.envelope(content, true, usage_json(&self.usage, true))
     }
 
-    /// The form of `message_start` (`whole` false) or of the response.
+    /// Returns the form of `message_start` (`whole` false) or that of the response.
     pub(crate) fn envelope(&self, content: Vec<Json>, whole: bool, usage: Json) -> Json {
         let mut message = vec![
             ("id".to_owned(), self.id.as_str().into()),
@@ -139,7 +139,7 @@ impl Message {
         Json::Map(message)
     }
 
-    /// Stop reason, sequence and details.
+    /// Returns the stop reason, stop sequence and stop details.
     pub(crate) fn ending(&self) -> Json {
         let sequence = match &self.stop {
             Stop::StopSequence(sequence) => sequence.as_str().into(),
@@ -169,8 +169,8 @@ fn text_block(text: &str) -> Block {
     Block { whole: block(text), start: block(""), deltas }
 }
 
-/// Input that is not JSON has no whole form: it is given as the string it is, and a call that was
-/// cut in the middle as an empty object, as the provider does.
+/// Builds a call. Input that is not JSON has no whole form and stays a string; the input of a cut
+/// call becomes an empty object, as with the provider.
 fn call(kind: &str, id: &str, name: &str, input: &str, cut: bool) -> Block {
     let parsed = match Json::parse(input.as_bytes()) {
         Ok(parsed) => parsed,
@@ -191,7 +191,7 @@ fn call(kind: &str, id: &str, name: &str, input: &str, cut: bool) -> Block {
     };
     let delta =
         |piece: &str| map([("type", "input_json_delta".into()), ("partial_json", piece.into())]);
-    // The empty object is an empty concatenation on the wire.
+    // On the wire, the empty object is the concatenation of no pieces.
     let text = if input == "{}" { "" } else { input };
     let deltas = std::iter::once("").chain(pieces(text)).map(delta).collect();
     Block { whole: block(parsed), start: block(Json::Map(Vec::new())), deltas }
@@ -203,7 +203,8 @@ fn server_result(kind: &str, id: &str, content: &str) -> Block {
     Block { whole: block.clone(), start: block, deltas: Vec::new() }
 }
 
-/// A result belongs to the call of this response, or to the one the request's last turn left open.
+/// Returns the call that a result belongs to: one of this response, or the one that the last turn
+/// of the request left open.
 fn open_server_tool(prompt: &Prompt<'_>, own: &str) -> String {
     let open = || {
         let blocks = prompt.last().map_or(&[][..], |t| &t.blocks);
@@ -212,7 +213,8 @@ fn open_server_tool(prompt: &Prompt<'_>, own: &str) -> String {
     if own.is_empty() { open().unwrap_or_default() } else { own.to_owned() }
 }
 
-/// The provider's own form; `full` with the split of writes and the service tier.
+/// Returns the provider's own form of the usage. With `full`, it has the split of cache writes and
+/// the service tier.
 pub(crate) fn usage_json(of: &Usage, full: bool) -> Json {
     let mut usage = vec![
         ("input_tokens".to_owned(), of.input.into()),

@@ -1,5 +1,5 @@
-//! What an Anthropic request says, read once: body and the conversation with neighbours of one role
-//! merged. It decides nothing but what cannot be read at all; `rules` decides.
+//! The parsed Anthropic request: its body, and the conversation with adjacent messages of one role
+//! merged. Parsing refuses only what cannot be read at all; `rules` decides the rest.
 
 use crate::anthropic::error::{Checked, bad};
 use crate::history::{Choice, Role};
@@ -8,7 +8,7 @@ use crate::models::Model;
 use crate::request::Request;
 
 impl Request<'_> {
-    /// Whether an `anthropic-beta` header names this beta.
+    /// True if an `anthropic-beta` header names this beta.
     pub(crate) fn beta(&self, name: &str) -> bool {
         self.headers
             .iter()
@@ -17,15 +17,15 @@ impl Request<'_> {
     }
 }
 
-/// One content block, or a string content seen as one text block.
+/// A content block. A string content counts as one text block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) kind: &'a str,
     /// The text of a text block.
     pub(crate) text: &'a str,
-    /// The block itself; none for a string.
+    /// The JSON of the block; `None` for a string.
     json: Option<&'a Json>,
-    /// Message and block index in the request.
+    /// The indexes of message and block in the request.
     pub(crate) at: (usize, usize),
 }
 
@@ -38,7 +38,7 @@ impl<'a> Block<'a> {
         self.get(key).and_then(Json::as_str).unwrap_or("")
     }
 
-    /// All fields of the block; none for a string.
+    /// Returns all fields of the block; none for a string.
     pub(crate) fn entries(&self) -> &'a [(String, Json)] {
         self.json.map_or(&[], Json::entries)
     }
@@ -56,14 +56,14 @@ impl<'a> Block<'a> {
     }
 }
 
-/// A turn of the conversation: neighbouring messages of one role as one.
+/// A turn of the conversation: adjacent messages of one role.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) role: Role,
     pub(crate) blocks: Vec<Block<'a>>,
-    /// Index of its first message.
+    /// The index of its first message.
     pub(crate) at: usize,
-    /// `clear_at` of a system message.
+    /// True for a system message with `clear_at`.
     pub(crate) clears: bool,
 }
 
@@ -72,13 +72,13 @@ impl Turn<'_> {
         self.blocks.iter().any(|b| b.is(kind))
     }
 
-    /// Ends in something a server tool began or left: such a turn may be sent back to go on.
+    /// True if a server tool began or left something: such a turn may be sent back to continue it.
     pub(crate) fn is_paused(&self) -> bool {
         self.blocks.iter().any(|b| b.is("server_tool_use") || b.is("mcp_tool_use"))
     }
 }
 
-/// The thinking mode that holds.
+/// The thinking mode in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
     Off,
@@ -86,7 +86,7 @@ pub(crate) enum Thinking {
     Adaptive,
 }
 
-/// A request whose shape is known to be right.
+/// A request that has passed the rules for its shape.
 #[derive(Debug)]
 pub(crate) struct Prompt<'a> {
     pub(crate) model: &'static Model,
@@ -106,7 +106,7 @@ impl<'a> Prompt<'a> {
     /// Reads a body that `rules::shape` has accepted.
     ///
     /// # Errors
-    /// 400 where the conversation cannot be read.
+    /// Refuses with 400 if the conversation cannot be read.
     pub(crate) fn read(body: &'a Json, model: &'static Model) -> Checked<Self> {
         let choice = body.get("tool_choice");
         let thinking = body.get("thinking");
@@ -145,7 +145,7 @@ impl<'a> Prompt<'a> {
         self.turns.last()
     }
 
-    /// The turns after the last message that is not the answer to tool calls: the open tool loop.
+    /// Returns the open tool loop: the turns after the last user message without tool results.
     pub(crate) fn open_loop(&self) -> &[Turn<'a>] {
         let human = |t: &Turn<'_>| t.role == Role::User && !t.has("tool_result");
         let start = self.turns.iter().rposition(human).map_or(0, |i| i + 1);
@@ -153,7 +153,7 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// The blocks of a content that may be a string.
+/// Returns the blocks of a content, which may be a string.
 pub(crate) fn blocks(content: &Json, message: usize) -> Vec<Block<'_>> {
     match content {
         Json::Str(text) => vec![Block { kind: "text", text, json: None, at: (message, 0) }],

@@ -1,9 +1,9 @@
-//! What the provider refuses, one file per family of rules, written from the facts about the API
-//! and apart from the code that has to obey them. Each rule is a function from a request to
-//! nothing or a refusal; the first refusal wins, in the order below.
+//! The provider's rules, one file per family, written from facts about the API and apart from the
+//! code that has to obey them. Each rule is a function from a request to nothing or a refusal. The
+//! first refusal wins, in the order below.
 //!
-//! Error texts are the provider's where one is recorded or documented; elsewhere they say what
-//! and where in the same manner.
+//! Error texts are the provider's if one is recorded or documented. Other texts name the problem
+//! and its place in the same manner.
 
 mod blocks;
 mod marks;
@@ -22,7 +22,7 @@ use crate::json::Json;
 use crate::models::Model;
 use crate::request::Request;
 
-/// Which endpoint a body was sent to.
+/// The endpoint to which a body was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Messages,
@@ -32,7 +32,7 @@ pub(crate) enum Endpoint {
 /// Checks everything that needs no memory of earlier requests.
 ///
 /// # Errors
-/// The first refusal.
+/// Returns the first refusal.
 pub(crate) fn check<'a>(
     request: &Request<'_>,
     endpoint: Endpoint,
@@ -50,12 +50,12 @@ pub(crate) fn check<'a>(
     Ok(prompt)
 }
 
-/// 400 for a field that is not known here.
+/// Refuses an unknown field with 400.
 fn extra<T>(path: &str) -> Checked<T> {
     crate::anthropic::error::bad(format!("{path}: Extra inputs are not permitted"))
 }
 
-/// 400 unless every key of `json` is one of `known`.
+/// Refuses with 400 unless every key of `json` is one of `known`.
 fn only(json: &Json, path: &str, known: &[&str]) -> Checked {
     match json.entries().iter().find(|(key, _)| !known.contains(&key.as_str())) {
         Some((key, _)) if path.is_empty() => extra(key),

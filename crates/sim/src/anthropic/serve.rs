@@ -1,4 +1,4 @@
-//! One Anthropic request from its route to its response.
+//! The handling of one Anthropic request, from its route to its response.
 
 use super::bodies::{http_fault, model_list};
 use super::cache::Prefixes;
@@ -25,17 +25,17 @@ use crate::turn::{Fault, Stop, Turn};
 use crate::usage::Usage;
 use std::borrow::Cow;
 
-/// Whether the list of models is asked for in Anthropic's form.
+/// True if the list of models is requested in Anthropic's form.
 pub(crate) fn is_mine(request: &Request<'_>) -> bool {
     request.header("authorization").is_none()
         || request.header("x-api-key").is_some()
         || request.header("anthropic-version").is_some()
 }
 
-/// Answers a request for any path but those of other protocols.
+/// Answers a request for any path that is not another protocol's.
 ///
 /// # Errors
-/// The provider's refusal.
+/// Returns the provider's refusal.
 pub(crate) fn serve(
     config: &Config,
     state: &mut State,
@@ -96,7 +96,7 @@ fn answer(
     Ok(play(config, state, job, &prompt))
 }
 
-/// The scenario that the model's name asks for, and the model's id.
+/// Returns the scenario that the model's name selects, and the model's id.
 fn scenario<'a>(config: &'a Config, asked: &'a str) -> Checked<(Cow<'a, Scenario>, &'a str)> {
     match pose(asked) {
         None => Ok((Cow::Borrowed(&config.scenario), asked)),
@@ -117,7 +117,7 @@ fn issuer(config: &Config, model: &'static Model) -> Issuer {
     Issuer { seed: config.seed, binds, accept_foreign, model }
 }
 
-/// A checked request on its way to an answer.
+/// A checked request that is to be answered.
 struct Job<'a> {
     now: u64,
     id: &'a str,
@@ -125,7 +125,7 @@ struct Job<'a> {
     issuer: Issuer,
     verified: Verified,
     prefixes: Prefixes,
-    /// Tokens that the context window leaves for output.
+    /// The tokens that the context window leaves for output.
     room: u64,
 }
 
@@ -190,8 +190,8 @@ fn turn_of(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut State) -> Turn {
     if prompt.max_tokens == 0 {
         return Turn::default();
     }
-    // The provider's documented cause of empty turns; here it always has that effect, unless a
-    // call is forced.
+    // This is the provider's documented cause of empty turns. Here it always has that effect,
+    // unless a call is forced.
     if text_after_results(prompt) && !prompt.choice.is_forced() {
         return Turn::default();
     }
@@ -204,7 +204,7 @@ fn turn_of(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut State) -> Turn {
     tagged.write(state.plays.next(job.scenario, &history, key))
 }
 
-/// Whether the request ends in text behind tool results.
+/// True if the request ends in text behind tool results.
 fn text_after_results(prompt: &Prompt<'_>) -> bool {
     let last = prompt.last().filter(|t| t.role == Role::User);
     last.is_some_and(|turn| {
@@ -213,7 +213,7 @@ fn text_after_results(prompt: &Prompt<'_>) -> bool {
     })
 }
 
-/// A run is what follows one human message, the last of the first `until` turns, under one
+/// Returns the key of a run: one human message, the last of the first `until` turns, under one
 /// scenario.
 fn run_key(scenario: &Scenario, prompt: &Prompt<'_>, until: usize) -> u128 {
     let mut digest = Digest::new(0);

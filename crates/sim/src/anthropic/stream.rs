@@ -1,5 +1,5 @@
-//! Server-sent events in the manner of the real wire: padded JSON, pings, a provisional usage at
-//! the start. It writes what it is given; it knows no rule and no scenario.
+//! Server-sent events in the manner of the real API: padded JSON, pings, a provisional usage at the
+//! start. This module knows no rule and no scenario.
 
 use crate::anthropic::message::{Message, usage_json};
 use crate::events::{self, Event};
@@ -12,7 +12,7 @@ pub(crate) fn write(message: &Message, turn: &Turn) -> Vec<Chunk> {
     events::send(events(message), turn, |_| vec![event("error", &overloaded())])
 }
 
-/// The body of an `error` event and of its HTTP form.
+/// Returns the body of an `error` event and of its HTTP form.
 pub(crate) fn overloaded() -> Json {
     let error = map([("type", "overloaded_error".into()), ("message", "Overloaded".into())]);
     map([("type", "error".into()), ("error", error)])
@@ -20,7 +20,7 @@ pub(crate) fn overloaded() -> Json {
 
 fn event(name: &str, data: &Json) -> Event {
     let mut text = data.text();
-    // The provider pads events with blanks before the closing brace; how many means nothing.
+    // The provider pads events with blanks before the closing brace; their number means nothing.
     if text.ends_with('}') && name != "error" {
         text.pop();
         text.push_str(&" ".repeat(text.len() % 13));

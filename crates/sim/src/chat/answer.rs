@@ -1,5 +1,5 @@
-//! A finished chat response, ready for either form: ids given, reasoning sealed. The streamed and
-//! the whole form come from the same pieces.
+//! A finished chat response before its form is chosen: ids given, reasoning sealed. The streamed
+//! and the whole form come from the same pieces.
 
 use super::request::Prompt;
 use crate::json::{Json, map};
@@ -14,7 +14,7 @@ use crate::usage::Usage;
 pub(super) struct Answer {
     pub(super) id: String,
     pub(super) created: u64,
-    /// What it calls the model.
+    /// The model's name in the response.
     pub(super) name: String,
     pub(super) model: OpenModel,
     pub(super) pieces: Vec<Spoken>,
@@ -33,18 +33,18 @@ pub(super) enum Spoken {
     Call(OutCall),
 }
 
-/// Reasoning that is shown.
+/// Reasoning that is shown to the client.
 #[derive(Debug)]
 pub(super) struct Thought {
     pub(super) text: String,
-    /// What proves it; none where the vendor signs nothing.
+    /// The token that proves it; `None` if the vendor signs nothing.
     pub(super) token: Option<String>,
-    /// Only the token is shown.
+    /// True if only the token is shown.
     pub(super) encrypted: bool,
     pub(super) index: usize,
 }
 
-/// A call.
+/// A call in a response.
 #[derive(Debug)]
 pub(super) struct OutCall {
     pub(super) index: usize,
@@ -53,7 +53,7 @@ pub(super) struct OutCall {
     pub(super) arguments: String,
 }
 
-/// What a response is built with.
+/// A builder for the pieces of a response.
 pub(super) struct Maker<'a> {
     pub(super) prompt: &'a Prompt<'a>,
     pub(super) seal: Seal,
@@ -84,14 +84,14 @@ impl Maker<'_> {
                     }));
                     calls += 1;
                 }
-                // What the provider runs itself is not seen here.
+                // Calls that the provider runs itself are not shown here.
                 Part::ServerTool { .. } | Part::ServerResult { .. } => {}
             }
         }
         pieces
     }
 
-    /// The compatibility layer numbers calls as the content blocks they were.
+    /// True for the compatibility layer, which numbers calls as the content blocks they were.
     fn counts_text(&self) -> bool {
         self.prompt.model.dialect == Dialect::AnthropicCompat
     }
@@ -140,7 +140,7 @@ impl Maker<'_> {
     }
 }
 
-/// Texts of one response are one content.
+/// Adds a text. All texts of a response form one content.
 fn add_text(pieces: &mut Vec<Spoken>, text: &str) {
     let text = if has_text(pieces) { format!("\n\n{text}") } else { text.to_owned() };
     pieces.push(Spoken::Text(text));
@@ -150,7 +150,7 @@ fn has_text(pieces: &[Spoken]) -> bool {
     pieces.iter().any(|p| matches!(p, Spoken::Text(_)))
 }
 
-/// The `finish_reason`. With a named tool OpenAI says `stop` although there is a call.
+/// Returns the `finish_reason`. With a named tool, OpenAI says `stop` although there is a call.
 pub(super) fn finish(prompt: &Prompt<'_>, lawful: &Lawful) -> &'static str {
     let quirk = prompt.model.knows_fields() && prompt.names_a_tool();
     match lawful.stop {
@@ -162,7 +162,7 @@ pub(super) fn finish(prompt: &Prompt<'_>, lawful: &Lawful) -> &'static str {
     }
 }
 
-/// The `usage` object.
+/// Returns the `usage` object.
 pub(super) fn usage(answer: &Answer) -> Json {
     let of = &answer.usage;
     let prompt = of.total_input();

@@ -1,11 +1,11 @@
-//! A chat prompt as its cache sees it: settings, tools, messages, in this order. `tool_choice` is
+//! The cache's view of a chat prompt: settings, tools, messages, in this order. `tool_choice` is
 //! not part of it.
 
 use super::request::{Message, Prompt, Speaker};
 use crate::json::Json;
 use crate::openai::Ribbon;
 
-/// Fields that are part of the cached prefix although they are no text.
+/// Fields that are part of the cached prefix although they are not text.
 const SETTINGS: &[&str] = &[
     "reasoning_effort",
     "reasoning",
@@ -15,7 +15,7 @@ const SETTINGS: &[&str] = &[
     "context_management",
 ];
 
-/// Writes the prompt.
+/// Lays out the prompt.
 pub(super) fn ribbon(prompt: &Prompt<'_>) -> Ribbon {
     let parallel = if prompt.tools.parallel { "parallel" } else { "one" };
     let mut settings = vec![prompt.model.id.to_owned(), parallel.to_owned()];
@@ -40,7 +40,7 @@ pub(super) fn ribbon(prompt: &Prompt<'_>) -> Ribbon {
     ribbon
 }
 
-/// Whether only marks are written.
+/// True if only explicit marks are written.
 pub(super) fn is_explicit(body: &Json) -> bool {
     body.get("prompt_cache_options").and_then(|o| o.str_at("mode")) == Some("explicit")
 }

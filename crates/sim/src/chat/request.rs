@@ -1,5 +1,5 @@
-//! What a chat request says, read once. It decides nothing but what cannot be read at all;
-//! `rules` decides.
+//! The parsed chat request. Parsing refuses only what cannot be read at all; `rules` decides the
+//! rest.
 
 use crate::history::{Called, Choice, History, Returned, Role, Tool, add};
 use crate::json::Json;
@@ -8,7 +8,7 @@ use crate::models::open::OpenModel;
 use crate::openai::{Form, Tools};
 use std::borrow::Cow;
 
-/// Who a message is from.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
     System,
@@ -24,7 +24,7 @@ pub(crate) struct Message<'a> {
     pub(crate) json: &'a Json,
     pub(crate) texts: Vec<&'a str>,
     pub(crate) calls: Vec<Call<'a>>,
-    /// Index in the request.
+    /// The index in the request.
     pub(crate) at: usize,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct Message<'a> {
 pub(crate) struct Call<'a> {
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
-    /// JSON text, or what a custom tool takes.
+    /// JSON text, or the text input of a custom tool.
     pub(crate) arguments: &'a str,
 }
 
-/// A request whose shape is known to be right.
+/// A request that has passed the rules for its shape.
 #[derive(Debug)]
 pub(crate) struct Prompt<'a> {
     pub(crate) model: OpenModel,
@@ -47,13 +47,13 @@ pub(crate) struct Prompt<'a> {
     pub(crate) thinking: Thinks,
     pub(crate) max_tokens: u64,
     pub(crate) stream: bool,
-    /// The stream ends with its usage.
+    /// True if the stream ends with its usage.
     pub(crate) usage: bool,
     pub(crate) obfuscation: bool,
 }
 
 impl<'a> Prompt<'a> {
-    /// The conversation as scenarios see it.
+    /// Returns the conversation as scenarios see it.
     pub(crate) fn history(&self) -> History<'a> {
         let mut turns = Vec::new();
         let head = self.messages.iter().take_while(|m| m.speaker == Speaker::System).count();
@@ -79,20 +79,20 @@ impl<'a> Prompt<'a> {
         History { turns, tools, choice, parallel, paused: 0 }
     }
 
-    /// The texts before the conversation begins.
+    /// Returns the texts before the conversation begins.
     pub(crate) fn head(&self) -> Vec<&'a str> {
         let system = self.messages.iter().take_while(|m| m.speaker == Speaker::System);
         system.flat_map(|m| m.texts.iter().copied()).collect()
     }
 
-    /// Whether one tool is asked for by name.
+    /// True if a tool is forced by name.
     pub(crate) fn names_a_tool(&self) -> bool {
         matches!(self.tools.choice, Choice::Tool(_))
     }
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message; its role is known to be one.
+    /// Reads one message, whose role is known to be valid.
     pub(crate) fn read(json: &'a Json, speaker: Speaker, at: usize) -> Self {
         let calls = json.get("tool_calls").map_or(&[][..], Json::items);
         let content = json.get("content");

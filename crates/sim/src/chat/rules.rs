@@ -1,8 +1,8 @@
-//! What chat requests are refused for, written from the facts about the APIs and apart from the
-//! code that has to obey them. The first refusal wins, in the order below.
+//! Rules for chat requests, written from facts about the APIs and apart from the code that has to
+//! obey them. The first refusal wins, in the order below.
 //!
-//! Error texts are the vendors' where one is recorded, documented or reported; elsewhere they say
-//! what and where in the same manner.
+//! Error texts are the vendors' if one is recorded, documented or reported. Other texts name the
+//! problem and its place in the same manner.
 
 mod messages;
 mod order;
@@ -17,7 +17,7 @@ use crate::openai::{Checked, Form, Refusal, Seal, Tools, empty_array, ensure, re
 /// Checks a body that is an object.
 ///
 /// # Errors
-/// The first refusal.
+/// Returns the first refusal.
 pub(crate) fn check<'a>(
     body: &'a Json,
     model: &OpenModel,
@@ -69,7 +69,7 @@ fn tools<'a>(body: &'a Json, model: &OpenModel) -> Checked<Tools<'a>> {
         .at("tools")
     })?;
     let tools = Tools::read(body, Form::Nested)?;
-    // A choice that cannot be met is refused by everybody.
+    // Every vendor refuses a choice that cannot be met.
     ensure(!tools.choice.is_forced() || tools.names(Form::Nested).next().is_some(), || {
         let message = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' \
                        are specified.";

@@ -1,4 +1,4 @@
-//! One chat request from its body to its response.
+//! The handling of one chat request, from its body to its response.
 
 use super::answer::{Answer, Maker, finish};
 use super::request::{Prompt, Speaker};
@@ -18,7 +18,7 @@ use crate::usage::Usage;
 /// Answers `POST /v1/chat/completions`.
 ///
 /// # Errors
-/// The vendor's refusal.
+/// Returns the vendor's refusal.
 pub(crate) fn serve(
     config: &Config,
     state: &mut State,
@@ -66,7 +66,7 @@ fn answer(
 }
 
 fn turn_of(state: &mut State, asked: &Asked<'_>, prompt: &Prompt<'_>) -> Turn {
-    // The documented cause of a Claude's empty turns, wherever it is served.
+    // This is the documented cause of a Claude's empty turns, on every host.
     if prompt.model.claude && text_after_results(prompt) && !prompt.tools.choice.is_forced() {
         return Turn::default();
     }
@@ -79,14 +79,14 @@ fn text_after_results(prompt: &Prompt<'_>) -> bool {
     last.next() == Some(Speaker::User) && last.find(|s| *s != Speaker::User) == Some(Speaker::Tool)
 }
 
-/// A checked request on its way to an answer.
+/// A checked request that is to be answered.
 struct Job<'a> {
     config: &'a Config,
     now: u64,
     asked: &'a Asked<'a>,
     prompt: &'a Prompt<'a>,
     ribbon: Ribbon,
-    /// Tokens that the context window leaves for output.
+    /// The tokens that the context window leaves for output.
     room: u64,
 }
 
@@ -165,7 +165,7 @@ fn write(config: &Config, answer: &Answer, prompt: &Prompt<'_>, turn: &Turn) -> 
     }
 }
 
-/// The text of a call that Groq's own check refuses: one that is no JSON, or of no known tool.
+/// Returns the text of a call that Groq refuses: its input is not JSON, or its tool is unknown.
 fn refused_call(prompt: &Prompt<'_>, lawful: &laws::Lawful, turn: &Turn) -> Option<String> {
     if prompt.model.dialect != Dialect::Groq || lawful.stop == Stop::MaxTokens || turn.lawless {
         return None;

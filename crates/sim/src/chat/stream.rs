@@ -1,5 +1,5 @@
-//! A chat response as a stream of chunks, in the manner of each vendor: who sends the role when,
-//! calls in pieces or at once, where the usage stands, comments between.
+//! A chat response as a stream of chunks, in the manner of each vendor: the place of the role,
+//! calls in pieces or at once, the place of the usage, comments in between.
 
 use super::answer::{Answer, OutCall, Spoken, Thought, usage};
 use super::request::Prompt;
@@ -14,7 +14,7 @@ use crate::turn::Turn;
 
 type Entries = Vec<(String, Json)>;
 
-/// Comments that OpenRouter sends while it waits.
+/// The comments that OpenRouter sends while it waits.
 const COMMENTS: &str = ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n";
 
 /// Writes an answer as a stream, with the delays and the fault of its turn.
@@ -23,7 +23,7 @@ pub(super) fn write(answer: &Answer, prompt: &Prompt<'_>, turn: &Turn) -> Vec<Ch
     events::send(writer.events(), turn, |_| writer.failure())
 }
 
-/// A stream that ends in the vendor's refusal of the call it was writing.
+/// Writes a stream that ends when the vendor refuses the call in progress.
 pub(super) fn write_refused(
     answer: &Answer,
     prompt: &Prompt<'_>,
@@ -61,12 +61,12 @@ impl Writer<'_> {
         out
     }
 
-    /// Vendors that name the role in every delta.
+    /// True for vendors that repeat the role in every delta.
     fn repeats_role(&self) -> bool {
         matches!(self.dialect(), Dialect::OpenRouter | Dialect::Zai)
     }
 
-    /// What comes before the first delta of its own.
+    /// Returns the events before the first delta with content.
     fn head(&self) -> Vec<Event> {
         let mut out = Vec::new();
         if self.dialect() == Dialect::Azure {
@@ -176,7 +176,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The last chunks: the finish reason, the usage, together or apart.
+    /// Returns the last chunks: finish reason and usage, together or apart.
     fn tail(&self) -> Vec<Json> {
         let finish = Some(self.answer.finish);
         let blank = || one("content", "".into());
@@ -204,7 +204,7 @@ impl Writer<'_> {
         }
     }
 
-    /// One chunk: with a choice or without, with a usage or, where one is to come, `null`.
+    /// Returns one chunk, with or without a choice. The usage is `null` if it comes later.
     fn chunk(&self, choice: Option<(Entries, Option<&str>)>, usage: Option<Json>) -> Json {
         let answer = self.answer;
         let mut chunk = vec![("id".to_owned(), answer.id.as_str().into())];
@@ -239,7 +239,7 @@ impl Writer<'_> {
                 let native = finish.map(|_| self.answer.native);
                 choice.push(("native_finish_reason".to_owned(), text(native)));
             }
-            // It says nothing before the end.
+            // This vendor has no finish reason before the end.
             Dialect::Zai if finish.is_none() => {}
             Dialect::Zai | Dialect::AnthropicCompat => {
                 choice.push(("finish_reason".to_owned(), text(finish)));
@@ -253,7 +253,7 @@ impl Writer<'_> {
     }
 
     fn event(&self, mut chunk: Json, at: usize, is_delta: bool) -> Event {
-        // Padding that hides how long a token is; what it is means nothing.
+        // Padding that hides the length of a token; its content means nothing.
         if let Json::Map(entries) = &mut chunk
             && self.obfuscation
             && self.dialect() == Dialect::OpenAi
@@ -266,7 +266,7 @@ impl Writer<'_> {
         Event::new(format!("{comments}data: {}\n\n", chunk.text()), is_delta)
     }
 
-    /// What a stream ends with that fails under status 200.
+    /// Returns the end of a stream that fails under status 200.
     fn failure(&self) -> Vec<Event> {
         let message = "The server had an error while processing your request. Sorry about that!";
         match self.dialect() {

@@ -1,10 +1,10 @@
-//! A chat response that does not stream.
+//! Chat responses that are not streamed.
 
 use super::answer::{Answer, OutCall, Spoken, Thought, usage};
 use crate::json::{Json, map};
 use crate::models::open::Dialect;
 
-/// The body.
+/// Writes the body.
 pub(super) fn body(answer: &Answer) -> Vec<u8> {
     let dialect = answer.model.dialect;
     let mut choice = vec![
@@ -73,7 +73,7 @@ fn message(answer: &Answer) -> Vec<(String, Json)> {
     message
 }
 
-/// What a vendor calls shown reasoning.
+/// Returns the vendor's key for shown reasoning.
 pub(super) fn reasoning_key(dialect: Dialect) -> Option<&'static str> {
     match dialect {
         Dialect::OpenAi | Dialect::Azure | Dialect::AnthropicCompat => None,
@@ -82,7 +82,7 @@ pub(super) fn reasoning_key(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// A call in one piece; streams number it.
+/// Writes a call in one piece. Streams number it.
 pub(super) fn whole_call(call: &OutCall, numbered: bool) -> Json {
     let function =
         map([("name", call.name.as_str().into()), ("arguments", call.arguments.as_str().into())]);
@@ -97,7 +97,7 @@ pub(super) fn whole_call(call: &OutCall, numbered: bool) -> Json {
     Json::Map(json)
 }
 
-/// One of OpenRouter's `reasoning_details`, whole.
+/// Writes one whole entry of OpenRouter's `reasoning_details`.
 fn detail(thought: &Thought) -> Json {
     let mut detail = detail_head(thought);
     if thought.encrypted {
@@ -111,7 +111,7 @@ fn detail(thought: &Thought) -> Json {
     Json::Map(detail)
 }
 
-/// Type, format, index and id of a detail.
+/// Returns the type, format, index and id of an entry.
 pub(super) fn detail_head(thought: &Thought) -> Vec<(String, Json)> {
     let (kind, format) = match (thought.encrypted, &thought.token) {
         (true, _) => ("reasoning.encrypted", "openai-responses-v1".into()),

@@ -1,30 +1,30 @@
-//! Models behind OpenAI's protocols: one row per id, rules as data. It decides nothing; `chat`,
-//! `responses` and `openai` read it. Ids of Anthropic's own table are served too, as its
-//! compatibility layer serves them.
+//! Models behind OpenAI's protocols: one row per id, rules as data. This module decides nothing;
+//! `chat`, `responses` and `openai` read it. Ids of Anthropic's own table are served too, as by its
+//! compatibility layer.
 //!
 //! Sources (all read as of 2026-11): prices, windows and output maxima: the PyPI package
-//! `genai-prices` 0.2.3, and its OpenRouter rows for what has none (an output maximum that nobody
-//! states is that of its family); cache: OpenAI's prompt-caching guide and DeepSeek's; forced
-//! choice and reasoning: recorded requests and DeepSeek's thinking guide. A dearer price for long
-//! inputs and DeepSeek's hours are left out.
+//! `genai-prices` 0.2.3, and its OpenRouter rows for models that have none (an output maximum that
+//! no source states is that of the family); cache: OpenAI's prompt-caching guide and DeepSeek's;
+//! forced choice and reasoning: recorded requests and DeepSeek's thinking guide. A higher price for
+//! long inputs and DeepSeek's hours are left out.
 
 use super::{Forced, find as find_claude};
 use crate::usage::Usage;
 
-/// How a vendor speaks OpenAI's protocols.
+/// A vendor's variant of OpenAI's protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// OpenAI itself.
     OpenAi,
-    /// A first chunk without choices, content filter results.
+    /// A first chunk without choices, and content filter results.
     Azure,
-    /// `reasoning_content`, hits and misses in the usage.
+    /// `reasoning_content`, and cache hits and misses in the usage.
     DeepSeek,
     /// Comments, `reasoning_details`, two last chunks, cost.
     OpenRouter,
     /// `reasoning_content`, a role in every delta.
     Zai,
-    /// Whole calls in one chunk; calls that are not valid fail the stream.
+    /// Whole calls in one chunk. Invalid calls fail the stream.
     Groq,
     /// Whole calls in one chunk, `reasoning_content`.
     Xai,
@@ -32,7 +32,7 @@ pub enum Dialect {
     AnthropicCompat,
 }
 
-/// When a model reasons.
+/// The conditions under which a model reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reasoning {
     /// Never.
@@ -45,45 +45,45 @@ pub enum Reasoning {
     Always,
 }
 
-/// When a request may force a tool.
+/// The conditions under which a request may force a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forcing {
     /// Always.
     Free,
-    /// Not while it reasons: 400.
+    /// Not while the model reasons: refused with 400.
     NotWhileReasoning,
-    /// Always, and it does not reason then.
+    /// Always; the model does not reason then.
     DropsReasoning,
-    /// Never: 400.
+    /// Never: refused with 400.
     Never,
 }
 
-/// How prompts are cached.
+/// A vendor's way of caching prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
     /// Not at all.
     None,
-    /// The longest exact prefix, in steps of so many tokens.
+    /// The longest exact prefix, in steps of a number of tokens.
     Prefix {
-        /// Tokens of a step.
+        /// The tokens of a step.
         step: u64,
         /// The shortest prefix that is cached, in tokens.
         min: u64,
-        /// Milliseconds without a read until it is forgotten.
+        /// The time after the last read until it is forgotten, in milliseconds.
         ttl_ms: u64,
     },
     /// The longest prefix that ends with a message; writes have a price.
     MessageEnds {
         /// The shortest prefix that is cached, in tokens.
         min: u64,
-        /// Milliseconds without a read until it is forgotten.
+        /// The time after the last read until it is forgotten, in milliseconds.
         ttl_ms: u64,
     },
     /// At the request's own `cache_control` marks; writes have a price.
     Marks {
         /// The shortest prefix that is cached, in tokens.
         min: u64,
-        /// Milliseconds without a read until it is forgotten.
+        /// The time after the last read until it is forgotten, in milliseconds.
         ttl_ms: u64,
     },
 }
@@ -95,17 +95,17 @@ pub struct OpenModel {
     pub id: &'static str,
     /// Other names of the same model.
     pub aliases: &'static [&'static str],
-    /// What responses call it; empty: as the request does.
+    /// The model's name in responses; if empty, the requested name.
     pub answers_as: &'static str,
-    /// How its vendor speaks.
+    /// The vendor's dialect.
     pub dialect: Dialect,
-    /// Served by Chat Completions.
+    /// True if Chat Completions serves it.
     pub chat: bool,
-    /// Takes tools there.
+    /// True if it accepts tools there.
     pub chat_tools: bool,
-    /// Served by Responses.
+    /// True if Responses serves it.
     pub responses: bool,
-    /// Tokens of input and output together.
+    /// The limit of input and output together, in tokens.
     pub context_window: u64,
     /// The largest output limit.
     pub output_max: u64,
@@ -117,22 +117,22 @@ pub struct OpenModel {
     pub write_nano: u64,
     /// Nano-dollars per output token.
     pub output_nano: u64,
-    /// When it reasons.
+    /// The conditions under which it reasons.
     pub reasoning: Reasoning,
-    /// Forced tool choice.
+    /// The conditions for a forced tool choice.
     pub forcing: Forcing,
-    /// Its cache.
+    /// The way in which prompts are cached.
     pub caching: Caching,
-    /// A Claude: blank texts are refused, and text after tool results silences it.
+    /// True for a Claude: blank texts are refused, and text after tool results silences it.
     pub claude: bool,
-    /// Whether the conversation may end in an assistant message.
+    /// True if the conversation may end in an assistant message.
     pub prefill: bool,
-    /// Whether `parallel_tool_calls` is taken.
+    /// True if `parallel_tool_calls` is accepted.
     pub parallel_switch: bool,
 }
 
 impl OpenModel {
-    /// The simulated price in nano-dollars; all writes have one price.
+    /// Returns the simulated price in nano-dollars. All cache writes have one price.
     #[must_use]
     pub fn cost_nano(&self, usage: &Usage) -> u64 {
         usage.input * self.input_nano
@@ -141,40 +141,41 @@ impl OpenModel {
             + usage.output * self.output_nano
     }
 
-    /// Refuses `max_tokens`, sampling and stop sequences, as OpenAI's own reasoning models do.
+    /// True if `max_tokens`, sampling and stop sequences are refused, as by OpenAI's own reasoning
+    /// models.
     pub(crate) fn is_strict_reasoner(&self) -> bool {
         matches!(self.dialect, Dialect::OpenAi | Dialect::Azure)
             && self.reasoning != Reasoning::Never
     }
 
-    /// Takes sampling parameters where the request switches its reasoning off with the effort
-    /// `none`: GPT-5.1 and later (OpenAI's guides to GPT-5.1, 5.2 and 5.4, parameter
-    /// compatibility); for GPT-5.6 and later nothing is said, so they are taken as the same.
+    /// True if sampling parameters are accepted once the effort `none` switches reasoning off:
+    /// GPT-5.1 and later (OpenAI's guides to GPT-5.1, 5.2 and 5.4, parameter compatibility). For
+    /// GPT-5.6 and later the guides do not say, so the same is assumed.
     pub(crate) fn samples_without_reasoning(&self) -> bool {
         self.is_strict_reasoner() && (self.id.starts_with("gpt-5.") || self.id.starts_with("gpt-6"))
     }
 
-    /// Says refusals in a field of their own; elsewhere they are text.
+    /// True if refusals have a field of their own. Otherwise they are text.
     pub(crate) fn has_refusals(&self) -> bool {
         self.knows_fields() || self.dialect == Dialect::OpenRouter
     }
 
-    /// A changed list of tools loses the whole prefix, not only what stands behind the change.
+    /// True if a changed list of tools loses the whole prefix, not only the part after the change.
     pub(crate) fn tools_are_settings(&self) -> bool {
         self.dialect != Dialect::DeepSeek
     }
 
-    /// Knows every field of a request, and refuses others.
+    /// True if every field of a request is known, and others are refused.
     pub(crate) fn knows_fields(&self) -> bool {
         matches!(self.dialect, Dialect::OpenAi | Dialect::Azure)
     }
 }
 
-/// The model that `sim/NAME` poses as on OpenAI's protocols when no id is given.
+/// The model of `sim/NAME` on OpenAI's protocols without a model id.
 pub const DEFAULT_OPEN_MODEL: &str = "gpt-5.6-sol";
 
-/// Looks a model up by id, alias, id with a date (`…-2025-08-07`) or with a route mark (`…:free`);
-/// ids of Anthropic's table are found as its compatibility layer serves them.
+/// Looks up a model by id, alias, id with a date (`…-2025-08-07`) or with a route mark (`…:free`).
+/// Ids of Anthropic's table are found too, as its compatibility layer serves them.
 #[must_use]
 pub fn find(id: &str) -> Option<OpenModel> {
     let named = |name: &str| MODELS.iter().find(|m| m.id == name || m.aliases.contains(&name));
@@ -192,7 +193,7 @@ pub fn find(id: &str) -> Option<OpenModel> {
     own.copied().or_else(|| compat(id))
 }
 
-/// Every model of the table, those of the compatibility layer apart.
+/// Returns every model of the table, without those of the compatibility layer.
 #[must_use]
 pub fn all() -> &'static [OpenModel] {
     MODELS
@@ -219,11 +220,11 @@ fn compat(id: &str) -> Option<OpenModel> {
 }
 
 const MINUTE: u64 = 60_000;
-/// A few minutes in memory: the shortest life that is documented.
+/// A few minutes in memory: the shortest documented lifetime.
 const SHORT: Caching = Caching::Prefix { step: 128, min: 1024, ttl_ms: 5 * MINUTE };
 const ENDS: Caching = Caching::MessageEnds { min: 1024, ttl_ms: 30 * MINUTE };
 
-/// The oldest generation; newer rows say how they differ.
+/// The oldest generation. Newer rows state the differences.
 const GPT4: OpenModel = OpenModel {
     id: "",
     aliases: &[],
@@ -262,7 +263,7 @@ const GPT5: OpenModel = OpenModel {
     ..priced(GPT4, [1_250, 125, 1_250, 10_000])
 };
 
-/// From GPT-5.6 on writes have a price.
+/// Since GPT-5.6, cache writes have a price.
 const GPT56: OpenModel = OpenModel { context_window: 1_050_000, caching: ENDS, ..GPT5 };
 
 const DEEPSEEK: OpenModel = OpenModel {
@@ -278,7 +279,7 @@ const DEEPSEEK: OpenModel = OpenModel {
 
 const OPENROUTER: OpenModel = OpenModel { dialect: Dialect::OpenRouter, responses: false, ..GPT4 };
 
-/// Claude behind OpenRouter, which drops `reasoning` of forced requests in silence.
+/// Claude behind OpenRouter, which silently drops the `reasoning` of forced requests.
 const ROUTED_CLAUDE: OpenModel = OpenModel {
     context_window: 200_000,
     output_max: 64_000,
@@ -289,7 +290,7 @@ const ROUTED_CLAUDE: OpenModel = OpenModel {
     ..OPENROUTER
 };
 
-/// The newest Claudes refuse forcing and prefill wherever they are served.
+/// The newest Claude models refuse forcing and prefill on every host.
 const ROUTED_NEW: OpenModel = OpenModel {
     context_window: 1_000_000,
     output_max: 128_000,
@@ -298,7 +299,7 @@ const ROUTED_NEW: OpenModel = OpenModel {
     ..ROUTED_CLAUDE
 };
 
-/// Only `auto` is documented for `tool_choice`; forcing is refused, `none` is taken.
+/// Only `auto` is documented for `tool_choice`; forcing is refused, `none` is accepted.
 const GLM: OpenModel = OpenModel {
     dialect: Dialect::Zai,
     responses: false,
@@ -326,7 +327,7 @@ const GROK: OpenModel = OpenModel {
     ..GPT4
 };
 
-/// Prices in nano-dollars a token: input, read, write, output.
+/// Sets the prices in nano-dollars per token: input, cache read, cache write, output.
 const fn priced(base: OpenModel, nano: [u64; 4]) -> OpenModel {
     let [input_nano, cached_nano, write_nano, output_nano] = nano;
     OpenModel { input_nano, cached_nano, write_nano, output_nano, ..base }
@@ -336,7 +337,7 @@ const fn row(id: &'static str, base: OpenModel, nano: [u64; 4]) -> OpenModel {
     OpenModel { id, ..priced(base, nano) }
 }
 
-/// Responses name the snapshot.
+/// Sets the snapshot that responses name.
 const fn dated(answers_as: &'static str, base: OpenModel) -> OpenModel {
     OpenModel { answers_as, ..base }
 }
@@ -347,7 +348,7 @@ const MODELS: &[OpenModel] = &[
     dated("gpt-4.1-2025-04-14", row("gpt-4.1", GPT41, [2_000, 500, 2_000, 8_000])),
     dated("gpt-4.1-mini-2025-04-14", row("gpt-4.1-mini", GPT41, [400, 100, 400, 1_600])),
     dated("gpt-4.1-nano-2025-04-14", row("gpt-4.1-nano", GPT41, [100, 25, 100, 400])),
-    // o1 and o3-mini make one call at a time and do not know the switch.
+    // o1 and o3-mini make one call at a time and do not have the switch.
     OpenModel { parallel_switch: false, ..row("o1", O_SERIES, [15_000, 7_500, 15_000, 60_000]) },
     row("o3", O_SERIES, [2_000, 500, 2_000, 8_000]),
     OpenModel { parallel_switch: false, ..row("o3-mini", O_SERIES, [1_100, 550, 1_100, 4_400]) },
@@ -371,7 +372,7 @@ const MODELS: &[OpenModel] = &[
     row("gpt-5.6-luna", GPT56, [200, 20, 250, 1_200]),
     row("gpt-6-sol", GPT56, [2_000, 200, 2_500, 10_000]),
     row("gpt-6-luna", GPT56, [100, 10, 125, 500]),
-    // Tools by Responses only (third party).
+    // Tools only with Responses (third party).
     OpenModel { chat_tools: false, ..row("gpt-6-astra", GPT56, [10_000, 1_000, 12_500, 50_000]) },
     row("gpt-6.1-sol", GPT56, [2_000, 100, 2_500, 10_000]),
     row("gpt-6.2-sol", GPT56, [2_000, 100, 2_500, 10_000]),

@@ -1,22 +1,22 @@
-//! The automatic prompt cache: what of a prompt is read, what is written. The rules are the
-//! providers', the token counts are estimates: a quarter of the bytes of a text, rounded up, and
-//! three for every message.
+//! The automatic prompt cache: the parts of a prompt that are read and written. The rules are the
+//! providers'. Token counts are estimates: a quarter of the bytes of a text, rounded up, and three
+//! for every message.
 
 use crate::digest::Digest;
 use crate::models::open::Caching;
 use std::collections::BTreeMap;
 
-/// Message ends, from the last, at which a prefix is looked for. (The vendor's page; the types of
-/// its SDK say 80.)
+/// The number of message ends, from the last, at which a prefix is looked up. (From the vendor's
+/// page; the types of its SDK say 80.)
 const ENDS: usize = 20;
-/// Explicit breakpoints that are looked for: the first and the latest.
+/// The number of explicit breakpoints that are looked up: the first and the latest.
 const FIRST_MARKS: usize = 2;
 const LATEST_MARKS: usize = 50;
-/// What is read and written is counted in steps of so many tokens.
+/// Reads and writes are counted in steps of this many tokens.
 const STEP: u64 = 128;
-/// Entries kept at most; past it all are forgotten.
+/// The maximum number of entries; beyond it, all are dropped.
 const MAX_ENTRIES: usize = 400_000;
-/// Tokens of a message beside its texts, and of an image.
+/// The tokens of a message apart from its texts, and of an image.
 const MESSAGE: u64 = 3;
 const IMAGE: u64 = 1_600;
 const BYTES: u64 = 4;
@@ -24,11 +24,11 @@ const BYTES: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 struct Position {
     digest: u128,
-    /// Tokens of the prefix that ends here.
+    /// The tokens of the prefix that ends here.
     tokens: u64,
 }
 
-/// A prompt, written as one long ribbon of bytes, with the places at which it can be cached.
+/// A prompt laid out as bytes, with the positions at which it can be cached.
 #[derive(Debug)]
 pub(crate) struct Ribbon {
     digest: Digest,
@@ -38,12 +38,12 @@ pub(crate) struct Ribbon {
     steps: Vec<Position>,
     ends: Vec<Position>,
     marks: Vec<Position>,
-    /// The end of the latest user message or of the last tool response of a group.
+    /// The end of the latest user message, or of the last tool response of a group.
     implicit: Option<Position>,
 }
 
 impl Ribbon {
-    /// Begins with the settings that are part of the prefix.
+    /// Begins a prompt with the settings that are part of the prefix.
     pub(crate) fn new(caching: Caching, settings: &[&str]) -> Self {
         let mut digest = Digest::new(2);
         for setting in settings {
@@ -65,12 +65,12 @@ impl Ribbon {
         }
     }
 
-    /// Estimated tokens of the whole prompt.
+    /// Estimates the tokens of the whole prompt.
     pub(crate) fn tokens(&self) -> u64 {
         self.bytes / BYTES
     }
 
-    /// A message of that role begins.
+    /// Begins a message of this role.
     pub(crate) fn begin(&mut self, role: &str) {
         let mut head = [0_u8; (MESSAGE * BYTES) as usize];
         for (to, from) in head.iter_mut().zip(role.bytes()) {
@@ -87,7 +87,7 @@ impl Ribbon {
         }
     }
 
-    /// Something that is counted as an image.
+    /// Adds content that counts as an image.
     pub(crate) fn image(&mut self, source: &str) {
         let mut digest = Digest::new(3);
         digest.field(source);
@@ -96,7 +96,7 @@ impl Ribbon {
         self.push(&bytes);
     }
 
-    /// A message ends; `input` if it is the user's or a tool's.
+    /// Ends a message; `input` is true for the user's and for tools' messages.
     pub(crate) fn end(&mut self, input: bool) {
         let here = self.here();
         self.ends.push(here);
@@ -105,7 +105,7 @@ impl Ribbon {
         }
     }
 
-    /// An explicit breakpoint.
+    /// Adds an explicit breakpoint.
     pub(crate) fn mark(&mut self) {
         let here = self.here();
         self.marks.push(here);
@@ -138,13 +138,13 @@ struct Entry {
     expires: u64,
 }
 
-/// What is cached.
+/// The cached prefixes.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     entries: BTreeMap<u128, Entry>,
 }
 
-/// What one prompt reads and writes, in tokens.
+/// The tokens that one prompt reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Billed {
     pub(crate) read: u64,
@@ -152,8 +152,8 @@ pub(crate) struct Billed {
 }
 
 impl Cache {
-    /// Bills a prompt and keeps what it writes. `started` is when its response begins: its entries
-    /// can be read from then on. `explicit` says that only marks are written.
+    /// Bills a prompt and stores what it writes. `started` is when its response begins: its entries
+    /// can be read from then on. With `explicit`, only marks are written.
     pub(crate) fn bill(
         &mut self,
         caching: Caching,
@@ -210,7 +210,7 @@ impl Cache {
         Billed { read, written: until.saturating_sub(read) }
     }
 
-    /// The longest of these prefixes that is there; reading it renews it.
+    /// Returns the tokens of the longest cached prefix. Reading renews it.
     fn read<'a>(
         &mut self,
         mut sought: impl Iterator<Item = &'a Position>,

@@ -1,12 +1,12 @@
-//! Refusals in the shape of OpenAI's errors, and in that of the vendors that speak its protocols.
-//! It knows statuses and shapes, not rules.
+//! Refusals in the shape of OpenAI's errors, and in that of other vendors with its protocols. This
+//! module knows statuses and shapes, not rules.
 
 use crate::bodies::whole;
 use crate::json::{Json, map};
 use crate::models::open::Dialect;
 use crate::reply::Response;
 
-/// Why a request was not served.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -22,7 +22,7 @@ enum Shape {
     OpenAi,
     DeepSeek,
     OpenRouter,
-    /// What the provider behind OpenRouter said.
+    /// The error of the provider behind OpenRouter.
     Upstream,
     Zai,
 }
@@ -35,17 +35,17 @@ impl Refusal {
         Self { status, kind, message, param: None, code: None, shape: Shape::OpenAi }
     }
 
-    /// 400 `invalid_request_error`.
+    /// Creates a 400 `invalid_request_error`.
     pub(crate) fn bad(message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", message)
     }
 
-    /// The same of a Claude behind another vendor.
+    /// Creates a 400 of a Claude behind another vendor.
     pub(crate) fn upstream(message: impl Into<String>) -> Self {
         Self { shape: Shape::Upstream, ..Self::bad(message) }
     }
 
-    /// A model that is not served.
+    /// Creates the refusal of an unlisted model.
     pub(crate) fn unlisted(id: &str) -> Self {
         if id.contains('/') {
             let message = format!("{id} is not a valid model ID");
@@ -55,7 +55,7 @@ impl Refusal {
         Self::new(404, "invalid_request_error", message).code("model_not_found")
     }
 
-    /// A scenario that there is not, asked for as a model.
+    /// Creates the refusal of an unknown scenario, requested as a model.
     pub(crate) fn no_scenario(message: String) -> Self {
         Self::new(404, "invalid_request_error", message).code("model_not_found")
     }
@@ -68,7 +68,7 @@ impl Refusal {
         Self { param: Some(param.into()), ..self }
     }
 
-    /// The `error` object of OpenAI's own shape.
+    /// Returns the `error` object in OpenAI's own shape.
     pub(crate) fn error(&self) -> Json {
         let text = |t: Option<&str>| t.map_or(Json::Null, Json::from);
         map([
@@ -97,7 +97,7 @@ impl Refusal {
                 ("code", number.into()),
                 ("metadata", self.raw()),
             ]),
-            // Codes of its own for everything; this one is that of a wrong parameter.
+            // Z.ai has its own error codes; this one is for a wrong parameter.
             Shape::Zai => map([("code", "1210".into()), ("message", self.message.as_str().into())]),
         };
         let mut body = vec![("error".to_owned(), error)];
@@ -114,7 +114,7 @@ impl Refusal {
     }
 }
 
-/// Gives a refusal the shape of a vendor.
+/// Gives a refusal the shape of a vendor's errors.
 pub(crate) fn in_dialect(refusal: Refusal, dialect: Dialect) -> Refusal {
     let shape = match (dialect, refusal.shape) {
         (Dialect::OpenRouter, Shape::Upstream) => Shape::Upstream,
@@ -126,17 +126,17 @@ pub(crate) fn in_dialect(refusal: Refusal, dialect: Dialect) -> Refusal {
     Refusal { shape, ..refusal }
 }
 
-/// 400 `invalid_request_error`.
+/// Refuses with a 400 `invalid_request_error`.
 pub(crate) fn bad<T>(message: impl Into<String>) -> Checked<T> {
     Err(Refusal::bad(message))
 }
 
-/// The refusal unless `ok`; it is made only when needed.
+/// Returns the refusal unless `ok`. It is created only when needed.
 pub(crate) fn ensure(ok: bool, refusal: impl FnOnce() -> Refusal) -> Checked {
     if ok { Ok(()) } else { Err(refusal()) }
 }
 
-/// A failure that a scenario wants. 529 is nothing that these vendors send: it is a 503.
+/// Creates a failure that a scenario asks for. These vendors never send 529: it becomes 503.
 pub(crate) fn fault(
     status: u16,
     retry_after: Option<u64>,

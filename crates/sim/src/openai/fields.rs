@@ -1,10 +1,10 @@
-//! Checks of single fields that both protocols share, in OpenAI's words.
+//! Checks of single fields that both protocols share, with OpenAI's error texts.
 
 use super::error::{Checked, Refusal, ensure};
 use crate::history::Choice;
 use crate::json::Json;
 
-/// What a field may be; `null` is always as if it were absent.
+/// The type of a field; `null` always counts as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Bool,
@@ -13,7 +13,7 @@ pub(crate) enum Type {
     Map,
 }
 
-/// 400 for a field that is not known.
+/// Refuses an unknown field with 400.
 pub(crate) fn known(json: &Json, path: &str, fields: &[&str]) -> Checked {
     let unknown = json.entries().iter().find(|(key, _)| !fields.contains(&key.as_str()));
     let Some((key, _)) = unknown else { return Ok(()) };
@@ -22,7 +22,7 @@ pub(crate) fn known(json: &Json, path: &str, fields: &[&str]) -> Checked {
     Err(Refusal::bad(message).code("unknown_parameter").at(full))
 }
 
-/// 400 for a field of another type.
+/// Refuses a field of the wrong type with 400.
 pub(crate) fn types(json: &Json, fields: &[(&str, Type)]) -> Checked {
     for (key, wanted) in fields {
         let Some(value) = json.get(key).filter(|v| **v != Json::Null) else { continue };
@@ -51,7 +51,7 @@ pub(crate) fn wrong_type(path: &str, wanted: &str, value: &Json) -> Refusal {
     Refusal::bad(message).code("invalid_type").at(path)
 }
 
-/// 400 for a number that is out of bounds.
+/// Refuses a number out of bounds with 400.
 pub(crate) fn bounds(json: &Json, fields: &[(&str, f64, f64)]) -> Checked {
     for (key, least, most) in fields {
         let Some(value) = json.get(key).filter(|v| **v != Json::Null) else { continue };
@@ -72,7 +72,7 @@ pub(crate) fn bounds(json: &Json, fields: &[(&str, f64, f64)]) -> Checked {
     Ok(())
 }
 
-/// A whole number of at least `least`, if the field is there.
+/// Reads an integer of at least `least`, if the field is present.
 pub(crate) fn integer(json: &Json, key: &str, least: u64) -> Checked<Option<u64>> {
     let Some(value) = json.get(key).filter(|v| **v != Json::Null) else { return Ok(None) };
     match (value, value.as_u64()) {
@@ -89,7 +89,7 @@ pub(crate) fn integer(json: &Json, key: &str, least: u64) -> Checked<Option<u64>
     }
 }
 
-/// Sampling parameters that a reasoning model does not have.
+/// Refuses sampling parameters, which a reasoning model does not have.
 pub(crate) fn sampling(body: &Json) -> Checked {
     for (key, default) in [
         ("temperature", 1.0),
@@ -109,7 +109,7 @@ pub(crate) fn sampling(body: &Json) -> Checked {
     Ok(())
 }
 
-/// Where the name of a tool stands: under `function` (Chat) or beside the type (Responses).
+/// The position of a tool's name: under `function` (Chat) or beside the type (Responses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Nested,
@@ -117,7 +117,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The definition of a tool of that type, or the choice of one.
+    /// Returns the definition of a tool of this type, or the choice of one.
     pub(crate) fn inner<'a>(self, tool: &'a Json, kind: &str) -> Option<&'a Json> {
         match self {
             Self::Nested => tool.get(kind),
@@ -138,7 +138,7 @@ impl Form {
 pub(crate) struct Tools<'a> {
     pub(crate) all: &'a [Json],
     pub(crate) choice: Choice<'a>,
-    /// Where only some may be called, these.
+    /// The tools that may be called, if not all.
     pub(crate) allowed: Option<Vec<&'a str>>,
     pub(crate) parallel: bool,
 }
@@ -147,7 +147,7 @@ impl<'a> Tools<'a> {
     /// Reads and checks `tools`, `tool_choice` and `parallel_tool_calls`.
     ///
     /// # Errors
-    /// 400.
+    /// Refuses with 400.
     pub(crate) fn read(body: &'a Json, form: Form) -> Checked<Self> {
         let all = body.get("tools").map_or(&[][..], Json::items);
         for (i, tool) in all.iter().enumerate() {
@@ -165,7 +165,7 @@ impl<'a> Tools<'a> {
         Ok(tools)
     }
 
-    /// The names of the tools that the client runs.
+    /// Returns the names of the tools that the client runs.
     pub(crate) fn names(&self, form: Form) -> impl Iterator<Item = &'a str> {
         self.all.iter().filter_map(move |tool| name(tool, form))
     }
@@ -202,7 +202,7 @@ impl<'a> Tools<'a> {
                 Ok(())
             }
             "allowed_tools" => self.allow(choice, form),
-            // Tools of the provider, and those of an MCP server, are its own to run.
+            // The provider runs its own tools, and those of MCP servers.
             "" => Err(missing("tool_choice.type".to_owned())),
             _ if form == Form::Flat => {
                 self.choice = Choice::Auto;
@@ -234,7 +234,7 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// The name of a tool that the client runs.
+/// Returns the name of a tool that the client runs.
 fn name(tool: &Json, form: Form) -> Option<&str> {
     let kind = tool.str_at("type")?;
     let mine = matches!(kind, "function" | "custom");
@@ -247,7 +247,7 @@ fn definition(tool: &Json, at: usize, form: Form) -> Checked {
         return Err(missing(format!("tools[{at}].type")));
     };
     if !matches!(kind, "function" | "custom") {
-        // Responses has tools of the provider; some vendors have theirs in Chat.
+        // Responses has provider tools, and some vendors have them in Chat.
         return Ok(());
     }
     let path = match form {

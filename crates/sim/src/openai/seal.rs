@@ -1,28 +1,27 @@
-//! Ids and seals that OpenAI's protocols carry: an id tells which response it came from and which
-//! reasoning goes with it, a seal proves that reasoning comes back as it was given. Seals are
-//! digests, not cryptography.
+//! Ids and seals of OpenAI's protocols. An id names its response and the reasoning that belongs to
+//! it. A seal proves that reasoning comes back unchanged. Seals are digests, not cryptography.
 
 use crate::digest::Digest;
 
-/// Seals and verifies for one simulator.
+/// Seals and verifies reasoning for one simulator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seal {
     pub(crate) seed: u64,
 }
 
-/// What a seal turns out to be.
+/// The result of verifying a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Issued here over this text.
+    /// Issued by this simulator over this text.
     Good,
-    /// Issued here, and changed, or issued over another text.
+    /// Issued by this simulator, but changed, or issued over another text.
     Changed,
-    /// Nobody's that is known.
+    /// Not issued by this simulator.
     Foreign,
 }
 
 impl Seal {
-    /// Seals thought `at` of response `number`.
+    /// Seals the reasoning with index `at` of response `number`.
     pub(crate) fn token(&self, number: u64, at: usize, text: &str) -> String {
         format!("simr.{number:x}.{at:x}.{:016x}", self.digest(number, at, text))
     }
@@ -52,7 +51,7 @@ impl Seal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Issued {
     pub(crate) number: u64,
-    /// Index of the reasoning that it needs.
+    /// The index of the reasoning that it needs.
     pub(crate) reasoning: Option<usize>,
     pub(crate) index: usize,
 }
@@ -63,7 +62,7 @@ impl Issued {
         format!("{prefix}_sim{:08x}r{reasoning}i{}", self.number, self.index)
     }
 
-    /// Reads an id back; none for an id of others.
+    /// Parses an id, or returns `None` for a foreign id.
     pub(crate) fn read(id: &str) -> Option<Self> {
         let (_, rest) = id.split_once("_sim")?;
         let (number, rest) = rest.split_once('r')?;

@@ -1,4 +1,4 @@
-//! A Responses prompt as its cache sees it: settings, tools, instructions, items, in this order.
+//! The cache's view of a Responses prompt: settings, tools, instructions, items, in this order.
 //! `tool_choice` is not part of it.
 
 use super::request::{Kind, Prompt};
@@ -6,10 +6,10 @@ use crate::history::Role;
 use crate::json::Json;
 use crate::openai::Ribbon;
 
-/// Fields that are part of the cached prefix although they are no text.
+/// Fields that are part of the cached prefix although they are not text.
 const SETTINGS: &[&str] = &["text", "context_management"];
 
-/// Writes the prompt.
+/// Lays out the prompt.
 pub(super) fn ribbon(prompt: &Prompt<'_>) -> Ribbon {
     let parallel = if prompt.tools.parallel { "parallel" } else { "one" };
     let mut settings = vec![prompt.model.id.to_owned(), parallel.to_owned()];
@@ -39,7 +39,7 @@ pub(super) fn ribbon(prompt: &Prompt<'_>) -> Ribbon {
     ribbon
 }
 
-/// Whether only marks are written.
+/// True if only explicit marks are written.
 pub(super) fn is_explicit(body: &Json) -> bool {
     body.get("prompt_cache_options").and_then(|o| o.str_at("mode")) == Some("explicit")
 }
@@ -54,7 +54,7 @@ fn write(ribbon: &mut Ribbon, item: &Json, kind: Kind) {
             ribbon.text(item.str_at("call_id").unwrap_or(""));
             content(ribbon, item.get("output"));
         }
-        // Ids and states are no part of what the model reads.
+        // Ids and states are not part of what the model reads.
         _ => {
             for (key, value) in item.entries() {
                 if !matches!(key.as_str(), "id" | "status" | "type") {

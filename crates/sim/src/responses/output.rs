@@ -1,5 +1,5 @@
-//! The items of a response, ready for either form, and the response around them. The streamed and
-//! the whole form come from the same items.
+//! The items of a response and the response around them. The streamed and the whole form come from
+//! the same items.
 
 use super::request::Prompt;
 use crate::json::{Json, map};
@@ -15,7 +15,7 @@ use crate::usage::Usage;
 pub(super) struct Item {
     pub(super) id: String,
     made: Made,
-    /// Cut in the middle.
+    /// True if the item is cut in the middle.
     cut: bool,
 }
 
@@ -27,7 +27,7 @@ enum Made {
     Search { input: String },
 }
 
-/// One event on the way of an item; ids and numbers are the stream's.
+/// One event within an item. The stream adds ids and numbers.
 pub(super) struct Step {
     pub(super) kind: &'static str,
     pub(super) fields: Vec<(String, Json)>,
@@ -39,15 +39,15 @@ pub(super) struct Step {
 pub(super) struct Output {
     pub(super) id: String,
     pub(super) created: u64,
-    /// What it calls the model.
+    /// The model's name in the response.
     pub(super) name: String,
     pub(super) items: Vec<Item>,
     pub(super) usage: Usage,
-    /// Why it is not whole.
+    /// The reason why the response is incomplete, if it is.
     pub(super) incomplete: Option<&'static str>,
 }
 
-/// What a response is built with.
+/// A builder for the items of a response.
 pub(super) struct Maker<'a> {
     pub(super) prompt: &'a Prompt<'a>,
     pub(super) seal: Seal,
@@ -63,7 +63,7 @@ impl Maker<'_> {
         for (i, part) in lawful.parts.iter().enumerate() {
             let index = items.len();
             let id = |prefix: &str| {
-                // DeepSeek's reasoning has no part in any id.
+                // DeepSeek's ids do not refer to reasoning.
                 let reasoning = reasoning.filter(|_| !self.is_deepseek());
                 Issued { number: self.number, reasoning, index }.id(prefix)
             };
@@ -114,7 +114,7 @@ impl Maker<'_> {
 }
 
 impl Item {
-    /// The item when it begins. What proves reasoning is not whole yet.
+    /// Returns the item when it begins. The seal of reasoning is not complete yet.
     pub(super) fn added(&self, id: &str) -> Json {
         match &self.made {
             Made::Reasoning { seal, open, .. } => {
@@ -129,7 +129,7 @@ impl Item {
         }
     }
 
-    /// The item when it is done.
+    /// Returns the item when it is done.
     pub(super) fn done(&self, id: &str) -> Json {
         let status = if self.cut { "incomplete" } else { "completed" };
         match &self.made {
@@ -146,7 +146,7 @@ impl Item {
         }
     }
 
-    /// What comes between.
+    /// Returns the events between begin and end.
     pub(super) fn steps(&self) -> Vec<Step> {
         match &self.made {
             Made::Message { text, refusal, .. } => text_steps(text, *refusal),
@@ -299,13 +299,13 @@ fn search(id: &str, status: &str, input: Option<&str>) -> Json {
 }
 
 impl Output {
-    /// The response when it is done.
+    /// Returns the response when it is done.
     pub(super) fn json(&self, prompt: &Prompt<'_>) -> Json {
         let output = self.items.iter().map(|item| item.done(&item.id)).collect();
         self.finished(prompt, output)
     }
 
-    /// The same with these items.
+    /// Returns the finished response with these items.
     pub(super) fn finished(&self, prompt: &Prompt<'_>, output: Vec<Json>) -> Json {
         let status = if self.incomplete.is_some() { "incomplete" } else { "completed" };
         let ending = self.incomplete.map(|reason| map([("reason", reason.into())]));
@@ -313,12 +313,12 @@ impl Output {
         self.envelope(prompt, status, output, (Json::Null, ending.unwrap_or(Json::Null)), usage)
     }
 
-    /// The response while it is being made.
+    /// Returns the response while it is being generated.
     pub(super) fn pending(&self, prompt: &Prompt<'_>, status: &str) -> Json {
         self.envelope(prompt, status, Vec::new(), (Json::Null, Json::Null), Json::Null)
     }
 
-    /// The response when it has failed.
+    /// Returns the failed response.
     pub(super) fn failed(&self, prompt: &Prompt<'_>) -> Json {
         let error = map([("code", "server_error".into()), ("message", FAILED.into())]);
         self.envelope(prompt, "failed", Vec::new(), (error, Json::Null), Json::Null)
@@ -371,7 +371,7 @@ impl Output {
     }
 }
 
-/// What a failed response says.
+/// The message of a failed response.
 pub(super) const FAILED: &str =
     "The server had an error while processing your request. Sorry about that!";
 

@@ -1,4 +1,4 @@
-//! What a Responses request says, read once: its own items behind those that the server keeps.
+//! The parsed Responses request: its own items, after those that the server stores.
 
 use crate::history::{Called, History, Returned, Role, Tool, add};
 use crate::json::{Json, map};
@@ -7,7 +7,7 @@ use crate::models::open::OpenModel;
 use crate::openai::Tools;
 use std::borrow::Cow;
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Message(Role),
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     /// A call of a tool that the client runs.
     Call,
     Output,
-    /// Anything else the model or the provider made.
+    /// Any other item of the model or the provider.
     Made,
     Reference,
     Unknown,
@@ -53,13 +53,13 @@ impl Kind {
         }
     }
 
-    /// Whether the model said it.
+    /// True for an item that the model said.
     pub(super) fn is_model(self) -> bool {
         matches!(self, Self::Message(Role::Assistant) | Self::Reasoning | Self::Call)
     }
 }
 
-/// The items of a request: what `input` holds, a text as the one message it is.
+/// Returns the items of a request: those of `input`, or its text as one message.
 pub(super) fn input(body: &Json) -> Vec<Json> {
     match body.get("input") {
         Some(Json::Str(text)) => {
@@ -75,12 +75,12 @@ pub(super) fn input(body: &Json) -> Vec<Json> {
     }
 }
 
-/// A request whose shape is known to be right.
+/// A request that has passed the rules for its shape.
 #[derive(Debug)]
 pub(super) struct Prompt<'a> {
     pub(super) model: OpenModel,
     pub(super) body: &'a Json,
-    /// All items, the kept ones first.
+    /// All items, the stored ones first.
     pub(super) items: &'a [Json],
     pub(super) tools: Tools<'a>,
     pub(super) thinking: Thinks,
@@ -88,14 +88,14 @@ pub(super) struct Prompt<'a> {
     pub(super) stream: bool,
     pub(super) background: bool,
     pub(super) store: bool,
-    /// Reasoning is shown in summary.
+    /// True if reasoning is shown as a summary.
     pub(super) summary: bool,
-    /// Reasoning carries what it needs to come back without the server's memory.
+    /// True if reasoning carries what it needs to come back without the server's memory.
     pub(super) encrypted: bool,
 }
 
 impl<'a> Prompt<'a> {
-    /// The conversation as scenarios see it.
+    /// Returns the conversation as scenarios see it.
     pub(super) fn history(&self) -> History<'a> {
         let mut turns = Vec::new();
         for item in self.items.iter().skip(self.head_len()) {
@@ -121,7 +121,7 @@ impl<'a> Prompt<'a> {
         History { turns, tools, choice, parallel, paused: 0 }
     }
 
-    /// The texts before the conversation begins.
+    /// Returns the texts before the conversation begins.
     pub(super) fn head(&self) -> Vec<&'a str> {
         let mut head: Vec<&str> = self.body.str_at("instructions").into_iter().collect();
         head.extend(self.items.iter().take(self.head_len()).flat_map(texts));
@@ -134,7 +134,7 @@ impl<'a> Prompt<'a> {
         self.items.iter().take_while(system).count()
     }
 
-    /// The tools of the request: in its field, in items (where Codex has all of them), and those
+    /// Returns the tools of the request: in its field, in items (where Codex has all of them), and
     /// in namespaces.
     fn declared(&self) -> Vec<&'a Json> {
         let tools = self.tools.all.iter().chain(self.items.iter().flat_map(added));
@@ -145,14 +145,14 @@ impl<'a> Prompt<'a> {
         tools.flat_map(in_space).collect()
     }
 
-    /// Whether a tool takes a text instead of JSON.
+    /// True if a tool takes a text instead of JSON.
     pub(super) fn is_custom(&self, name: &str) -> bool {
         let custom = |t: &&Json| t.str_at("type") == Some("custom");
         self.declared().into_iter().filter(custom).any(|t| t.str_at("name") == Some(name))
     }
 }
 
-/// The tools that an item adds.
+/// Returns the tools that an item adds.
 fn added(item: &Json) -> &[Json] {
     match item.str_at("type") {
         Some("additional_tools") => item.get("tools").map_or(&[][..], Json::items),
@@ -160,7 +160,7 @@ fn added(item: &Json) -> &[Json] {
     }
 }
 
-/// The texts of a message.
+/// Returns the texts of a message.
 pub(super) fn texts(item: &Json) -> Vec<&str> {
     match item.get("content") {
         Some(Json::Str(text)) => vec![text],

@@ -1,8 +1,8 @@
-//! What Responses requests are refused for, written from the facts about the API and apart from
-//! the code that has to obey them. The first refusal wins, in the order below.
+//! Rules for Responses requests, written from facts about the API and apart from the code that has
+//! to obey them. The first refusal wins, in the order below.
 //!
-//! Error texts are OpenAI's where one is recorded, documented or reported; elsewhere they say what
-//! and where in the same manner.
+//! Error texts are OpenAI's if one is recorded, documented or reported. Other texts name the
+//! problem and its place in the same manner.
 
 mod items;
 mod order;
@@ -20,15 +20,15 @@ use crate::openai::{Checked, Form, Refusal, Seal, Tools, ensure, reasons};
 /// Checks the fields of a body that is an object, before its history is looked up.
 ///
 /// # Errors
-/// The first refusal.
+/// Returns the first refusal.
 pub(super) fn fields(body: &Json, model: &OpenModel) -> Checked {
     shape::check(body, model)
 }
 
-/// Checks everything else; `items` are all of them, `own` how many of the last are the request's.
+/// Checks everything else. `items` are all items, the stored ones first.
 ///
 /// # Errors
-/// The first refusal.
+/// Returns the first refusal.
 pub(super) fn check<'a>(
     body: &'a Json,
     model: &OpenModel,

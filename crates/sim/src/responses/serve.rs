@@ -1,4 +1,4 @@
-//! One Responses request from its route to its response.
+//! The handling of one Responses request, from its route to its response.
 
 use super::output::{Maker, Output};
 use super::request::{Prompt, input};
@@ -15,10 +15,10 @@ use crate::stats::Charge;
 use crate::turn::{Fault, Stop, Turn};
 use crate::usage::Usage;
 
-/// Answers `/v1/responses` and what is below it.
+/// Answers `/v1/responses` and the paths below it.
 ///
 /// # Errors
-/// The vendor's refusal.
+/// Returns the vendor's refusal.
 pub(crate) fn serve(
     config: &Config,
     state: &mut State,
@@ -97,7 +97,7 @@ fn create(
     answer(config, state, now, &asked, &body).map_err(|refusal| in_dialect(refusal, dialect))
 }
 
-/// The tokens that a request would have, for nothing.
+/// Answers the number of tokens that a request would have, without a charge.
 fn count(config: &Config, state: &State, request: &Request<'_>) -> Checked<Response> {
     let body = openai::body(request)?;
     let asked = Asked::read(config, &body)?;
@@ -112,7 +112,7 @@ fn count(config: &Config, state: &State, request: &Request<'_>) -> Checked<Respo
     Ok(whole(200, 0, counted.text().into_bytes()))
 }
 
-/// The items that the server keeps for a request, before its own.
+/// Returns the stored items that come before the request's own.
 fn kept(state: &State, body: &Json) -> Checked<Vec<Json>> {
     let Some(previous) = body.str_at("previous_response_id") else { return Ok(Vec::new()) };
     state.stored.chain(previous).ok_or_else(|| {
@@ -144,16 +144,16 @@ fn answer(
     Ok(job.respond(state, &turn))
 }
 
-/// A checked request on its way to an answer.
+/// A checked request that is to be answered.
 struct Job<'a> {
     config: &'a Config,
     now: u64,
     asked: &'a Asked<'a>,
     prompt: &'a Prompt<'a>,
     ribbon: Ribbon,
-    /// Tokens that the context window leaves for output.
+    /// The tokens that the context window leaves for output.
     room: u64,
-    /// Items that came from the server's memory.
+    /// The number of items that came from the store.
     before: usize,
 }
 
@@ -257,7 +257,7 @@ impl Job<'_> {
     }
 }
 
-/// Why a response is not whole, if it is not.
+/// Returns the reason why a response is incomplete, if it is.
 fn incomplete(lawful: &Lawful) -> Option<&'static str> {
     match lawful.stop {
         Stop::MaxTokens | Stop::ContextWindow => Some("max_output_tokens"),

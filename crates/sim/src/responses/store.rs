@@ -1,37 +1,37 @@
-//! Responses that the server keeps: their items for `previous_response_id` and references, their
-//! body for whoever asks again. It is bounded; the oldest go first.
+//! The stored responses: their items for `previous_response_id` and references, and their bodies
+//! for later retrieval. The store is bounded; the oldest responses are dropped first.
 
 use crate::json::Json;
 use std::collections::BTreeMap;
 
-/// Bytes of JSON kept at most.
+/// The maximum size of the stored JSON, in bytes.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// What is kept.
+/// The stored responses.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     responses: BTreeMap<String, Stored>,
-    /// Ids, oldest first.
+    /// The ids, oldest first.
     order: BTreeMap<u64, String>,
     next: u64,
     bytes: usize,
 }
 
-/// One response that is kept.
+/// One stored response.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) previous: Option<String>,
-    /// Its input and its output.
+    /// The items of its input and its output.
     pub(super) items: Vec<Json>,
     /// The response itself.
     pub(super) body: Json,
-    /// The same while it is being made; only of background responses.
+    /// The response while it is being generated; only for background responses.
     pub(super) pending: Option<Json>,
-    /// When it is done, in the caller's milliseconds.
+    /// The time at which it is done, in the caller's milliseconds.
     pub(super) ready_at: u64,
-    /// Roughly what it takes.
+    /// Its approximate size in bytes.
     pub(super) bytes: usize,
-    /// Its place among all, which the store gives it.
+    /// Its number, which the store assigns.
     pub(super) number: u64,
 }
 
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Whether there was such a response.
+    /// Deletes a response. Returns false if there was none.
     pub(super) fn forget(&mut self, id: &str) -> bool {
         let Some(gone) = self.responses.remove(id) else { return false };
         self.bytes -= gone.bytes;
@@ -65,7 +65,8 @@ impl Store {
         self.responses.get_mut(id)
     }
 
-    /// All items of a response and of those before it, oldest first; none where one is missing.
+    /// Returns all items of a response and of those before it, oldest first, or `None` if one is
+    /// missing.
     pub(super) fn chain(&self, id: &str) -> Option<Vec<Json>> {
         let mut links = Vec::new();
         let mut next = Some(id);
@@ -77,7 +78,7 @@ impl Store {
         Some(links.into_iter().rev().flatten().cloned().collect())
     }
 
-    /// A kept item by its own id, the newest first.
+    /// Finds a stored item by its own id; the newest response comes first.
     pub(super) fn item(&self, id: &str) -> Option<&Json> {
         let kept = self.order.values().rev().filter_map(|id| self.responses.get(id));
         kept.flat_map(|stored| stored.items.iter().rev()).find(|i| i.str_at("id") == Some(id))

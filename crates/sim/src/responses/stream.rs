@@ -8,8 +8,8 @@ use crate::models::open::Dialect;
 use crate::reply::Chunk;
 use crate::turn::Turn;
 
-/// Writes a response as a stream, with the delays and the fault of its turn; `rotates` gives every
-/// event another item id.
+/// Writes a response as a stream, with the delays and the fault of its turn. With `rotates`, every
+/// event has another item id.
 pub(super) fn write(
     output: &Output,
     prompt: &Prompt<'_>,
@@ -71,7 +71,7 @@ impl Writer<'_> {
         self.push("response.output_item.done", vec![at(), ("item".to_owned(), done)]);
     }
 
-    /// The id of an item in the next event.
+    /// Returns the id of an item in the next event.
     fn id(&self, item: &Item) -> String {
         if self.rotates { format!("it_{}_{}", item.id, self.next) } else { item.id.clone() }
     }
@@ -88,7 +88,7 @@ impl Writer<'_> {
         self.events.push(event);
     }
 
-    /// An error and the failed response, all under status 200; `sent` events came before.
+    /// Returns an error and the failed response, both under status 200. `sent` events came before.
     fn failure(&self, sent: u64) -> Vec<Event> {
         let error = map([
             ("type", "server_error".into()),

@@ -1,11 +1,11 @@
-//! A model that gives its work to others, by the tool that calls agents.
+//! A model that delegates its work to other agents, by the tool that calls them.
 
 use super::{Parameter, View};
 use crate::json::Json;
 use crate::turn::{Part, Turn};
 
-/// One call of every agent that it may call, at once; again as often as the parameter says; then
-/// an answer that tells what each of them said.
+/// Calls every available agent at once, repeats this as often as the parameter says, and then
+/// answers with each agent's result.
 pub(super) fn delegate(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     let rounds = match parameter {
         Some(Parameter::Number(rounds)) => rounds,
@@ -33,7 +33,7 @@ pub(super) fn delegate(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     Turn::of([Part::text("I will ask the others.")].into_iter().chain(calls).collect())
 }
 
-/// What everybody said, a line each.
+/// Returns a report with one line per call.
 fn account(view: &View<'_>) -> String {
     let mut text = format!("I asked {} times.", view.calls().count());
     for call in view.calls() {

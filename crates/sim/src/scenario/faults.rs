@@ -1,10 +1,11 @@
-//! Models that call wrongly, and providers that fail. Where a fault passes, `reader` goes on.
+//! Models that make bad calls, and providers that fail. When a fault has passed, `reader`
+//! continues.
 
 use super::reader::reader;
 use super::{Parameter, View};
 use crate::turn::{Fault, Part, Turn};
 
-/// A broken input, then a whole one, then the answer.
+/// Makes a call with broken input, then a valid one, then answers.
 pub(super) fn bad_json(view: &View<'_>, _: Option<Parameter>) -> Turn {
     after_a_slip(view, |view| {
         let mut turn = view.call(1);
@@ -17,7 +18,7 @@ pub(super) fn bad_json(view: &View<'_>, _: Option<Parameter>) -> Turn {
     })
 }
 
-/// A tool that nobody declared, then a declared one, then the answer.
+/// Calls an undeclared tool, then a declared one, then answers.
 pub(super) fn unknown_tool(view: &View<'_>, _: Option<Parameter>) -> Turn {
     after_a_slip(view, |_| Turn::call("consult_oracle", "{\"question\":\"what now\"}"))
 }
@@ -31,17 +32,17 @@ fn after_a_slip(view: &View<'_>, slip: impl Fn(&View<'_>) -> Turn) -> Turn {
     }
 }
 
-/// Too busy at first.
+/// Is overloaded at first.
 pub(super) fn overloaded(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     if lasts(view, parameter, 2) { Turn::fail(529, Some(1)) } else { reader(view, None) }
 }
 
-/// An error event while the answer is being written.
+/// Sends an error event in the middle of the answer.
 pub(super) fn midstream(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     fails_with(view, parameter, Fault::ErrorEvent { after: 6 })
 }
 
-/// A connection that breaks while the answer is being written.
+/// Breaks the connection in the middle of the answer.
 pub(super) fn cut(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     fails_with(view, parameter, Fault::Cut { after: 6 })
 }
@@ -65,7 +66,7 @@ fn lasts(view: &View<'_>, parameter: Option<Parameter>, default: u64) -> bool {
     view.attempt < times
 }
 
-/// Late to begin and slow to go on.
+/// Begins late and continues slowly.
 pub(super) fn slow(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     let first_delay_ms = match parameter {
         Some(Parameter::Number(ms)) => ms,

@@ -1,5 +1,5 @@
-//! Models that do not come to an end by themselves: all obey being told, but `stubborn` and
-//! `mute`, and no real model can call where `tool_choice` is `none`.
+//! Models that do not end by themselves. All but `stubborn` and `mute` obey when told to answer. No
+//! real model can call a tool where `tool_choice` is `none`.
 
 use super::{Parameter, View};
 use crate::turn::{Part, Turn};
@@ -7,18 +7,18 @@ use crate::turn::{Part, Turn};
 const TOLD: &str = "I was told to answer now. I went in circles and have nothing better than this: \
                     the calls I made kept giving the same.";
 
-/// The same call with the same arguments.
+/// Repeats the same call with the same arguments.
 pub(super) fn looper(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.must_answer() { view.answer(TOLD) } else { view.call(1) }
 }
 
-/// Two calls in turn.
+/// Alternates between two calls.
 pub(super) fn alternator(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let n = 1 + (view.rounds.len() as u64 % 2);
     if view.must_answer() { view.answer(TOLD) } else { view.call(n) }
 }
 
-/// One tool, new arguments each time.
+/// Calls one tool with new arguments each time.
 pub(super) fn sweeper(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.must_answer() {
         return view.answer(format!(
@@ -29,7 +29,7 @@ pub(super) fn sweeper(view: &View<'_>, _: Option<Parameter>) -> Turn {
     view.call(1 + view.rounds.len() as u64)
 }
 
-/// The same question about a state, again and again; ends when the state changes.
+/// Asks for the same state again and again, and ends when the state changes.
 pub(super) fn poller(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let results: Vec<&str> = view.calls().map(|c| c.result.as_str()).collect();
     let changed = results.windows(2).any(|pair| matches!(pair, [a, b] if a != b));
@@ -42,7 +42,7 @@ pub(super) fn poller(view: &View<'_>, _: Option<Parameter>) -> Turn {
     view.tool_like(&polls).map_or_else(|| view.call(1), input)
 }
 
-/// Six calls at once, three times.
+/// Makes six calls at once, three times.
 pub(super) fn parallel(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.must_answer() || view.rounds.len() >= 3 {
         let (calls, failed) = (view.calls().count(), view.calls().filter(|c| c.failed).count());
@@ -55,7 +55,7 @@ pub(super) fn parallel(view: &View<'_>, _: Option<Parameter>) -> Turn {
     Turn::of((first..first + 6).flat_map(|n| view.call(n).parts).collect())
 }
 
-/// Calls on whatever it is told.
+/// Goes on calling, whatever it is told.
 pub(super) fn stubborn(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.can_call() {
         return view.call(1 + view.rounds.len() as u64);
@@ -63,7 +63,7 @@ pub(super) fn stubborn(view: &View<'_>, _: Option<Parameter>) -> Turn {
     view.answer("Without tools I can only say that I was not finished.")
 }
 
-/// Calls on, and without tools says nothing.
+/// Goes on calling, and says nothing without tools.
 pub(super) fn mute(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.can_call() {
         return view.call(1 + view.rounds.len() as u64);

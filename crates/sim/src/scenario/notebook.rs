@@ -1,5 +1,5 @@
-//! A model at work in a notebook: it looks, writes a cell with a mistake, runs it, mends it, runs it
-//! again, and answers from what the cell gave.
+//! A model that works in a notebook: it looks, writes a cell with a mistake, runs it, corrects it,
+//! runs it again, and answers from the cell's output.
 
 use super::{Parameter, View};
 use crate::json::Json;
@@ -7,7 +7,7 @@ use crate::turn::{Part, Turn};
 
 const VALUES: &str = "values = [3, 1, 4, 1, 5, 9, 2, 6]";
 
-/// Five calls, one a turn, then the answer; with `always` it mends and runs on until told.
+/// Makes five calls, one per turn, then answers. With `always`, it corrects and runs until told.
 pub(super) fn notebook(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     let needed = ["get_notebook_state", "create_cell", "update_cell", "run_cell"];
     let has = |name: &&str| view.tools.iter().any(|tool| tool.name == *name);
@@ -49,14 +49,14 @@ fn call(words: &str, tool: &str, input: &[(&str, String)]) -> Turn {
     Turn::of(words.into_iter().chain([call]).collect())
 }
 
-/// The id of the cell that was created, as its result says it.
+/// Returns the id of the created cell, from the result of its creation.
 fn made(view: &View<'_>) -> Option<String> {
     let created = view.calls().find(|call| call.name == "create_cell" && !call.failed)?;
     let mut words = created.result.split('`');
     words.nth(1).map(str::to_owned)
 }
 
-/// What was found until now.
+/// Returns a report of what was found so far.
 fn account(view: &View<'_>) -> String {
     let ran = view.calls().filter(|call| call.name == "run_cell");
     let found = ran.flat_map(|call| call.result.lines()).filter(|line| line.contains("mean: "));

@@ -1,6 +1,6 @@
-//! A model that is useful without being one: it searches the folder with the tools it is given
-//! and answers from the lines it found, with file and line. It keeps no memory: what it did is in
-//! the request.
+//! A scripted model that is actually useful: it searches the folder with its tools and answers from
+//! the lines it found, with file and line. It keeps no memory: its earlier calls are in the
+//! request.
 
 mod evidence;
 mod words;
@@ -13,12 +13,12 @@ use crate::turn::{Part, Turn};
 use evidence::Evidence;
 use words::Words;
 
-/// Calls after which it has seen enough.
+/// The number of calls after which it answers.
 const ENOUGH: usize = 9;
-/// Files it reads at most.
+/// The maximum number of files to read.
 const FILES: usize = 4;
 
-/// Searches, reads around the hits, answers.
+/// Searches, reads around the hits, and answers.
 pub(super) fn reader(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let plan = Plan::new(view);
     let calls = if view.must_answer() || view.warned { Vec::new() } else { plan.next() };
@@ -32,7 +32,7 @@ pub(super) fn reader(view: &View<'_>, _: Option<Parameter>) -> Turn {
     Turn::of(parts)
 }
 
-/// The same with thinking before the calls and before the answer.
+/// Acts like [`play_reader`], with thinking before the calls and before the answer.
 pub(super) fn thinker(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let turn = reader(view, None);
     let mut parts = Vec::new();
@@ -87,7 +87,7 @@ impl<'v, 'a> Plan<'v, 'a> {
         plan
     }
 
-    /// The calls of the next turn; none when it is time to answer.
+    /// Returns the calls of the next turn; none when it is time to answer.
     fn next(&self) -> Vec<Part> {
         let made = self.view.calls().count();
         let most = if self.view.parallel { 2 } else { 1 };
@@ -99,7 +99,7 @@ impl<'v, 'a> Plan<'v, 'a> {
         calls
     }
 
-    /// What could be called now, the most useful first.
+    /// Returns the possible calls, the most useful first.
     fn candidates(&self) -> Vec<Part> {
         if self.view.rounds.is_empty() {
             return [self.list_of("."), self.search(&self.words.all())]
@@ -110,7 +110,7 @@ impl<'v, 'a> Plan<'v, 'a> {
         if self.evidence.has_hits() { self.read_on() } else { self.search_on() }
     }
 
-    /// There are hits: read around the best ones, look around the best file, search once more.
+    /// With hits: reads around the best ones, lists the best file's folder, searches once more.
     fn read_on(&self) -> Vec<Part> {
         let files = self.evidence.best_files();
         let unread = files.iter().take(FILES).filter(|(path, _)| !self.evidence.was_read(path));
@@ -128,7 +128,7 @@ impl<'v, 'a> Plan<'v, 'a> {
         calls
     }
 
-    /// There are none: other words, other folders, then whatever there is to read.
+    /// Without hits: tries other words, other folders, then any files.
     fn search_on(&self) -> Vec<Part> {
         let singles = self.words.singles().filter_map(|word| self.search(&word));
         let mut calls: Vec<Part> = singles.take(3).collect();
@@ -197,7 +197,7 @@ impl<'v, 'a> Plan<'v, 'a> {
     }
 }
 
-/// The arguments in one order: clients do not keep that of the call.
+/// Returns the arguments in a fixed order: clients do not keep that of the call.
 fn sorted(input: &Json) -> Vec<(String, Json)> {
     let mut entries = input.entries().to_vec();
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -1,4 +1,4 @@
-//! Models that say nothing, too little, half, or something that is not an answer.
+//! Models that say nothing, too little, half of it, or something that is not an answer.
 
 use super::{Parameter, View};
 use crate::json::Json;
@@ -12,7 +12,7 @@ pub(super) fn empty(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     silent(view, parameter, Turn::default())
 }
 
-/// Calls once, then says blanks until nudged.
+/// Calls once, then says only white space until nudged.
 pub(super) fn whitespace(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     silent(view, parameter, Turn::say("\n\n  "))
 }
@@ -25,12 +25,12 @@ fn silent(view: &View<'_>, parameter: Option<Parameter>, silence: Turn) -> Turn 
     if first { view.call(1) } else { silence }
 }
 
-/// Calls once, then an answer that is none.
+/// Calls once, then gives a trivial answer.
 pub(super) fn trivial(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.rounds.is_empty() && !view.must_answer() { view.call(1) } else { view.answer("OK.") }
 }
 
-/// Writes a call as text and invents its result; real calls it makes none.
+/// Writes a call as text and invents its result. Makes no real calls.
 pub(super) fn echo(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.attempt > 0 {
         return view.answer("I had invented that result. I have not looked at anything yet.");
@@ -42,7 +42,7 @@ pub(super) fn echo(view: &View<'_>, _: Option<Parameter>) -> Turn {
     ))
 }
 
-/// A cut text, then a cut call, then the whole call, then an answer.
+/// Gives a cut text, then a cut call, then the whole call, then an answer.
 pub(super) fn truncator(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let long = "The first part of what I found is this: the notes begin with a list, and the list \
                 goes on until it stops in the middle of a";
@@ -67,7 +67,7 @@ fn cut_call(view: &View<'_>) -> Turn {
     turn
 }
 
-/// Pauses in a search of the provider's, twice unless told how often.
+/// Pauses in a search of the provider's: twice, or as often as the parameter says.
 pub(super) fn pause(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     let times = match parameter {
         Some(Parameter::Number(n)) => usize::try_from(n).unwrap_or(usize::MAX),
@@ -90,7 +90,7 @@ pub(super) fn pause(view: &View<'_>, parameter: Option<Parameter>) -> Turn {
     Turn::of(open.into_iter().chain(first).chain([search]).collect()).stopping(Stop::PauseTurn)
 }
 
-/// Refuses, with or without a word.
+/// Refuses, with or without a text.
 pub(super) fn refuser(_: &View<'_>, parameter: Option<Parameter>) -> Turn {
     let turn = match parameter {
         Some(Parameter::Text) => Turn::say("I can not help with that."),

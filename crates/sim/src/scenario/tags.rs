@@ -1,13 +1,13 @@
-//! Models that write their calls as text, for clients and gateways that read them there. What they
-//! did is seen from what they wrote last.
+//! Models that write calls as text, for clients and gateways that read them there. Their state is
+//! in their last text.
 
 use super::{Parameter, View};
 use crate::turn::Turn;
 
-/// How every answer of these scenarios begins: a question behind one is a new one.
+/// The beginning of every answer of these scenarios: a later question is a new one.
 const DONE: &str = "Here is what I found:";
 
-/// A call in a block, and words behind it that pretend to know its result.
+/// Writes a call in a block, and after it words that pretend to know its result.
 pub(super) fn tail(view: &View<'_>, _: Option<Parameter>) -> Turn {
     if view.told || !is_fresh(view) {
         return done(view);
@@ -19,7 +19,7 @@ pub(super) fn tail(view: &View<'_>, _: Option<Parameter>) -> Turn {
     ))
 }
 
-/// A block that breaks off, then the whole block, then an answer.
+/// Writes a block that breaks off, then the whole block, then an answer.
 pub(super) fn partial_tag(view: &View<'_>, _: Option<Parameter>) -> Turn {
     let said = &view.last_words;
     let begun = said.contains("<use_tool>") && !said.contains("</use_tool>");

@@ -1,47 +1,47 @@
-//! What a scenario sees: the question, the rounds of calls since then, the tools there are, and
-//! whether it was told to answer. All of it is read from the conversation, whatever protocol it
-//! came by; only the counters are the simulator's.
+//! The view of a request that scenarios get: the question, the rounds of calls since then, the
+//! tools, and whether the model was told to answer. All of it is read from the conversation,
+//! whatever its protocol; only the counters are the simulator's.
 
 use crate::history::{Called, Choice, History, Role, Said, Tool};
 use crate::json::Json;
 use crate::turn::Turn;
 
-/// Names of tools whose call is the answer.
+/// The names of tools whose call is the answer.
 const ANSWER_TOOLS: &[&str] =
     &["respond", "final_result", "attempt_completion", "StructuredOutput", "submit", "finish"];
 
-/// A request, as a scenario sees it.
+/// A request as a scenario sees it.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     /// The last human message.
     pub(crate) question: String,
-    /// What the model itself wrote last; empty where it has not.
+    /// The model's own last text; empty if it has said nothing.
     pub(crate) last_words: String,
-    /// Calls and results since the question.
+    /// The calls and results since the question.
     pub(crate) rounds: Vec<Vec<Call<'a>>>,
     pub(crate) tools: &'a [Tool<'a>],
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
-    /// The last message says to answer now.
+    /// True if the last message says to answer now.
     pub(crate) told: bool,
-    /// The last message says to finish the research.
+    /// True if the last message says to finish the research.
     pub(crate) warned: bool,
-    /// The last message nudges after a placeholder.
+    /// True if the last message is a nudge after a placeholder.
     pub(crate) nudged: bool,
-    /// Server tool calls in the assistant turn that the request ends in.
+    /// The number of server tool calls in the assistant turn that ends the request.
     pub(crate) paused: usize,
-    /// Requests of this run played before.
+    /// The number of earlier requests of this run.
     pub(crate) attempt: u64,
-    /// Requests of the simulator played before.
+    /// The number of earlier requests to this simulator.
     pub(crate) played: usize,
 }
 
-/// One call and its result.
+/// One call with its result.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) name: &'a str,
     pub(crate) input: &'a Json,
-    /// The result's text, softland's own lines apart.
+    /// The result's text, without softland's own lines.
     pub(crate) result: String,
     pub(crate) failed: bool,
 }
@@ -74,12 +74,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// May call tools at all.
+    /// True if the model may call tools.
     pub(crate) fn can_call(&self) -> bool {
         !self.tools.is_empty() && self.choice != Choice::None
     }
 
-    /// Must end now: told to, or no tool may be called.
+    /// True if the model must end now: it was told to, or no tool may be called.
     pub(crate) fn must_answer(&self) -> bool {
         self.told || !self.can_call()
     }
@@ -88,7 +88,7 @@ impl<'a> View<'a> {
         self.rounds.iter().flatten()
     }
 
-    /// A tool by what its name says it does.
+    /// Finds a tool by words in its name, in order of preference.
     pub(crate) fn tool_like(&self, names: &[&str]) -> Option<&Tool<'a>> {
         let allowed = |tool: &&Tool<'a>| match self.choice {
             Choice::Tool(forced) => tool.name == forced,
@@ -102,7 +102,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The tool to misuse: the forced one, else one that reads, else any that is not an answer.
+    /// Returns the tool to misuse: the forced one, else a reading one, else any but an answer tool.
     pub(crate) fn any_tool(&self) -> Option<&Tool<'a>> {
         let plain = |t: &&Tool<'a>| !ANSWER_TOOLS.contains(&t.name);
         match self.choice {
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The final answer: a text, or the call of an answer tool where a call is forced.
+    /// Returns the final answer: a text, or the call of an answer tool if a call is forced.
     pub(crate) fn answer(&self, text: impl Into<String>) -> Turn {
         let text = text.into();
         let tool = match self.choice {
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A call of any tool, or the answer where there is none; `n` varies the arguments.
+    /// Returns a call of any tool, or the answer if there is none. `n` varies the arguments.
     pub(crate) fn call(&self, n: u64) -> Turn {
         match self.any_tool() {
             Some(tool) if self.choice != Choice::None => Turn::call(tool.name, tool.input(n)),
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
 }
 
 impl<'a> Tool<'a> {
-    /// The property that one of these names fits best, or the first that is required.
+    /// Returns the property that best fits one of these names, or the first required one.
     pub(crate) fn property(&self, names: &[&str]) -> Option<&'a str> {
         let like = |name: &&str| {
             self.properties.iter().map(|(key, _)| key.as_str()).find(|key| key.contains(*name))
@@ -154,7 +154,7 @@ impl<'a> Tool<'a> {
         self.properties.iter().any(|(key, _)| key == property)
     }
 
-    /// Arguments that fit the schema, different for each `n`.
+    /// Returns arguments that fit the schema, different for each `n`.
     pub(crate) fn input(&self, n: u64) -> String {
         self.fill(|key, schema| value(key, schema, n))
     }
@@ -206,12 +206,12 @@ fn is_nudge(text: &str) -> bool {
     text.to_ascii_lowercase().contains("please continue")
 }
 
-/// Softland's ask, and anything that says the same.
+/// True for softland's ask, and for any text that says the same.
 fn tells(text: &str) -> bool {
     text.contains("nswer now") || text.contains("final answer now")
 }
 
-/// What a person asked: a text without the lines that a harness has added.
+/// Returns a person's question: a text without the lines that a harness has added.
 fn asked(turn: &Said<'_>) -> String {
     let text = turn.text();
     let lines: Vec<&str> = text.lines().filter(|line| !is_softland(line)).collect();
@@ -227,8 +227,8 @@ fn all_text(turn: &Said<'_>) -> String {
     out
 }
 
-/// Index of the last user message that is neither results nor a nudge, a continuation or a
-/// harness's line.
+/// Returns the index of the last human message: a user message that is not tool results, a nudge, a
+/// continuation or a harness's line.
 pub(crate) fn human_at(turns: &[Said<'_>]) -> Option<usize> {
     turns.iter().rposition(|t| {
         let text = t.text();
@@ -259,13 +259,13 @@ fn call<'a>(called: &'a Called<'a>, results: &Said<'_>) -> Option<Call<'a>> {
     Some(Call {
         name: called.name,
         input: &called.input,
-        // The blank line before a harness's line is the harness's too.
+        // The blank line before a harness's line was added by the harness too.
         result: kept.join("\n").trim_end().to_owned(),
         failed: result.failed,
     })
 }
 
-/// Lines that the harness adds to results: they are not what a tool found.
+/// True for lines that the harness adds to results: they are not the tool's output.
 fn is_softland(line: &str) -> bool {
     let line = line.trim();
     let ends = ["calls remaining", "call remaining", "other tools remain", "reached: not run."];

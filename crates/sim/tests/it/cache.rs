@@ -1,5 +1,5 @@
-//! What is read from and written to the prompt cache, and what a change loses. All counts are the
-//! simulator's own estimate; the rules are what is tested.
+//! Reads and writes of the prompt cache, and what a change loses. All counts are the simulator's
+//! own estimates; the tests are about the rules.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -16,7 +16,7 @@ fn mark() -> Value {
     json!({"type": "ephemeral"})
 }
 
-/// Tools, system and messages of about 2,500 tokens each, a breakpoint behind each.
+/// Tools, system and messages of about 2,500 tokens each, with a breakpoint behind each.
 fn base() -> Value {
     let mut tool = tool("grep", &["pattern"]);
     tool["description"] = "t".repeat(10_000).into();
@@ -34,7 +34,7 @@ fn sim() -> Sim {
     Sim::new(Config::new(Scenario::Scripted(Vec::new())))
 }
 
-/// Input, read, five-minute and one-hour writes.
+/// The input, read, five-minute and one-hour write tokens.
 fn bill(sim: &Sim, now: u64, body: &Value) -> [u64; 4] {
     let (status, reply) = ask_at(sim, now, body);
     assert_eq!(status, 200, "{reply}");

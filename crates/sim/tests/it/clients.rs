@@ -1,4 +1,4 @@
-//! What real clients send beside what the documentation knows.
+//! Fields that real clients send and the documentation does not mention.
 
 use crate::support::{STRICT, body, post, sim};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
-//! Every recorded Anthropic request, and the requests of real clients, against the simulator:
-//! what the provider accepted is accepted, what it refused is refused with the same status and
-//! error type. The recordings are not in this repository: where they are absent this says so.
+//! Every recorded Anthropic request, and the requests of real clients, against the simulator. What
+//! the provider accepted is accepted; what it refused is refused with the same status and error
+//! type. The recordings are not in this repository: without them the tests print that they skip.
 
 #![expect(
     clippy::unwrap_used,

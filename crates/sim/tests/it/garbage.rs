@@ -1,5 +1,5 @@
-//! Nothing that a client can send makes the simulator panic: every answer has a status of the
-//! provider's, and every refusal a message.
+//! No request makes the simulator panic: every answer has one of the provider's statuses, and every
+//! refusal a message.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use softland_sim::{Binding, Config, Request, Scenario, Sim};
 
-/// A request with one of everything.
+/// A request with every kind of content.
 fn rich() -> Value {
     json!({
         "model": "claude-opus-4-8", "max_tokens": 64, "stream": true, "temperature": 1,

@@ -1,5 +1,5 @@
-//! The integration tests of this crate, in one binary: to link each file alone takes longer than to
-//! run it.
+//! The integration tests of this crate in one binary: linking each file alone takes longer than
+//! running it.
 
 mod cache;
 mod clients;

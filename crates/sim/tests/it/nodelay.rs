@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// With Nagle's algorithm every response on a warm connection waits for at least one delayed
-/// acknowledgement, 40 ms; the quickest of many therefore shows it, however busy the machine is.
+/// With Nagle's algorithm, every response on a warm connection waits for at least one delayed
+/// acknowledgement of 40 ms. So the fastest of many responses shows it, however busy the machine
+/// is.
 #[tokio::test]
 async fn kept_alive_streams_do_not_stall() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -29,7 +30,7 @@ async fn kept_alive_streams_do_not_stall() {
     assert!(quickest < Duration::from_millis(40), "{quickest:?}");
 }
 
-/// One streamed response, and how long it took.
+/// Sends one streamed request, and returns the time that the response took.
 async fn stream(socket: &mut TcpStream) -> Duration {
     let mut body = body(DEFAULT_MODEL, serde_json::json!([{"role": "user", "content": "hi"}]));
     body["stream"] = true.into();

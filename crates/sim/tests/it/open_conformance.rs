@@ -1,6 +1,7 @@
-//! Every recorded request of OpenAI's protocols, and those of real clients, against the simulator:
-//! what a vendor accepted is accepted, what it refused is refused with the same status, shape and
-//! text. The recordings are not in this repository: where they are absent this says so.
+//! Every recorded request of OpenAI's protocols, and the requests of real clients, against the
+//! simulator. What a vendor accepted is accepted; what it refused is refused with the same status,
+//! shape and text. The recordings are not in this repository: without them the tests print that
+//! they skip.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +30,7 @@ fn shared(part: &str) -> Option<PathBuf> {
     None
 }
 
-/// Takes reasoning of others; the clients were recorded with models of a stand-in.
+/// Accepts foreign reasoning: the clients were recorded with models of a stand-in.
 fn lenient() -> Sim {
     let alias = |name: &str, listed: &str| (name.to_owned(), listed.to_owned());
     Sim::new(Config {
@@ -113,7 +114,7 @@ fn requests_of_real_clients_are_accepted() {
         let sim = lenient();
         let (status, reply) = send(&sim, path, text.as_bytes());
         assert_eq!(status, 200, "{}: {}", file.display(), reply.text());
-        // The same of a model that reasons, for those that send nothing it refuses.
+        // The same for a reasoning model, if the request has nothing that such a model refuses.
         if path.starts_with("/v1/responses") {
             let text = text.replace("fake-model", DEFAULT_OPEN_MODEL);
             let (status, reply) = send(&sim, path, text.as_bytes());

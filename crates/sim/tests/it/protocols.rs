@@ -1,5 +1,5 @@
-//! OpenAI's protocols beside Anthropic's: scenarios that do the same in all, and what each refuses,
-//! bills and writes.
+//! OpenAI's protocols beside Anthropic's: scenarios that act the same in all of them, and the
+//! rules, billing and responses of each.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -17,7 +17,7 @@ use apis::Api;
 use serde_json::Value;
 use softland_sim::Sim;
 
-/// `said` empty: accepted.
+/// An empty `said` means that the request is accepted.
 #[track_caller]
 fn check(api: Api, name: &str, body: &Value, status: u16, said: &str) {
     let sim = apis::sim("reader");
@@ -35,7 +35,7 @@ fn check_with(sim: &Sim, api: Api, name: &str, body: &Value, status: u16, said: 
     assert!(message.contains(said) || raw.contains(said), "{name}: `{error}` has no `{said}`");
 }
 
-/// A body with some fields set, and others (`null`) taken out.
+/// Returns a body with some fields set, and others (`null`) removed.
 fn with(mut body: Value, changes: Value) -> Value {
     for (key, value) in changes.as_object().unwrap() {
         match value {

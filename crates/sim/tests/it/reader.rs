@@ -1,5 +1,5 @@
-//! The reader against a folder, with tools that answer as ordinary tools do: it finds what is
-//! there, quotes file and line, stops by itself, and stops when told.
+//! The reader against a folder, with tools that answer as ordinary tools do: it finds the lines,
+//! quotes file and line, stops by itself, and stops when told.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -24,7 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("garden/beans.md", "Plant in May.\n"),
 ];
 
-/// Tools over [`FILES`]; results end in what `line` says of the n-th call.
+/// Runs one call of a tool over [`FILES`].
 fn folder(name: &str, input: &Value) -> String {
     let arg = |key: &str| input[key].as_str().unwrap_or("").trim_start_matches("./").to_owned();
     match name {

@@ -1,4 +1,4 @@
-//! Every rule as a row: a change to a good request, and what the provider says to it.
+//! Every rule as a row: a change to a good request, and the provider's answer to it.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -47,7 +47,7 @@ fn system(content: &str) -> Value {
     json!({"role": "system", "content": content})
 }
 
-/// `said` empty: accepted.
+/// An empty `said` means that the request is accepted.
 #[track_caller]
 fn check(name: &str, betas: &str, body: &Value, status: u16, said: &str) {
     let sim = sim("reader");

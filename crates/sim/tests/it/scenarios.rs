@@ -1,5 +1,5 @@
-//! Each scenario does what its name says, obeys what a real model must, and is never refused by
-//! the simulator's own rules.
+//! Each scenario does what its name says, obeys the constraints of a real model, and is never
+//! refused by the simulator's own rules.
 
 use crate::support::{Run, ask, assemble, body, drive, events, post, sim};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn run(name: &str, most: usize) -> Run {
     drive(&sim(name), question(DEFAULT_MODEL), most, |_, _| "nothing new".into())
 }
 
-/// Runs until the ask, which stands on the results of round `told` and after.
+/// Runs until the ask, which is in the results of round `told` and later.
 fn run_told(name: &str, told: usize, most: usize) -> Run {
     let mut n = 0;
     drive(&sim(name), question(DEFAULT_MODEL), most, |_, _| {

@@ -1,4 +1,4 @@
-//! Scenario files: what they say is played, and what is wrong in them is named.
+//! Scenario files: their turns are played, and errors in them are reported with their place.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -78,12 +78,12 @@ fn turns_are_played_in_order_and_conditions_go_before() {
     forced["tool_choice"] = json!({"type": "tool", "name": "list_dir"});
     let (_, call) = ask(&sim(SCRIPT), &forced);
     assert_eq!(call["content"][0]["input"], json!({"path": "forced"}));
-    // Free to choose among the tools, it is not forced to one.
+    // Free to choose among the tools, so not forced to call this one.
     forced["tool_choice"] = json!({"type": "any"});
     assert_eq!(ask(&sim(SCRIPT), &forced).1["content"][0]["name"], "grep");
 }
 
-/// The run after an answer with one call: the answer, and the call's result.
+/// Continues a run after an answer with one call: adds the answer and the call's result.
 fn go_on(run: &mut serde_json::Value, answer: &serde_json::Value) {
     let calls = answer["content"].as_array().unwrap().iter().filter(|b| b["type"] == "tool_use");
     let results: Vec<_> = calls
@@ -116,7 +116,7 @@ fn faults_are_counted_per_run_and_tries_of_a_first_request_are_one_run() {
         assert_eq!(statuses, [529, 529, 200]);
         let statuses: Vec<u16> = (0..3).map(|_| ask(&scripted, &run).0).collect();
         assert_eq!(statuses, [529, 529, 200]);
-        // The turn was empty: asked again, the run goes on.
+        // The turn was empty: repeating the request continues the run.
         assert_eq!(ask(&scripted, &run).1["content"][0]["text"], "Here.");
     }
 }

@@ -1,4 +1,4 @@
-//! Thinking that was issued comes back unchanged or is refused, bound to its prefix or not.
+//! Issued thinking comes back unchanged or is refused, bound to its prefix or not.
 
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
@@ -22,7 +22,7 @@ fn thought(n: usize) -> Turn {
     ])
 }
 
-/// Three rounds with two thinking blocks each; nothing answers the last.
+/// Three rounds with two thinking blocks each; the last round has no results yet.
 fn loop_of(sim: &Sim, model: &str) -> Value {
     let mut body = body(model, json!([{"role": "user", "content": "find it"}]));
     body["thinking"] = json!({"type": "adaptive", "display": "summarized"});
@@ -52,7 +52,7 @@ const REBOUND: &str = "The block is bound to a different conversation";
 
 type Change = fn(&mut Value);
 
-/// What is done to a good request, and what is said to it unbound and bound.
+/// A change to a good request, and the refusals of it unbound and bound.
 const CHANGES: &[(&str, Change, &str, &str)] = &[
     ("nothing", |_| (), "", ""),
     (
@@ -185,7 +185,7 @@ fn with_enabled_thinking_a_loop_that_calls_begins_with_it() {
 }
 
 proptest! {
-    /// Whatever the simulator says, an honest client that sends it back whole is never refused.
+    /// An honest client that returns every response whole is never refused.
     #[test]
     fn an_honest_client_is_never_refused(
         turns in prop::collection::vec(parts(), 1..6),

@@ -1,8 +1,8 @@
-//! Error answers of the API: JSON bodies, and the garbage that proxies put in their place.
+//! Error responses of the API: JSON bodies, and the garbage that proxies send in their place.
 //!
-//! Says what failed, whose fault it is and whether the same request may succeed later; when, is
-//! for the caller and the `retry-after` header. Sources: the vendor's errors page (status and
-//! type table); its SDKs, which retry 408, 409, 429 and 5xx.
+//! Each error states what failed, who is at fault, and whether the same request may succeed later.
+//! The time of a retry is left to the caller and the `retry-after` header. Sources: the vendor's
+//! errors page (table of statuses and types); its SDKs, which retry 408, 409, 429 and 5xx.
 
 #[cfg(test)]
 mod tests;
@@ -13,20 +13,20 @@ use crate::blame::Blame;
 use crate::json::{Cursor, Error, Kind, Str};
 use crate::words::{bounded, garbage};
 
-/// An error answer.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status; 200 for an error event in a stream.
+    /// The HTTP status, or 200 for an error event in a stream.
     pub status: u16,
-    /// What kind of error.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// The provider's words, cut at 1,000 characters, with anything that looks like a key masked.
+    /// The provider's message, cut at 1,000 characters, with anything that looks like a key masked.
     pub message: String,
-    /// The id to give to the provider's support.
+    /// The id to quote to the provider's support.
     pub request_id: Option<String>,
 }
 
-/// The error's `type`; where the body names none, what its status means.
+/// The error's `type`. If the body names none, the kind is derived from the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -50,12 +50,13 @@ pub enum ErrorKind {
     Timeout,
     /// `overloaded_error`, 529
     Overloaded,
-    /// Any other type, or, where there is none, the status in words.
+    /// Any other type or, if there is none, a description of the status.
     Other(String),
 }
 
 impl ApiError {
-    /// Reads an error answer. Any body will do: what is not the API's JSON is quoted, shortened.
+    /// Reads an error response. Any body is accepted: one that is not the API's JSON is quoted,
+    /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
         let found = Cursor::from_bytes(body).and_then(|mut cursor| Body::read(&mut cursor)).ok();
@@ -75,7 +76,7 @@ impl ApiError {
         }
     }
 
-    /// The error of an `error` event in a stream, which came under status 200.
+    /// Converts an `error` event of a stream, which came with status 200.
     #[must_use]
     pub fn from_event(kind: &str, message: &str) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl ApiError {
         }
     }
 
-    /// Whose fault it is.
+    /// Returns the party at fault.
     #[must_use]
     pub const fn blame(&self) -> Blame {
         match self.kind {
@@ -106,7 +107,7 @@ impl ApiError {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self.blame(), Blame::Provider)
@@ -126,7 +127,7 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl ErrorKind {
-    /// The kind that the API calls `name`.
+    /// Returns the kind that the API calls `name`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
@@ -144,7 +145,7 @@ impl ErrorKind {
         }
     }
 
-    /// The API's name for the kind.
+    /// Returns the API's name for the kind.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -210,7 +211,7 @@ impl Body {
         Ok(body)
     }
 
-    /// `error` is an object with type and message; some proxies send a bare string.
+    /// Reads `error`, an object with type and message. Some proxies send a bare string.
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
             self.message = cursor.text_or_skip()?.map(Str::owned);

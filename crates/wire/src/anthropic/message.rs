@@ -1,9 +1,9 @@
-//! A finished response: its blocks, why it ended and what it used.
+//! A finished response: its blocks, its stop reason and its usage.
 //!
-//! [`Message::from_json`] reads a whole response, [`Assembler`] folds the events of a stream; the
-//! same answer gives equal messages either way, but for the spelling of a call's input, which is
-//! kept as received. A [`Block`] writes itself as it must go back in the next request. What the
-//! answer means (empty, final, truncated) is not decided here.
+//! [`ResponseMessage::from_json`] reads a whole response, [`Assembler`] assembles the events of a
+//! stream. The same answer gives equal messages either way, except for the spelling of a call's
+//! input, which is kept as received. A [`ResponseBlock`] can be written as it must go back in the
+//! next request. This module does not decide what the answer means (empty, final, truncated).
 
 mod assemble;
 mod block;
@@ -30,13 +30,13 @@ pub struct Message {
     pub model: String,
     /// The content, in order.
     pub blocks: Vec<Block>,
-    /// Why it ended; `None` where the response does not say, as when a stream is cut.
+    /// The stop reason. `None` if the response does not state it, as when a stream is cut.
     pub stop: Option<Stop>,
     /// The stop sequence met.
     pub stop_sequence: Option<String>,
     /// Details of a refusal: a JSON object as received.
     pub stop_details: Option<String>,
-    /// What it used.
+    /// The usage.
     pub usage: Usage,
 }
 
@@ -52,7 +52,7 @@ pub enum Stop {
     StopSequence,
     /// `tool_use`
     ToolUse,
-    /// `pause_turn`: send the content back as it is to go on.
+    /// `pause_turn`: to continue, send the content back unchanged.
     PauseTurn,
     /// `refusal`
     Refusal,
@@ -65,7 +65,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// The reason that the API calls `name`.
+    /// Returns the reason that the API calls `name`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
@@ -81,7 +81,7 @@ impl Stop {
         }
     }
 
-    /// The API's name for the reason.
+    /// Returns the API's name for the reason.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -98,7 +98,7 @@ impl Stop {
     }
 }
 
-/// Why a body is not a response of the model.
+/// The reason a body is not a response of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -129,7 +129,7 @@ impl Message {
     /// Reads a whole, non-streamed response.
     ///
     /// # Errors
-    /// When it is not JSON or has no `content` list.
+    /// Fails if the body is not JSON or has no `content` list.
     pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
         let mut cursor = Cursor::from_bytes(body)?;
         let mut message = Self::default();

@@ -1,7 +1,7 @@
 //! Writing responses: the events of a stream, whole messages, and received events renumbered.
 //!
-//! The writers append to a buffer and keep no state; that a stream is valid (one start, blocks in
-//! order, one stop) is for the caller. Values given as JSON are written as they are.
+//! The writers append to a buffer and keep no state. The caller ensures that a stream is valid (one
+//! start, blocks in order, one stop). Values given as JSON are written as they are.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use crate::{
     sse::{data_span, write_event},
 };
 
-/// `message_start` for a message without content yet.
+/// Writes a `message_start` for a message without content so far.
 pub fn write_message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usage) {
     let mut data = br#"{"type":"message_start","message":"#.to_vec();
     write_head(&mut data, id, model);
@@ -25,42 +25,42 @@ pub fn write_message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usa
     write_data(out, "message_start", &data);
 }
 
-/// `content_block_start` with a block given as JSON.
+/// Writes a `content_block_start` with a block given as JSON.
 pub fn write_block_start(out: &mut Vec<u8>, index: u32, block_json: &str) {
     let data =
         format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block_json}}}"#);
     write_event(out, "content_block_start", &data);
 }
 
-/// `content_block_start` of an empty text block.
+/// Writes the `content_block_start` of an empty text block.
 pub fn write_text_start(out: &mut Vec<u8>, index: u32) {
     write_block_start(out, index, r#"{"type":"text","text":""}"#);
 }
 
-/// A `text_delta`.
+/// Writes a `text_delta`.
 pub fn write_text_delta(out: &mut Vec<u8>, index: u32, text: &str) {
     write_string_delta(out, index, "text_delta", "text", text);
 }
 
-/// An `input_json_delta`: a piece of a call's input.
+/// Writes an `input_json_delta`: a piece of a call's input.
 pub fn write_input_json_delta(out: &mut Vec<u8>, index: u32, partial_json: &str) {
     write_string_delta(out, index, "input_json_delta", "partial_json", partial_json);
 }
 
-/// `content_block_stop`
+/// Writes a `content_block_stop`.
 pub fn write_block_stop(out: &mut Vec<u8>, index: u32) {
     let data = format!(r#"{{"type":"content_block_stop","index":{index}}}"#);
     write_event(out, "content_block_stop", &data);
 }
 
-/// A whole text block: start, one delta, stop.
+/// Writes a whole text block: start, one delta, stop.
 pub fn write_text_block(out: &mut Vec<u8>, index: u32, text: &str) {
     write_text_start(out, index);
     write_text_delta(out, index, text);
     write_block_stop(out, index);
 }
 
-/// `message_delta` with why the message ends and its usage. `stop_details` is a JSON object.
+/// Writes a `message_delta` with the stop reason and the usage. `stop_details` is a JSON object.
 pub fn write_message_delta(
     out: &mut Vec<u8>,
     stop: &Stop,
@@ -76,22 +76,22 @@ pub fn write_message_delta(
     write_data(out, "message_delta", &data);
 }
 
-/// `message_stop`
+/// Writes a `message_stop`.
 pub fn write_message_stop(out: &mut Vec<u8>) {
     write_event(out, "message_stop", r#"{"type":"message_stop"}"#);
 }
 
-/// `ping`
+/// Writes a `ping`.
 pub fn write_ping(out: &mut Vec<u8>) {
     write_event(out, "ping", r#"{"type": "ping"}"#);
 }
 
-/// An `error` event, the last of its stream.
+/// Writes an `error` event, the last of its stream.
 pub fn write_error(out: &mut Vec<u8>, kind: &str, message: &str) {
     write_data(out, "error", &error_body(kind, message, None));
 }
 
-/// An error body, for an answer with an HTTP error status.
+/// Returns an error body for a response with an HTTP error status.
 #[must_use]
 pub fn error_body(kind: &str, message: &str, request_id: Option<&str>) -> Vec<u8> {
     let mut out = br#"{"type":"error","error":{"type":"#.to_vec();
@@ -107,7 +107,7 @@ pub fn error_body(kind: &str, message: &str, request_id: Option<&str>) -> Vec<u8
     out
 }
 
-/// A whole, non-streamed response.
+/// Writes a whole, non-streamed response.
 pub fn write_message(out: &mut Vec<u8>, message: &Message) {
     write_head(out, &message.id, &message.model);
     out.extend_from_slice(br#""content":"#);
@@ -120,7 +120,7 @@ pub fn write_message(out: &mut Vec<u8>, message: &Message) {
     out.push(b'}');
 }
 
-/// A list of blocks, as `content`.
+/// Writes a list of blocks, as in `content`.
 pub fn write_blocks(out: &mut Vec<u8>, blocks: &[Block]) {
     out.push(b'[');
     for (n, block) in blocks.iter().enumerate() {
@@ -132,12 +132,12 @@ pub fn write_blocks(out: &mut Vec<u8>, blocks: &[Block]) {
     out.push(b']');
 }
 
-/// Appends a received event with another block index; all other bytes stay as they are. An event
-/// without an index is appended unchanged. `raw` is the frame as received; only where its data is
-/// spread over several lines is it written anew.
+/// Appends a received event with another block index. All other bytes stay as they are. An event
+/// without an index is appended unchanged. `raw` is the frame as received. It is rewritten only if
+/// its data spans several lines.
 ///
 /// # Errors
-/// When the frame's data is not a JSON object.
+/// Fails if the frame's data is not a JSON object.
 pub fn write_reindexed(out: &mut Vec<u8>, raw: &[u8], index: u32) -> Result<(), Error> {
     match data_span(raw) {
         Some(data) => {
@@ -154,7 +154,7 @@ pub fn write_reindexed(out: &mut Vec<u8>, raw: &[u8], index: u32) -> Result<(), 
     Ok(())
 }
 
-/// The case of several `data:` lines, or none.
+/// Handles a frame with several `data:` lines, or none.
 fn write_reindexed_lines(out: &mut Vec<u8>, raw: &[u8], index: u32) -> Result<(), Error> {
     let mut decoder = crate::sse::Decoder::new(raw.len());
     decoder.push(raw);
@@ -174,14 +174,15 @@ fn write_reindexed_lines(out: &mut Vec<u8>, raw: &[u8], index: u32) -> Result<()
     Ok(())
 }
 
-/// Where the top-level `index` stands in an event's data.
+/// Returns the span of the top-level `index` in an event's data.
 fn index_span(data: &[u8]) -> Result<Option<Span>, Error> {
     let mut cursor = Cursor::from_bytes(data)?;
     let mut found = None;
     cursor.members(|cursor, member| {
         if member.key == "index" {
             let span = cursor.clone().skip_value()?;
-            // What is no index to the reader of events is none here either.
+            // A value that the event reader does not accept as an index is not accepted here
+            // either.
             let index = cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok());
             found = index.map(|_| span);
         }
@@ -236,8 +237,8 @@ fn write_string_delta(out: &mut Vec<u8>, index: u32, kind: &str, member: &str, t
     write_data(out, "content_block_delta", &data);
 }
 
-/// Writes an event whose data was put together from text.
+/// Writes an event with data that was built from text.
 fn write_data(out: &mut Vec<u8>, event: &str, data: &[u8]) {
-    // Only text goes into `data`, cut at ASCII, so the check cannot fail.
+    // Only text goes into `data`, cut at ASCII characters, so the check cannot fail.
     write_event(out, event, std::str::from_utf8(data).unwrap_or_default());
 }

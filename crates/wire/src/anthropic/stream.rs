@@ -1,9 +1,9 @@
 //! The events of a response stream, typed and borrowed.
 //!
-//! [`Event::decode`] reads the data of one server-sent event in one pass over its bytes, in any
-//! order of keys. Strings stay as they are in the JSON until they are asked for. Unknown events,
-//! blocks and deltas come out as such, never as errors. It keeps no state: what events add up to
-//! is the [`Assembler`](super::Assembler)'s business.
+//! [`Event::from_data`] reads the data of a server-sent event in one pass over its bytes, with keys
+//! in any order. Strings stay as they are in the JSON until they are requested. Unknown events,
+//! blocks and deltas are returned as such, never as errors. This module keeps no state: the
+//! [`Assembler`](super::Assembler) combines events.
 
 mod fields;
 
@@ -16,7 +16,7 @@ use fields::Fields;
 use super::usage::UsageUpdate;
 use crate::json::{Cursor, Error, Str};
 
-/// One event of a response stream.
+/// An event of a response stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -26,7 +26,7 @@ pub enum Event<'a> {
     BlockStart {
         /// The block's index.
         index: u32,
-        /// The block as it begins.
+        /// The block as it starts.
         block: BlockStart<'a>,
     },
     /// A `text_delta`.
@@ -40,14 +40,14 @@ pub enum Event<'a> {
     ThinkingDelta {
         /// The block's index.
         index: u32,
-        /// More thinking; empty where its display is omitted.
+        /// More thinking; empty if its display is omitted.
         text: Str<'a>,
     },
     /// A `signature_delta`.
     SignatureDelta {
         /// The block's index.
         index: u32,
-        /// The signature of the thinking block, whole.
+        /// The whole signature of the thinking block.
         signature: Str<'a>,
     },
     /// An `input_json_delta`.
@@ -61,7 +61,7 @@ pub enum Event<'a> {
     CitationsDelta {
         /// The block's index.
         index: u32,
-        /// One citation, a JSON object as received.
+        /// A citation, a JSON object as received.
         citation: &'a str,
     },
     /// Any other delta.
@@ -84,21 +84,21 @@ pub enum Event<'a> {
     MessageStop,
     /// `ping`
     Ping,
-    /// `error`, in the middle of a stream: nothing follows.
+    /// `error`, within a stream: nothing follows.
     Error {
         /// The error's type, such as `overloaded_error`.
         kind: Str<'a>,
         /// The error's message.
         message: Str<'a>,
     },
-    /// An event this module does not know, or one of a known type without what it must hold.
+    /// An event this module does not know, or one of a known type that lacks a required member.
     Unknown {
-        /// Its type; where the data has none, empty.
+        /// The event's type; empty if the data has none.
         kind: Str<'a>,
     },
 }
 
-/// What `message_start` says.
+/// The content of `message_start`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageStart<'a> {
     /// The message's id.
@@ -107,22 +107,21 @@ pub struct MessageStart<'a> {
     pub model: Str<'a>,
     /// A first, provisional usage.
     pub usage: UsageUpdate,
-    /// Whole blocks, usually none. The continuation of a programmatic tool call comes this way: a
-    /// `message_start` that holds the next call and its stop reason, then `message_stop`
-    /// (recorded).
+    /// Whole blocks, usually none. The continuation of a programmatic tool call arrives this way: a
+    /// `message_start` with the next call and its stop reason, then `message_stop` (recorded).
     pub content: Vec<BlockStart<'a>>,
-    /// Why the message ends, where the start already says so.
+    /// The stop reason, if the start states it.
     pub stop_reason: Option<Str<'a>>,
-    /// The stop sequence met, where the start already says so.
+    /// The stop sequence met, if the start states it.
     pub stop_sequence: Option<Str<'a>>,
     /// The message object as received.
     pub raw: &'a str,
 }
 
-/// What `message_delta` says.
+/// The content of `message_delta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageDelta<'a> {
-    /// Why the message ends.
+    /// The stop reason.
     pub stop_reason: Option<Str<'a>>,
     /// The stop sequence met.
     pub stop_sequence: Option<Str<'a>>,
@@ -132,18 +131,18 @@ pub struct MessageDelta<'a> {
     pub usage: UsageUpdate,
 }
 
-/// A block as it begins.
+/// A block as it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStart<'a> {
-    /// What it is.
+    /// The block's kind.
     pub kind: BlockStartKind<'a>,
-    /// Whether it has members beyond its type and those that `kind` shows.
+    /// True if the block has members beyond its type and those in `kind`.
     pub extended: bool,
     /// The block object as received.
     pub raw: &'a str,
 }
 
-/// What a beginning block is.
+/// The kind of a block that starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockStartKind<'a> {
     /// `text`
@@ -163,15 +162,15 @@ pub enum BlockStartKind<'a> {
         /// The encrypted thinking.
         data: Str<'a>,
     },
-    /// `tool_use`, or with `server` `server_tool_use` and `mcp_tool_use`.
+    /// `tool_use`. If `server` is true, `server_tool_use` or `mcp_tool_use`.
     ToolUse {
         /// The call's id.
         id: Str<'a>,
         /// The tool's name.
         name: Str<'a>,
-        /// `input` as received, usually `{}`; a whole input may stand here. Empty where absent.
+        /// `input` as received, usually `{}`, but it may be a whole input. Empty where absent.
         input: &'a str,
-        /// Whether the provider runs it.
+        /// True if the provider runs the tool.
         server: bool,
         /// The block's type, one of the three.
         kind: &'static str,
@@ -184,11 +183,10 @@ pub enum BlockStartKind<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Reads one event. `name` is the frame's `event:` value; it counts only where the data has
-    /// no `type`.
+    /// Reads an event. `name` is the frame's `event:` value, used only if the data has no `type`.
     ///
     /// # Errors
-    /// When the data is not a JSON object.
+    /// Fails if the data is not a JSON object.
     pub fn decode(name: &'a str, data: &'a str) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
         let mut fields = Fields::default();
@@ -197,7 +195,7 @@ impl<'a> Event<'a> {
         Ok(fields.into_event(name))
     }
 
-    /// The index of the block that the event is about.
+    /// Returns the index of the block to which the event belongs.
     #[must_use]
     pub const fn index(&self) -> Option<u32> {
         match self {

@@ -1,8 +1,8 @@
-//! Token counts, as the API reports them.
+//! Token counts as the API reports them.
 //!
-//! `input` is the uncached part only; the whole input is [`Tokens::input_total`]. The numbers of a
-//! `message_delta` are cumulative and override those of `message_start`, downwards too. It knows
-//! no prices.
+//! `input` is the uncached part only. The whole input is [`Tokens::input_total`]. The numbers of a
+//! `message_delta` are cumulative and override those of `message_start`, even downwards. This
+//! module knows no prices.
 
 #[cfg(test)]
 mod tests;
@@ -15,21 +15,21 @@ use crate::{
     tokens::reported,
 };
 
-/// One model call inside a request, as listed in `usage.iterations`.
+/// A model call within a request, as listed in `usage.iterations`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Iteration {
     /// `type`: `message`, `compaction`, `fallback_message`, `advisor_message`, or newer.
     pub kind: String,
-    /// The model, where it is named.
+    /// The model, if it is named.
     pub model: Option<String>,
-    /// Its tokens.
+    /// The tokens of the call.
     pub tokens: Tokens,
 }
 
-/// The usage of one response.
+/// The usage of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What the response reports for itself.
+    /// The tokens that the response reports for itself.
     pub tokens: Tokens,
     /// `output_tokens_details.thinking_tokens`; part of the output.
     pub thinking: u64,
@@ -37,13 +37,13 @@ pub struct Usage {
     pub web_searches: u64,
     /// `server_tool_use.web_fetch_requests`
     pub web_fetches: u64,
-    /// The model calls behind it, where they are listed.
+    /// The underlying model calls, if they are listed.
     pub iterations: Vec<Iteration>,
 }
 
 impl Usage {
-    /// What the request is billed for: the sum of the iterations where they are listed (a
-    /// compaction's tokens stand only there), else the response's own tokens.
+    /// Returns the tokens billed for the request: the sum of the iterations if they are listed (a
+    /// compaction's tokens appear only there), otherwise the response's own tokens.
     #[must_use]
     pub fn billed(&self) -> Tokens {
         let searches = u32::try_from(self.web_searches).unwrap_or(u32::MAX);
@@ -56,7 +56,7 @@ impl Usage {
         Tokens { beside, ..sum }.plausible()
     }
 
-    /// Overrides what a later report states, and keeps what it leaves out.
+    /// Overrides the counts that a later report states, and keeps the others.
     pub fn update(&mut self, report: &UsageUpdate) {
         let tokens = &mut self.tokens;
         let set = |target: &mut u64, value: Option<u64>| {
@@ -142,7 +142,7 @@ fn write_tokens(out: &mut Vec<u8>, tokens: &Tokens) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// One `usage` object as received: `None` where it does not say.
+/// A `usage` object as received. A value it does not state is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageUpdate {
     /// `input_tokens`
@@ -163,19 +163,19 @@ pub struct UsageUpdate {
     pub web_searches: Option<u64>,
     /// `server_tool_use.web_fetch_requests`
     pub web_fetches: Option<u64>,
-    /// `speed`, else `service_tier`.
+    /// The service tier, from `speed` and `service_tier`.
     pub served: Served,
-    /// `inference_geo`: it names a country.
+    /// True if `inference_geo` names a country.
     pub in_one_country: bool,
     /// `iterations`
     pub iterations: Option<Vec<Iteration>>,
 }
 
 impl UsageUpdate {
-    /// Reads a `usage` object; any other value says nothing.
+    /// Reads a `usage` object. Any other value counts as an empty report.
     ///
     /// # Errors
-    /// When it is not JSON.
+    /// Fails if the value is not JSON.
     pub fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut usage = Self::default();
         if cursor.peek()? != Kind::Object {
@@ -226,8 +226,8 @@ impl UsageUpdate {
         Ok(())
     }
 
-    /// The two kinds of cache writes after this report, or `None` where it says nothing of them.
-    /// What the total has beyond its parts is counted as written for five minutes.
+    /// Returns both kinds of cache writes after this report, or `None` if it does not state them.
+    /// The part of the total beyond its components counts as written for five minutes.
     fn cache_writes(&self, before: &Tokens) -> Option<(u64, u64)> {
         match (self.cache_write, self.cache_write_5m, self.cache_write_1h) {
             (None, None, None) => None,
@@ -235,7 +235,7 @@ impl UsageUpdate {
                 Some((five.unwrap_or(before.cache_write_5m), hour.unwrap_or(before.cache_write_1h)))
             }
             (Some(total), None, None) => {
-                // A bare total that repeats what is known keeps its split.
+                // A bare total that repeats a known sum keeps its split.
                 let known = before.cache_write_5m.saturating_add(before.cache_write_1h);
                 let hour = if known == total { before.cache_write_1h } else { 0 };
                 Some((total.saturating_sub(hour), hour))
@@ -254,7 +254,7 @@ impl UsageUpdate {
     }
 }
 
-/// Whether an `inference_geo` names a country, in a request or in a response.
+/// Returns true if an `inference_geo` of a request or response names a country.
 pub(crate) fn is_country(geo: &str) -> bool {
     !matches!(geo, "" | "global" | "not_available")
 }
@@ -295,7 +295,8 @@ fn iteration(cursor: &mut Cursor<'_>) -> Result<Iteration, Error> {
 }
 
 impl UsageUpdate {
-    /// As [`read`](Self::read), without the iterations of an iteration, which do not exist.
+    /// Reads like [`from_cursor`](Self::from_cursor), but ignores the iterations of an iteration,
+    /// which do not exist.
     fn read_flat(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut usage = Self::default();
         cursor.members(|cursor, member| match &*member.key.unescape() {

@@ -1,9 +1,9 @@
 //! The events of a response stream, typed and borrowed.
 //!
-//! [`Event::decode`] reads the data of one server-sent event in one pass over its bytes, in any
-//! order of keys. Strings stay as they are in the JSON until they are asked for. Members this
-//! module does not know are handed on, never errors. It keeps no state: what chunks add up to is
-//! the [`Assembler`](super::Assembler)'s business.
+//! [`Event::from_data`] reads the data of a server-sent event in one pass over its bytes, with keys
+//! in any order. Strings stay as they are in the JSON until they are requested. Members that this
+//! module does not know are passed on, never errors. This module keeps no state: the
+//! [`Assembler`](super::Assembler) combines chunks.
 
 mod delta;
 #[cfg(test)]
@@ -18,17 +18,17 @@ use crate::{
     json::{Cursor, Error, Kind, Member, Str},
 };
 
-/// One event of a response stream.
+/// An event of a response stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A chunk, or what stands in its place: an error.
+    /// A chunk, or an error in its place.
     Chunk(Chunk<'a>),
     /// `[DONE]`: nothing follows.
     Done,
 }
 
-/// One chunk.
+/// A chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk<'a> {
     /// `id`; empty where absent, and in Azure's first chunk.
@@ -39,16 +39,16 @@ pub struct Chunk<'a> {
     pub model: Str<'a>,
     /// The choices; none in OpenAI's usage chunk and in Azure's first.
     pub choices: Vec<Choice<'a>>,
-    /// The usage, where the chunk reports one: as `usage`, as Groq's `x_groq.usage`, or within a
-    /// choice (Moonshot).
+    /// The usage, if the chunk reports it: as `usage`, as Groq's `x_groq.usage`, or within a choice
+    /// (Moonshot).
     pub usage: Option<Box<Usage>>,
     /// `service_tier`
     pub served: Served,
-    /// The error, where there is one: nothing of use follows but usage.
+    /// The error, if there is one. Only usage is relevant after it.
     pub error: Option<Box<StreamError<'a>>>,
 }
 
-/// An error in the middle of a stream, or in a whole answer under status 200.
+/// An error within a stream, or in a whole response with status 200.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamError<'a> {
     /// `type`; empty where absent.
@@ -57,20 +57,20 @@ pub struct StreamError<'a> {
     pub code: Str<'a>,
     /// `message`; empty where absent.
     pub message: Str<'a>,
-    /// `metadata.raw` (OpenRouter): the words of the vendor behind it. Empty where absent.
+    /// `metadata.raw` (OpenRouter): the message of the vendor behind it. Empty where absent.
     pub detail: Str<'a>,
-    /// The HTTP status that the error names itself, as `code` or `status_code`.
+    /// The HTTP status stated by the error itself, as `code` or `status_code`.
     pub status: Option<u16>,
     /// `request_id`
     pub request_id: Option<Str<'a>>,
 }
 
 impl<'a> Event<'a> {
-    /// Reads one event. `name` is the frame's `event:` value; what comes under the name `error`
-    /// (Groq) is an error whatever it holds.
+    /// Reads an event. `name` is the frame's `event:` value. An event named `error` (Groq) is an
+    /// error, whatever its data.
     ///
     /// # Errors
-    /// When the data is neither `[DONE]` nor a JSON object.
+    /// Fails if the data is neither `[DONE]` nor a JSON object.
     pub fn decode(name: &str, data: &'a str) -> Result<Self, Error> {
         if data.trim_ascii() == "[DONE]" {
             return Ok(Self::Done);
@@ -80,7 +80,7 @@ impl<'a> Event<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Reads a chunk, or a whole response, which differs from it by `message` in place of `delta`.
+    /// Reads a chunk, or a whole response, which has `message` in place of `delta`.
     pub(super) fn read(data: &'a str, is_error: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
         let mut chunk = Self::default();
@@ -156,7 +156,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// An `error` member: an object, or a bare string; null is none.
+/// Reads an `error` member: an object, or a bare string. Null is not an error.
 fn error<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Box<StreamError<'a>>>, Error> {
     match cursor.peek()? {
         Kind::Object | Kind::String => Ok(Some(Box::new(StreamError::read_error(cursor)?))),

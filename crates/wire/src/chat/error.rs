@@ -1,9 +1,9 @@
-//! Error answers of Chat Completions APIs: JSON bodies in every vendor's shape, and the garbage
-//! that proxies put in their place.
+//! Error responses of Chat Completions APIs: JSON bodies in every vendor's shape, and the garbage
+//! that proxies send in their place.
 //!
-//! Says what failed, whose fault it is and whether the same request may succeed later; when, is
-//! for the caller and the `retry-after` header. Sources: OpenAI's error guide and SDK (which
-//! retries 408, 409, 429 and 5xx), the vendors' error pages, and recordings.
+//! Each error states what failed, who is at fault, and whether the same request may succeed later.
+//! The time of a retry is left to the caller and the `retry-after` header. Sources: OpenAI's error
+//! guide and SDK (which retries 408, 409, 429 and 5xx), the vendors' error pages, and recordings.
 
 mod body;
 #[cfg(test)]
@@ -16,33 +16,33 @@ use crate::blame::Blame;
 use crate::json::Cursor;
 use crate::words::{bounded, garbage};
 
-/// An error answer.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status. Of an error that came under 200, the status it names itself, else 200.
+    /// The HTTP status. For an error with status 200, the status it states itself, otherwise 200.
     pub status: u16,
-    /// What kind of error.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// `code` as the vendor gives it, a word or digits.
+    /// `code` as the vendor states it, a word or digits.
     pub code: Option<String>,
-    /// The provider's words, cut at 1,000 characters, with anything that looks like a key masked.
+    /// The provider's message, cut at 1,000 characters, with anything that looks like a key masked.
     pub message: String,
-    /// The id to give to the provider's support, where the body names one.
+    /// The id to quote to the provider's support, if the body names one.
     pub request_id: Option<String>,
 }
 
-/// What kind of error: by its `code`, else its status, else its `type`, since OpenAI gives every
-/// refusal the type `invalid_request_error`.
+/// The kind of an error: by its `code`, otherwise its status, otherwise its `type`, because OpenAI
+/// gives every refusal the type `invalid_request_error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request is malformed or asks for what cannot be; 400, 422
+    /// The request is malformed or asks for something impossible; 400, 422
     InvalidRequest,
     /// The input is longer than the model's context window.
     ContextLength,
     /// A filter refused the input or the output.
     ContentFilter,
-    /// Groq: the model wrote a call that is none; asked again, it may not.
+    /// Groq: the model wrote a malformed call. A retry may succeed.
     ToolUseFailed,
     /// The key is missing or wrong; 401
     Authentication,
@@ -54,11 +54,11 @@ pub enum ErrorKind {
     NotFound,
     /// The body is too large; 413
     TooLarge,
-    /// Too many requests or tokens in a time; 429
+    /// Too many requests or tokens within a time window; 429
     RateLimit,
     /// The provider failed; 500, 502
     Server,
-    /// Nothing came in time; 408, 504
+    /// No response arrived in time; 408, 504
     Timeout,
     /// The provider is overloaded or down; 503, 529
     Overloaded,
@@ -67,7 +67,8 @@ pub enum ErrorKind {
 }
 
 impl ApiError {
-    /// Reads an error answer. Any body will do: what is not an API's JSON is quoted, shortened.
+    /// Reads an error response. Any body is accepted: one that is not an API's JSON is quoted,
+    /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
         let found =
@@ -87,13 +88,13 @@ impl ApiError {
         }
     }
 
-    /// The error of a chunk, which came under status 200.
+    /// Converts the error of a chunk, which came with status 200.
     #[must_use]
     pub fn from_chunk(error: &StreamError<'_>) -> Self {
         Self::from_body(200, error)
     }
 
-    /// The error of a response that ended in `finish_reason: "error"` and says no more.
+    /// Creates the error of a response that ended with `finish_reason: "error"` without details.
     pub(super) fn unexplained() -> Self {
         Self {
             status: 200,
@@ -124,7 +125,7 @@ impl ApiError {
         }
     }
 
-    /// Whose fault it is.
+    /// Returns the party at fault.
     #[must_use]
     pub const fn blame(&self) -> Blame {
         match self.kind {
@@ -150,7 +151,7 @@ impl ApiError {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self.blame(), Blame::Provider)
@@ -170,7 +171,7 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl ErrorKind {
-    /// The name of the kind: OpenAI's `type` or `code` for it, where it has one.
+    /// Returns the name of the kind: OpenAI's `type` or `code` for it, if it has one.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -200,7 +201,7 @@ impl ErrorKind {
             .unwrap_or_else(|| Self::Other(bounded(named().unwrap_or("unexpected_answer"))))
     }
 
-    /// Words that say more than a status does.
+    /// Returns the kind for a word that is more specific than a status.
     fn of_word(word: &str) -> Option<Self> {
         Some(match word {
             "context_length_exceeded" => Self::ContextLength,

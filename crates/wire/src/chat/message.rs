@@ -1,8 +1,9 @@
-//! A finished response: what it says, what it calls, why it ended and what it used.
+//! A finished response: its text, its calls, its finish reason and its usage.
 //!
-//! [`Finished::from_json`] reads a whole response, [`Assembler`] folds the chunks of a stream; the
-//! same answer gives equal messages either way. [`Message::write_back`] writes it as it must go
-//! back in the next request. What the answer means (empty, final, truncated) is not decided here.
+//! [`Finished::from_json`] reads a whole response, [`Assembler`] assembles the chunks of a stream.
+//! The same answer gives equal messages either way. [`ResponseMessage::write_back`] writes the
+//! response as it must go back in the next request. This module does not decide what the answer
+//! means (empty, final, truncated).
 
 mod assemble;
 mod back;
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::json;
 
-/// Members beyond those this crate reads, by name, each value as received.
+/// Members that this crate does not read, by name, each value as received.
 pub type Extra = BTreeMap<String, String>;
 
 /// A response of the model: one choice.
@@ -36,35 +37,35 @@ pub type Extra = BTreeMap<String, String>;
 pub struct Message {
     /// The response's id.
     pub id: String,
-    /// When it was begun, in seconds since 1970; 0 where no chunk says.
+    /// The creation time, in seconds since 1970; 0 if no chunk states it.
     pub created: u64,
     /// The model that answered.
     pub model: String,
     /// All text.
     pub text: String,
-    /// The content in parts, where it came as a list (Mistral); empty where it is plain text.
+    /// The content in parts, if it came as a list (Mistral); empty if it is plain text.
     pub parts: Vec<Part>,
-    /// What the model said in place of an answer.
+    /// The refusal that the model gave instead of an answer.
     pub refusal: Option<String>,
     /// `reasoning` (OpenRouter, Groq) and the thinking of Mistral's parts.
     pub reasoning: String,
-    /// `reasoning_content` (DeepSeek, z.ai, xAI): present where it came, even if empty, because it
-    /// goes back even if empty.
+    /// `reasoning_content` (DeepSeek, z.ai, xAI): present if it was received, even if empty,
+    /// because it goes back even if empty.
     pub reasoning_content: Option<String>,
-    /// `reasoning_details` (OpenRouter): JSON objects. Of a stream, pieces of one index are put
-    /// together: their texts joined, their signature kept.
+    /// `reasoning_details` (OpenRouter): JSON objects. In a stream, pieces with the same index are
+    /// combined: their texts are joined, their signature is kept.
     pub reasoning_details: Vec<String>,
     /// The calls, in order.
     pub calls: Vec<Call>,
-    /// Why it ended; `None` where the response does not say, as when a stream is cut.
+    /// The finish reason. `None` if the response does not state it, as when a stream is cut.
     pub finish: Option<Finish>,
-    /// Why it ended in the words of the vendor behind OpenRouter.
+    /// The finish reason as stated by the vendor behind OpenRouter.
     pub native_finish: Option<String>,
-    /// What it used.
+    /// The usage.
     pub usage: Usage,
-    /// Further members of the message: `annotations`, `audio`, `images`. Of what comes in pieces,
-    /// lists are joined and objects put together: their texts joined, but for `id` and `type`. Of
-    /// anything else the last value stands.
+    /// Further members of the message: `annotations`, `audio`, `images`. Of members that come in
+    /// pieces, lists are joined, and objects are merged with their texts joined, except for `id`
+    /// and `type`. Of anything else the last value wins.
     pub extra: Extra,
 }
 
@@ -72,7 +73,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finish {
-    /// `stop`; with calls too, by some vendors and for a named `tool_choice`.
+    /// `stop`. Some vendors send it with calls too, as does a named `tool_choice`.
     Stop,
     /// `length`
     Length,
@@ -89,7 +90,7 @@ pub enum Finish {
 }
 
 impl Finish {
-    /// The reason that the API calls `name`.
+    /// Returns the reason that the API calls `name`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
@@ -103,7 +104,7 @@ impl Finish {
         }
     }
 
-    /// The API's name for the reason.
+    /// Returns the API's name for the reason.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -117,9 +118,9 @@ impl Finish {
         }
     }
 
-    /// Whether the output ended before the model ended it, so that the last call is not to be
-    /// trusted: `length`, Mistral's `model_length`, z.ai's and DeepSeek's own words for a context,
-    /// a filter or a machine that gave out.
+    /// Returns true if the output ended before the model ended it, so that the last call cannot be
+    /// trusted: `length`, Mistral's `model_length`, and names of z.ai and DeepSeek for an exhausted
+    /// context, a filter or a failed machine.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         match self {
@@ -138,7 +139,7 @@ impl Finish {
     }
 }
 
-/// Why a body is not a response of the model.
+/// The reason a body is not a response of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -146,7 +147,7 @@ pub enum MessageError {
     Json(json::Error),
     /// JSON, but with neither a choice nor an error.
     NoChoices,
-    /// An error, under status 200.
+    /// An error with status 200.
     Api(Box<ApiError>),
 }
 
@@ -169,10 +170,11 @@ impl From<json::Error> for MessageError {
 }
 
 impl Message {
-    /// Reads a whole, non-streamed response that is none but the model's: its first choice.
+    /// Reads the first choice of a whole, non-streamed response.
     ///
     /// # Errors
-    /// When it is not JSON, has no choice, or is an error, alone or in the choice's place.
+    /// Fails if the body is not JSON, has no choice, or is an error, alone or in place of the
+    /// choice.
     pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
         let finished = Finished::from_json(body)?;
         match finished.end {
@@ -181,7 +183,8 @@ impl Message {
         }
     }
 
-    /// What the model thought, by whatever member it came: `reasoning_content`, else `reasoning`.
+    /// Returns the model's thinking, from either member: `reasoning_content`, otherwise
+    /// `reasoning`.
     #[must_use]
     pub fn thinking(&self) -> &str {
         match &self.reasoning_content {
@@ -192,11 +195,11 @@ impl Message {
 }
 
 impl Finished {
-    /// Reads a whole, non-streamed response: its first choice, or the error that stands in its
-    /// place under status 200, with the usage that is billed all the same.
+    /// Reads a whole, non-streamed response: its first choice, or the error in its place with
+    /// status 200, with the usage, which is billed nevertheless.
     ///
     /// # Errors
-    /// When it is not JSON, or has neither a choice nor an error.
+    /// Fails if the body is not JSON, or has neither a choice nor an error.
     pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
         let cursor = json::Cursor::from_bytes(body)?;
         let chunk = Chunk::read(cursor.text(), false)?;
@@ -204,7 +207,7 @@ impl Finished {
             return Err(MessageError::NoChoices);
         }
         let mut assembler = Assembler::whole();
-        // Without a limit there is nothing to fail.
+        // Without a limit, nothing can fail.
         let _ = assembler.push(&Event::Chunk(chunk));
         let _ = assembler.push(&Event::Done);
         Ok(assembler.finish())

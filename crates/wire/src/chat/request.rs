@@ -1,9 +1,9 @@
-//! A request body, seen through spans into its original bytes.
+//! A request body as a view of spans into its original bytes.
 //!
-//! [`Request::scan`] reads the whole body once and notes where the things are that a governor
-//! needs; everything else is skipped untouched. It checks JSON and the shape of the members it
-//! knows, nothing more: whether the API would take the request is the API's business. Where a key
-//! stands twice, the last one wins, as in the provider's parser.
+//! [`RequestBody::from_body`] reads the whole body once and records the spans of what a governor
+//! needs. Everything else is skipped untouched. It checks the JSON and the shape of the members it
+//! knows, and nothing more: the API decides whether it accepts the request. Of a repeated key the
+//! last value wins, as in the provider's parser.
 
 mod members;
 mod messages;
@@ -33,21 +33,21 @@ pub struct Request<'a> {
     pub model: Str<'a>,
     /// `stream`, false where absent.
     pub stream: bool,
-    /// `stream_options`, where it is an object.
+    /// `stream_options`, if it is an object.
     pub stream_options: Option<StreamOptions>,
-    /// `max_tokens`, where it is a whole number.
+    /// `max_tokens`, if it is a whole number.
     pub max_tokens: Option<MaxTokens>,
-    /// `max_completion_tokens`, where it is a whole number.
+    /// `max_completion_tokens`, if it is a whole number.
     pub max_completion_tokens: Option<MaxTokens>,
     /// `tools`
     pub tools: Option<Tools<'a>>,
-    /// The value of the deprecated `functions`, where it is a list.
+    /// The value of the deprecated `functions`, if it is a list.
     pub functions: Option<Span>,
     /// `tool_choice`
     pub tool_choice: Option<ToolChoice<'a>>,
-    /// `parallel_tool_calls`, where it is a boolean.
+    /// `parallel_tool_calls`, if it is a boolean.
     pub parallel_tool_calls: Option<Switch>,
-    /// What is said of thinking, in any dialect.
+    /// The thinking settings, in any dialect.
     pub thinking: Thinking<'a>,
     /// `user`
     pub user: Option<Str<'a>>,
@@ -55,13 +55,14 @@ pub struct Request<'a> {
     pub metadata: Option<Span>,
     /// `prompt_cache_key`
     pub prompt_cache_key: Option<Str<'a>>,
-    /// `store`, where it is a boolean.
+    /// `store`, if it is a boolean.
     pub store: Option<bool>,
-    /// `n`: how many choices are asked for; what is no whole number may be any.
+    /// `n`: the number of choices requested. A value that is not a whole number counts as
+    /// [`u64::MAX`].
     pub n: Option<u64>,
-    /// `response_format`, where it is an object.
+    /// `response_format`, if it is an object.
     pub response_format: Option<ResponseFormat<'a>>,
-    /// What it says of its price.
+    /// The members that affect the price.
     pub terms: Terms,
     /// `messages`
     pub messages: Messages<'a>,
@@ -71,8 +72,8 @@ impl<'a> Request<'a> {
     /// Reads a request body.
     ///
     /// # Errors
-    /// When it is not JSON, has no `model` string or no `messages` list, or a message has no
-    /// `role` or a `content` that is neither a string, null nor a list.
+    /// Fails if the body is not JSON, if it has no `model` string or no `messages` list, or if a
+    /// message has no `role` or a `content` that is neither a string, null nor a list.
     pub fn scan(body: &'a [u8]) -> Result<Self, RequestError> {
         let mut cursor = Cursor::from_bytes(body)?;
         let mut found = Found::default();
@@ -102,14 +103,14 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The smaller of the two output limits, where there is one.
+    /// Returns the smaller of the two output limits in tokens, if there is any.
     #[must_use]
     pub fn output_limit(&self) -> Option<u64> {
         let limits = [self.max_tokens, self.max_completion_tokens];
         limits.into_iter().flatten().map(|limit| limit.value).min()
     }
 
-    /// Whether a stream will report its usage because the request asks for it.
+    /// Returns true if the request asks for the usage of its stream.
     #[must_use]
     pub fn includes_usage(&self) -> bool {
         let asked = self.stream_options.and_then(|options| options.include_usage);
@@ -167,7 +168,7 @@ impl<'a> Found<'a> {
             "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
             "store" => self.store = cursor.bool_or_skip()?,
             "n" => {
-                // Some servers take `"2"` for 2.
+                // Some servers accept `"2"` for 2.
                 let absent = cursor.peek()? == Kind::Null;
                 let other = (!absent).then_some(u64::MAX);
                 self.n = cursor.uint_or_skip()?.or(other);

@@ -1,8 +1,8 @@
-//! Writing responses: the chunks of a stream, whole completions, messages, and received chunks
-//! with another id or other call indexes.
+//! Writing responses: the chunks of a stream, whole completions, messages, and received chunks with
+//! another id or other call indexes.
 //!
-//! The writers append to a buffer and keep no state; that a stream is valid (the role first, one
-//! finish reason, one `[DONE]`) is for the caller. Values given as JSON are written as they are.
+//! The writers append to a buffer and keep no state. The caller ensures that a stream is valid (the
+//! role first, one finish reason, one `[DONE]`). Values given as JSON are written as they are.
 
 mod rewrite;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{json::write_str, sse::write_event};
 
-/// What every chunk of a stream says alike.
+/// The members that all chunks of a stream share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head<'a> {
     /// `id`
@@ -27,28 +27,28 @@ pub struct Head<'a> {
     pub model: &'a str,
 }
 
-/// The first chunk: the role, and no text yet.
+/// Writes the first chunk: the role, without text.
 pub fn write_role(out: &mut Vec<u8>, head: Head<'_>) {
     write_delta(out, head, r#"{"role":"assistant","content":""}"#);
 }
 
-/// A chunk with more text.
+/// Writes a chunk with more text.
 pub fn write_text(out: &mut Vec<u8>, head: Head<'_>, text: &str) {
     write_member(out, head, "content", text);
 }
 
-/// A chunk with more of a refusal.
+/// Writes a chunk with more of a refusal.
 pub fn write_refusal(out: &mut Vec<u8>, head: Head<'_>, text: &str) {
     write_member(out, head, "refusal", text);
 }
 
-/// A chunk with more reasoning, in the member that the dialect has for it: `reasoning_content` or
+/// Writes a chunk with more reasoning, in the dialect's member for it: `reasoning_content` or
 /// `reasoning`.
 pub fn write_reasoning(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &str) {
     write_member(out, head, member, text);
 }
 
-/// A chunk with a list of `reasoning_details`, each given as JSON.
+/// Writes a chunk with a list of `reasoning_details`, each given as JSON.
 pub fn write_reasoning_details<D: AsRef<[u8]>>(out: &mut Vec<u8>, head: Head<'_>, details: &[D]) {
     let list = details.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
     let data = chunk(head, |data| {
@@ -59,7 +59,7 @@ pub fn write_reasoning_details<D: AsRef<[u8]>>(out: &mut Vec<u8>, head: Head<'_>
     write_data(out, &data);
 }
 
-/// A chunk with further members, each value given as JSON.
+/// Writes a chunk with further members, each value given as JSON.
 pub fn write_members<'m>(
     out: &mut Vec<u8>,
     head: Head<'_>,
@@ -77,7 +77,7 @@ pub fn write_members<'m>(
     write_data(out, &data);
 }
 
-/// A chunk with a whole call, under an index of the stream it goes into.
+/// Writes a chunk with a whole call. `index` is the call's index in the stream that is written.
 pub fn write_call(out: &mut Vec<u8>, head: Head<'_>, index: u32, call: &Call) {
     let data = chunk(head, |data| {
         data.extend_from_slice(format!(r#"{{"tool_calls":[{{"index":{index},"id":"#).as_bytes());
@@ -88,7 +88,7 @@ pub fn write_call(out: &mut Vec<u8>, head: Head<'_>, index: u32, call: &Call) {
     write_data(out, &data);
 }
 
-/// A chunk that begins a function call: its id and name, and no arguments yet.
+/// Writes a chunk that begins a function call: its id and name, without arguments.
 pub fn write_call_start(out: &mut Vec<u8>, head: Head<'_>, index: u32, id: &str, name: &str) {
     let data = chunk(head, |data| {
         data.extend_from_slice(format!(r#"{{"tool_calls":[{{"index":{index},"id":"#).as_bytes());
@@ -100,7 +100,7 @@ pub fn write_call_start(out: &mut Vec<u8>, head: Head<'_>, index: u32, id: &str,
     write_data(out, &data);
 }
 
-/// A chunk with more of a function call's arguments.
+/// Writes a chunk with more of a function call's arguments.
 pub fn write_call_arguments(out: &mut Vec<u8>, head: Head<'_>, index: u32, piece: &str) {
     let data = chunk(head, |data| {
         let open = format!(r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":"#);
@@ -111,13 +111,13 @@ pub fn write_call_arguments(out: &mut Vec<u8>, head: Head<'_>, index: u32, piece
     write_data(out, &data);
 }
 
-/// A chunk with a `delta` given as JSON.
+/// Writes a chunk with a `delta` given as JSON.
 pub fn write_delta(out: &mut Vec<u8>, head: Head<'_>, delta_json: &str) {
     let data = chunk(head, |data| data.extend_from_slice(delta_json.as_bytes()));
     write_data(out, &data);
 }
 
-/// The chunk with the finish reason.
+/// Writes the chunk with the finish reason.
 pub fn write_finish(out: &mut Vec<u8>, head: Head<'_>, finish: &Finish) {
     let mut data = open(head, "chat.completion.chunk");
     data.extend_from_slice(br#""choices":[{"index":0,"delta":{},"finish_reason":"#);
@@ -126,7 +126,7 @@ pub fn write_finish(out: &mut Vec<u8>, head: Head<'_>, finish: &Finish) {
     write_data(out, &data);
 }
 
-/// The chunk with the usage, and no choice.
+/// Writes the chunk with the usage, without choices.
 pub fn write_usage(out: &mut Vec<u8>, head: Head<'_>, usage: &Usage) {
     let mut data = open(head, "chat.completion.chunk");
     data.extend_from_slice(br#""choices":[],"usage":"#);
@@ -135,17 +135,17 @@ pub fn write_usage(out: &mut Vec<u8>, head: Head<'_>, usage: &Usage) {
     write_data(out, &data);
 }
 
-/// `[DONE]`
+/// Writes `[DONE]`.
 pub fn write_done(out: &mut Vec<u8>) {
     write_event(out, "", "[DONE]");
 }
 
-/// An error in the middle of a stream, the last of its data.
+/// Writes an error within a stream, the last of its data.
 pub fn write_error(out: &mut Vec<u8>, kind: &str, message: &str, code: Option<&str>) {
     write_data(out, &error_body(kind, message, code));
 }
 
-/// An error body in OpenAI's shape, for an answer with an HTTP error status.
+/// Returns an error body in OpenAI's shape for a response with an HTTP error status.
 #[must_use]
 pub fn error_body(kind: &str, message: &str, code: Option<&str>) -> Vec<u8> {
     let mut out = br#"{"error":{"message":"#.to_vec();
@@ -161,7 +161,7 @@ pub fn error_body(kind: &str, message: &str, code: Option<&str>) -> Vec<u8> {
     out
 }
 
-/// A whole, non-streamed response.
+/// Writes a whole, non-streamed response.
 pub fn write_completion(out: &mut Vec<u8>, message: &Message) {
     let head = Head { id: &message.id, created: message.created, model: &message.model };
     out.extend_from_slice(&open(head, "chat.completion"));
@@ -188,7 +188,7 @@ pub fn write_completion(out: &mut Vec<u8>, message: &Message) {
     out.push(b'}');
 }
 
-/// The end of the message, its choice and the list of choices.
+/// Writes the end of the message, of its choice and of the list of choices.
 fn write_ends(out: &mut Vec<u8>, message: &Message) {
     out.extend_from_slice(br#"},"finish_reason":"#);
     match &message.finish {
@@ -202,7 +202,7 @@ fn write_ends(out: &mut Vec<u8>, message: &Message) {
     out.extend_from_slice(b"}]");
 }
 
-/// A message of a request with a plain text: `system`, `developer`, `user` or `assistant`.
+/// Returns a request message with plain text: `system`, `developer`, `user` or `assistant`.
 #[must_use]
 pub fn message(role: &str, text: &str) -> Vec<u8> {
     let mut out = br#"{"role":"#.to_vec();
@@ -213,7 +213,7 @@ pub fn message(role: &str, text: &str) -> Vec<u8> {
     out
 }
 
-/// The message that answers a call.
+/// Returns the message that answers a call.
 #[must_use]
 pub fn tool_message(call_id: &str, content: &str) -> Vec<u8> {
     let mut out = br#"{"role":"tool","tool_call_id":"#.to_vec();
@@ -235,7 +235,7 @@ fn write_member(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &str) {
     write_data(out, &data);
 }
 
-/// A chunk around a delta.
+/// Returns a chunk around a delta.
 fn chunk(head: Head<'_>, delta: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut data = open(head, "chat.completion.chunk");
     data.extend_from_slice(br#""choices":[{"index":0,"delta":"#);
@@ -244,7 +244,7 @@ fn chunk(head: Head<'_>, delta: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     data
 }
 
-/// The beginning of a chunk or completion, up to the comma behind its head.
+/// Returns the beginning of a chunk or completion, up to the comma after its head.
 fn open(head: Head<'_>, object: &str) -> Vec<u8> {
     let mut data = br#"{"id":"#.to_vec();
     write_str(&mut data, head.id);
@@ -255,8 +255,8 @@ fn open(head: Head<'_>, object: &str) -> Vec<u8> {
     data
 }
 
-/// Writes an event whose data was put together from text.
+/// Writes an event with data that was built from text.
 fn write_data(out: &mut Vec<u8>, data: &[u8]) {
-    // Only text goes into `data`, cut at ASCII, so the check cannot fail.
+    // Only text goes into `data`, cut at ASCII characters, so the check cannot fail.
     write_event(out, "", std::str::from_utf8(data).unwrap_or_default());
 }

@@ -1,9 +1,9 @@
-//! Token counts, as the vendors report them, brought to one counting.
+//! Token counts as the vendors report them, converted to softland's units.
 //!
-//! `prompt_tokens` holds what was read from and written to the cache; here the three are apart.
-//! Reasoning is part of the output: xAI and Gemini's layer leave it out of `completion_tokens`, and
-//! only `total_tokens` shows it. It knows no prices; a cost is taken only where the vendor states
-//! it.
+//! `prompt_tokens` includes the tokens read from and written to the cache; here the three are
+//! separate. Reasoning is part of the output: xAI and Gemini's layer leave it out of
+//! `completion_tokens`, and only `total_tokens` includes it. This module knows no prices. It takes
+//! a cost only if the vendor states it.
 
 mod cost;
 #[cfg(test)]
@@ -15,25 +15,25 @@ use crate::{
     tokens::reported,
 };
 
-/// The usage of one response.
+/// The usage of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What the response reports, in softland's counting: `input` is uncached.
+    /// The tokens that the response reports, in softland's units: `input` is uncached.
     pub tokens: Tokens,
     /// Tokens spent on reasoning; part of the output.
     pub reasoning: u64,
-    /// What the vendor says it costs, in billionths of a US dollar: OpenRouter's `cost` (with the
-    /// inference that one's own key is billed for) or xAI's `cost_in_usd_ticks`.
+    /// The cost stated by the vendor, in billionths of a US dollar: OpenRouter's `cost` (including
+    /// the inference billed to the user's own key) or xAI's `cost_in_usd_ticks`.
     pub cost_nano_usd: Option<u64>,
-    /// Whether usage was reported at all; if not, the counts are 0 and say nothing.
+    /// True if any usage was reported. If false, the counts are 0 and have no meaning.
     pub present: bool,
 }
 
 impl Usage {
-    /// Reads a `usage` object; `None` for any other value.
+    /// Reads a `usage` object. Returns `None` for any other value.
     ///
     /// # Errors
-    /// When it is not JSON.
+    /// Fails if the value is not JSON.
     pub fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
         if cursor.peek()? != Kind::Object {
             cursor.skip_value()?;
@@ -44,14 +44,14 @@ impl Usage {
         Ok(Some(report.usage()))
     }
 
-    /// What the request is billed: the tokens, and what the vendor says that they cost.
+    /// Returns the tokens billed for the request, with the cost stated by the vendor.
     #[must_use]
     pub fn billed(&self) -> Tokens {
         let beside = Beside { stated: self.cost_nano_usd, ..self.tokens.beside };
         Tokens { beside, ..self.tokens }
     }
 
-    /// Overrides what an earlier report said; a cost stays where the later one states none.
+    /// Replaces the counts of an earlier report. A cost stays if the later report states none.
     pub fn update(&mut self, later: &Self) {
         let cost = later.cost_nano_usd.or(self.cost_nano_usd);
         let beside = Beside {
@@ -62,7 +62,7 @@ impl Usage {
         *self = Self { cost_nano_usd: cost, tokens, ..*later };
     }
 
-    /// Appends the JSON object that OpenAI would send, with OpenRouter's `cost` where one is known.
+    /// Appends the JSON object that OpenAI would send, with OpenRouter's `cost` if it is known.
     pub fn write(&self, out: &mut Vec<u8>) {
         let tokens = &self.tokens;
         let prompt = tokens.input_total();
@@ -89,7 +89,7 @@ impl Usage {
     }
 }
 
-/// One `usage` object as received: `None` where it does not say.
+/// A `usage` object as received. A value it does not state is `None`.
 #[derive(Debug, Default)]
 struct Report {
     prompt: Option<u64>,
@@ -113,7 +113,7 @@ impl Report {
             "prompt_tokens" => &mut self.prompt,
             "completion_tokens" => &mut self.completion,
             "total_tokens" => &mut self.total,
-            // At the top: Moonshot. The older names of writes: proxies before Anthropic.
+            // At the top level: Moonshot. The older names for writes: proxies for Anthropic.
             "cached_tokens" | "cache_read_input_tokens" => &mut self.cached,
             "cache_write_tokens" | "cache_creation_tokens" | "cache_creation_input_tokens" => {
                 &mut self.written
@@ -137,7 +137,7 @@ impl Report {
             }
             _ => return Ok(()),
         };
-        // A cost is no count of tokens.
+        // A cost is not a token count.
         let known =
             if key == "cost_in_usd_ticks" { cursor.uint_or_skip()? } else { reported(cursor)? };
         *target = known.or(*target);
@@ -149,7 +149,7 @@ impl Report {
             return Ok(());
         }
         cursor.members(|cursor, member| match &*member.key.unescape() {
-            // Details know no details, whatever a hostile upstream nests.
+            // Details contain no details, whatever a hostile upstream nests.
             "prompt_tokens_details" | "completion_tokens_details" | "cost_details" => Ok(()),
             key => self.read(key, cursor),
         })?;
@@ -163,8 +163,8 @@ impl Report {
         let split = || self.miss.map(|miss| miss.saturating_add(from_cache));
         let prompt = self.prompt.or_else(split).unwrap_or(0);
         let completion = self.completion.unwrap_or(0);
-        // What the total has beyond its parts is reasoning that they leave out; or, where it is
-        // just what the cache was used for, the prompt leaves that out.
+        // The excess of the total over its parts is reasoning that they leave out. If it equals the
+        // cached tokens, it is instead the cached input that the prompt leaves out.
         let beyond = self.total.map_or(0, |t| t.saturating_sub(prompt.saturating_add(completion)));
         let apart = beyond > 0 && beyond == from_cache;
         let input = if apart { prompt } else { prompt.saturating_sub(from_cache) };
@@ -185,8 +185,9 @@ impl Report {
         Usage { tokens, reasoning: self.reasoning.unwrap_or(0), cost_nano_usd, present: true }
     }
 
-    /// Under one's own key OpenRouter's `cost` is its fee alone; the vendor bills the inference
-    /// besides. Else the inference is part of the cost (both recorded or documented).
+    /// Returns the stated cost. With the user's own key, OpenRouter's `cost` is its fee alone, and
+    /// the vendor bills the inference separately. Otherwise the inference is part of the cost (both
+    /// recorded or documented).
     fn cost_nano_usd(&self) -> Option<u64> {
         let upstream = if self.own_key { self.upstream_cost } else { None };
         match (self.cost, upstream) {

@@ -1,13 +1,13 @@
-//! The cursor: one pass over a JSON text, checked as it goes.
+//! The cursor: one pass over a JSON text that checks it on the way.
 
 use super::ends::string_end;
 use super::{Error, ErrorKind, MAX_DESCENT, Span, Str};
 
 /// A position in a JSON text.
 ///
-/// Every reading method skips the space before its value, consumes exactly one whole value and
-/// leaves the cursor behind it, so a caller cannot lose the frame. After an error the position is
-/// unspecified.
+/// Every reading method skips the whitespace before its value, consumes exactly one whole value and
+/// leaves the cursor after it, so a caller cannot lose track of the structure. After an error the
+/// position is unspecified.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     text: &'a str,
@@ -15,7 +15,7 @@ pub struct Cursor<'a> {
     depth: usize,
 }
 
-/// What kind of value comes next.
+/// The kind of the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `{…}`
@@ -32,26 +32,26 @@ pub enum Kind {
     Null,
 }
 
-/// The key of an object member, as handed to [`Cursor::members`].
+/// The key of an object member, as passed to the callback of [`Cursor::read_members`].
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// The key.
     pub key: Str<'a>,
-    /// The key's span, quotes included.
+    /// The key's span, including its quotes.
     pub span: Span,
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the start of `text`.
+    /// Creates a cursor at the start of `text`.
     #[must_use]
     pub const fn new(text: &'a str) -> Self {
         Self { text, pos: 0, depth: 0 }
     }
 
-    /// A cursor over bytes that should be UTF-8.
+    /// Creates a cursor over bytes that should be UTF-8.
     ///
     /// # Errors
-    /// [`ErrorKind::Utf8`] with the offset of the first bad byte.
+    /// Returns [`JsonErrorKind::Utf8`] with the offset of the first invalid byte.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(text)),
@@ -59,16 +59,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     #[must_use]
     pub const fn text(&self) -> &'a str {
         self.text
     }
 
-    /// What comes next, unread.
+    /// Returns the kind of the next value without reading it.
     ///
     /// # Errors
-    /// [`ErrorKind::Value`] where no value begins.
+    /// Returns [`JsonErrorKind::Value`] if no value begins here.
     #[inline]
     pub fn peek(&mut self) -> Result<Kind, Error> {
         self.skip_space();
@@ -83,10 +83,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a string; the span includes its quotes.
+    /// Reads a string. The span includes its quotes.
     ///
     /// # Errors
-    /// When no string comes next, or it is malformed.
+    /// Fails if the next value is not a string, or if it is malformed.
     #[inline]
     pub fn string(&mut self) -> Result<(Str<'a>, Span), Error> {
         self.skip_space();
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
     /// Reads a string, or skips a value of another kind.
     ///
     /// # Errors
-    /// When the value is malformed.
+    /// Fails if the value is malformed.
     #[inline]
     pub fn string_or_skip(&mut self) -> Result<Option<(Str<'a>, Span)>, Error> {
         self.skip_space();
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
     /// Reads `true` or `false`, or skips a value of another kind.
     ///
     /// # Errors
-    /// When the value is malformed.
+    /// Fails if the value is malformed.
     pub fn bool_or_skip(&mut self) -> Result<Option<bool>, Error> {
         let kind = self.peek()?;
         let span = self.skip_value()?;
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
     /// count as whole.
     ///
     /// # Errors
-    /// When the value is malformed.
+    /// Fails if the value is malformed.
     pub fn uint_or_skip(&mut self) -> Result<Option<u64>, Error> {
         self.skip_space();
         let start = self.pos;
@@ -146,10 +146,10 @@ impl<'a> Cursor<'a> {
         Ok(if kind == Kind::Number { whole(span.of(self.text)) } else { None })
     }
 
-    /// Skips one value of any kind, checking it.
+    /// Skips a value of any kind and checks it.
     ///
     /// # Errors
-    /// When the value is malformed.
+    /// Fails if the value is malformed.
     pub fn skip_value(&mut self) -> Result<Span, Error> {
         self.skip_space();
         let start = self.pos;
@@ -160,11 +160,11 @@ impl<'a> Cursor<'a> {
         Ok(Span::new(start, self.pos))
     }
 
-    /// Reads an object, calling `each` at every member's value. What `each` does not read is
-    /// skipped. Returns the object's span.
+    /// Reads an object and calls `each` at the value of every member. A value that `each` does not
+    /// read is skipped. Returns the object's span.
     ///
     /// # Errors
-    /// When no object comes next, when it is malformed, and what `each` returns.
+    /// Fails if the next value is not an object or is malformed, or if `each` fails.
     #[inline]
     pub fn members<E: From<Error>>(
         &mut self,
@@ -192,11 +192,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads an array, calling `each` at every element. What `each` does not read is skipped.
-    /// Returns the array's span.
+    /// Reads an array and calls `each` at every element. An element that `each` does not read is
+    /// skipped. Returns the array's span.
     ///
     /// # Errors
-    /// When no array comes next, when it is malformed, and what `each` returns.
+    /// Fails if the next value is not an array or is malformed, or if `each` fails.
     #[inline]
     pub fn elements<E: From<Error>>(
         &mut self,
@@ -223,10 +223,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Checks that only space follows.
+    /// Checks that only whitespace follows.
     ///
     /// # Errors
-    /// [`ErrorKind::Trailing`] where something else does.
+    /// Returns [`JsonErrorKind::Trailing`] if something else follows.
     pub fn end(&mut self) -> Result<(), Error> {
         self.skip_space();
         if self.pos < self.text.len() { Err(self.error(ErrorKind::Trailing)) } else { Ok(()) }
@@ -345,7 +345,7 @@ impl<'a> Cursor<'a> {
         if self.pos == start { Err(self.error(ErrorKind::Number)) } else { Ok(()) }
     }
 
-    /// Skips an object or array without recursion, however deep.
+    /// Skips an object or array of any depth, without recursion.
     fn skip_container(&mut self) -> Result<(), Error> {
         let mut open = Brackets::default();
         loop {
@@ -372,7 +372,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// After a value: closes what ends here, then steps over the comma. True when all is closed.
+    /// Closes the containers that end after a value, then steps over the comma. Returns true if all
+    /// are closed.
     fn close(&mut self, open: &mut Brackets) -> Result<bool, Error> {
         while open.depth > 0 {
             self.skip_space();
@@ -399,9 +400,9 @@ impl<'a> Cursor<'a> {
 /// The open brackets, innermost last: one bit each, set for objects.
 #[derive(Default)]
 struct Brackets {
-    /// The innermost, 128 at most.
+    /// The innermost brackets, at most 128.
     bits: u128,
-    /// Those around them, 128 in each. Texts that are not deep have none.
+    /// The brackets around them, 128 in each element. Empty unless a text is deep.
     around: Vec<u128>,
     depth: usize,
 }
@@ -426,13 +427,13 @@ impl Brackets {
     }
 }
 
-/// The value of a JSON number that is whole, not negative and fits.
+/// Parses a JSON number that is whole, non-negative and fits.
 fn whole(number: &str) -> Option<u64> {
     if let Ok(value) = number.parse::<u64>() {
         return Some(value);
     }
     let value = number.parse::<f64>().ok()?;
-    // Up to 2^53 every whole f64 is exact, so the conversion loses nothing.
+    // Up to 2^53 every whole f64 is exact, so the conversion is lossless.
     (value.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&value))
         .then_some(value as u64)
 }

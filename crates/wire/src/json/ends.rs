@@ -1,28 +1,28 @@
-//! Where a JSON string ends: the closing quote, behind escapes that are checked on the way.
+//! The search for the end of a JSON string. Escapes are checked on the way.
 //!
-//! Two ways to look, by length. Keys and other short strings end in their first words. In longer
-//! ones (source text, JSON within JSON) escapes come every few bytes, and a search that stops at
-//! each of them pays for a mispredicted branch at each; so a block is looked at as a whole first,
-//! and its escapes are then taken from a bit mask. Where a block has none, the vectorised search
-//! takes over.
+//! There are two methods, by length. Keys and other short strings end within their first words. In
+//! longer strings (source text, JSON within JSON) escapes come every few bytes, and a search that
+//! stops at each of them pays for a mispredicted branch each time. So a block is examined as a
+//! whole first, and its escapes are then taken from a bit mask. If a block has none, the vectorised
+//! search takes over.
 
 use memchr::memchr2;
 
 use super::{Error, ErrorKind};
 
-/// Bytes that are looked at as one: a bit each.
+/// Bytes examined at once: one bit each.
 const BLOCK: usize = 64;
-/// Bytes at the beginning of a string that are looked at word by word.
+/// Bytes at the start of a string that are examined word by word.
 const SHORT: usize = 16;
 
-/// What stands behind a backslash in an escape of two bytes.
+/// Bytes that follow the backslash in an escape of two bytes.
 const SIMPLE: &[u8; 8] = b"\"\\/bfnrt";
 
 const ONES: u64 = u64::MAX / 255;
 const HIGHS: u64 = ONES << 7;
 
-/// The offset of the closing quote of a string whose first byte is at `from`, and how many escapes
-/// come before it.
+/// Returns the offset of the closing quote of the string whose first byte is at `from`, and the
+/// number of escapes before it.
 #[inline]
 pub(super) fn string_end(bytes: &[u8], from: usize) -> Result<(usize, usize), Error> {
     let mut at = from;
@@ -59,7 +59,7 @@ fn long_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
             }
             escapes += 1;
             let end = escape_end(bytes, hit)?;
-            // What the escape itself is written with is no mark.
+            // The bytes of the escape itself do not count as marks.
             marks &= u64::MAX.checked_shl((end - at) as u32).unwrap_or(0);
             next = next.max(end);
         }
@@ -68,7 +68,7 @@ fn long_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
     short_end(bytes, at, escapes)
 }
 
-/// The end of a string in the last bytes of the text.
+/// Finds the end of a string in the last bytes of the text.
 fn short_end(bytes: &[u8], mut at: usize, mut escapes: usize) -> Result<(usize, usize), Error> {
     loop {
         match bytes.get(at) {
@@ -85,7 +85,7 @@ fn short_end(bytes: &[u8], mut at: usize, mut escapes: usize) -> Result<(usize, 
 
 #[inline]
 fn escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
-    // A table, because the jumps that a match comes to are mispredicted.
+    // A table, because the jumps of a compiled match are mispredicted.
     static SHORT: [bool; 256] = {
         let mut short = [false; 256];
         let mut n = 0;
@@ -111,10 +111,10 @@ fn unicode_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
     }
 }
 
-/// A bit for each byte of a block that is `"` or `\`.
+/// Returns a bit for each byte of a block that is `"` or `\`.
 #[inline]
 fn marks(block: &[u8; BLOCK]) -> u64 {
-    // Compiled to vector comparisons.
+    // Compiles to vector comparisons.
     let marked = block.map(|byte| u8::from((byte == b'"') | (byte == b'\\')));
     let (words, _) = marked.as_chunks::<8>();
     words.iter().zip((0..).step_by(8)).fold(0, |marks, (word, shift)| {
@@ -124,7 +124,7 @@ fn marks(block: &[u8; BLOCK]) -> u64 {
     })
 }
 
-/// A word whose lowest set bit marks the first byte of `word` that is `byte`.
+/// Returns a word whose lowest set bit marks the first byte of `word` that equals `byte`.
 #[inline]
 pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
@@ -135,7 +135,7 @@ pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
 mod tests {
     use super::*;
 
-    /// A generator, so that the texts are the same everywhere.
+    /// A seeded generator, so that the texts are the same everywhere.
     fn seeded(seed: &mut u64, below: usize) -> usize {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (*seed >> 33) as usize % below
@@ -150,7 +150,7 @@ mod tests {
                 *byte = match seeded(&mut seed, 4) {
                     0 => b'"',
                     1 => b'\\',
-                    // Neighbours of both, with and without the highest bit, and anything.
+                    // Neighbours of both, with and without the highest bit, and arbitrary bytes.
                     2 => [b'!', b'#', b'[', b']', 0xa2, 0xdc, 0, 0xff][seeded(&mut seed, 8)],
                     _ => seeded(&mut seed, 256) as u8,
                 };
@@ -173,7 +173,7 @@ mod tests {
                 let escapes: [&[u8]; 8] =
                     [b"\\n", b"\\\"", b"\\\\", b"\\u00e9", b"\\/", b"\\x", b"\\u12", b"\\"];
                 match seeded(&mut seed, dense) {
-                    // The last three of them are wrong, and rare.
+                    // The last three escapes are invalid, and rare.
                     0 if seeded(&mut seed, 60) == 0 => {
                         text.extend_from_slice(escapes[5 + seeded(&mut seed, 3)]);
                     }

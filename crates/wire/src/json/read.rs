@@ -1,4 +1,4 @@
-//! What readers of the protocols ask of a cursor: a value of the kind they know, or nothing.
+//! Cursor methods for the protocol readers: each reads a value of a known kind, or skips it.
 
 use super::{Cursor, Error, Kind, Span, Str};
 
@@ -15,7 +15,7 @@ impl<'a> Cursor<'a> {
         Ok(self.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
     }
 
-    /// Reads an object by `read`, or skips a value of another kind.
+    /// Reads an object with `read`, or skips a value of another kind.
     #[inline]
     pub(crate) fn object_or_skip<T>(
         &mut self,
@@ -28,14 +28,14 @@ impl<'a> Cursor<'a> {
         Ok(None)
     }
 
-    /// Skips a value and says where it stands, unless it is `null`.
+    /// Skips a value. Returns its span unless the value is `null`.
     pub(crate) fn skip_unless_null(&mut self) -> Result<Option<Span>, Error> {
         let kind = self.peek()?;
         let span = self.skip_value()?;
         Ok((kind != Kind::Null).then_some(span))
     }
 
-    /// The value of the string member `name` of an object; of any other value, nothing.
+    /// Reads the string member `name` of an object. Returns `None` for any other value.
     pub(crate) fn member_text_or_skip(&mut self, name: &str) -> Result<Option<Str<'a>>, Error> {
         let found = self.object_or_skip(|cursor| {
             let mut found = None;
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Str<'_> {
-    /// What the string means.
+    /// Returns the unescaped string.
     pub(crate) fn owned(self) -> String {
         self.unescape().into_owned()
     }

@@ -1,4 +1,4 @@
-//! Whether others will read a JSON object, who are stricter than this crate.
+//! Checks of JSON objects for parsers that are stricter than this crate.
 
 use std::fmt;
 
@@ -8,14 +8,15 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::MAX_DEPTH;
 
-/// Whether `text` is a JSON object to the strictest reader: what a tool is run with is parsed
-/// again, and what goes back is parsed by the API, so this crate's own leniency will not do. Nested
-/// deeper than [`MAX_DEPTH`] it is none.
+/// Returns true if `text` is a JSON object for the strictest parser. Tool arguments are parsed
+/// again, and a history that goes back is parsed by the API, so this crate's own leniency is not
+/// enough. An object nested deeper than [`MAX_DEPTH`] is rejected.
 pub(crate) fn is_strict_object(text: &str) -> bool {
     depth(text) <= MAX_DEPTH && serde_json::from_str::<StrictObject>(text).is_ok()
 }
 
-/// How deep objects and arrays are nested in a JSON text. Whether it is JSON is not looked at.
+/// Returns the nesting depth of objects and arrays in a JSON text. Does not check that the text is
+/// JSON.
 #[must_use]
 pub fn depth(text: &str) -> usize {
     let bytes = text.as_bytes();
@@ -35,7 +36,7 @@ pub fn depth(text: &str) -> usize {
     deepest
 }
 
-/// Where a string's inside, from this byte on, ends: its quote, or the text's end.
+/// Finds the end of a string from a byte inside it: its closing quote, or the end of the text.
 fn quote_after(bytes: &[u8], mut at: usize) -> usize {
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found;
@@ -47,7 +48,7 @@ fn quote_after(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// An object that is read like a [`serde_json::Value`], and not kept.
+/// An object that is read like a [`serde_json::Value`] but not stored.
 struct StrictObject;
 
 impl<'de> Deserialize<'de> for StrictObject {
@@ -56,7 +57,7 @@ impl<'de> Deserialize<'de> for StrictObject {
     }
 }
 
-/// Any value, read to its end: every text is unescaped and every number has to fit.
+/// Any value, read to its end: every string is unescaped and every number has to fit.
 struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// How strict it was when it kept what it read.
+    /// The strictness of a parse that stores what it reads.
     fn is_kept(text: &str) -> bool {
         serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok()
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Reads `json` as one string.
+/// Reads `json` as a single string.
 fn string(json: &str) -> Str<'_> {
     Cursor::new(json).string().unwrap().0
 }
@@ -117,7 +117,7 @@ fn errors_say_what_and_where() {
     assert_eq!(utf8, Error { kind: ErrorKind::Utf8, at: 1 });
 }
 
-/// `levels` nested lists or objects.
+/// Returns `levels` nested lists or objects.
 fn nested(levels: usize, open: &str, close: &str) -> String {
     [open.repeat(levels).as_str(), "0", &close.repeat(levels)].concat()
 }
@@ -137,8 +137,8 @@ fn a_text_is_walked_however_deep_it_is() {
     assert_eq!(check(&"[".repeat(1_000_000)).unwrap_err().kind, ErrorKind::Value);
 }
 
-/// The kind of each bracket is known at every depth: one that is closed by the other kind is an
-/// error where it stands.
+/// The kind of each bracket is tracked at every depth. A bracket closed by the other kind is an
+/// error at its position.
 #[test]
 fn each_bracket_is_closed_by_its_own_at_every_depth() {
     let open = |at: usize| if at.is_multiple_of(3) { "[" } else { "{\"k\":" };
@@ -170,7 +170,7 @@ fn a_readers_own_descent_is_bounded_by_name() {
     let deep = nested(1_000_000, "[", "]");
     let error = descend(&mut Cursor::new(&deep)).unwrap_err();
     assert_eq!((error.kind, error.at), (ErrorKind::TooDeep, 128));
-    // What it does not descend into may be deeper.
+    // Values that are skipped may be deeper.
     let wrapped = format!("{{\"a\":{deep}}}");
     assert!(Cursor::new(&wrapped).members(|_, _| Ok::<_, Error>(())).is_ok());
 }

@@ -1,62 +1,62 @@
-//! JSON strings, read without unescaping until asked, and written.
+//! JSON strings: unescaped only on request, and written.
 
 use std::{borrow::Cow, fmt};
 
 use super::ends::bytes_equal;
 use memchr::{memchr, memchr_iter, memmem};
 
-/// A JSON string as it stands in the text: the bytes between the quotes, already checked.
+/// A JSON string as written in the text: the bytes between the quotes, already checked.
 ///
-/// Equality compares what the strings mean, not how they are escaped.
+/// Equality compares the unescaped strings.
 #[derive(Clone, Copy, Default)]
 pub struct Str<'a> {
     raw: &'a str,
-    /// How many escapes `raw` has. A whole word, because a `bool` leaves padding, and copies of
+    /// The number of escapes in `raw`. A whole word, because a `bool` leaves padding, and copies of
     /// padded values made decoding a third slower.
     escapes: usize,
 }
 
 impl<'a> Str<'a> {
-    /// `raw` must be the inside of a checked JSON string with so many escapes.
+    /// Creates a string. `raw` must be the inside of a checked JSON string with this many escapes.
     #[inline]
     pub(super) const fn new(raw: &'a str, escapes: usize) -> Self {
         Self { raw, escapes }
     }
 
-    /// A string that needs no escaping, or `None` if this one does.
+    /// Creates a string from text that needs no escaping. Returns `None` if it does.
     #[must_use]
     pub fn plain(text: &'a str) -> Option<Self> {
         let bad = |b: u8| b == b'"' || b == b'\\' || b < 0x20;
         (!text.bytes().any(bad)).then_some(Self { raw: text, escapes: 0 })
     }
 
-    /// The text between the quotes, escapes as written.
+    /// Returns the text between the quotes, with escapes as written.
     #[must_use]
     pub const fn raw(&self) -> &'a str {
         self.raw
     }
 
-    /// Whether any character is written as an escape.
+    /// Returns true if any character is written as an escape.
     #[must_use]
     pub const fn is_escaped(&self) -> bool {
         self.escapes > 0
     }
 
-    /// Whether the string has no character.
+    /// Returns true if the string has no characters.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
-    /// What the string means. Borrowed where nothing is escaped. A surrogate without its partner,
-    /// which no Rust string can hold, becomes U+FFFD.
+    /// Returns the unescaped string, borrowed if it has no escapes. A lone surrogate, which no Rust
+    /// string can hold, becomes U+FFFD.
     #[must_use]
     #[inline]
     pub fn unescape(&self) -> Cow<'a, str> {
         if self.is_escaped() { Cow::Owned(self.unescaped()) } else { Cow::Borrowed(self.raw) }
     }
 
-    /// Appends what the string means to `out`.
+    /// Appends the unescaped string to `out`.
     pub fn push_to(&self, out: &mut String) {
         if !self.is_escaped() {
             out.push_str(self.raw);
@@ -73,19 +73,19 @@ impl<'a> Str<'a> {
         out.push_str(rest);
     }
 
-    /// The characters, unescaped, without allocating.
+    /// Iterates over the unescaped characters, without allocating.
     #[must_use]
     pub const fn iter(&self) -> Chars<'a> {
         Chars { rest: self.raw }
     }
 
-    /// How many Unicode scalar values the unescaped string has, without allocating.
+    /// Returns the number of Unicode scalar values of the unescaped string, without allocating.
     #[must_use]
     pub fn chars(&self) -> usize {
         let written = self.raw.chars().count();
-        // Every escape stands for one character, and all but `\u…` are written with two. What
-        // only looks like one (`\\u`) costs the slow count and nothing else, and a few escapes are
-        // looked at sooner than a search for it is made ready.
+        // Every escape stands for one character, and all but `\u…` are two bytes long. A sequence
+        // that only looks like one (`\\u`) merely leads to the slow count. A few escapes are
+        // counted faster than a search for `\u` is set up.
         let many = self.escapes > 8 && memmem::find(self.raw.as_bytes(), b"\\u").is_none();
         if self.escapes == 0 || many {
             return written - self.escapes;
@@ -93,7 +93,7 @@ impl<'a> Str<'a> {
         let mut saved = 0;
         let mut from = 0;
         for at in memchr_iter(b'\\', self.raw.as_bytes()) {
-            // The second half of `\\` is not an escape of its own, nor is that of a pair.
+            // The second half of `\\` is not an escape, nor is that of a surrogate pair.
             if at < from {
                 continue;
             }
@@ -105,15 +105,15 @@ impl<'a> Str<'a> {
         written - saved
     }
 
-    /// The beginning of the unescaped string: what the first `bytes` bytes as written mean. An
-    /// escape that begins in them is read whole, a character that they cut is left out.
+    /// Unescapes the first `bytes` bytes of the string as written. An escape that begins within
+    /// them is read whole. A character that they cut is left out.
     #[must_use]
     pub fn head(&self, bytes: usize) -> String {
         unescaped(self.raw, self.raw.floor_char_boundary(bytes))
     }
 
-    /// The end of the unescaped string: what the last `bytes` bytes as written mean. Where that
-    /// begins in the middle of an escape, the rest of the escape stands as written.
+    /// Unescapes the last `bytes` bytes of the string as written. If they begin within an escape,
+    /// the rest of that escape stays as written.
     #[must_use]
     pub fn tail(&self, bytes: usize) -> String {
         let mut start = self.raw.len().saturating_sub(bytes);
@@ -122,7 +122,7 @@ impl<'a> Str<'a> {
         }
         let before = self.raw.as_bytes().get(..start).unwrap_or_default();
         let slashes = before.iter().rev().take_while(|b| **b == b'\\').count();
-        // An odd number of backslashes before it: the first byte is an escaped one.
+        // An odd number of backslashes precedes it, so the first byte is escaped.
         if slashes % 2 == 1 {
             start -= 1;
         }
@@ -130,13 +130,13 @@ impl<'a> Str<'a> {
         Self { raw, escapes: self.escapes }.unescape().into_owned()
     }
 
-    /// Whether it holds nothing but whitespace, or nothing.
+    /// Returns true if the string is empty or only whitespace.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.iter().all(char::is_whitespace)
     }
 
-    /// Whether it means `text`.
+    /// Returns true if the unescaped string equals `text`.
     #[must_use]
     #[inline]
     pub fn eq_str(&self, text: &str) -> bool {
@@ -185,7 +185,7 @@ impl PartialEq<&str> for Str<'_> {
     }
 }
 
-/// The unescaped characters of a [`Str`].
+/// An iterator over the unescaped characters of a [`Str`].
 #[derive(Clone, Debug)]
 pub struct Chars<'a> {
     rest: &'a str,
@@ -206,9 +206,10 @@ impl Iterator for Chars<'_> {
     }
 }
 
-/// What `raw` means up to the boundary `until`, and to the end of an escape that it cuts. Eight
-/// bytes at a time, because escapes come in swarms (source text, JSON within JSON), where a call
-/// into the vectorised search and another one to copy cost more than the few bytes between them.
+/// Unescapes `raw` up to the boundary `until`, and to the end of an escape that the boundary cuts.
+/// It copies eight bytes at a time, because escapes come in clusters (source text, JSON within
+/// JSON), where calling the vectorised search and then a copy costs more than the few bytes between
+/// escapes.
 fn unescaped(raw: &str, until: usize) -> String {
     let mut out = Vec::with_capacity(until);
     let bytes = raw.as_bytes();
@@ -231,11 +232,11 @@ fn unescaped(raw: &str, until: usize) -> String {
             at += push_escape(raw, at, &mut out);
         }
     }
-    // Whole characters were copied, so it never comes to the slow way.
+    // Only whole characters were copied, so the slow path is never taken.
     String::from_utf8(out).unwrap_or_else(|_| Chars { rest: raw }.collect())
 }
 
-/// Appends what the escape at `at` means; how long it is as written.
+/// Appends the character of the escape at `at`. Returns the length of the escape as written.
 #[inline]
 fn push_escape(raw: &str, at: usize, out: &mut Vec<u8>) -> usize {
     let simple = match raw.as_bytes().get(at + 1) {
@@ -282,19 +283,20 @@ fn read_unicode_escape(text: &str) -> (char, &str) {
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), after(6))
 }
 
-/// Four hex digits; a lone surrogate's value where there are none, which no character has.
+/// Parses four hex digits. Returns the value of a lone surrogate, which no character has, for
+/// anything else.
 fn hex4(digits: Option<&str>) -> u32 {
     digits.and_then(|d| u32::from_str_radix(d, 16).ok()).unwrap_or(0xDFFF)
 }
 
-/// Appends `text` as a JSON string, quotes included. Only what must be escaped is.
+/// Appends `text` as a JSON string, including quotes. Escapes only what must be escaped.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     write_inner(out, text);
     out.push(b'"');
 }
 
-/// Appends `text` escaped for the inside of a JSON string.
+/// Appends `text`, escaped for the inside of a JSON string.
 pub(crate) fn write_inner(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\') {

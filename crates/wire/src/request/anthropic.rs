@@ -1,4 +1,4 @@
-//! Messages, viewed: the view is this protocol's, so it is read in one pass.
+//! The view of a Messages request, read in one pass, because the view has this protocol's form.
 
 mod blocks;
 mod members;

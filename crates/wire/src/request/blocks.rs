@@ -7,24 +7,24 @@ use crate::json::{Span, Str};
 /// `messages`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages<'a> {
-    /// The list's span; of an input that is one string, the string's.
+    /// The list's span. For an input that is a single string, the span of the string.
     pub span: Span,
-    /// Whether they are no list, but one string that says what one user message would.
+    /// True if there is no list, but a single string that stands for one user message.
     pub string: bool,
     /// The messages, in order.
     pub list: Vec<Message<'a>>,
 }
 
-/// One message.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Who speaks.
+    /// The speaker's role.
     pub role: Role,
-    /// `name` of Chat Completions: which participant speaks.
+    /// `name` of Chat Completions: the participant who speaks.
     pub name: Option<Str<'a>>,
     /// The message object's span.
     pub span: Span,
-    /// What is said.
+    /// The content.
     pub content: Content<'a>,
 }
 
@@ -35,7 +35,7 @@ pub enum Role {
     User,
     /// `assistant`
     Assistant,
-    /// `system`, in mid-conversation.
+    /// `system`, within a conversation.
     System,
     /// A role this module does not know.
     Other,
@@ -44,7 +44,7 @@ pub enum Role {
 /// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// A string, and its span with the quotes.
+    /// A string, and its span with quotes.
     Text(Str<'a>, Span),
     /// A list of blocks.
     Blocks {
@@ -55,18 +55,18 @@ pub enum Content<'a> {
     },
 }
 
-/// One content block.
+/// A content block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
     /// The block object's span.
     pub span: Span,
-    /// Whether the block ends a cached prefix.
+    /// True if the block ends a cached prefix.
     pub cache_control: bool,
-    /// What it is.
+    /// The block's kind and its members.
     pub kind: BlockKind<'a>,
 }
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockKind<'a> {
     /// `text`
@@ -76,15 +76,15 @@ pub enum BlockKind<'a> {
         /// The text value's span, quotes included.
         span: Span,
     },
-    /// `tool_use`, or with `server` `server_tool_use` and `mcp_tool_use`.
+    /// `tool_use`. If `server` is true, `server_tool_use` or `mcp_tool_use`.
     ToolUse {
         /// `id`; empty where absent.
         id: Str<'a>,
         /// `name`; empty where absent.
         name: Str<'a>,
-        /// What it is called with.
+        /// The arguments of the call.
         input: Input<'a>,
-        /// Whether the provider runs it.
+        /// True if the provider runs the tool.
         server: bool,
     },
     /// `tool_result`
@@ -93,24 +93,24 @@ pub enum BlockKind<'a> {
     Thinking,
     /// `redacted_thinking`
     RedactedThinking,
-    /// Anything else: images, documents, server tools' results, what is not known.
+    /// Anything else: images, documents, results of server tools, unknown blocks.
     Other {
         /// `type`; empty where absent.
         kind: Str<'a>,
     },
 }
 
-/// What a tool is called with.
+/// The arguments of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// A JSON value in its place; the span is empty where it is absent.
+    /// A JSON value in place. The span is empty if the value is absent.
     Json(Span),
-    /// JSON text, or any text, within a string.
+    /// JSON text, or any other text, within a string.
     Text(Str<'a>),
 }
 
 impl<'a> Input<'a> {
-    /// The input's text. `text` is the body that it stands in.
+    /// Returns the input's text. `text` is the body that contains it.
     #[must_use]
     pub fn of(self, text: &'a str) -> Cow<'a, str> {
         match self {
@@ -120,25 +120,25 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A client tool's result.
+/// The result of a client's tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult<'a> {
-    /// The call it answers; empty where absent.
+    /// The id of the call that the result answers; empty where absent.
     pub tool_use_id: Str<'a>,
     /// `is_error`, false where absent.
     pub is_error: bool,
-    /// What the tool said.
+    /// The tool's output.
     pub content: ResultContent<'a>,
 }
 
 /// The content of a tool result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultContent<'a> {
-    /// No content. The span is that of a literal `null`, where one is written.
+    /// No content. The span is that of a literal `null`, if one is written.
     Absent(Option<Span>),
     /// Neither text nor parts, such as a computer's screenshot.
     Opaque,
-    /// A string, and its span with the quotes.
+    /// A string, and its span with quotes.
     Text(Str<'a>, Span),
     /// A list of parts.
     Parts {
@@ -149,13 +149,13 @@ pub enum ResultContent<'a> {
     },
 }
 
-/// One part of a tool result's content.
+/// A part of a tool result's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     /// The part's span.
     pub span: Span,
     /// `type`; empty where absent.
     pub kind: Str<'a>,
-    /// The text of a `text` part, and its span with the quotes.
+    /// The text of a `text` part, and its span with quotes.
     pub text: Option<(Str<'a>, Span)>,
 }

@@ -1,4 +1,4 @@
-//! Chat Completions, viewed.
+//! The view of a Chat Completions request.
 
 use super::{
     Block, BlockKind, Content, Input, MaxTokens, Message, Messages, Part, Request, RequestError,
@@ -58,8 +58,9 @@ fn view(request: chat::Request<'_>) -> Request<'_> {
     }
 }
 
-/// Several choices are no single answer. Calls in the deprecated form have no ids, and another kind
-/// of message answers them: no line and no refusal is written for them.
+/// Returns the member that asks for something other than a single answer. Several choices are not a
+/// single answer. Calls in the deprecated form have no ids, and their results are messages of
+/// another kind, so no line and no refusal is written for them.
 fn apart(request: &chat::Request<'_>) -> Option<&'static str> {
     if request.n.is_some_and(|n| n > 1) {
         return Some("n");
@@ -72,7 +73,8 @@ fn apart(request: &chat::Request<'_>) -> Option<&'static str> {
     uses.then_some("functions")
 }
 
-/// OpenAI's reasoning models refuse `max_tokens`; other providers know nothing else.
+/// Returns the member that limits the output. OpenAI's reasoning models refuse `max_tokens`; other
+/// providers know nothing else.
 fn limit_member(model: &str) -> &'static str {
     let name = model.rsplit('/').next().unwrap_or(model);
     let openai = ["gpt-", "chatgpt-", "o1", "o3", "o4"];
@@ -174,7 +176,7 @@ fn part<'a>(part: &SaidPart<'a>) -> Block<'a> {
     block(part.span, kind)
 }
 
-/// A turn of the model's: its reasoning, what it said, its calls.
+/// Returns the blocks of a model's turn: reasoning, text, calls.
 fn turn<'a>(message: &Sent<'a>) -> Vec<Block<'a>> {
     let mut blocks = Vec::new();
     let reasoning = [message.reasoning_content, message.reasoning, message.reasoning_details];

@@ -1,4 +1,4 @@
-//! Where edits go in a request of each protocol: a line, a text, a message, a top-level member.
+//! Edits of a request for each protocol: a line, a text, a message, a top-level member.
 
 #[cfg(test)]
 mod tests;
@@ -13,9 +13,9 @@ use crate::{
 
 impl Splice {
     /// Adds `line` as the last line of a tool result: after an empty line at the end of its string
-    /// or of its last text part; where it has no text, as a text part or as its content. Content
-    /// without any character becomes the line itself, because the API refuses blank text. Returns
-    /// false, and edits nothing, if `block` is no tool result.
+    /// or of its last text part. Without any text, the line becomes a text part or the content
+    /// itself. Content without any characters is replaced by the line, because the API refuses
+    /// blank text. Returns false and edits nothing if `block` is not a tool result.
     pub fn append_to_result(&mut self, api: Api, block: &Block<'_>, line: &str) -> bool {
         let BlockKind::ToolResult(result) = &block.kind else { return false };
         match &result.content {
@@ -38,10 +38,10 @@ impl Splice {
         true
     }
 
-    /// Adds a text at the end of a message: after an empty line in its string or in its last block,
-    /// if that is a text, so that a client may write one as the other; else as a block of its own,
-    /// or as its content where it has none. Edits nothing where no text can stand: behind calls or
-    /// results that are members or items of their own.
+    /// Adds a text at the end of a message: after an empty line in its string or in its last block
+    /// if that is a text, so that clients may write either form; otherwise as a new block, or as
+    /// the content if there is none. Edits nothing where no text can go: after calls or results
+    /// that are members or items themselves.
     pub fn append_to_message(&mut self, api: Api, message: &Message<'_>, text: &str) {
         match &message.content {
             Content::Text(old, span) => self.append_to_text(*old, *span, text),
@@ -53,7 +53,8 @@ impl Splice {
                     let last = last.map(|block| block.span);
                     self.append_element(*span, last, &text_block(api, text));
                 }
-                // No list of its own. A content of another shape is before this one, which wins.
+                // The message has no list. A content of another shape precedes this one, which
+                // wins.
                 None if message.role != Role::System => {
                     self.append_member(message.span, "content", &quoted(text));
                 }
@@ -63,8 +64,8 @@ impl Splice {
     }
 
     /// Adds messages, each a JSON object, at the end of `messages` or `input`. An input that is a
-    /// string becomes the list of one user message that it stands for; where there is none, it is
-    /// added. To be called once for a body whose messages are no list.
+    /// string becomes a list with the user message it stands for. A missing input is added. Call
+    /// this at most once for a body whose messages are not a list.
     pub fn append_messages<M: AsRef<[u8]>>(&mut self, request: &Request<'_>, messages: &[M]) {
         if messages.is_empty() {
             return;
@@ -74,8 +75,9 @@ impl Splice {
         let span = request.messages.span;
         match span.of(request.text) {
             _ if request.messages.string => {
-                // Around the string, not in its place, so that it can be added to as well; and
-                // within its last quote, because behind it the body's end may take members.
+                // The edits surround the string instead of replacing it, so that text can be added
+                // to it as well. The second edit replaces the closing quote, because members may be
+                // added after it, at the end of the body.
                 let quote = Span::new(span.end.saturating_sub(1), span.end);
                 self.insert(span.start, r#"[{"role":"user","content":"#);
                 self.replace(quote, [b"\"},", joined.as_slice(), b"]"].concat());
@@ -83,7 +85,7 @@ impl Splice {
             "" => self.append_member(request.span, "input", &list()),
             "null" => self.replace(span, list()),
             list => {
-                // Behind what stands last, whether the view shows it or not.
+                // Inserts after the last element, even if the view does not show that element.
                 let inner = list.strip_suffix(']').unwrap_or(list).trim_ascii_end();
                 let end = span.start + inner.len();
                 let last = (inner != "[").then_some(Span::new(end, end));
@@ -92,12 +94,12 @@ impl Splice {
         }
     }
 
-    /// Sets `tool_choice` to a JSON value, replacing the one there is.
+    /// Sets `tool_choice` to a JSON value, replacing any present value.
     pub fn set_tool_choice(&mut self, request: &Request<'_>, json: &str) {
         self.set_member(request, request.tool_choice.as_ref().map(|c| c.span), "tool_choice", json);
     }
 
-    /// Sets the output limit, replacing the value there is.
+    /// Sets the output limit in tokens, replacing any present value.
     pub fn set_max_tokens(&mut self, request: &Request<'_>, tokens: u64) {
         let span = request.max_tokens.map(|m| m.span);
         let tokens = tokens.max(request.api.least_output());
@@ -105,9 +107,9 @@ impl Splice {
     }
 
     /// Limits how often the provider may run a tool of its own for this request: Anthropic's by the
-    /// tool's `max_uses`, those of Responses all by one `max_tool_calls`. A smaller number stays.
-    /// Returns false, and edits nothing, where the API has no such limit. To be called once for a
-    /// tool, and with Responses once for a body.
+    /// tool's `max_uses`, all tools of Responses by a single `max_tool_calls`. A smaller number
+    /// stays. Returns false and edits nothing if the API has no such limit. Call this once for each
+    /// tool, and with Responses once for each body.
     pub fn limit_uses(&mut self, request: &Request<'_>, tool: &Tool<'_>, most: u64) -> bool {
         match request.api {
             Api::Anthropic => {
@@ -132,9 +134,9 @@ impl Splice {
         true
     }
 
-    /// Makes a stream of Chat Completions report its usage: `stream_options.include_usage` becomes
-    /// true, and what else the options say stays. `text` is the body, `object` its object's span.
-    /// Returns false, and edits nothing, if the request asks for it already.
+    /// Makes a stream of Chat Completions report its usage: sets `stream_options.include_usage` to
+    /// true and keeps the other options. `text` is the body, `object` the span of its object.
+    /// Returns false and edits nothing if the request asks for it already.
     pub fn include_usage(
         &mut self,
         text: &str,
@@ -160,17 +162,18 @@ impl Splice {
     fn set_member(&mut self, request: &Request<'_>, old: Option<Span>, name: &str, json: &str) {
         match old {
             Some(span) => self.replace(span, json),
-            // At the end, so that it also wins over a value of another shape before it.
+            // At the end, so that it also overrides an earlier value of another shape.
             None => self.append_member(request.span, name, json.as_bytes()),
         }
     }
 }
 
-/// `max_uses` of a tool, and where its value stands; of a member that stands twice, the last one.
+/// Returns `max_uses` of a tool and the span of its value. Of a repeated member the last value
+/// wins.
 fn max_uses(body: &str, tool: Span) -> Option<(Option<u64>, Span)> {
     let mut found = None;
     let mut cursor = Cursor::new(tool.of(body));
-    // It was scanned with the request, so there is no error to report.
+    // The tool was scanned with the request, so there is no error to report.
     let _ = cursor.members(|cursor, member| {
         if member.key.eq_str("max_uses") {
             let uses = cursor.clone().uint_or_skip()?;
@@ -182,7 +185,7 @@ fn max_uses(body: &str, tool: Span) -> Option<(Option<u64>, Span)> {
     found
 }
 
-/// `{"type":"text","text":…}`
+/// Returns `{"type":"text","text":…}`, with the type's name for the API.
 fn text_block(api: Api, text: &str) -> Vec<u8> {
     let mut out = br#"{"type":"#.to_vec();
     write_str(&mut out, api.text_part());
@@ -192,7 +195,7 @@ fn text_block(api: Api, text: &str) -> Vec<u8> {
     out
 }
 
-/// Whether a scanned object has no member.
+/// Returns true if a scanned object has no members.
 fn is_empty(object: &str) -> bool {
     object.strip_prefix('{').is_some_and(|rest| rest.trim_ascii_start() == "}")
 }

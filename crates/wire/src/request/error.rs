@@ -1,25 +1,25 @@
-//! Why a body is not a request: one answer for the three protocols.
+//! The error of a body that is not a request, shared by the three protocols.
 
 use std::fmt;
 
 use crate::json::{self, Cursor, Kind};
 
-/// Why a body is not a request this crate can view.
+/// The reason a body is not a request that this crate can view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
     /// Not JSON.
     Json(json::Error),
-    /// A member that must be there is not.
+    /// A required member is missing.
     Missing {
         /// The member's name.
         member: &'static str,
     },
     /// A member has a shape that the API does not know.
     Shape {
-        /// Which member.
+        /// The member's name.
         member: &'static str,
-        /// What it may be.
+        /// The shapes it may have.
         allowed: &'static str,
         /// Byte offset of its value in the body.
         at: usize,
@@ -27,7 +27,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Names the member when the next value is none of `kinds`.
+    /// Returns an error that names the member if the next value is none of `kinds`.
     pub(crate) fn unless(
         cursor: &mut Cursor<'_>,
         kinds: &[Kind],

@@ -1,4 +1,4 @@
-//! The top-level members of a request, apart from its messages.
+//! The top-level members of a request, except for its messages.
 
 use crate::json::{Span, Str};
 
@@ -9,7 +9,7 @@ pub struct MaxTokens {
     pub value: u64,
     /// The value's span.
     pub span: Span,
-    /// From the key's quote to the end of the value.
+    /// The span from the key's opening quote to the end of the value.
     pub member: Span,
 }
 
@@ -22,29 +22,29 @@ pub struct Tools<'a> {
     pub list: Vec<Tool<'a>>,
 }
 
-/// One entry of `tools`.
+/// An entry of `tools`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool<'a> {
     /// `name`; empty where absent (a toolset).
     pub name: Str<'a>,
-    /// `type`, where there is one. Absent and `custom` are the client's tools, others Anthropic's.
+    /// `type`, if present. Absent and `custom` are tools of the client, others are Anthropic's.
     pub kind: Option<Str<'a>>,
     /// The entry's span.
     pub span: Span,
-    /// Whether the entry ends a cached prefix.
+    /// True if the entry ends a cached prefix.
     pub cache_control: bool,
 }
 
 /// `tool_choice`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolChoice<'a> {
-    /// Which tools may or must be called.
+    /// The tools that may or must be called.
     pub kind: ToolChoiceKind<'a>,
     /// `disable_parallel_tool_use`, false where absent.
     pub disable_parallel: bool,
     /// The value's span.
     pub span: Span,
-    /// From the key's quote to the end of the value.
+    /// The span from the key's opening quote to the end of the value.
     pub member: Span,
 }
 
@@ -57,18 +57,18 @@ pub enum ToolChoiceKind<'a> {
     Any,
     /// `none`
     None,
-    /// `tool`, with its name.
+    /// `tool`, with the tool's name.
     Tool(Str<'a>),
-    /// Something this module does not know.
+    /// A kind this module does not know.
     Other(Str<'a>),
 }
 
 /// `thinking`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thinking {
-    /// The mode asked for.
+    /// The requested mode.
     pub mode: ThinkingMode,
-    /// The value's span, where there is one.
+    /// The value's span, if present.
     pub span: Option<Span>,
 }
 
@@ -87,13 +87,13 @@ pub enum ThinkingMode {
     },
     /// `adaptive`
     Adaptive,
-    /// Something this module does not know.
+    /// A type this module does not know.
     Other,
 }
 
 /// `thread`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thread<'a> {
-    /// `previous_message_id`: what the request goes on from.
+    /// `previous_message_id`: the message that the request continues from.
     pub previous: Option<Str<'a>>,
 }

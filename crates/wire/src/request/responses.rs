@@ -1,4 +1,4 @@
-//! Responses, viewed.
+//! The view of a Responses request.
 
 use super::{
     Block, BlockKind, Content, Input, MaxTokens, Message, Messages, Part, Request, RequestError,
@@ -73,7 +73,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
     }
 }
 
-/// The tools of the request, and those that are declared in its input.
+/// Returns the tools of the request and those that its input declares.
 fn declared<'a>(own: Option<responses::Tools<'a>>, input: &Given<'a>) -> Option<Tools<'a>> {
     let more = match input {
         Given::Items(items) => items.list.as_slice(),
@@ -91,7 +91,7 @@ fn declared<'a>(own: Option<responses::Tools<'a>>, input: &Given<'a>) -> Option<
     all
 }
 
-/// Adds a tool, behind those within it, which are the client's, too.
+/// Adds a tool after the tools within it, which are the client's as well.
 fn add_tool<'a>(list: &mut Vec<Tool<'a>>, tool: &responses::Tool<'a>) {
     for inner in &tool.tools {
         let (name, span) = (inner.name, inner.span);
@@ -128,8 +128,8 @@ fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
     let (role, kind) = match &item.kind {
         ItemKind::Message { role, content, .. } => match role {
             Who::Assistant => {
-                // Its parts stand in the item, which is what may be left out or moved. One that
-                // says nothing is a turn all the same.
+                // The parts of the message share its item, which is the unit that can be left out
+                // or moved. A message without text is still a turn.
                 let mut blocks = said(item.span, content);
                 if blocks.is_empty() {
                     let kind = BlockKind::Other { kind: known("message") };
@@ -153,7 +153,8 @@ fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
             (Role::User, result(output))
         }
         ItemKind::Reasoning { .. } => (Role::Assistant, BlockKind::Thinking),
-        // A reference may be to anything; it is the model's, as all that clients refer to.
+        // A reference may be to any item. Its item is the model's, as are all items that clients
+        // refer to.
         ItemKind::ItemReference => {
             (Role::Assistant, BlockKind::Other { kind: known("item_reference") })
         }
@@ -179,7 +180,7 @@ fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
     join(list, role, joins, Block { span: item.span, cache_control: false, kind });
 }
 
-/// A message of somebody other than the model.
+/// Returns a message that does not come from the model.
 fn other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<'a> {
     let role = match role {
         Who::User => Role::User,
@@ -204,7 +205,7 @@ fn other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<
     Message { role, name: None, span: item.span, content }
 }
 
-/// What the model said, each text a block under the item's span.
+/// Returns the model's texts, each as a block with the item's span.
 fn said<'a>(item: Span, content: &Said<'a>) -> Vec<Block<'a>> {
     let text = |text: Str<'a>, span: Span| Block {
         span: item,
@@ -232,7 +233,7 @@ fn result<'a>(output: &Output<'a>) -> BlockKind<'a> {
                 .map(|part| Part { span: part.span, kind: part.kind, text: part.text })
                 .collect(),
         },
-        // A screenshot: nothing is added to it.
+        // A screenshot: nothing can be added to it.
         Said::Other(_) => ResultContent::Opaque,
     };
     BlockKind::ToolResult(ToolResult { tool_use_id: output.call_id, is_error: false, content })

@@ -1,4 +1,4 @@
-//! The top-level members by which a request changes its price, or asks for what no body shows.
+//! The top-level members that change a request's price or refer to content outside of the body.
 
 use crate::{
     Served,
@@ -6,38 +6,38 @@ use crate::{
     json::{Cursor, Error, Kind, Span},
 };
 
-/// What a request says of its price beside its tokens.
+/// The members of a request that affect its price, apart from its tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// `speed`, else `service_tier`: how it asks to be served.
+    /// The service tier, from `speed` and `service_tier`.
     pub served: Served,
-    /// `inference_geo`: in one country only.
+    /// True if `inference_geo` restricts the request to one country.
     pub in_one_country: bool,
-    /// `mcp_servers`, where there are any: the provider runs their tools.
+    /// True if `mcp_servers` is not empty: the provider runs their tools.
     pub mcp_servers: bool,
-    /// `prompt`, an object: text that the provider keeps.
+    /// True if `prompt` is not empty: the provider stores a part of the prompt.
     pub stored_prompt: bool,
-    /// `web_search_options` of Chat Completions: a search before the answer.
+    /// True if there are `web_search_options` of Chat Completions: a search before the answer.
     pub search: bool,
-    /// `search_parameters` of xAI: a search whose sources are billed one by one.
+    /// True if there are `search_parameters` of xAI: a search with sources billed individually.
     pub live_search: bool,
-    /// `plugins` of OpenRouter, where there are any.
+    /// True if `plugins` of OpenRouter is not empty.
     pub plugins: bool,
-    /// `context_management`, where there is any: the history may be compacted, which is billed.
+    /// True if `context_management` is not empty: the history may be compacted, which is billed.
     pub manages_context: bool,
-    /// `prompt_cache_retention` or `prompt_cache_options`: what is written to the cache may be kept
-    /// for long, for which there is a price of its own.
+    /// True if `prompt_cache_retention` or `prompt_cache_options` may keep cached input for long,
+    /// which has its own price.
     pub keeps_cache: bool,
-    /// `modalities` other than text: what it answers in has a price of its own.
+    /// True if `modalities` asks for output other than text, which has its own price.
     pub speaks: bool,
-    /// `fallbacks`, where there are any: other models may answer, at their own prices.
+    /// True if `fallbacks` is not empty: other models may answer, at their own prices.
     pub fallbacks: bool,
-    /// `max_tool_calls`, and where its value stands.
+    /// `max_tool_calls`, and the span of its value.
     pub max_tool_calls: Option<(u64, Span)>,
 }
 
 impl Terms {
-    /// Reads a member, if it is one of these; `anthropic` in Anthropic's words.
+    /// Reads a member if it is one of these. `anthropic` is true for a body in Anthropic's format.
     pub(crate) fn read(
         &mut self,
         key: &str,
@@ -65,9 +65,9 @@ impl Terms {
         Ok(())
     }
 
-    /// The dearer of two counts: a later provider reads either.
+    /// Reads a tier and keeps the more expensive one: a later provider may read either member.
     fn serve(&mut self, by: impl Fn(&str) -> Served, cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        // What is no text is refused, or read by a server that says how it served.
+        // A value that is not a text is refused, or read by a server that reports the tier it used.
         let asked = cursor.string_or_skip()?.map(|(text, _)| by(&text.unescape()));
         self.served = self.served.max(asked.unwrap_or_default());
         Ok(())
@@ -78,7 +78,7 @@ fn text(cursor: &mut Cursor<'_>, of: impl Fn(&str) -> bool) -> Result<bool, Erro
     Ok(cursor.string_or_skip()?.is_some_and(|(text, _)| of(&text.unescape())))
 }
 
-/// Whether a value holds anything: it is not `null`, and no empty list, object or text.
+/// Returns true unless the value is `null` or an empty list, object or text.
 fn holds(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
     let mut any = false;
     match cursor.peek()? {

@@ -2,7 +2,7 @@ use super::*;
 use crate::Splice;
 use serde_json::{Value, json};
 
-/// Each message's role, and its blocks: a letter and what they say.
+/// Returns each message's role and its blocks: a letter and their text.
 fn outline(request: &Request<'_>) -> Vec<(Role, Vec<String>)> {
     let block = |block: &Block<'_>| match &block.kind {
         BlockKind::Text { text, .. } => format!("t {}", text.unescape()),
@@ -141,7 +141,7 @@ fn an_input_that_is_a_text_is_one_message() {
     assert_eq!(outline(&request), expect(&[(Role::User, &["t what"])]));
 }
 
-/// Lines, messages and members go where the protocol has them, and nowhere else.
+/// Lines, messages and members go where the protocol expects them, and nowhere else.
 #[test]
 fn edits_by_the_view_are_the_protocols() {
     for (api, body, history) in
@@ -199,7 +199,7 @@ fn what_is_no_request_is_refused() {
     assert!(Request::of(Api::Chat, br#"{"model":"m","messages":"x"}"#).is_err());
 }
 
-/// Codex 0.169 declares its tools in the input: the first item holds them (recorded shape).
+/// Codex 0.169 declares its tools in the input: the first item contains them (recorded shape).
 #[test]
 fn tools_that_the_input_declares_are_tools() {
     let body = r#"{"model":"gpt-6.1-sol","tool_choice":"auto","input":[
@@ -247,7 +247,7 @@ fn what_nobody_can_follow_stands_apart() {
     }
 }
 
-/// Who of a group speaks is said in Chat Completions only.
+/// Only Chat Completions names the speaker within a group.
 #[test]
 fn a_speaker_is_named() {
     let messages = json!([

@@ -1,9 +1,10 @@
-//! Error answers of the API: JSON bodies, and the garbage that proxies put in their place.
+//! Error responses of the API: JSON bodies, and the garbage that proxies send in their place.
 //!
-//! Says what failed, whose fault it is and whether the same request may succeed later; when, is
-//! for the caller and the `retry-after` header. The API's `type` says little (a wrong key is an
-//! `invalid_request_error`), so the `code` decides first, then the status. Sources: recorded
-//! errors; the vendor's error codes page; its SDKs, which retry 408, 409, 429 and 5xx.
+//! Each error states what failed, who is at fault, and whether the same request may succeed later.
+//! The time of a retry is left to the caller and the `retry-after` header. The API's `type` is
+//! unspecific (a wrong key is an `invalid_request_error`), so the `code` decides first, then the
+//! status. Sources: recorded errors; the vendor's error codes page; its SDKs, which retry 408, 409,
+//! 429 and 5xx.
 
 #[cfg(test)]
 mod tests;
@@ -15,24 +16,24 @@ use crate::blame::Blame;
 use crate::json::{Cursor, Error, Kind, Str};
 use crate::words::{bounded, garbage};
 
-/// An error answer.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status; 200 for an error in a stream.
+    /// The HTTP status, or 200 for an error in a stream.
     pub status: u16,
-    /// What kind of error.
+    /// The kind of error.
     pub kind: ErrorKind,
     /// `type`; empty where absent.
     pub type_name: String,
     /// `code`; empty where absent.
     pub code: String,
-    /// `param`: what of the request is wrong; empty where absent.
+    /// `param`: the part of the request that is wrong; empty where absent.
     pub param: String,
-    /// The provider's words, cut at 1,000 characters, with anything that looks like a key masked.
+    /// The provider's message, cut at 1,000 characters, with anything that looks like a key masked.
     pub message: String,
 }
 
-/// What kind of error, by its code, its status and its type.
+/// The kind of an error, by its code, its status and its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -40,7 +41,7 @@ pub enum ErrorKind {
     InvalidRequest,
     /// `context_length_exceeded`: the history does not fit the model.
     ContextLength,
-    /// `previous_response_not_found`: the history is not there any more.
+    /// `previous_response_not_found`: the history no longer exists.
     PreviousResponse,
     /// 401
     Authentication,
@@ -60,12 +61,13 @@ pub enum ErrorKind {
     Overloaded,
     /// Any other failure of the provider.
     Server,
-    /// None of these.
+    /// Any other error.
     Other,
 }
 
 impl ApiError {
-    /// Reads an error answer. Any body will do: what is not the API's JSON is quoted, shortened.
+    /// Reads an error response. Any body is accepted: one that is not the API's JSON is quoted,
+    /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
         let found = Cursor::from_bytes(body).and_then(|mut cursor| Body::read(&mut cursor)).ok();
@@ -80,14 +82,14 @@ impl ApiError {
         }
     }
 
-    /// The error that ended a stream, which came under status 200.
+    /// Converts the error that ended a stream, which came with status 200.
     #[must_use]
     pub fn from_failure(failure: &Failure) -> Self {
         let Failure { kind, code, message } = failure;
         Self::new(200, kind.clone(), code.clone(), String::new(), message)
     }
 
-    /// Whose fault it is.
+    /// Returns the party at fault.
     #[must_use]
     pub const fn blame(&self) -> Blame {
         match self.kind {
@@ -111,7 +113,7 @@ impl ApiError {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self.blame(), Blame::Provider)
@@ -155,7 +157,7 @@ impl ErrorKind {
         })
     }
 
-    /// What a code or a type says by itself.
+    /// Returns the kind for a code or a type alone.
     fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "context_length_exceeded" => Self::ContextLength,
@@ -175,7 +177,7 @@ impl ErrorKind {
         })
     }
 
-    /// What a status says by itself, apart from the plain 400 and 500.
+    /// Returns the kind for a status alone, except for the unspecific 400 and 500.
     const fn of_status(status: u16) -> Option<Self> {
         Some(match status {
             401 => Self::Authentication,
@@ -214,7 +216,8 @@ impl Body {
         Ok(body)
     }
 
-    /// `error` is an object with type, code, param and message; some proxies send a bare string.
+    /// Reads `error`, an object with type, code, param and message. Some proxies send a bare
+    /// string.
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
             self.message = cursor.text_or_skip()?.map(Str::owned);
@@ -236,7 +239,7 @@ impl Body {
     }
 }
 
-/// A code is a word; some dialects send a number.
+/// Reads a code, which is a word. Some dialects send a number.
 fn code(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     if cursor.peek()? == Kind::Number {
         return Ok(cursor.skip_value()?.of(cursor.text()).to_owned());

@@ -1,9 +1,9 @@
-//! A request body, seen through spans into its original bytes.
+//! A request body as a view of spans into its original bytes.
 //!
-//! [`Request::scan`] reads the whole body once and notes where the things are that a governor
-//! needs; everything else is skipped untouched. It checks JSON and the shape of the members it
-//! knows, nothing more: whether the API would take the request is the API's business. Where a key
-//! stands twice, the last one wins, as in the provider's parser.
+//! [`RequestBody::from_body`] reads the whole body once and records the spans of what a governor
+//! needs. Everything else is skipped untouched. It checks the JSON and the shape of the members it
+//! knows, and nothing more: the API decides whether it accepts the request. Of a repeated key the
+//! last value wins, as in the provider's parser.
 
 mod items;
 mod members;
@@ -29,11 +29,11 @@ pub struct Request<'a> {
     pub model: Str<'a>,
     /// `stream`, false where absent.
     pub stream: bool,
-    /// `background`, false where absent; what is no boolean may be true.
+    /// `background`, false where absent. A value that is not a boolean counts as true.
     pub background: bool,
-    /// `store`, where it is said; the API's default is true.
+    /// `store`, if stated. The API's default is true.
     pub store: Option<bool>,
-    /// `max_output_tokens`, where it is a whole number.
+    /// `max_output_tokens`, if it is a whole number.
     pub max_output_tokens: Option<Count>,
     /// `max_tool_calls`: a limit of built-in tools only, never of the client's functions.
     pub max_tool_calls: Option<Count>,
@@ -43,19 +43,19 @@ pub struct Request<'a> {
     pub tools: Option<Tools<'a>>,
     /// `tool_choice`
     pub tool_choice: Option<ToolChoice<'a>>,
-    /// `parallel_tool_calls`, where it is said. Changing it costs the prompt cache.
+    /// `parallel_tool_calls`, if stated. Changing it invalidates the prompt cache.
     pub parallel_tool_calls: Option<Flag>,
     /// `reasoning`
     pub reasoning: Option<Reasoning<'a>>,
     /// `include`
     pub include: Option<Include>,
-    /// `previous_response_id` and the value's span: the history is the provider's.
+    /// `previous_response_id` and the value's span: the provider keeps the history.
     pub previous_response_id: Option<(Str<'a>, Span)>,
-    /// `conversation`: the history is the provider's.
+    /// `conversation`: the provider keeps the history.
     pub conversation: Option<Conversation<'a>>,
     /// The value of `metadata`.
     pub metadata: Option<Span>,
-    /// The value of `client_metadata`, where Codex says which session this is.
+    /// The value of `client_metadata`, in which Codex names its session.
     pub client_metadata: Option<Span>,
     /// `user`
     pub user: Option<Str<'a>>,
@@ -63,7 +63,7 @@ pub struct Request<'a> {
     pub prompt_cache_key: Option<Str<'a>>,
     /// `text.format.type`: `text`, `json_object` or `json_schema`.
     pub text_format: Option<Str<'a>>,
-    /// What it says of its price.
+    /// The members that affect the price.
     pub terms: Terms,
     /// `input`
     pub input: Input<'a>,
@@ -71,7 +71,7 @@ pub struct Request<'a> {
     pub members: Vec<Member<'a>>,
 }
 
-/// A top-level member, whatever it is.
+/// A top-level member of any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
     /// The key.
@@ -84,8 +84,8 @@ impl<'a> Request<'a> {
     /// Reads a request body.
     ///
     /// # Errors
-    /// When it is not JSON, has no `model` string, or its `input` is neither absent, a string nor a
-    /// list of objects.
+    /// Fails if the body is not JSON, has no `model` string, or has an `input` that is neither
+    /// absent, a string nor a list of objects.
     pub fn scan(body: &'a [u8]) -> Result<Self, RequestError> {
         let mut cursor = Cursor::from_bytes(body)?;
         let mut found = Found::default();
@@ -119,13 +119,13 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Where the value of a top-level member stands; of the last one, where its key stands twice.
+    /// Returns the span of a top-level member's value. Of a repeated key the last value wins.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Span> {
         self.members.iter().rev().find(|member| member.key.eq_str(name)).map(|member| member.value)
     }
 
-    /// The items of `input`; none where it is absent or a string.
+    /// Returns the items of `input`, or none if it is absent or a string.
     #[must_use]
     pub fn items(&self) -> &[Item<'a>] {
         match &self.input {
@@ -192,7 +192,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// `value` is the span of the value ahead, unless that is `null`.
+    /// Reads a member. `value` is the span of its value, unless that is `null`.
     fn read_member(
         &mut self,
         name: &str,
@@ -203,7 +203,7 @@ impl<'a> Found<'a> {
             "model" => self.model = cursor.text_or_skip()?,
             "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
             "background" => {
-                // Some servers take `"true"` for true.
+                // Some servers accept `"true"` for true.
                 let absent = cursor.peek()? == Kind::Null;
                 self.background = cursor.bool_or_skip()?.unwrap_or(!absent);
             }

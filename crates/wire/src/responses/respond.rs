@@ -1,9 +1,9 @@
-//! Writing responses: the events of a stream, whole responses, received events renumbered, and
-//! input items of our own.
+//! Writing responses: the events of a stream, whole responses, received events with new numbers,
+//! and softland's own input items.
 //!
-//! The writers append to a buffer and keep no state but the running `sequence_number`, which each
-//! event takes and moves on; that a stream is valid (one head, items in order, one end) is for the
-//! caller. Values given as JSON are written as they are.
+//! The writers append to a buffer and keep no state except for the running `sequence_number`, which
+//! each event uses and increments. The caller ensures that a stream is valid (one head, items in
+//! order, one end). Values given as JSON are written as they are.
 
 mod items;
 mod renumber;
@@ -23,13 +23,13 @@ use super::{
 };
 use crate::{json::write_str, sse::write_event};
 
-/// `response.created` and `response.in_progress`, with a response object as JSON.
+/// Writes `response.created` and `response.in_progress`, with a response object as JSON.
 pub fn write_head(out: &mut Vec<u8>, sequence: &mut u64, response_json: &str) {
     write_response(out, sequence, Phase::Created, response_json);
     write_response(out, sequence, Phase::InProgress, response_json);
 }
 
-/// The event that announces a phase of the response, with a response object as JSON.
+/// Writes the event that announces a phase of the response, with a response object as JSON.
 pub fn write_response(out: &mut Vec<u8>, sequence: &mut u64, phase: Phase, response_json: &str) {
     write(out, sequence, phase.event(), |data| {
         data.extend_from_slice(br#","response":"#);
@@ -37,8 +37,8 @@ pub fn write_response(out: &mut Vec<u8>, sequence: &mut u64, phase: Phase, respo
     });
 }
 
-/// The last event: `response.completed`, `.incomplete` or `.failed`, by the status; what is none
-/// of the last two is completed.
+/// Writes the last event by the status: `response.incomplete`, `response.failed` or, for any other
+/// status, `response.completed`.
 pub fn write_end(out: &mut Vec<u8>, sequence: &mut u64, status: &Status, response_json: &str) {
     let phase = match status {
         Status::Incomplete => Phase::Incomplete,
@@ -48,48 +48,48 @@ pub fn write_end(out: &mut Vec<u8>, sequence: &mut u64, status: &Status, respons
     write_response(out, sequence, phase, response_json);
 }
 
-/// `response.output_item.added` with an item as JSON.
+/// Writes a `response.output_item.added` with an item as JSON.
 pub fn write_item_added(out: &mut Vec<u8>, sequence: &mut u64, index: u32, item_json: &[u8]) {
     write_item(out, sequence, "response.output_item.added", index, item_json);
 }
 
-/// `response.output_item.done` with an item as JSON.
+/// Writes a `response.output_item.done` with an item as JSON.
 pub fn write_item_done(out: &mut Vec<u8>, sequence: &mut u64, index: u32, item_json: &[u8]) {
     write_item(out, sequence, "response.output_item.done", index, item_json);
 }
 
-/// The beginning of a message of one text: the item, then its part.
+/// Writes the beginning of a message with one text: the item, then its part.
 pub fn write_text_start(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str) {
     write_item_added(out, sequence, index, &items::text_message(id, "in_progress", None));
     write_part(out, sequence, "response.content_part.added", index, id, "");
 }
 
-/// More of that text.
+/// Writes more of that text.
 pub fn write_text_delta(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
     write_piece(out, sequence, Channel::Text, "delta", index, id, text);
 }
 
-/// The end of that message, with its whole text: the text, the part, the item.
+/// Writes the end of that message: the whole text, the part, the item.
 pub fn write_text_end(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
     write_piece(out, sequence, Channel::Text, "done", index, id, text);
     write_part(out, sequence, "response.content_part.done", index, id, text);
     write_item_done(out, sequence, index, &items::text_message(id, "completed", Some(text)));
 }
 
-/// A whole message of one text.
+/// Writes a whole message with one text.
 pub fn write_text_item(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
     write_text_start(out, sequence, index, id);
     write_text_delta(out, sequence, index, id, text);
     write_text_end(out, sequence, index, id, text);
 }
 
-/// The message that [`write_text_item`] writes, as it stands in the response's `output`.
+/// Returns the message that [`write_text_item`] writes, as it appears in the response's `output`.
 #[must_use]
 pub fn text_item(id: &str, text: &str) -> Vec<u8> {
     items::text_message(id, "completed", Some(text))
 }
 
-/// A whole `function_call`, its arguments in one piece.
+/// Writes a whole `function_call`, with its arguments in one piece.
 pub fn write_call_item(
     out: &mut Vec<u8>,
     sequence: &mut u64,
@@ -104,13 +104,13 @@ pub fn write_call_item(
     write_item_done(out, sequence, index, &call_item(id, call_id, name, arguments));
 }
 
-/// The call that [`write_call_item`] writes, as it stands in the response's `output`.
+/// Returns the call that [`write_call_item`] writes, as it appears in the response's `output`.
 #[must_use]
 pub fn call_item(id: &str, call_id: &str, name: &str, arguments: &str) -> Vec<u8> {
     items::call(Some((id, "completed")), call_id, name, arguments)
 }
 
-/// More of something: the `….delta` event of a channel.
+/// Writes a piece of streamed content: the `….delta` event of a channel.
 pub fn write_delta(
     out: &mut Vec<u8>,
     sequence: &mut u64,
@@ -121,7 +121,7 @@ pub fn write_delta(
     write_piece(out, sequence, channel, "delta", index, id, text);
 }
 
-/// An `error` event, in the flat shape of the vendor's SDKs. `response.failed` may follow.
+/// Writes an `error` event, in the flat shape of the vendor's SDKs. `response.failed` may follow.
 pub fn write_error(out: &mut Vec<u8>, sequence: &mut u64, failure: &Failure) {
     write(out, sequence, "error", |data| {
         data.extend_from_slice(br#","code":"#);
@@ -172,7 +172,7 @@ fn write_piece(
         match channel {
             Channel::Summary => data.extend_from_slice(br#","summary_index":0"#),
             Channel::Reasoning => data.extend_from_slice(br#","content_index":0"#),
-            // Some clients insist on it.
+            // Some clients require it.
             Channel::Text => data.extend_from_slice(br#","logprobs":[]"#),
             Channel::Refusal | Channel::Arguments | Channel::Input => {}
         }
@@ -192,13 +192,13 @@ fn place(data: &mut Vec<u8>, index: u32, id: &str, content: bool) {
     }
 }
 
-/// Writes an event: its type, its number and what `members` adds.
+/// Writes an event: its type, its number and the members that `members` adds.
 fn write(out: &mut Vec<u8>, sequence: &mut u64, event: &str, members: impl FnOnce(&mut Vec<u8>)) {
     let mut data = format!(r#"{{"type":"{event}","sequence_number":{sequence}"#).into_bytes();
     members(&mut data);
     data.push(b'}');
     *sequence = sequence.saturating_add(1);
-    // Only text goes into `data`, so the check fails for no text but that of a caller's own bytes.
+    // Only text goes into `data`, so the check fails only if the caller's own bytes are not text.
     write_event(out, event, std::str::from_utf8(&data).unwrap_or_default());
 }
 
@@ -214,7 +214,7 @@ impl Channel {
         }
     }
 
-    /// The member that holds the whole in the `….done` event.
+    /// Returns the member that holds the whole text in the `….done` event.
     const fn member(self) -> &'static str {
         match self {
             Self::Text | Self::Summary | Self::Reasoning => "text",

@@ -1,10 +1,10 @@
-//! A finished response: its items, how it ended and what it used.
+//! A finished response: its items, its status and its usage.
 //!
-//! [`Response::from_json`] reads a whole response, [`Assembler`] folds the events of a stream; the
-//! same answer gives equal items either way, but for what the API itself spells differently (the
-//! encrypted reasoning of the terminal event is not that of the item). An [`OutputItem`] keeps
-//! itself as it goes back in the next request. What the answer means (empty, final, truncated) is
-//! not decided here.
+//! [`Response::from_json`] reads a whole response, [`Assembler`] assembles the events of a stream.
+//! The same answer gives equal items either way, except for what the API itself spells differently
+//! (the encrypted reasoning of the terminal event is not that of the item). An [`OutputItem`] keeps
+//! the form in which it goes back in the next request. This module does not decide what the answer
+//! means (empty, final, truncated).
 
 mod assemble;
 mod item;
@@ -28,24 +28,24 @@ use crate::{
 /// A response of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// The response's id, as last announced: that of the terminal event is the one that a
-    /// `previous_response_id` names, and proxies change ids from event to event (recorded).
+    /// The response's id as last announced. A `previous_response_id` names the id of the terminal
+    /// event, and proxies change ids from event to event (recorded).
     pub id: String,
     /// The model that answered.
     pub model: String,
-    /// When it was made, in seconds since the epoch.
+    /// The creation time, in seconds since the epoch.
     pub created_at: Option<u64>,
-    /// `status`; `None` where nothing was said of it.
+    /// `status`; `None` if it was not stated.
     pub status: Option<Status>,
     /// `incomplete_details.reason`: `max_output_tokens` or `content_filter`.
     pub incomplete_reason: Option<String>,
-    /// Why it failed.
+    /// The failure, if the response failed.
     pub error: Option<Failure>,
     /// The output, in order.
     pub items: Vec<OutputItem>,
-    /// What it used.
+    /// The usage.
     pub usage: Usage,
-    /// The response object as last received, a JSON object; empty where none came.
+    /// The response object as last received, a JSON object; empty if none was received.
     pub raw: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Response {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// `completed`; calls among the items make it a turn that goes on.
+    /// `completed`. If there are calls among the items, the turn continues.
     Completed,
     /// `incomplete`: cut by a limit or a filter.
     Incomplete,
@@ -69,18 +69,18 @@ pub enum Status {
     Other(String),
 }
 
-/// Why a response failed.
+/// The failure of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// The error's type; empty where it has none, as in a failed response.
+    /// The error's type; empty if it has none, as in a failed response.
     pub kind: String,
-    /// The error's code; empty where it has none.
+    /// The error's code; empty if it has none.
     pub code: String,
-    /// What it says.
+    /// The error's message.
     pub message: String,
 }
 
-/// Why a body is not a response of the model.
+/// The reason a body is not a response of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResponseError {
@@ -108,7 +108,7 @@ impl From<json::Error> for ResponseError {
 }
 
 impl Status {
-    /// The status that the API calls `name`.
+    /// Returns the status that the API calls `name`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
@@ -122,7 +122,7 @@ impl Status {
         }
     }
 
-    /// The API's name for the status.
+    /// Returns the API's name for the status.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -144,10 +144,10 @@ impl Failure {
 }
 
 impl Response {
-    /// Reads a whole, non-streamed response, one that failed included.
+    /// Reads a whole, non-streamed response, including one that failed.
     ///
     /// # Errors
-    /// When it is not JSON, or has neither an `output` list nor a `status`.
+    /// Fails if the body is not JSON, or has neither an `output` list nor a `status`.
     pub fn from_json(body: &[u8]) -> Result<Self, ResponseError> {
         let mut cursor = Cursor::from_bytes(body)?;
         let found = snapshot(&mut cursor)?;
@@ -162,14 +162,15 @@ impl Response {
         Ok(response)
     }
 
-    /// All text of the messages, in order, one after the other.
+    /// Returns the text of all messages, concatenated in order.
     #[must_use]
     pub fn text(&self) -> String {
         self.items.iter().filter_map(OutputItem::text).collect()
     }
 
-    /// Whether the client must answer before the model goes on: there is a call of a client's
-    /// tool, or of a built-in tool that the client runs and whose output is not among the items.
+    /// Returns true if the client must answer before the model continues: there is a call of a
+    /// client's tool, or a call of a built-in tool that the client runs and whose output is not
+    /// among the items.
     #[must_use]
     pub fn awaits_client(&self) -> bool {
         self.items.iter().any(|item| match &item.kind {
@@ -184,7 +185,7 @@ impl Response {
         })
     }
 
-    /// Whether the output of a built-in tool's call is among the items.
+    /// Returns true if the output of a built-in tool's call is among the items.
     fn answers(&self, call: &str, call_id: &str) -> bool {
         let output = |kind: &str| kind.strip_prefix(call) == Some("_output");
         let search = |kind: &str| call == "tool_search_call" && kind == "tool_search_output";
@@ -196,7 +197,7 @@ impl Response {
         })
     }
 
-    /// Takes over what a response object says, but for its output.
+    /// Takes over the members of a response object, except for its output.
     fn update(&mut self, found: &Snapshot<'_>) {
         let set = |target: &mut String, text: Str<'_>| {
             if !text.is_empty() {
@@ -224,7 +225,7 @@ impl Response {
         found.raw.clone_into(&mut self.raw);
     }
 
-    /// Counts the uses of the provider's tools by the items there are.
+    /// Counts the uses of the provider's tools by the items received.
     fn count_uses(&mut self) {
         let served = self.usage.tokens.beside.served;
         let mut beside = Beside { served, ..Beside::default() };
@@ -236,8 +237,8 @@ impl Response {
         self.usage.tokens.beside = beside;
     }
 
-    /// Judges the calls anew by how the response ended: in one that was cut, only a call that is
-    /// said to be completed is.
+    /// Rechecks the calls by the response's status: in a response that was cut, only calls with
+    /// status `completed` are complete.
     fn settle(&mut self) {
         self.count_uses();
         let cut = [Status::Incomplete, Status::Failed, Status::Cancelled];
@@ -252,13 +253,13 @@ impl Response {
     }
 }
 
-/// The items of an `output` list.
+/// Reads the items of an `output` list.
 fn whole_items(output: &str) -> Vec<OutputItem> {
     let mut items = Vec::new();
     if output.is_empty() {
         return items;
     }
-    // It was scanned before, so there is no error to report.
+    // The list was scanned before, so there is no error to report.
     let _ = Cursor::new(output).elements(|cursor| {
         if cursor.peek()? == Kind::Object {
             items.push(OutputItem::whole(&stream_item(cursor)?));

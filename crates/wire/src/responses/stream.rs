@@ -1,9 +1,9 @@
 //! The events of a response stream, typed and borrowed.
 //!
-//! [`Event::decode`] reads the data of one server-sent event in one pass over its bytes, in any
-//! order of keys. Strings stay as they are in the JSON until they are asked for. Unknown events
-//! and items come out as such, never as errors. It keeps no state: what events add up to is the
-//! [`Assembler`](super::Assembler)'s business.
+//! [`Event::from_data`] reads the data of a server-sent event in one pass over its bytes, with keys
+//! in any order. Strings stay as they are in the JSON until they are requested. Unknown events and
+//! items are returned as such, never as errors. This module keeps no state: the
+//! [`Assembler`](super::Assembler) combines events.
 
 mod fields;
 #[cfg(test)]
@@ -18,28 +18,28 @@ use crate::{
     json::{Cursor, Error, Str},
 };
 
-/// One event of a response stream.
+/// An event of a response stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// `sequence_number`; some dialects have none.
+    /// `sequence_number`; absent in some dialects.
     pub sequence_number: Option<u64>,
-    /// `output_index`: the position of the item that the event is about. Items are told apart by
-    /// it, not by their ids, which proxies change from event to event (recorded).
+    /// `output_index`: the position of the item to which the event belongs. It identifies items,
+    /// because proxies change their ids from event to event (recorded).
     pub output_index: Option<u32>,
-    /// What happened.
+    /// The event's kind and content.
     pub kind: EventKind<'a>,
 }
 
-/// What an event says.
+/// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind<'a> {
-    /// The response in one of its phases; `response.completed`, `.incomplete` and `.failed` are the
-    /// last of their stream.
+    /// The response in one of its phases. `response.completed`, `.incomplete` and `.failed` are the
+    /// last events of their stream.
     Response {
-        /// Which phase.
+        /// The phase.
         phase: Phase,
-        /// The response as it is then.
+        /// The response at that time.
         response: Box<Snapshot<'a>>,
     },
     /// `response.output_item.added`
@@ -48,50 +48,51 @@ pub enum EventKind<'a> {
     ItemDone(StreamItem<'a>),
     /// `response.content_part.added` or `response.reasoning_summary_part.added`
     PartAdded {
-        /// The part's place in its item: `content_index` or `summary_index`.
+        /// The part's position in its item: `content_index` or `summary_index`.
         at: u32,
         /// The part as received.
         raw: &'a str,
     },
     /// `response.content_part.done` or `response.reasoning_summary_part.done`
     PartDone {
-        /// The part's place in its item: `content_index` or `summary_index`.
+        /// The part's position in its item: `content_index` or `summary_index`.
         at: u32,
         /// The part as received.
         raw: &'a str,
     },
-    /// More of something: one of the `….delta` events of [`Channel`].
+    /// A piece of streamed content: one of the `….delta` events of [`Channel`].
     Delta {
-        /// Of what.
+        /// The kind of content.
         channel: Channel,
-        /// `content_index` or `summary_index`; 0 where there is none.
+        /// `content_index` or `summary_index`, or 0 if there is none.
         at: u32,
         /// The piece.
         text: Str<'a>,
     },
-    /// All of something: one of the `….done` events of [`Channel`].
+    /// The whole of streamed content: one of the `….done` events of [`Channel`].
     Done {
-        /// Of what.
+        /// The kind of content.
         channel: Channel,
-        /// `content_index` or `summary_index`; 0 where there is none.
+        /// `content_index` or `summary_index`, or 0 if there is none.
         at: u32,
-        /// The whole.
+        /// The whole text.
         text: Str<'a>,
     },
     /// `response.output_text.annotation.added`
     Annotation,
-    /// The progress of a built-in tool's call: `response.web_search_call.searching` and its like.
+    /// The progress of a built-in tool's call: `response.web_search_call.searching` and similar
+    /// events.
     Progress {
         /// The event's type.
         kind: Str<'a>,
     },
-    /// `error`. Recorded under HTTP 200, with `response.failed` behind it.
+    /// `error`. Recorded with HTTP status 200 and followed by `response.failed`.
     Error(StreamError<'a>),
     /// `keepalive` or `ping`, which some servers send.
     Ping,
-    /// An event this module does not know, or one of a known type without what it must hold.
+    /// An event this module does not know, or one of a known type that lacks a required member.
     Unknown {
-        /// Its type; where the data has none, empty.
+        /// The event's type; empty if the data has none.
         kind: Str<'a>,
     },
 }
@@ -113,7 +114,7 @@ pub enum Phase {
     Failed,
 }
 
-/// What is streamed in pieces.
+/// The kinds of content that are streamed in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// `response.output_text`
@@ -143,13 +144,13 @@ pub struct Snapshot<'a> {
     pub created_at: Option<u64>,
     /// `incomplete_details.reason`
     pub incomplete_reason: Option<Str<'a>>,
-    /// `error`, of a response that failed.
+    /// `error` of a response that failed.
     pub error: Option<StreamError<'a>>,
-    /// `usage`, on the last event.
+    /// `usage`, in the last event.
     pub usage: Option<Usage>,
-    /// `service_tier`: what was asked for, and on the last event how it was served.
+    /// `service_tier`: the tier requested and, in the last event, the tier used.
     pub served: Served,
-    /// The list `output` as received; empty where it is none.
+    /// The list `output` as received; empty if it is not a list.
     pub output: &'a str,
     /// The object as received.
     pub raw: &'a str,
@@ -158,13 +159,13 @@ pub struct Snapshot<'a> {
 /// An error in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamError<'a> {
-    /// The error's `type`, such as `server_error`; empty where there is none.
+    /// The error's `type`, such as `server_error`; empty if there is none.
     pub kind: Str<'a>,
-    /// Its `code`; empty where there is none.
+    /// The error's `code`; empty if there is none.
     pub code: Str<'a>,
-    /// Its message.
+    /// The error's message.
     pub message: Str<'a>,
-    /// `param`; empty where there is none.
+    /// `param`; empty if there is none.
     pub param: Str<'a>,
 }
 
@@ -175,13 +176,13 @@ pub struct StreamItem<'a> {
     pub id: Str<'a>,
     /// `status`: `in_progress`, `completed` or `incomplete`; empty where absent.
     pub status: Str<'a>,
-    /// What it is.
+    /// The item's kind.
     pub kind: StreamItemKind<'a>,
     /// The item object as received.
     pub raw: &'a str,
 }
 
-/// What an output item is.
+/// The kind of an output item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamItemKind<'a> {
     /// `message`
@@ -189,27 +190,27 @@ pub enum StreamItemKind<'a> {
         /// `phase`: `commentary` or `final_answer`.
         phase: Option<Str<'a>>,
     },
-    /// `function_call`, or with `custom` `custom_tool_call`.
+    /// `function_call`. If `custom` is true, `custom_tool_call`.
     Call {
-        /// What the output must name.
+        /// The id that the call's output must name.
         call_id: Str<'a>,
         /// The tool's name.
         name: Str<'a>,
-        /// The tool's namespace, where it has one.
+        /// The tool's namespace, if it has one.
         namespace: Option<Str<'a>>,
-        /// `arguments`, or the `input` of a custom tool; usually empty until the item is done.
+        /// `arguments`, or the `input` of a custom tool. Usually empty until the item is done.
         arguments: Str<'a>,
-        /// Whether it is a custom tool.
+        /// True if the tool is a custom tool.
         custom: bool,
     },
     /// `reasoning`
     Reasoning {
-        /// Whether there is an `encrypted_content`.
+        /// True if there is an `encrypted_content`.
         encrypted: bool,
     },
     /// Any other item.
     Other {
-        /// Its type.
+        /// The item's type.
         kind: Str<'a>,
         /// `call_id`; empty where absent.
         call_id: Str<'a>,
@@ -217,11 +218,10 @@ pub enum StreamItemKind<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Reads one event. `name` is the frame's `event:` value; it counts only where the data has
-    /// no `type`.
+    /// Reads an event. `name` is the frame's `event:` value, used only if the data has no `type`.
     ///
     /// # Errors
-    /// When the data is not a JSON object.
+    /// Fails if the data is not a JSON object.
     pub fn decode(name: &'a str, data: &'a str) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
         let mut fields = Fields::default();
@@ -232,13 +232,13 @@ impl<'a> Event<'a> {
 }
 
 impl Phase {
-    /// Whether nothing follows.
+    /// Returns true if no further event follows.
     #[must_use]
     pub const fn is_last(self) -> bool {
         matches!(self, Self::Completed | Self::Incomplete | Self::Failed)
     }
 
-    /// The event's type.
+    /// Returns the event's type.
     #[must_use]
     pub const fn event(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! Token counts, as the API reports them, brought to softland's counting.
+//! Token counts as the API reports them, converted to softland's units.
 //!
-//! The API's `input_tokens` hold what was read from and written to the cache; [`Tokens::input`] is
-//! what is left. It knows no prices.
+//! The API's `input_tokens` include the tokens read from and written to the cache.
+//! [`Tokens::input`] is the rest. This module knows no prices.
 
 use crate::{
     Tokens,
@@ -9,20 +9,21 @@ use crate::{
     tokens::reported,
 };
 
-/// The usage of one response; it comes with the terminal event only.
+/// The usage of a response. It arrives only with the terminal event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The tokens; cache writes are counted as written for five minutes, the API knows one kind.
+    /// The tokens. Cache writes count as written for five minutes, because the API knows only one
+    /// kind.
     pub tokens: Tokens,
     /// `output_tokens_details.reasoning_tokens`; part of the output.
     pub reasoning: u64,
 }
 
 impl Usage {
-    /// Reads a `usage` object; any other value says nothing.
+    /// Reads a `usage` object. Returns `None` for any other value.
     ///
     /// # Errors
-    /// When it is not JSON.
+    /// Fails if the value is not JSON.
     pub fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
         if cursor.peek()? != Kind::Object {
             cursor.skip_value()?;
@@ -58,7 +59,7 @@ impl Usage {
     }
 }
 
-/// The counts as they stand in the object.
+/// The counts as written in the object.
 #[derive(Default)]
 struct Counts {
     input: u64,

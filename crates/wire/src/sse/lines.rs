@@ -7,15 +7,15 @@ use memchr::memchr2;
 /// The byte order mark that may open a stream.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// A search for a line's end.
+/// The result of a search for a line end.
 pub(super) enum Line {
-    /// The line's text ends at `text_end`, the line itself, with its line end, at `end`.
+    /// The line's text ends at `text_end`. The line itself, including its line end, ends at `end`.
     Whole { text_end: usize, end: usize },
     /// More input is needed.
     Partial,
 }
 
-/// The line that begins at `start`, of which everything before `searched` holds no line end.
+/// Finds the line that begins at `start`. There is no line end before `searched`.
 pub(super) fn next_line(buffer: &[u8], start: usize, searched: usize, at_end: bool) -> Line {
     let from = searched.max(start);
     let rest = buffer.get(from..).unwrap_or_default();
@@ -25,13 +25,14 @@ pub(super) fn next_line(buffer: &[u8], start: usize, searched: usize, at_end: bo
     let crlf = buffer.get(text_end..text_end + 2);
     match crlf {
         Some(b"\r\n") => Line::Whole { text_end, end: text_end + 2 },
-        // The last byte is a carriage return: a line feed may still come and belong to it.
+        // The last byte is a carriage return: a line feed that belongs to it may still follow.
         None if buffer.get(text_end) == Some(&b'\r') && !at_end => Line::Partial,
         _ => Line::Whole { text_end, end: text_end + 1 },
     }
 }
 
-/// A line's field name and value. A comment has an empty name. `first`: the stream's first line.
+/// Splits a line into field name and value. A comment has an empty name. `first` is true for the
+/// first line of the stream.
 pub(super) fn field(line: &[u8], first: bool) -> (&[u8], &[u8]) {
     let line = if first { line.strip_prefix(BOM).unwrap_or(line) } else { line };
     let Some(colon) = line.iter().position(|&b| b == b':') else {
@@ -42,7 +43,7 @@ pub(super) fn field(line: &[u8], first: bool) -> (&[u8], &[u8]) {
     (name, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// All data values of a frame, joined by line feeds.
+/// Joins all data values of a frame with line feeds.
 pub(super) fn join_data(raw: &[u8], first_frame: bool) -> Result<String, Utf8Error> {
     let mut out = Vec::with_capacity(raw.len());
     let mut lines = 0;
@@ -59,7 +60,7 @@ pub(super) fn join_data(raw: &[u8], first_frame: bool) -> Result<String, Utf8Err
     String::from_utf8(out).map_err(|error| error.utf8_error())
 }
 
-/// Calls `each` with every line's start and the end of its text.
+/// Calls `each` with the start of every line and the end of its text.
 pub(super) fn each_line(raw: &[u8], mut each: impl FnMut(usize, usize)) {
     let mut start = 0;
     while let Line::Whole { text_end, end } = next_line(raw, start, start, true) {

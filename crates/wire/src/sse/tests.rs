@@ -1,6 +1,6 @@
 use super::*;
 
-/// Event, data, raw and cut of every frame of a stream that arrives in `chunks`.
+/// Returns event, data, raw and cut of every frame of a stream that arrives in `chunks`.
 fn frames(chunks: &[&[u8]]) -> Vec<(String, String, String, bool)> {
     let mut decoder = Decoder::new(1000);
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ fn frames(chunks: &[&[u8]]) -> Vec<(String, String, String, bool)> {
     found
 }
 
-/// Checks a stream's frames, `(event, data)`, whole, cut at every offset and byte by byte.
+/// Checks the frames of a stream, `(event, data)`, whole, cut at every offset and byte by byte.
 fn check(stream: &str, expected: &[(&str, &str)]) {
     let whole = frames(&[stream.as_bytes()]);
     let said: Vec<_> = whole.iter().map(|f| (f.0.as_str(), f.1.as_str())).collect();

@@ -1,10 +1,10 @@
-//! Writing events, and finding the data in a received frame.
+//! Writing events, and locating the data in a received frame.
 
 use super::lines::{each_line, field};
 use crate::json::Span;
 
-/// Appends one event with its blank line. Data of several lines becomes several `data:` lines;
-/// an empty `event` writes no `event:` line. Line ends in `event` are left out.
+/// Appends an event and its blank line. Data of several lines becomes several `data:` lines. An
+/// empty `event` writes no `event:` line. Line ends in `event` are left out.
 pub fn write_event(out: &mut Vec<u8>, event: &str, data: &str) {
     if !event.is_empty() {
         out.extend_from_slice(b"event: ");
@@ -20,7 +20,7 @@ pub fn write_event(out: &mut Vec<u8>, event: &str, data: &str) {
         write_data_line(out, bytes.get(start..end).unwrap_or_default());
         last_end = end;
     });
-    // A line end at the very end opens one more, empty line.
+    // A line end at the very end opens another, empty line.
     if last_end < bytes.len() {
         write_data_line(out, b"");
     }
@@ -33,7 +33,7 @@ fn write_data_line(out: &mut Vec<u8>, line: &[u8]) {
     out.push(b'\n');
 }
 
-/// Where the data stands in a frame's raw bytes, if it has exactly one `data:` line.
+/// Returns the span of the data in a frame's raw bytes if the frame has exactly one `data:` line.
 #[must_use]
 pub fn data_span(raw: &[u8]) -> Option<Span> {
     let mut found = None;

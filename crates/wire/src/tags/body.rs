@@ -1,8 +1,9 @@
-//! The body of a block: where it ends, and what parameter elements it has.
+//! The body of a block: its end, and its parameter elements.
 //!
-//! One of three forms, told by the first byte that is no space: JSON (`{`, `[`), parameter
-//! elements (`<`), and anything else. The first two say which closing tags are theirs; once a
-//! body breaks its form, the next closing tag ends it, and no call can be made of it.
+//! A body has one of three forms, identified by its first byte other than whitespace: JSON (`{`,
+//! `[`), parameter elements (`<`), or anything else. In the first two forms, the structure
+//! determines which closing tags belong to the body. Once a body violates its form, the next
+//! closing tag ends it, and no call can be made of it.
 
 use memchr::{memchr, memmem};
 
@@ -12,36 +13,36 @@ use super::{
     markup::{Fed, Markup, View, looked},
 };
 
-/// What was found next in a body.
+/// The next part found in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// A parameter element.
     Child {
-        /// From its opening tag's `<` to its end.
+        /// From the `<` of the opening tag to its end.
         opening: (usize, usize),
-        /// What stands between its tags.
+        /// The content between the tags.
         content: (usize, usize),
     },
     /// The closing tag.
     Closed {
-        /// Where it begins.
+        /// Offset of its start.
         at: usize,
-        /// Where it ends.
+        /// Offset of its end.
         end: usize,
     },
 }
 
-/// A body under way.
+/// A body that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body {
     scan: Scan,
-    /// Whether there is anything between parameter elements.
+    /// True if there is text between parameter elements.
     pub(super) stray: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Scan {
-    /// Before the first byte that is no space.
+    /// Before the first byte other than whitespace.
     Begin,
     Json(Json),
     /// Only the closing tag matters.
@@ -53,19 +54,19 @@ enum Scan {
     Child(Child),
 }
 
-/// A parameter element that is open.
+/// An open parameter element.
 #[derive(Clone, Copy, Debug)]
 struct Child {
     opening: (usize, usize),
     name: (usize, usize),
-    /// Elements of this name that are open, itself included.
+    /// The number of open elements with this name, including this one.
     depth: usize,
     content: Content,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Content {
-    /// Before the first byte that is no space.
+    /// Before the first byte other than whitespace.
     Begin,
     Json(Json),
     Cdata,
@@ -80,7 +81,8 @@ impl Body {
         Self { scan: Scan::Begin, stray: false }
     }
 
-    /// The next part, or `None` at the end of the text. `name` is that of the block's tag.
+    /// Returns the next part, or `None` at the end of the text. `name` is the name of the block's
+    /// tag.
     pub(super) fn next(
         &mut self,
         view: View<'_>,
@@ -150,7 +152,7 @@ impl Body {
         Some(())
     }
 
-    /// A tag between parameter elements, read to its end.
+    /// Handles a complete tag between parameter elements.
     fn at_tag(
         &mut self,
         tag: Markup,
@@ -186,7 +188,7 @@ impl Body {
 }
 
 impl Child {
-    /// The whole element, once its closing tag is read.
+    /// Returns the whole element once its closing tag is read.
     fn next(&mut self, view: View<'_>, pos: &mut usize) -> Option<Part> {
         let name = view.get(self.name.0, self.name.1);
         loop {
@@ -195,7 +197,7 @@ impl Child {
                 Content::Json(json) => match json.feed(view, pos) {
                     json::Fed::More => return None,
                     json::Fed::Done => self.content = Content::Text,
-                    // Text that only began like JSON: read again as text, from its beginning.
+                    // The text only began like JSON: it is read again as text, from its beginning.
                     json::Fed::Bad => {
                         *pos = self.opening.1;
                         self.content = Content::Text;
@@ -206,7 +208,7 @@ impl Child {
                     let found = memmem::find(rest, b"]]>");
                     looked(found.unwrap_or(rest.len()));
                     let Some(end) = found else {
-                        // Its last two bytes may be the beginning of the end.
+                        // The last two bytes may be the start of the end marker.
                         *pos = view.end().saturating_sub(2).max(*pos);
                         return None;
                     };
@@ -252,7 +254,7 @@ fn begin_content(view: View<'_>, pos: &mut usize) -> Option<Content> {
     })
 }
 
-/// The next tag that may begin; `pos` stands behind its `<`.
+/// Finds the next possible tag and moves `pos` after its `<`.
 fn next_tag(view: View<'_>, pos: &mut usize) -> Option<Markup> {
     let rest = view.bytes(*pos);
     let Some(found) = memchr(b'<', rest) else {
@@ -266,7 +268,7 @@ fn next_tag(view: View<'_>, pos: &mut usize) -> Option<Markup> {
     Some(Markup::new(start))
 }
 
-/// Skips space; the byte behind it.
+/// Skips whitespace and returns the byte after it.
 fn skip_space(view: View<'_>, pos: &mut usize) -> Option<u8> {
     for &byte in view.bytes(*pos) {
         looked(1);
@@ -282,7 +284,7 @@ fn fits(found: &str, whole: bool, name: &str) -> bool {
     if whole { found == name } else { name.starts_with(found) }
 }
 
-/// How many opening tags of `tags` stand in a text, by their beginnings.
+/// Counts the opening tags of `tags` in a text, by their first characters.
 pub(super) fn nested_openings(text: &str, tags: &Tags) -> usize {
     let opens = |at: usize| {
         let rest = text.get(at + 1..).unwrap_or_default();
@@ -294,13 +296,13 @@ pub(super) fn nested_openings(text: &str, tags: &Tags) -> usize {
     memchr::memchr_iter(b'<', text.as_bytes()).filter(|&at| opens(at)).count()
 }
 
-/// The elements that a text is made of, each with its opening tag and its content; `None` where
-/// there is anything else.
+/// Splits a text into its elements, each with opening tag and content. Returns `None` if the text
+/// contains anything else.
 pub(super) fn elements<'t>(text: &'t str, tags: &Tags) -> Option<Vec<(&'t str, &'t str)>> {
     let view = View { text, base: 0 };
     let (mut body, mut pos) = (Body::new(), 0);
     let mut found = Vec::new();
-    // No tag has an empty name: the text closes nothing.
+    // No tag has an empty name, so nothing in the text closes the body.
     while let Some(part) = body.next(view, &mut pos, "", tags) {
         if let Part::Child { opening, content } = part {
             found.push((view.get(opening.0, opening.1), view.get(content.0, content.1)));
@@ -310,18 +312,18 @@ pub(super) fn elements<'t>(text: &'t str, tags: &Tags) -> Option<Vec<(&'t str, &
     (ended && !body.stray).then_some(found)
 }
 
-/// An element of a text, by offsets.
+/// An element of a text, as offsets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
     pub(super) start: usize,
-    /// The end of its opening tag.
+    /// The end of the opening tag.
     pub(super) opened: usize,
-    /// The beginning of its closing tag.
+    /// The start of the closing tag.
     pub(super) closing: usize,
 }
 
-/// The next element with a wanted name, wherever it begins; `pos` then stands behind it. Where
-/// one is not closed, nothing is found any more.
+/// Finds the next element with a wanted name, wherever it begins, and moves `pos` after it. After
+/// an element that is not closed, nothing more is found.
 pub(super) fn next_element(
     view: View<'_>,
     pos: &mut usize,
@@ -340,7 +342,7 @@ pub(super) fn next_element(
                 let (name, content) = (tag.name_at(), Content::Begin);
                 let mut child = Child { opening, name, depth: 1, content };
                 let found = child.next(view, pos).or_else(|| {
-                    // Text that only begins like JSON, and was cut in it, is text.
+                    // The text only began like JSON and was cut within it, so it is text.
                     *pos = opening.1;
                     Child { opening, name, depth: 1, content: Content::Text }.next(view, pos)
                 });

@@ -1,11 +1,11 @@
-//! What a complete block calls, and with what; or what is wrong with it.
+//! Decoding a complete block into a call, or into the reason it is malformed.
 //!
-//! The tool is named by an attribute, by a member of a JSON body, by a parameter element, or by
-//! the tag itself where that is not a general one. The arguments are a JSON body or its member,
-//! the content of an element that holds them all, or one element each. An element's text is the
-//! argument as written: one line break after its opening tag and one before its closing tag are
-//! not part of it, `<![CDATA[…]]>` is unwrapped, entities are not resolved, since models write
-//! code there.
+//! The tool is named by an attribute, by a member of a JSON body, by a parameter element, or by the
+//! tag itself if the tag is not a generic one. The arguments are a JSON body or its member, the
+//! content of an element that holds them all, or one element each. An element's text is the
+//! argument as written, except that one line break after its opening tag and one before its closing
+//! tag are removed and `<![CDATA[…]]>` is unwrapped. Entities are not resolved, because models
+//! write code there.
 
 use std::{
     borrow::Cow,
@@ -24,8 +24,8 @@ pub(super) const NAMES: &[&str] = &["name", "tool_name", "tool", "function", "fu
 const ARGUMENTS: &[&str] =
     &["arguments", "args", "input", "parameters", "params", "tool_input", "tool_arguments"];
 
-/// Tags that only say that there is a call. Any other tag without a name inside is itself the
-/// tool's name, as in Cline's `<read_file>`.
+/// Tags that only indicate a call. Any other tag without a name inside is itself the tool's name,
+/// as in Cline's `<read_file>`.
 const GENERAL: &[&str] = &[
     "use_tool",
     "tool_use",
@@ -53,16 +53,16 @@ pub struct Call {
 /// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A JSON object, valid for every parser.
+    /// A JSON object that is valid for every parser.
     Json(String),
-    /// Parameter elements by name, each with its text. Whether `5` is a number is the schema's
-    /// to say.
+    /// Parameter elements by name, each with its text. The schema decides whether `5` is a number.
     Texts(Vec<(String, String)>),
 }
 
 impl Input {
-    /// The arguments as a JSON object, where no schema is known: texts that are JSON objects or
-    /// arrays become these, all others strings; of a repeated name the texts become an array.
+    /// Returns the arguments as a JSON object, for use without a schema. Texts that are JSON
+    /// objects or arrays become these, all others become strings. The texts of a repeated name
+    /// become an array.
     #[must_use]
     pub fn to_json(&self) -> Cow<'_, str> {
         match self {
@@ -72,28 +72,28 @@ impl Input {
     }
 }
 
-/// Why a block is no call. The text fits after "The tool call could not be read: ".
+/// The reason a block is not a call. The text fits after "The tool call could not be read: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
     /// The block never ends.
     Unclosed,
-    /// Nothing between the tags, and no tool named by an attribute.
+    /// The block is empty, and no attribute names a tool.
     Empty,
     /// No tool is named.
     NoName,
-    /// Neither JSON nor parameter elements.
+    /// The body is neither JSON nor parameter elements.
     Text,
-    /// The body or the arguments should be JSON.
+    /// The body or the arguments should be JSON but are not.
     Json(json::Error),
-    /// The arguments are JSON, but no object.
+    /// The arguments are JSON but not an object.
     NotObject,
-    /// The arguments are JSON that not every parser takes: half a surrogate pair, a number out of
+    /// The arguments are JSON that some parsers refuse: half a surrogate pair, a number out of
     /// range.
     Unreadable,
     /// More than one call in one block.
     Several,
-    /// Text between the parameter elements, or one that is not closed.
+    /// There is text between the parameter elements, or an element is not closed.
     Stray,
 }
 
@@ -123,14 +123,14 @@ impl From<json::Error> for Malformed {
     }
 }
 
-/// The tool's name, as far as it is known before the body is read.
+/// The tool's name as far as it is known before the body is read.
 #[derive(Clone, Copy, Debug)]
 enum Outside<'a> {
-    /// Not at all.
+    /// Not known.
     No,
-    /// By the tag itself: a body that names a tool and holds arguments goes before it.
+    /// Named by the tag itself. A body that names a tool and holds arguments takes precedence.
     Tag(&'a str),
-    /// By an attribute.
+    /// Named by an attribute.
     Attribute(&'a str),
 }
 
@@ -168,7 +168,7 @@ pub(super) fn decode(block: &Block<'_>) -> Result<Call, Malformed> {
     }
 }
 
-/// A body that is one fenced code block, without the fence.
+/// Removes the fence of a body that is a single fenced code block.
 fn unfenced(body: &str) -> &str {
     let inside = || {
         let rest = body.strip_prefix("```")?.strip_suffix("```")?;
@@ -201,7 +201,7 @@ struct Members<'a> {
     /// `{"function": {"name": …, "arguments": …}}`
     inner: Option<&'a str>,
     arguments: Option<&'a str>,
-    /// All others: keys and values as written.
+    /// All other members: keys and values as written.
     rest: Vec<(&'a str, &'a str)>,
 }
 
@@ -209,7 +209,7 @@ fn of_object(body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
     let members = members(body)?;
     let name = members.name.map(|name| name.unescape().trim().to_owned());
     let name = name.filter(|name| !name.is_empty());
-    // Said outside, the name makes the whole object the arguments, unless the object is a call.
+    // If the name is given outside, the whole object is the arguments, unless the object is a call.
     let whole = match outside {
         Outside::No => None,
         Outside::Tag(tag) => (name.is_none() || members.arguments.is_none()).then_some(tag),
@@ -222,7 +222,7 @@ fn of_object(body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
         return Ok(Call { name: name.to_owned(), input: Input::Json(object(body)?) });
     }
     let Some(name) = name else {
-        // Only two levels: the inner object has no `function` that is looked at.
+        // Only two levels: a `function` within the inner object is ignored.
         let inner = members.inner.ok_or(Malformed::NoName)?;
         let members = self::members(inner)?;
         let name = members.name.map(|name| name.unescape().trim().to_owned());
@@ -258,7 +258,7 @@ fn members(body: &str) -> Result<Members<'_>, Malformed> {
 }
 
 impl Members<'_> {
-    /// The arguments: the member that holds them, else the members beside the name.
+    /// Returns the arguments: the member that holds them, otherwise the members beside the name.
     fn input(&self) -> Result<String, Malformed> {
         let Some(value) = self.arguments else {
             let rest: Vec<_> =
@@ -268,7 +268,7 @@ impl Members<'_> {
         let mut cursor = Cursor::new(value);
         match cursor.peek()? {
             Kind::Null => Ok("{}".to_owned()),
-            // The form of OpenAI's API: JSON, written into a string.
+            // The form of OpenAI's API: JSON within a string.
             Kind::String => match cursor.string()?.0.unescape().trim_ascii() {
                 "" => Ok("{}".to_owned()),
                 text => object(text),
@@ -278,8 +278,8 @@ impl Members<'_> {
     }
 }
 
-/// A JSON object that every parser takes, with the values it was given. Line breaks and other
-/// control characters that models leave in strings become escapes.
+/// Returns a JSON object that every parser accepts, with the same values. Line breaks and other
+/// control characters that models leave in strings are escaped.
 fn object(text: &str) -> Result<String, Malformed> {
     json::check(text)?;
     let mut out = String::with_capacity(text.len());
@@ -327,14 +327,14 @@ fn of_elements(block: &Block<'_>, body: &str, outside: Outside<'_>) -> Result<Ca
     Ok(Call { name: name.to_owned(), input })
 }
 
-/// The elements that a text is made of, by name.
+/// Splits a text into its elements, by name.
 fn named_elements<'t>(text: &'t str, tags: &Tags) -> Result<Vec<(&'t str, &'t str)>, Malformed> {
     let found = elements(text, tags).ok_or(Malformed::Stray)?;
     Ok(found.into_iter().map(|(opening, content)| (key_of(opening), content)).collect())
 }
 
-/// An element's name: what its `name` attribute says, as in `<parameter name="path">`, or the
-/// tag's.
+/// Returns an element's name: the value of its `name` attribute, as in `<parameter name="path">`,
+/// or the name of its tag.
 pub(super) fn key_of(opening: &str) -> &str {
     if let Some((_, value)) = attributes(opening).find(|(key, _)| *key == "name") {
         return value;
@@ -343,7 +343,7 @@ pub(super) fn key_of(opening: &str) -> &str {
     rest.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or_default()
 }
 
-/// The content of an element that holds all arguments.
+/// Reads the content of an element that holds all arguments.
 fn all_of(content: &str, tags: &Tags) -> Result<Input, Malformed> {
     let text = unfenced(argument(content).trim_ascii());
     match text.as_bytes().first() {
@@ -358,7 +358,7 @@ fn texts_of(elements: &[(&str, &str)]) -> Input {
     Input::Texts(elements.iter().map(text).collect())
 }
 
-/// An element's text, without what only lays it out.
+/// Returns an element's text without the whitespace of its layout.
 fn argument(content: &str) -> &str {
     let whole = content.trim_ascii();
     let cdata = whole.strip_prefix("<![CDATA[").and_then(|rest| rest.strip_suffix("]]>"));
@@ -371,7 +371,7 @@ fn argument(content: &str) -> &str {
     content.strip_suffix('\r').unwrap_or(content)
 }
 
-/// Texts by name as a JSON object.
+/// Builds a JSON object from texts by name.
 fn object_of(texts: &[(String, String)]) -> String {
     let mut members = Map::new();
     for (key, text) in texts {
@@ -386,7 +386,8 @@ fn object_of(texts: &[(String, String)]) -> String {
                 members.insert(key.clone(), value);
             }
             Some(earlier) => {
-                // Two lists of one name are one list, as is a list and what is added to it.
+                // Values of the same name are joined: two lists, or a list and a later value,
+                // become one list.
                 let mut all = match earlier.take() {
                     Value::Array(all) => all,
                     other => vec![other],

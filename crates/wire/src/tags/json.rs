@@ -1,25 +1,25 @@
-//! JSON, read only as far as to know which quotes are whose and where the value ends.
+//! A JSON scanner that only tracks strings and the end of the value.
 //!
-//! Structure is checked, scalars and escapes are not: what a block holds is parsed anew, strictly,
-//! once it is whole. Line breaks inside strings pass, since models write them.
+//! It checks structure, but not scalars and escapes: the content of a block is parsed again,
+//! strictly, once it is complete. Line breaks inside strings pass, since models write them.
 
 use memchr::memchr2;
 
 use super::markup::{View, looked};
 use crate::json::MAX_DEPTH;
 
-/// What became of the value.
+/// The result of scanning a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fed {
     /// The text ends before the value does.
     More,
-    /// No JSON; the byte that is wrong is the next.
+    /// The text is not JSON. The next byte is the invalid one.
     Bad,
-    /// The value has ended; the next byte is behind it.
+    /// The value has ended. The next byte is the first one after it.
     Done,
 }
 
-/// An object or array under way.
+/// An object or array that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Json {
     /// The open brackets, innermost last: 1 for an object.
@@ -31,13 +31,13 @@ pub(super) struct Json {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Value,
-    /// Behind `[`.
+    /// After `[`.
     ValueOrEnd,
     Key,
-    /// Behind `{`.
+    /// After `{`.
     KeyOrEnd,
     Colon,
-    /// Behind a value.
+    /// After a value.
     Next,
     Scalar,
     String {
@@ -87,7 +87,7 @@ impl Json {
         }
     }
 
-    /// Whether the byte, outside a string's inside, fits.
+    /// Consumes a byte outside of a string's content. Returns false if it is invalid here.
     fn step(&mut self, byte: u8) -> bool {
         use Phase::{Colon, Escape, Key, KeyOrEnd, Next, Scalar, String, Value, ValueOrEnd};
         let space = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');

@@ -1,24 +1,25 @@
-//! Calls that a client writes into a text of its history as one list, in JSON or as Python prints
-//! it: `Calling tools:\n[{'id': 'call_1', 'type': 'function', 'function': {'name': …}}]`.
+//! Calls that a client writes into the text of its history as a list, in JSON or as Python prints
+//! it: `Calling tools:
+//! [{'id': 'call_1', 'type': 'function', 'function': {'name': …}}]`.
 //!
-//! Each element of the list is a call, whatever can be read of it: one that cannot be read was
-//! made all the same.
+//! Each element of the list counts as a call, even if it cannot be read completely: the call was
+//! made nevertheless.
 
 use crate::json::{Cursor, Error, Kind, write_str};
 
-/// One call of a list.
+/// A call in a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedCall {
-    /// Its id; empty where there is none.
+    /// The id; empty where there is none.
     pub id: String,
-    /// The tool; empty where it cannot be read.
+    /// The tool's name; empty where it cannot be read.
     pub name: String,
-    /// The arguments, JSON; an empty object where they cannot be read.
+    /// The arguments as JSON; an empty object where they cannot be read.
     pub input: String,
 }
 
-/// The calls of a text that ends in a list of them behind a line `heading`; none where it does not.
-/// Several lists, each behind a heading of its own, are read as one.
+/// Returns the calls of a text that ends in a list of calls after a line `heading`, or nothing if
+/// it does not. Several lists, each after its own heading, are read as one.
 #[must_use]
 pub fn listed(text: &str, heading: &str) -> Vec<ListedCall> {
     let (mut calls, mut rest) = (Vec::new(), text);
@@ -36,7 +37,8 @@ pub fn listed(text: &str, heading: &str) -> Vec<ListedCall> {
     if rest.trim().is_empty() { calls } else { Vec::new() }
 }
 
-/// The elements of the list that a text begins with, each as JSON, and what follows the list.
+/// Splits the list at the start of a text into its elements, each as JSON. Also returns the text
+/// after the list.
 fn elements(text: &str) -> Option<(Vec<String>, &str)> {
     let mut rest = text.trim_start().strip_prefix('[')?;
     let (mut elements, mut element) = (Vec::new(), Vec::new());
@@ -64,7 +66,7 @@ fn elements(text: &str) -> Option<(Vec<String>, &str)> {
             }
             '}' | ']' | ')' => {
                 depth = depth.checked_sub(1)?;
-                // Python writes a tuple of one as `(1,)`.
+                // Python writes a tuple with one element as `(1,)`.
                 element.pop_if(|last| *last == b',');
                 element.push(if first == '}' { b'}' } else { b']' });
             }
@@ -93,7 +95,7 @@ fn write_word(out: &mut Vec<u8>, word: &str) {
     }
 }
 
-/// A string up to its closing quote, unescaped, and what follows it.
+/// Reads a string up to its closing quote. Returns it unescaped, and the text after it.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut said = String::new();
     let mut rest = text;

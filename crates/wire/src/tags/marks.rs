@@ -1,22 +1,22 @@
-//! What results of tools look like when they are written as text.
+//! The forms of tool results that are written as text.
 //!
-//! A table with sources, for two ends: to find a result that a model made up after its call, and
-//! to tell a client's real results apart. Only beginnings of lines are looked at, at most
-//! [`MAX_MARK`] bytes of each.
+//! A table with sources, used for two purposes: to find a result that a model invented after its
+//! call, and to separate a client's real results. Only the beginnings of lines are examined, at
+//! most [`MAX_MARK`] bytes each.
 
 use super::Tags;
 
-/// How much of a line is looked at, in bytes.
+/// The number of bytes of a line that are examined.
 pub(super) const MAX_MARK: usize = 128;
 
-/// How many bytes a `*` in [`RESULT_LINES`] stands for at most.
+/// The largest number of bytes that a `*` in [`RESULT_LINES`] matches.
 const MAX_GAP: usize = 64;
 
-/// Emphasis, headings and quotation before the mark itself.
+/// Emphasis, heading and quotation characters that may precede the mark.
 const DECORATION: &[u8] = b"*#>_ \t";
 
-/// Tags that hold a result, each with who writes it. Beside these, a configured tag's name with
-/// `_result`, `_results`, `_response` or `_output` behind it.
+/// Tags that hold a result, each with its writers. The name of a configured tag followed by
+/// `_result`, `_results`, `_response` or `_output` also counts.
 pub const RESULT_TAGS: &[(&str, &str)] = &[
     ("tool_result", "Anthropic's name for it; DeepSeek's chat encoding since V3.2"),
     ("tool_results", "the same, for several"),
@@ -29,10 +29,10 @@ pub const RESULT_TAGS: &[(&str, &str)] = &[
     ("observation", "ReAct with tags"),
 ];
 
-/// What makes a result's tag of a call's: `use_tool_result`.
+/// Suffixes that turn the name of a call's tag into that of a result's tag: `use_tool_result`.
 const RESULT_ENDINGS: &[&str] = &["_result", "_results", "_response", "_output"];
 
-/// Beginnings of lines, in lower case; `*` stands for up to [`MAX_GAP`] bytes.
+/// Beginnings of lines, in lower case. `*` matches up to [`MAX_GAP`] bytes.
 const RESULT_LINES: &[(&str, &str)] = &[
     ("[tool result]", "engines that print a conversation; made up by models that read one"),
     ("[tool result:", "the same"),
@@ -57,19 +57,19 @@ const RESULT_LINES: &[(&str, &str)] = &[
     ("<|im_start|>tool", "ChatML with a tool role"),
 ];
 
-/// Whether a line begins like a result.
+/// The verdict on a line: does it begin like a result?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     No,
-    /// What is there of the line does not tell.
+    /// The available part of the line is too short to decide.
     More,
-    /// It does, by so many bytes.
+    /// It does, by its first bytes, with their number.
     Yes(usize),
 }
 
 impl Verdict {
-    /// Of two readings the one that needs the least of the line, so that it does not matter how
-    /// much of it is there.
+    /// Combines two verdicts into the one that needs the shorter part of the line, so that the
+    /// length of the available part does not matter.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Yes(one), Self::Yes(two)) => Self::Yes(one.min(two)),
@@ -79,7 +79,7 @@ impl Verdict {
         }
     }
 
-    /// The same, behind `bytes` more.
+    /// Returns the same verdict for a line with `bytes` more bytes at its beginning.
     const fn behind(self, bytes: usize) -> Self {
         match self {
             Self::Yes(length) => Self::Yes(length + bytes),
@@ -87,14 +87,14 @@ impl Verdict {
         }
     }
 
-    /// Not decided, unless no more can come.
+    /// Returns the verdict for an undecided line: `More`, unless the line is complete.
     const fn open(whole: bool) -> Self {
         if whole { Self::No } else { Self::More }
     }
 }
 
-/// Judges a line by its beginning; `whole` says that no more of it can come. Bytes beyond
-/// [`MAX_MARK`] are not looked at.
+/// Judges a line by its beginning. `whole` is true if no more of the line can arrive. Bytes beyond
+/// [`MAX_MARK`] are not examined.
 pub(super) fn judge(line: &str, whole: bool, tags: &Tags) -> Verdict {
     let bytes = line.as_bytes();
     let whole = whole || bytes.len() >= MAX_MARK;
@@ -118,13 +118,14 @@ fn judge_tag(line: &[u8], whole: bool, tags: &Tags) -> Verdict {
     known.chain(made).fold(Verdict::No, Verdict::or).behind(1)
 }
 
-/// Whether the first byte of a line is a mark's; no mark begins with a gap. Most lines end here.
+/// Returns true if the first byte of a line is that of the mark. No mark begins with a gap. Most
+/// lines are rejected here.
 fn may_begin(mark: &str, line: &[u8]) -> bool {
     let (first, found) = (mark.as_bytes().first(), line.first());
     found.is_none_or(|found| first.is_none_or(|first| found.eq_ignore_ascii_case(first)))
 }
 
-/// Whether `line` begins with a name, given in parts, and what ends a name.
+/// Returns a verdict on a line that may begin with a name, given in parts, and a byte that ends it.
 fn begins_tag(parts: &[&str], line: &[u8], whole: bool) -> Verdict {
     let mut rest = line;
     for part in parts {
@@ -153,13 +154,14 @@ fn begins(mark: &[u8], line: &[u8], whole: bool) -> Verdict {
         return if same { begins(rest, after, whole).behind(1) } else { Verdict::No };
     }
     let gap = line.iter().take(MAX_GAP).take_while(|b| !b"<\n".contains(b)).count();
-    // A gap up to the end of what is there may go on.
+    // A gap that extends to the end of the available text may continue.
     let open = Verdict::open(whole || gap < line.len() || gap == MAX_GAP);
     let after = |n: usize| begins(rest, line.get(n..).unwrap_or_default(), whole).behind(n);
     (1..=gap).map(after).fold(open, Verdict::or)
 }
 
-/// Whether a line begins with the mark of [`RESULT_LINES`] that names the tool, and the name.
+/// Parses a line that begins with the mark of [`RESULT_LINES`] that names the tool. Returns the
+/// name and the length of the mark.
 pub(super) fn named_line(line: &str) -> Option<(&str, usize)> {
     let rest = line.strip_prefix("Tool '")?;
     let (name, _) = rest.split_once("' result:")?;
@@ -167,7 +169,7 @@ pub(super) fn named_line(line: &str) -> Option<(&str, usize)> {
     fits.then_some((name, "Tool '".len() + name.len() + "' result:".len()))
 }
 
-/// Whether a tag's name is a result's.
+/// Returns true if a tag's name is that of a result.
 pub(super) fn is_result_tag(name: &str, tags: &Tags) -> bool {
     RESULT_TAGS.iter().any(|(known, _)| *known == name)
         || tags.names().iter().any(|tag| {

@@ -1,17 +1,17 @@
-//! A tag, read byte by byte: what begins at a `<`.
+//! A tag reader that consumes one byte at a time from a `<` on.
 //!
-//! Strict, so that prose with angle brackets stays prose: attributes have values, values have no
-//! `<`, and a tag is at most [`MAX_TAG`] bytes long. Since a tag holds no second `<`, giving up on
-//! one costs no more than its own length.
+//! It is strict, so that prose with angle brackets remains prose: attributes have values, values
+//! contain no `<`, and a tag is at most [`MAX_TAG`] bytes long. Since a tag contains no second `<`,
+//! giving up on one costs no more than its own length.
 
 use super::{MAX_NAME, MAX_TAG};
 
-/// A part of the text, by offsets in the whole of it.
+/// A part of the text, addressed by offsets into the whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'w> {
     /// The part.
     pub(super) text: &'w str,
-    /// Where it begins in the whole.
+    /// Offset of the part in the whole.
     pub(super) base: usize,
 }
 
@@ -20,13 +20,13 @@ impl<'w> View<'w> {
         self.base + self.text.len()
     }
 
-    /// The text between two offsets; empty where they are not of this part.
+    /// Returns the text between two offsets, or an empty string if they lie outside of this part.
     pub(super) fn get(&self, from: usize, to: usize) -> &'w str {
         let range = from.saturating_sub(self.base)..to.saturating_sub(self.base);
         self.text.get(range).unwrap_or_default()
     }
 
-    /// The bytes from an offset on.
+    /// Returns the bytes from an offset on.
     pub(super) fn bytes(&self, from: usize) -> &'w [u8] {
         self.text.as_bytes().get(from.saturating_sub(self.base)..).unwrap_or_default()
     }
@@ -36,7 +36,7 @@ impl<'w> View<'w> {
     }
 }
 
-/// Counts bytes that are looked at or moved, so that tests can tell that the whole is linear.
+/// Counts bytes that are examined or moved, so that tests can check that the total is linear.
 #[cfg(test)]
 pub(super) fn looked(bytes: usize) {
     super::tests::LOOKED.with(|count| count.set(count.get() + bytes));
@@ -45,26 +45,26 @@ pub(super) fn looked(bytes: usize) {
 #[cfg(not(test))]
 pub(super) const fn looked(_: usize) {}
 
-/// What a tag turned out to be.
+/// The result of reading a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fed {
     /// The text ends before the tag does.
     More,
-    /// No tag, or none that is wanted.
+    /// Not a tag, or not a wanted one.
     Not,
     /// `<name …>`, or `<name …/>`
     Open {
-        /// Whether it closes itself.
+        /// True if the tag closes itself.
         empty: bool,
     },
     /// `</name>`
     Close,
 }
 
-/// A tag under way.
+/// A tag that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Markup {
-    /// Where its `<` stands.
+    /// Offset of its `<`.
     pub(super) start: usize,
     name: (usize, usize),
     closing: bool,
@@ -73,10 +73,10 @@ pub(super) struct Markup {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Behind the `<`.
+    /// After the `<`.
     Lead,
     Name,
-    /// Between attributes; in a closing tag, between the name and `>`.
+    /// Between attributes. In a closing tag, between the name and `>`.
     Gap,
     /// In an attribute's name.
     Key,
@@ -86,7 +86,7 @@ enum Phase {
     Before,
     Quoted(u8),
     Bare,
-    /// Behind a `/`: `>` must follow.
+    /// After a `/`: `>` must follow.
     Slash,
 }
 
@@ -95,18 +95,18 @@ impl Markup {
         Self { start, name: (start + 1, start + 1), closing: false, phase: Phase::Lead }
     }
 
-    /// The name, once it is read.
+    /// Returns the name, once it is read.
     pub(super) fn name<'w>(&self, view: View<'w>) -> &'w str {
         view.get(self.name.0, self.name.1)
     }
 
-    /// Offsets of the name.
+    /// Returns the offsets of the name.
     pub(super) const fn name_at(&self) -> (usize, usize) {
         self.name
     }
 
-    /// Reads on from `pos`, which stands behind the bytes read so far. `wanted` judges the name,
-    /// or as much of it as there is (`whole` is false): an unwanted tag is given up at once.
+    /// Continues reading at `pos`, which is after the bytes read so far. `wanted` judges the name,
+    /// or the part of it available (`whole` is false). An unwanted tag is given up at once.
     pub(super) fn feed(
         &mut self,
         view: View<'_>,
@@ -171,12 +171,12 @@ impl Markup {
     }
 }
 
-/// Whether a byte may stand in the name of a tag or an attribute.
+/// Returns true if a byte may be part of the name of a tag or attribute.
 pub(super) const fn in_name(byte: u8) -> bool {
     !matches!(byte, 0..=b' ' | b'<' | b'>' | b'/' | b'=' | b'"' | b'\'' | b'`')
 }
 
-/// The attributes of an opening tag that was read as one.
+/// Returns the attributes of an opening tag that was read before.
 pub(super) fn attributes(opening: &str) -> impl Iterator<Item = (&str, &str)> {
     let name_end = opening.find(|c: char| c.is_ascii_whitespace()).unwrap_or(opening.len());
     let inside = opening.get(name_end..).unwrap_or_default().trim_end_matches('>');

@@ -1,4 +1,4 @@
-//! The calls in a whole text: an assistant's message of a history, or a finished turn.
+//! The calls in a whole text: an assistant message of a history, or a finished turn.
 
 use super::{
     Block, Call, Malformed, Tags,
@@ -12,22 +12,22 @@ use crate::json::Span;
 pub struct Found<'t> {
     /// The block.
     pub block: Block<'t>,
-    /// Where it stands in the text.
+    /// The block's span in the text.
     pub span: Span,
-    /// The call, or why it is none.
+    /// The call, or the reason the block is not a call.
     pub call: Result<Call, Malformed>,
 }
 
-/// What a text holds.
+/// The blocks and texts found in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading<'t> {
-    /// The complete blocks, in order. What follows a malformed one may be part of its argument:
-    /// ask for a repair rather than run it.
+    /// The complete blocks, in order. Text after a malformed block may be part of its argument: ask
+    /// for a repair rather than run it.
     pub blocks: Vec<Found<'t>>,
-    /// The block that the text ends in, if it does: cut, or never closed. No call.
+    /// The block that the text ends in, if any: cut, or never closed. It is not a call.
     pub open: Option<Span>,
-    /// Where something that looks like a tool's result follows a call. The turn's calls are not
-    /// to be run.
+    /// The text after a call that looks like a tool result, if any. The calls of this turn must not
+    /// be run.
     pub echo: Option<Span>,
     /// The text outside of blocks.
     pub texts: Vec<Span>,
@@ -61,20 +61,23 @@ pub fn read<'t>(text: &'t str, tags: &Tags) -> Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    /// The calls that can be run: none beside an invented result, none from a malformed block on.
+    /// Returns the calls that can be run: none if there is an invented result, and none after a
+    /// malformed block.
     pub fn calls(&self) -> impl Iterator<Item = (&Found<'t>, &Call)> {
         let blocks = if self.echo.is_some() { &[][..] } else { &self.blocks };
         blocks.iter().map_while(|found| Some((found, found.call.as_ref().ok()?)))
     }
 
-    /// What to tell the model to repair: the first thing that should have been a call.
+    /// Returns the error that the model should repair: that of the first block that should be a
+    /// call.
     #[must_use]
     pub fn malformed(&self) -> Option<&Malformed> {
         let broken = self.blocks.iter().find_map(|found| found.call.as_ref().err());
         broken.or_else(|| self.open.map(|_| &Malformed::Unclosed))
     }
 
-    /// Whether the text is nothing but broken blocks: an error or a repair, not an empty answer.
+    /// Returns true if the text consists only of broken blocks: an error or a repair, not an empty
+    /// answer.
     #[must_use]
     pub fn only_broken(&self, text: &str) -> bool {
         let silent = self.texts.iter().all(|span| span.of(text).trim().is_empty());

@@ -1,8 +1,8 @@
-//! The results that a client's message gives to text calls, as far as they can be told apart.
+//! The results that a client's message gives to text calls, as far as they can be separated.
 //!
-//! Told apart are results in tags of a result's name, and behind lines that name their tool. In
-//! any other form the whole message is one result: its text holds them all. Which call a result
-//! answers is told by its place; a name is given where the form has one.
+//! Results can be separated if they are in tags with a result's name, or follow lines that name
+//! their tool. In any other form the whole message is a single result: its text holds them all.
+//! Results answer calls in order. A name is returned if the form has one.
 
 use super::{
     Tags,
@@ -13,31 +13,31 @@ use super::{
 };
 use crate::json::Span;
 
-/// Elements in a result's tag that hold the result itself.
+/// Elements within a result's tag that hold the result itself.
 const CONTENTS: &[&str] = &["result", "output", "stdout", "content", "response"];
 
 /// Result tags that hold several results.
 const LISTS: &[&str] = &["function_results", "tool_results", "fnr"];
 
-/// One result.
+/// A result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'t> {
-    /// The tool, where it is named.
+    /// The tool's name, if given.
     pub name: Option<&'t str>,
-    /// The result's text, without what names or wraps it.
+    /// The result's text, without its name and its wrapping.
     pub content: &'t str,
 }
 
-/// The results of a message.
+/// The results in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Results<'t> {
-    /// In order; at least one.
+    /// The results in order, at least one.
     pub answers: Vec<Answer<'t>>,
-    /// Whether they were told apart. Otherwise there is one, the whole message.
+    /// True if the results were separated. Otherwise there is one, the whole message.
     pub apart: bool,
-    /// Where a line for the model is added: the end of the message.
+    /// Offset at which a line for the model is added: the end of the message.
     pub line_at: usize,
-    /// Text beside the results that is not only space; it may be a human's.
+    /// Text outside of the results that is not only whitespace. It may be written by a human.
     pub beside: Vec<Span>,
 }
 
@@ -59,7 +59,7 @@ pub fn results<'t>(text: &'t str, tags: &Tags) -> Results<'t> {
     found
 }
 
-/// Results in tags, wherever they stand.
+/// Finds results in tags, anywhere in the text.
 fn tagged<'t>(text: &'t str, tags: &Tags, found: &mut Results<'t>) {
     let view = View { text, base: 0 };
     let (mut pos, mut from) = (0, 0);
@@ -76,7 +76,7 @@ fn tagged<'t>(text: &'t str, tags: &Tags, found: &mut Results<'t>) {
     beside(text, from, text.len(), found);
 }
 
-/// The results of a tag that holds several; whether there are any.
+/// Reads the results of a tag that holds several. Returns true if there are any.
 fn list<'t>(content: &'t str, tags: &Tags, found: &mut Results<'t>) -> bool {
     let before = found.answers.len();
     let view = View { text: content, base: 0 };
@@ -107,7 +107,7 @@ fn key_of_tag(opening: &str) -> &str {
     rest.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or_default()
 }
 
-/// Results behind lines that name the tool: `Tool 'name' result: …`, each up to the next.
+/// Finds results after lines that name the tool: `Tool 'name' result: …`, each up to the next.
 fn lines<'t>(text: &'t str, found: &mut Results<'t>) {
     let mut open: Option<(&str, usize)> = None;
     let mut at = 0;

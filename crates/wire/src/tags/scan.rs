@@ -1,9 +1,9 @@
-//! Where blocks begin and end in a text, and where lines look like results.
+//! The scanner for the start and end of blocks in a text, and for lines that look like results.
 //!
-//! A machine over absolute offsets that can stop at any byte and go on when more text has come.
-//! Every byte is looked at a bounded number of times: what is given up (a tag that is none, a
-//! code fence that is none) is bounded and overlaps nothing of its kind. It forwards nothing and
-//! knows no policy.
+//! A state machine over absolute offsets that can stop at any byte and continue when more text has
+//! arrived. Every byte is examined a bounded number of times: what is given up (a tag or a code
+//! fence that turns out not to be one) is bounded and overlaps nothing of its kind. The scanner
+//! forwards nothing and knows no policy.
 
 use memchr::{memchr, memchr2};
 
@@ -14,36 +14,36 @@ use super::{
     markup::{Fed, Markup, View, looked},
 };
 
-/// The rest of an opening fence's line is looked at so far to tell it from inline code, in bytes.
-/// A longer one opens no fence.
+/// The number of bytes of an opening fence's line that are examined to tell it from inline code. A
+/// longer line opens no fence.
 const MAX_INFO: usize = 1024;
 
-/// Tags of thinking that models write as text: DeepSeek R1, Qwen, many after them; Claude where a
-/// prompt asks for it.
+/// Tags for thinking that models write as text: DeepSeek R1, Qwen and many later models; Claude if
+/// a prompt asks for it.
 const THINKING: &[(&str, &str)] = &[("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
-/// What was found.
+/// A token found by the scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A block begins.
     Opened { start: usize },
-    /// It is complete.
+    /// The block is complete.
     Closed(Place),
-    /// A line begins like a result, here.
+    /// A line begins like a result.
     Mark {
         at: usize,
-        /// By so many bytes.
+        /// The number of bytes that identify it.
         length: usize,
     },
 }
 
-/// Where a complete block stands.
+/// The position of a complete block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: usize,
-    /// The end of its opening tag.
+    /// The end of the opening tag.
     opened: usize,
-    /// The beginning of its closing tag.
+    /// The start of the closing tag.
     closing: usize,
     pub(super) end: usize,
     stray: bool,
@@ -60,22 +60,22 @@ impl Place {
     }
 }
 
-/// The machine.
+/// The scanner.
 #[derive(Clone, Debug)]
 pub(super) struct Scanner {
-    /// The next byte to look at.
+    /// Offset of the next byte to examine.
     pos: usize,
     state: State,
-    /// Whether lines that begin like results are told.
+    /// True if lines that begin like results are reported.
     pub(super) marks: bool,
-    /// A token that came with the last one.
+    /// A token that was found together with the last one.
     queued: Option<Token>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// At the beginning of a line, behind `indent` spaces; or behind a block, where no fence can
-    /// open (`fresh` is false).
+    /// At the beginning of a line, after `indent` spaces; or after a block, where no fence can open
+    /// (`fresh` is false).
     Line {
         indent: u8,
         fresh: bool,
@@ -114,11 +114,11 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 enum InFence {
-    /// At the beginning of a line, behind so many spaces.
+    /// At the beginning of a line, after this number of spaces.
     Start(u8),
-    /// In a run of the fence's character that began a line, so long.
+    /// In a run of the fence's character that began a line, with its length.
     Run(usize),
-    /// Behind a run that is long enough: only space may follow.
+    /// After a run that is long enough: only whitespace may follow.
     Tail,
     /// In a line that does not close the fence.
     Rest,
@@ -129,7 +129,7 @@ impl Scanner {
         Self { pos: 0, state: State::Line { indent: 0, fresh: true }, marks: false, queued: None }
     }
 
-    /// Up to where everything was found to be text, unless a block is open.
+    /// Returns the offset up to which everything is known to be text, unless a block is open.
     pub(super) const fn safe(&self) -> usize {
         match &self.state {
             State::Info { from, .. } | State::Mark { from } => *from,
@@ -139,7 +139,7 @@ impl Scanner {
         }
     }
 
-    /// Where the block that is open begins.
+    /// Returns the start of the open block and the end of its opening tag.
     pub(super) const fn open(&self) -> Option<(usize, usize)> {
         match &self.state {
             State::Body { start, opened, .. } => Some((*start, *opened)),
@@ -147,7 +147,8 @@ impl Scanner {
         }
     }
 
-    /// The next token, or `None` when more text is needed. `end` says that none will come.
+    /// Returns the next token, or `None` if more text is needed. `end` is true if no more will
+    /// come.
     pub(super) fn next(&mut self, view: View<'_>, tags: &Tags, end: bool) -> Option<Token> {
         if let Some(token) = self.queued.take() {
             return Some(token);
@@ -187,7 +188,7 @@ impl Scanner {
         let rest = view.bytes(self.pos);
         let mut from = 0;
         while let Some(found) = memchr2(b'\n', b'<', rest.get(from..).unwrap_or_default()) {
-            // Of many in a row only the last has anything behind it.
+            // Of several equal bytes in a row, only the last has anything else after it.
             let run = rest.get(from + found..).unwrap_or_default();
             let many = run.iter().take_while(|byte| run.first() == Some(byte)).count();
             let last = from + found + many - 1;
@@ -263,7 +264,7 @@ impl Scanner {
                 self.pos = view.end();
                 Step::More
             }
-            // A backtick in the line: inline code. Or no end in sight.
+            // A backtick in the line: inline code. Or the line is too long.
             _ => {
                 self.pos = from;
                 self.go(State::Text)
@@ -290,14 +291,14 @@ impl Scanner {
             (InFence::Tail, b'\n') => return self.behind(),
             (InFence::Run(length), b' ' | b'\t' | b'\r') if length >= run => InFence::Tail,
             (InFence::Tail, b' ' | b'\t' | b'\r') => InFence::Tail,
-            // Its byte is looked at again there: it may end the line.
+            // The byte is examined again in that state: it may end the line.
             _ => return self.go(State::Fence { byte, run, at: InFence::Rest }),
         };
         self.pos += 1;
         self.go(State::Fence { byte, run, at })
     }
 
-    /// Behind the line that closed a fence.
+    /// Moves after the line that closed a fence.
     const fn behind(&mut self) -> Step {
         self.pos += 1;
         self.go(State::Line { indent: 0, fresh: true })
@@ -327,7 +328,7 @@ impl Scanner {
         let near = rest.get(..MAX_MARK).unwrap_or(rest);
         let length = memchr(b'\n', near).unwrap_or(near.len());
         looked(length);
-        // A mark may be cut inside a character, where its bytes do not matter any more.
+        // A mark may be cut inside a character, where its bytes no longer matter.
         let line = floor(view.get(from, view.end()), length);
         let whole = end || length < rest.len() || near.len() == MAX_MARK;
         match judge(line, whole, tags) {
@@ -393,7 +394,7 @@ enum Step {
     Found(Token),
 }
 
-/// Whether `text` starts so; `None` when it is too short to tell.
+/// Returns true if `text` starts with `with`, or `None` if it is too short to decide.
 fn starts(text: &[u8], with: &[u8]) -> Option<bool> {
     if text.len() >= with.len() {
         return Some(text.starts_with(with));
@@ -401,7 +402,7 @@ fn starts(text: &[u8], with: &[u8]) -> Option<bool> {
     if with.starts_with(text) { None } else { Some(false) }
 }
 
-/// The first `length` bytes, or fewer where that would cut a character.
+/// Returns the first `length` bytes, or fewer if that would cut a character.
 fn floor(text: &str, length: usize) -> &str {
     text.get(..text.floor_char_boundary(length)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The policy over the scanner: what passes, what is held, what is dropped, and when to stop.
+//! The shaping policy: decides what passes, what is held, what is dropped, and when to stop.
 
 use std::{
     collections::BTreeMap,
@@ -13,18 +13,18 @@ use super::{
     scan::{Place, Scanner, Token},
 };
 
-/// Shapes the text of one response. See the [module](super) for the rules.
+/// Shapes the text of a response. See the [module](super) for the rules.
 ///
 /// ```
-/// use softland_wire::tags::{Piece, Shape, Shaper, Tags};
+/// use softland_wire::tags::{Shape, ShapedPiece, Shaper, Tags};
 ///
-/// let mut shape = Shape::watch(Tags::new(["use_tool"])?);
+/// let mut shape = Shape::watch_only(Tags::new(["use_tool"])?);
 /// shape.suppress_tail = true;
 /// let mut shaper = Shaper::new(shape);
 /// let (mut sent, mut calls) = (String::new(), 0);
-/// let mut take = |piece: Piece<'_>| {
-///     sent.push_str(piece.forward().unwrap_or_default());
-///     calls += usize::from(matches!(piece, Piece::Block(_)));
+/// let mut take = |piece: ShapedPiece<'_>| {
+///     sent.push_str(piece.forward_text().unwrap_or_default());
+///     calls += usize::from(matches!(piece, ShapedPiece::Block(_)));
 /// };
 /// for delta in ["Let me see. <use_", "tool name=\"ls\">{}</use_tool>", "\nIt says: a, b"] {
 ///     shaper.push(delta, &mut take)?;
@@ -38,33 +38,33 @@ use super::{
 pub struct Shaper {
     shape: Shape,
     scanner: Scanner,
-    /// What is held back: the text from `sent` on.
+    /// The text that is held back, from `sent` on.
     held: String,
-    /// Up to where the text was handed out or dropped.
+    /// Offset up to which the text was returned or dropped.
     sent: usize,
-    /// Blocks that are complete, repeated ones included.
+    /// The number of complete blocks, including repeated ones.
     closed: u32,
     seen: Seen,
     /// The time of the last [`tick`](Self::tick), milliseconds.
     now_ms: u64,
-    /// When the last block was complete.
+    /// The time at which the last block was complete, milliseconds.
     closed_ms: u64,
     summary: Summary,
     failed: Option<ShapeError>,
     ended: bool,
 }
 
-/// Lower limits would be met by what only may be a tag.
+/// The lowest limit. Lower ones would be exceeded by text that only might be a tag.
 const MIN_HELD: usize = 4 * MAX_TAG;
 
-/// Where pieces go.
+/// The receiver of pieces.
 type Sink<'s> = &'s mut dyn FnMut(Piece<'_>);
 
 impl Shaper {
-    /// A shaper for one response.
+    /// Creates a shaper for a response.
     #[must_use]
     pub const fn new(mut shape: Shape) -> Self {
-        // What is held to tell a tag from text is not counted against the limit.
+        // Text held to tell a tag from text does not count against the limit.
         if shape.held_limit < MIN_HELD {
             shape.held_limit = MIN_HELD;
         }
@@ -90,11 +90,11 @@ impl Shaper {
         }
     }
 
-    /// Takes the next text. After a [`Piece::Stop`] it is dropped and counted; after
+    /// Takes the next text. After a [`ShapedPiece::Stop`] it is dropped and counted. After
     /// [`finish`](Self::finish) it is ignored.
     ///
     /// # Errors
-    /// [`ShapeError`], again at every later call.
+    /// Returns [`ShapeError`], and again at every later call.
     pub fn push(&mut self, text: &str, sink: Sink<'_>) -> Result<(), ShapeError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -119,8 +119,8 @@ impl Shaper {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Says what time it is, in milliseconds of any clock that does not go back. Only
-    /// [`StopAfter::Burst`] asks; call it before each [`push`](Self::push) and when
+    /// Sets the current time, in milliseconds of any monotonic clock. Only [`StopAfter::Burst`]
+    /// uses it. Call this before each [`push`](Self::push) and when
     /// [`deadline_ms`](Self::deadline_ms) has come.
     pub fn tick(&mut self, now_ms: u64, sink: Sink<'_>) {
         self.now_ms = self.now_ms.max(now_ms);
@@ -131,8 +131,8 @@ impl Shaper {
         }
     }
 
-    /// When the response is to be ended if no further block begins, on the clock of
-    /// [`tick`](Self::tick).
+    /// Returns the time at which the response must be ended if no further block begins, on the
+    /// clock of [`tick`](Self::tick).
     #[must_use]
     pub const fn deadline_ms(&self) -> Option<u64> {
         match self.shape.stop_after {
@@ -147,17 +147,17 @@ impl Shaper {
         }
     }
 
-    /// How many bytes are held back: while there are any, the client needs keepalives.
+    /// Returns the number of bytes held back. While it is not zero, the client needs keepalives.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// Says that one text of the response has ended and that another one may follow: what is open
-    /// in it ends with it, and what was learnt of the response holds on.
+    /// Marks the end of one text of the response; another may follow. An open block ends with it.
+    /// What was learned about the response stays.
     ///
     /// # Errors
-    /// [`ShapeError`], the one that reading ended with.
+    /// Returns the [`ShapeError`] that ended reading.
     pub fn end_text(&mut self, sink: Sink<'_>) -> Result<(), ShapeError> {
         if !self.ended && self.failed.is_none() {
             let held = mem::take(&mut self.held);
@@ -173,10 +173,10 @@ impl Shaper {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Says that the response has ended, whole or cut, and hands out what is left.
+    /// Marks the end of the response, complete or cut, and returns what is left.
     ///
     /// # Errors
-    /// [`ShapeError`], the one that reading ended with.
+    /// Returns the [`ShapeError`] that ended reading.
     pub fn finish(&mut self, sink: Sink<'_>) -> Result<Summary, ShapeError> {
         self.end_text(sink)?;
         if !self.ended && self.summary.dropped_bytes > 0 {
@@ -186,7 +186,7 @@ impl Shaper {
         Ok(self.summary)
     }
 
-    /// Reads the text that there is. Returns how many bytes of it were handed out or dropped.
+    /// Processes the available text. Returns the number of bytes that were returned or dropped.
     fn run(&mut self, view: View<'_>, end: bool, sink: Sink<'_>) -> usize {
         while self.summary.stop.is_none() && self.failed.is_none() {
             let Some(token) = self.scanner.next(view, &self.shape.tags, end) else { break };
@@ -208,7 +208,7 @@ impl Shaper {
         self.sent - view.base
     }
 
-    /// Whether text is held back because a block before it is complete.
+    /// Returns true if text is held back because a block before it is complete.
     const fn holds_tail(&self) -> bool {
         self.shape.suppress_tail && self.closed > 0
     }
@@ -219,7 +219,7 @@ impl Shaper {
         }
         let name = view.get(start + 1, view.end());
         let of = |tag: &&String| name.starts_with(tag.as_str());
-        // The longest: one name may be the beginning of another.
+        // The longest match, because one name may be a prefix of another.
         let tag = self.shape.tags.names().iter().filter(of).max_by_key(|tag| tag.len());
         sink(Piece::Opened { tag: tag.map_or("", String::as_str) });
     }
@@ -266,7 +266,7 @@ impl Shaper {
         }
     }
 
-    /// The text has ended: its last block may be open, its tail may be suppressed.
+    /// Handles the end of the text: its last block may be open, its tail may be suppressed.
     fn close(&mut self, view: View<'_>, sink: Sink<'_>) {
         let suppressed = self.holds_tail();
         let Some((start, opened)) = self.scanner.open() else {
@@ -308,7 +308,7 @@ impl Shaper {
         self.sent = end;
     }
 
-    /// Fails if the text up to `end` must be held and is too long for that.
+    /// Fails if the text up to `end` must be held and exceeds the limit.
     const fn check_held(&mut self, end: usize) {
         if end.saturating_sub(self.sent) > self.shape.held_limit && self.failed.is_none() {
             self.failed = Some(ShapeError::Held { limit: self.shape.held_limit });
@@ -316,7 +316,7 @@ impl Shaper {
     }
 }
 
-/// The texts of earlier blocks, by their hashes, so that finding one costs its own length.
+/// The texts of earlier blocks by hash, so that a lookup costs time linear in the text looked up.
 #[derive(Clone, Debug)]
 struct Seen {
     texts: BTreeMap<u64, Vec<Box<str>>>,
@@ -324,7 +324,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether the text was seen before; it is now.
+    /// Records the text. Returns true if it was recorded before.
     fn before(&mut self, text: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);

@@ -3,7 +3,7 @@ use std::{cell::Cell, fmt::Write};
 use super::*;
 
 thread_local! {
-    /// See `markup::looked`.
+    /// The counter of `markup::looked`.
     pub(super) static LOOKED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -11,7 +11,7 @@ fn tags() -> Tags {
     Tags::new(["use_tool", "read_file"]).unwrap()
 }
 
-/// Bytes looked at or moved to shape a text that comes in chunks of this size.
+/// Returns the number of bytes examined or moved to shape a text in chunks of this size.
 fn work(text: &str, chunk: usize, shape: &Shape) -> usize {
     LOOKED.with(|count| count.set(0));
     let mut shaper = Shaper::new(shape.clone());
@@ -41,7 +41,8 @@ fn hostile_text_costs_in_proportion_to_its_length() {
                 let (short, long) = (text(20_000), text(80_000));
                 let (less, more) = (work(&short, chunk, &shape), work(&long, chunk, &shape));
                 let case = format!("{part:?} behind {before:?} in chunks of {chunk}");
-                // Four times the text: about four times the work. Squared it would be sixteen.
+                // Four times the text needs about four times the work. Quadratic work would be
+                // sixteen times.
                 assert!(more <= 5 * less, "{case}: {less} and {more}");
                 let most = if chunk == 1 { 160 } else { 16 };
                 assert!(more <= most * long.len(), "{case}: {} per byte", more / long.len());
@@ -170,7 +171,7 @@ fn a_tag_that_is_no_general_one_names_the_tool() {
     let call = call_of("<read_file>{\"path\":\"a\"}</read_file>").unwrap();
     assert_eq!((call.name.as_str(), &*call.input.to_json()), ("read_file", "{\"path\":\"a\"}"));
     assert_eq!(call_of("<read_file/>").unwrap().name, "read_file");
-    // A tag of one's own choice, with whole calls inside.
+    // A tag with a custom name, with whole calls inside.
     for block in [
         "<read_file>{\"name\":\"ls\",\"arguments\":{}}</read_file>",
         "<read_file><name>ls</name><arguments>{}</arguments></read_file>",

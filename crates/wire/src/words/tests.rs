@@ -1,9 +1,9 @@
-//! Keys and words, in an error of each protocol.
+//! Keys and messages, in an error of each protocol.
 
 use super::*;
 use crate::{anthropic, chat, responses};
 
-/// A key of each vendor and what is shown of it. None is anybody's.
+/// A key of each vendor, and the part of it that is shown. All keys are invented.
 const VENDORS: [(&str, &str, &str); 8] = [
     ("Anthropic", "sk-ant-api03-Zq0_Zq0-Zq0", "sk-[masked]"),
     ("OpenAI", "sk-proj-Zq0_Zq0-Zq0", "sk-[masked]"),
@@ -15,7 +15,7 @@ const VENDORS: [(&str, &str, &str); 8] = [
     ("Google", "AIzaZq0Zq0Zq0_Zq0", "AIza[masked]"),
 ];
 
-/// What an answer becomes, all that is shown of it, in each protocol.
+/// Returns everything that is shown of an error response, in each protocol.
 fn shown(body: &str) -> [(&'static str, String, String); 3] {
     let body = body.as_bytes();
     let anthropic = anthropic::ApiError::from_response(401, body);

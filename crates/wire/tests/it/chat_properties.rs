@@ -102,7 +102,7 @@ fn folded(stream: &[u8]) -> Finished {
     assembler.finish()
 }
 
-/// How a vendor numbers and names the pieces of its calls.
+/// The way in which a vendor numbers and names the pieces of its calls.
 #[derive(Clone, Copy, Debug)]
 struct Dialect {
     first_index: Option<u32>,
@@ -176,7 +176,7 @@ proptest! {
         request_splice::run(Api::Chat, &body);
     }
 
-    /// Whatever the dialect, each call is itself.
+    /// Calls are kept apart in every dialect.
     #[test]
     fn calls_are_told_apart_in_every_dialect(
         calls in prop::collection::vec(("[a-c]", prop::collection::btree_map("[a-z}{\"\u{e9}]{0,3}", "[a-z}{\" \u{1F600}]{0,8}", 0..3)), 0..4),
@@ -197,7 +197,7 @@ proptest! {
         }
     }
 
-    /// A stream of our own reads as what was written, any text and any piece of it.
+    /// A stream that softland writes reads as it was written, for any text in any pieces.
     #[test]
     fn what_is_written_is_read(
         texts in prop::collection::vec(any::<String>(), 0..5),

@@ -26,7 +26,7 @@ const SHARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
 const FOLDERS: [&str; 7] =
     ["openai-chat", "openrouter", "deepseek", "zai", "groq", "xai", "mistral"];
 
-/// Name and bytes of every recording whose name says `wanted`.
+/// Returns name and bytes of every recording whose name contains `wanted`.
 fn recordings(wanted: fn(&str) -> bool, at_least: usize) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for folder in FOLDERS {
@@ -82,7 +82,7 @@ fn folded(chunks: &[&[u8]]) -> Finished {
     assembler.finish()
 }
 
-/// What a response says, read without any code of the crate under test.
+/// The content of a response, read without any code of the crate under test.
 #[derive(Debug, Default)]
 struct Reading {
     head: Map<String, Value>,
@@ -178,7 +178,7 @@ impl Reading {
     }
 }
 
-/// Compares what the crate made of a response with the independent reading of it.
+/// Compares the crate's reading of a response with the independent one.
 fn check_message(name: &str, message: &Message, reading: &Reading) {
     let head = json!({"id": message.id, "model": message.model, "created": message.created});
     assert_eq!(head, Value::Object(reading.head.clone()), "{name}");
@@ -274,7 +274,7 @@ fn streams_say_what_their_json_says() {
     }
 }
 
-/// A stream that breaks off anywhere is no finished one, and nobody runs a call it was writing.
+/// A stream that breaks off is not finished, and a call that was being written is not run.
 #[test]
 fn cut_streams_end_as_cut_and_their_last_call_is_incomplete() {
     for (name, bytes) in streams() {
@@ -312,7 +312,7 @@ fn whole_responses_say_what_their_json_says() {
     }
 }
 
-/// What goes back in the next request is what came.
+/// The content that goes back in the next request is the content received.
 fn check_back(name: &str, message: &Message, reading: &Reading) {
     let mut out = Vec::new();
     message.write_back(&mut out);
@@ -344,13 +344,13 @@ fn messages_go_back_and_are_written_as_they_came() {
             call.arguments = call.input().to_owned();
             call.index = at;
         }
-        // How it was served stands beside the usage, and is not written.
+        // The service tier is beside the usage, and is not written.
         message.usage.tokens.beside = again.usage.tokens.beside;
         assert_eq!(again, message, "{name}");
     }
 }
 
-/// The request after a recorded turn holds what its client sent back of it.
+/// The request after a recorded turn contains what its client sent back of the turn.
 #[test]
 fn what_clients_sent_back_is_what_we_send_back() {
     for (turn, next) in [
@@ -390,7 +390,7 @@ fn what_clients_sent_back_is_what_we_send_back() {
                 assert_eq!(ours[member], theirs[member], "{member}");
             }
         }
-        // Their client writes the arguments anew.
+        // Their client rewrites the arguments.
         let call = |message: &Value| {
             let call = &message["tool_calls"][0];
             let arguments = call["function"]["arguments"].as_str().unwrap();

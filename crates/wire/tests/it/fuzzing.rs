@@ -32,7 +32,7 @@ const STREAM: &[&str] = &[
     "data: \r\r",
     "\u{feff}",
     "data: {\"index\":\"x\"}\n\n",
-    // Found by libFuzzer: an index that is none must not become one.
+    // Found by libFuzzer: an invalid index must not become a valid one.
     "data: {\"type\":\"content_block_stop\",\"index\":99999999999}\n\n",
 ];
 

@@ -73,7 +73,7 @@ fn nearly_json() -> impl Strategy<Value = String> {
     prop::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
 }
 
-/// The scanner takes what `serde_json` takes, and control characters within strings besides.
+/// The scanner accepts what `serde_json` accepts, and also control characters within strings.
 fn agrees(text: &str) -> Result<(), TestCaseError> {
     let theirs = serde_json::from_str::<IgnoredAny>(text).is_ok();
     let ours = json::check(text);
@@ -201,7 +201,7 @@ fn any_request() -> impl Strategy<Value = Value> {
     )
 }
 
-/// What appending `line` means to a text.
+/// Returns a text after `line` is appended.
 fn with_line(old: &str, line: &str) -> Value {
     if old.is_empty() { line.into() } else { format!("{old}\n\n{line}").into() }
 }
@@ -298,7 +298,7 @@ proptest! {
         let string = Cursor::new(written).string().unwrap().0;
         let tail = string.tail(bytes);
         prop_assert!(bytes < string.raw().len() || tail == text);
-        // Within `\u0001` the rest stands as written; else the tail is of the text.
+        // Within `\u0001` the rest stays as written. Otherwise the tail is that of the text.
         let inside_hex = tail.starts_with(['u', '0', '1']);
         prop_assert!(text.ends_with(&tail) || inside_hex, "{:?} {:?}", text, tail);
     }

@@ -34,7 +34,7 @@ fn folder() -> Option<PathBuf> {
     Some(path)
 }
 
-/// Name and bytes of every recording that ends in `suffix`.
+/// Returns name and bytes of every recording that ends in `suffix`.
 fn recordings(suffix: &str) -> Vec<(String, Vec<u8>)> {
     let Some(folder) = folder() else { return Vec::new() };
     let mut found: Vec<(String, Vec<u8>)> = fs::read_dir(folder)

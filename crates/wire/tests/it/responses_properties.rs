@@ -172,7 +172,7 @@ fn add_lines(splice: &mut Splice, view: &Request<'_>, line: &str) {
     }
 }
 
-/// What appending `line` means to a text.
+/// Returns a text after `line` is appended.
 fn with_line(old: &str, line: &str) -> Value {
     if old.is_empty() { line.into() } else { format!("{old}\n\n{line}").into() }
 }
@@ -226,7 +226,7 @@ fn edit_item(item: &mut Value, line: &str) {
     }
 }
 
-/// Folds a stream that comes in two pieces.
+/// Assembles a stream that arrives in two pieces.
 fn fold(stream: &[u8], cut: usize) -> (Response, End) {
     let (head, tail) = stream.split_at(cut);
     let (mut decoder, mut assembler) = (Decoder::new(1 << 20), Assembler::new(1 << 22));

@@ -31,7 +31,7 @@ fn shared(folder: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Name and bytes of every recording that ends in `suffix`; at least so many.
+/// Returns name and bytes of every recording that ends in `suffix`, and checks their number.
 fn recordings(suffix: &str, at_least: usize) -> Vec<(String, Vec<u8>)> {
     let Some(folder) = shared("recordings/openai-responses") else { return Vec::new() };
     let mut found: Vec<(String, Vec<u8>)> = fs::read_dir(folder)
@@ -62,7 +62,7 @@ fn is_shortened(name: &str) -> bool {
     name == "phase_stream.sse"
 }
 
-/// What a stream that arrives in these chunks adds up to, and how many frames were no JSON.
+/// Assembles a stream that arrives in these chunks. Also counts the frames that are not JSON.
 fn assembled(chunks: &[&[u8]]) -> (Finished, usize) {
     let mut assembler = Assembler::new(1 << 24);
     let mut broken = 0;
@@ -78,14 +78,14 @@ fn assembled(chunks: &[&[u8]]) -> (Finished, usize) {
     (assembler.finish(), broken)
 }
 
-/// The JSON of a stream's events, read line by line, but for those that are no JSON.
+/// The JSON of a stream's events, read line by line. Events that are not JSON are left out.
 fn events(stream: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(stream).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
     data.filter_map(|data| serde_json::from_str(data).ok()).collect()
 }
 
-/// The items of a stream as their `output_item.done` has them, by their index.
+/// The items of a stream as in their `output_item.done`, by index.
 fn items_of(events: &[Value]) -> Vec<Value> {
     let done = events.iter().filter(|event| event["type"] == "response.output_item.done");
     let by_index: BTreeMap<u64, Value> = done
@@ -94,7 +94,7 @@ fn items_of(events: &[Value]) -> Vec<Value> {
     by_index.into_values().collect()
 }
 
-/// What was streamed of an item's text.
+/// Returns the part of an item's text that was streamed.
 fn streamed(events: &[Value], kind: &str, index: usize) -> String {
     let deltas = events.iter().filter(|e| e["type"] == kind && e["output_index"] == index);
     deltas.map(|event| event["delta"].as_str().unwrap()).collect()
@@ -189,7 +189,7 @@ fn pieces_add_up_to_the_items() {
     }
 }
 
-/// A stream cut before an item was done has of it what was streamed, and its calls are not whole.
+/// A stream cut before an item is done yields its streamed part, and its calls are incomplete.
 #[test]
 fn a_cut_stream_keeps_what_came() {
     for (name, bytes) in streams() {
@@ -243,7 +243,7 @@ fn every_event_of_every_stream_is_known() {
     }
 }
 
-/// Half a call looks like a whole one, but for its status and its arguments.
+/// A partial call looks like a whole one, except for its status and its arguments.
 #[test]
 fn a_truncated_call_is_not_complete() {
     for (name, bytes) in recordings("incomplete_mid_tool_call_stream.sse", 1) {
@@ -266,7 +266,7 @@ fn a_wrapper_of_parallel_calls_is_kept() {
     }
 }
 
-/// A program's call is said to be in progress in a response that is completed: it is whole.
+/// A program's call is marked in progress in a completed response: the call is whole.
 #[test]
 fn a_programs_call_is_complete() {
     for (name, bytes) in recordings("programmatic_tool_calling_stream.sse", 1) {
@@ -377,7 +377,7 @@ fn whole_responses_say_what_their_json_says() {
     }
 }
 
-/// Every frame under other numbers: nothing else changes, and going back gives the same bytes.
+/// Renumbering a frame changes nothing else, and reversing it gives the same bytes.
 #[test]
 fn renumbered_frames_change_in_nothing_else() {
     for (name, bytes) in streams() {
@@ -424,7 +424,7 @@ fn renumbered(mut event: Value) -> Value {
     event
 }
 
-/// A terminal response with its output rebuilt keeps all it said besides.
+/// A terminal response with a rebuilt output keeps all its other members.
 #[test]
 fn ends_are_rebuilt_around_what_was_shown() {
     for (name, bytes) in streams() {
@@ -443,7 +443,7 @@ fn ends_are_rebuilt_around_what_was_shown() {
         let mut expected: Value = serde_json::from_str(&response.raw).unwrap();
         expected["id"] = "resp_shown".into();
         expected["output"] = items_of(&events(&bytes)).into();
-        // The usage is written anew, with the members that the API has.
+        // The usage is rewritten with the members of the API.
         let mut changed: Value = serde_json::from_str(&changed).unwrap();
         let (old, new) = (expected["usage"].take(), changed["usage"].take());
         for path in ["/input_tokens", "/output_tokens", "/total_tokens"] {

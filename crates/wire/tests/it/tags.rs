@@ -19,7 +19,7 @@ use softland_wire::tags::{
     Tags, read,
 };
 
-/// What reaches the client.
+/// Returns the text that reaches the client.
 fn sent(shape: &Shape, text: &str) -> String {
     forwarded(&run(shape, [text]).0)
 }
@@ -122,7 +122,7 @@ fn b39_a_call_beside_an_invented_result_is_told_and_not_to_be_run() {
     assert_eq!(forwarded(&got), text);
     let reading = read(&text, &tags());
     assert_eq!((reading.blocks.len(), reading.calls().count()), (1, 0));
-    // The gateway drops what follows the block, and ends there.
+    // The gateway drops the text after the block, and ends there.
     let shape = Shape { stop_at_echo: true, ..on() };
     let (got, summary) = run(&shape, [text.as_str()]);
     assert_eq!(forwarded(&got), CALL);
@@ -130,7 +130,7 @@ fn b39_a_call_beside_an_invented_result_is_told_and_not_to_be_run() {
     // A call after it is not beside an honest turn either.
     let text = format!("{CALL}\n[Tool Result] a\n{OTHER}");
     assert_eq!(sent(&shape, &text), CALL);
-    // A mere quotation is none: before any call, in a sentence, in a fence.
+    // A mere quotation is not a result: before any call, in a sentence, in a fence.
     for text in [
         format!("[Tool Result] said 3.\n{CALL}"),
         format!("{CALL}\nThe tool result: unknown yet."),
@@ -153,7 +153,7 @@ fn b40_a_malformed_block_has_a_reason_and_is_no_completion() {
         assert_eq!(reading.malformed().map(ToString::to_string).as_deref(), Some(reason));
         assert_eq!(reading.calls().count(), 0);
     }
-    // What follows a malformed block may have been its argument: it is not run.
+    // Text after a malformed block may have been its argument: it is not run.
     let text = format!("<use_tool>{{\"t\": \"say \"hi\" {CALL}\"}}</use_tool>");
     let reading = read(&text, &tags());
     assert!(reading.blocks[0].call.is_err());
@@ -415,7 +415,7 @@ fn b61_blocks_in_fences_and_in_written_thinking_are_text() {
         let (got, summary) = run(&on(), [text.as_str()]);
         assert_eq!(got, [Got::Text(text.clone())]);
         assert_eq!(summary.calls, 0);
-        // Behind it a block is a call again, unless it is open to the end.
+        // After it a block is a call again, unless it is open to the end.
         let summary = run(&on(), [format!("{text}{CALL}").as_str()]).1;
         assert_eq!(summary.calls, u32::from(!open), "{text}");
     }

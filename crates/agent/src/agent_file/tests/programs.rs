@@ -1,4 +1,4 @@
-//! What runs programs or reaches hosts: `shell`, `commands`, `http_get`, `http_allow`.
+//! Keys that run programs or reach hosts: `shell`, `commands`, `http_get`, `http_allow`.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn commands_are_tools() {
     assert_eq!(deploy.schema, json!({"type": "object"}));
     let wanted = ["./deploy.sh", "--port", "80"].map(str::to_owned).to_vec();
     assert_eq!(deploy.run, RunLine::Program(wanted));
-    // Named or not, they are there.
+    // Commands are tools whether `tools` names them or not.
     assert_eq!(parse_ok(&with(COMMANDS)).commands.len(), 2);
 }
 

@@ -1,8 +1,8 @@
-//! The providers there are: facts, each row with its source (read 2026-11-21).
+//! The listed providers: facts, each row with its source (read 2026-11-21).
 
 use super::Api;
 
-/// How a key is sent.
+/// The header that carries a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// `x-api-key: KEY`.
@@ -11,29 +11,29 @@ pub enum Auth {
     Bearer,
 }
 
-/// One provider.
+/// A provider.
 #[derive(Debug)]
 pub struct Provider {
     /// The name before the `/` of a model.
     pub name: &'static str,
-    /// The protocol where none is asked for.
+    /// The default protocol.
     pub api: Api,
-    /// Environment variables for the key, the first that is set counts, and how it is sent.
+    /// The environment variables for the key, in order of precedence, and the header for each.
     pub keys: &'static [(&'static str, Auth)],
-    /// Whether the provider takes no request without a key.
+    /// True if the provider takes no request without a key.
     pub needs_key: bool,
-    /// The environment variable that moves the base URL, where the provider's SDK has one.
+    /// The environment variable that sets the base URL, if the provider's SDK has one.
     pub base_url_variable: Option<&'static str>,
-    /// Default address, without `/v1`.
+    /// The default address, without `/v1`.
     pub base_url: &'static str,
-    /// Default address for Anthropic Messages, where the provider speaks it.
+    /// The default address for Anthropic Messages, if the provider speaks it.
     pub anthropic_base_url: Option<&'static str>,
 }
 
-/// Every listed provider, in the contract's order.
+/// All listed providers, in the contract's order.
 pub const PROVIDERS: &[Provider] = &[
-    // anthropic-sdk-python, src/anthropic/_client.py: the three variables. The SDK sends both
-    // credentials where both are set; we send one, the key.
+    // anthropic-sdk-python, src/anthropic/_client.py: the three variables. If both credentials are
+    // set, the SDK sends both; softland sends only the key.
     Provider {
         name: "anthropic",
         api: Api::Anthropic,
@@ -115,7 +115,7 @@ pub const PROVIDERS: &[Provider] = &[
         base_url: "http://127.0.0.1:11434",
         anthropic_base_url: Some("http://127.0.0.1:11434"),
     },
-    // Ours, in process; with a base URL, a simulator that listens there.
+    // softland's own simulator, in process; with a base URL, a simulator that listens there.
     Provider {
         name: "sim",
         api: Api::Anthropic,

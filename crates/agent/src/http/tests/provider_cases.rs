@@ -1,9 +1,9 @@
-//! Which address and which key a model gets.
+//! The address and the key that a model gets.
 
 use crate::http::Secret;
 use crate::http::provider::{Api, Given, PROVIDERS, ProviderError, Target, resolve};
 
-/// `ADDRESS HEADER: VALUE` of a model, or the error's text.
+/// Returns `ADDRESS HEADER: VALUE` of a model, or the text of the error.
 fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &str)]) -> String {
     let look = |name: &str| {
         env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
@@ -53,7 +53,7 @@ fn anthropic_reads_the_variables_of_its_sdk_and_sends_one_credential() {
         "no key for `anthropic`: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
     );
     assert_eq!(check(Some("https://gw.example"), &[]), check(None, &[]));
-    // On this machine a gateway or simulator has its own.
+    // On this machine, a gateway or simulator has keys of its own.
     assert_eq!(check(Some("http://localhost:1"), &[]), "http://localhost:1/v1/messages m no key: ");
     assert_eq!(check(Some("http://[::1]:1"), &[]), "http://[::1]:1/v1/messages m no key: ");
 }

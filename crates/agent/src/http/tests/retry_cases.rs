@@ -1,4 +1,4 @@
-//! The pure retry policy.
+//! Tests of the pure retry policy.
 
 use jiff::Timestamp;
 use proptest::prelude::*;

@@ -1,10 +1,10 @@
-//! `${VAR}` and `${VAR:-else}` in a text of the file, as Claude Code has it (its MCP page, "Environment
-//! variable expansion in .mcp.json"). Other dollar signs stand for themselves.
+//! Expands `${VAR}` and `${VAR:-else}` in a text of the file, like Claude Code (its MCP page,
+//! "Environment variable expansion in .mcp.json"). Other dollar signs stand for themselves.
 
-/// The text with its variables' values.
+/// Returns the text with the values of its variables.
 ///
 /// # Errors
-/// A variable that is not set and has no `:-`.
+/// Returns an error for a variable that is not set and has no `:-`.
 pub(super) fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

@@ -25,7 +25,8 @@ impl Form for Anthropic {
         });
         let marks = asks.provider == Some("anthropic");
         if marks {
-            // The mark moves with the end of the request and leaves the messages' bytes alone.
+            // The mark moves with the end of the request, so the bytes of the messages do not
+            // change.
             head["cache_control"] = json!({"type": "ephemeral"});
         }
         if !asks.system.is_empty() {
@@ -56,7 +57,7 @@ impl Form for Anthropic {
         vec![json!({"role": "user", "content": blocks})]
     }
 
-    /// That a call failed stands beside its text.
+    /// Returns the text alone: the failure has a member of its own.
     fn told(&self, answered: &Answered) -> String {
         answered.text.clone()
     }

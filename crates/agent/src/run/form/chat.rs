@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, and the dialects of it.
+//! OpenAI Chat Completions and its dialects.
 
 use serde_json::{Value, json};
 use softland_session::wire::Api;
@@ -21,7 +21,7 @@ impl Form for Chat {
     fn head(&self, asks: &Asks<'_>) -> Value {
         let mut head = json!({"model": asks.model, "stream": true});
         head[limit_member(asks.posed)] = asks.max_tokens.into();
-        // Mistral refuses the member with 422 `extra_forbidden`, and tells the usage unasked
+        // Mistral refuses the member with 422 `extra_forbidden` and reports usage without it
         // (github.com/TabbyML/tabby/pull/4082, openai/openai-agents-python issue 442).
         if asks.provider != Some("mistral") {
             head["stream_options"] = json!({"include_usage": true});
@@ -62,14 +62,14 @@ impl Form for Chat {
         json!({"role": "assistant", "content": text})
     }
 
-    /// `reasoning_content` is not signed, and DeepSeek wants it back.
+    /// Leaves `reasoning_content` alone: it is not signed, and DeepSeek wants it back.
     fn drop_signed(&self, message: &mut Value) -> bool {
         let members = message.as_object_mut();
         members.is_some_and(|members| members.remove("reasoning_details").is_some())
     }
 }
 
-/// The member that limits the output, as the view of requests knows it of the model's name.
+/// Returns the member that limits the output, as the view of requests knows it by the model's name.
 fn limit_member(model: &str) -> &'static str {
     let body = json!({"model": model, "messages": []}).to_string();
     Request::of(Api::Chat, body.as_bytes()).map_or("max_tokens", |request| request.limit_member)

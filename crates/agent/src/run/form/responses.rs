@@ -6,7 +6,7 @@ use softland_session::wire::responses::ApiError;
 
 use super::{Answered, Asks, Form};
 
-/// The least output limit that the API takes.
+/// The least output limit that the API accepts.
 const LEAST_OUTPUT: u64 = 16;
 
 pub(super) struct Responses;
@@ -37,7 +37,7 @@ impl Form for Responses {
                     "name": tool.name,
                     "description": tool.description,
                     "parameters": tool.input_schema,
-                    // Where it is absent here, unlike in Chat Completions, it is true.
+                    // Unlike in Chat Completions, the default is true here.
                     "strict": false,
                 })
             };
@@ -70,7 +70,7 @@ impl Form for Responses {
         json!({"type": "message", "role": "assistant", "content": text})
     }
 
-    /// What the provider sealed is bound to no prefix, and the items behind it need it.
+    /// Drops nothing: sealed items are bound to no prefix, and the items behind them need them.
     fn drop_signed(&self, _: &mut Value) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! Tools for a model that has no tool calling of its own: they are described in the system prompt,
-//! calls are written as text, and results come back as the next user message.
+//! Tools for a model without tool calling: the system prompt describes the tools, the model writes
+//! calls as text, and results come back as the next user message.
 
 use serde_json::{Map, Value, json};
 use softland_session::results_text;
@@ -11,7 +11,7 @@ use crate::tool::ToolDef;
 /// The tag that holds a call.
 pub(in crate::run) const TAG: &str = "use_tool";
 
-/// What the model is told of tools, before the list of them.
+/// The description of tools for the model, before their list.
 const ABOUT: &str = r#"# Tools
 
 You can call tools. To call one, write a block of this form, on lines of its own and outside of any code fence:
@@ -25,14 +25,14 @@ Between the tags stands one JSON object and nothing else. You may write several 
 These are the tools, each with the JSON schema of its input:
 "#;
 
-/// How responses of such a model are read: what it writes behind its calls is not kept, since it
-/// knows no result yet. `None` never comes: the tag is a name.
+/// Returns the reader for responses of such a model. Text behind its calls is dropped, because the
+/// model does not know their results yet. The result is never `None`: the tag is a valid name.
 pub(in crate::run) fn shape() -> Option<Shape> {
     let tags = Tags::new([TAG]).ok()?;
     Some(Shape { suppress_tail: true, ..Shape::watch(tags) })
 }
 
-/// The system prompt with the tools described in it.
+/// Returns the system prompt with a description of the tools.
 pub(in crate::run) fn system(system: &str, tools: &[ToolDef]) -> String {
     if tools.is_empty() {
         return system.to_owned();
@@ -50,8 +50,8 @@ pub(in crate::run) fn system(system: &str, tools: &[ToolDef]) -> String {
     prompt
 }
 
-/// The arguments of a call with the types that the tool's schema names: where each argument is an
-/// element of text, numbers and truth values come as text.
+/// Converts the arguments of a call to the types of the tool's schema. If each argument is an
+/// element of text, numbers and booleans arrive as text.
 pub(in crate::run) fn typed(tool: Option<&ToolDef>, input: &str) -> Option<String> {
     let properties = tool?.input_schema.get("properties")?.as_object()?;
     let mut arguments: Map<String, Value> = serde_json::from_str(input).ok()?;
@@ -76,7 +76,7 @@ pub(in crate::run) fn typed(tool: Option<&ToolDef>, input: &str) -> Option<Strin
     changed.then(|| Value::Object(arguments).to_string())
 }
 
-/// An API's messages, with calls and results as text.
+/// The messages of an API, with calls and results as text.
 pub(super) struct Written(pub(super) &'static dyn Form);
 
 impl Form for Written {
@@ -104,7 +104,7 @@ impl Form for Written {
         self.0.question(texts)
     }
 
-    /// As it is read again: that it failed stands in it.
+    /// Returns the text as the detectors read it again: the sign of failure is in it.
     fn told(&self, answered: &Answered) -> String {
         let text = plain_text(answered);
         let whole = results_text([(answered.name.as_str(), text.as_str())]);

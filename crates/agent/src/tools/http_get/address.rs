@@ -1,10 +1,10 @@
-//! Which addresses are public (IANA's registries of special-purpose addresses).
+//! Public and special addresses (IANA's registries of special-purpose addresses).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public internet: not of this machine, a private network, a
-/// link, a group, or a block with another purpose. An address that carries an IPv4 address is
-/// what that one is.
+/// Returns true for addresses of the public internet: not of this machine, a private network, a
+/// link, a multicast group, or a block with another purpose. An address that embeds an IPv4 address
+/// is treated like that address.
 pub(super) fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -38,11 +38,12 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
     match ip.segments() {
         // NAT64 and 6to4 lead to an IPv4 address.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => carried(high, low),
-        // Mapped: what is connected to is the IPv4 address.
+        // A mapped address connects to the IPv4 address.
         [0, 0, 0, 0, 0, 0xffff, high, low] => carried(high, low),
         // Protocols, Teredo, benchmarks, ORCHID (2001::/23); documentation.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // 2000::/3 is all that is given out; the rest is local, groups or of another purpose.
+        // 2000::/3 is the only block in public use. The rest is local, multicast or of another
+        // purpose.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }

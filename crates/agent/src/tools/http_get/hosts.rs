@@ -5,17 +5,17 @@ use std::str::FromStr;
 
 use reqwest::Url;
 
-/// A host that `http_get` may ask (`http_allow`).
+/// A host that `http_get` may contact (`http_allow`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     pattern: Pattern,
-    /// Absent: the port that the scheme has by itself, whichever that is.
+    /// The port; `None` is the default port of the scheme.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
-    /// `*`: any.
+    /// `*`: any host.
     Any,
     /// `*.example.com`: any name below, not the name itself.
     Below(String),
@@ -23,20 +23,20 @@ enum Pattern {
     Named(String),
 }
 
-/// What is allowed of an address.
+/// The access that is allowed to a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allows {
     No,
-    /// Where it is public.
+    /// Allowed if the address is public.
     Public,
-    /// Wherever it leads: it is named itself.
+    /// Allowed at any address, since the host is named itself.
     Named,
 }
 
 impl FromStr for Host {
     type Err = ();
 
-    /// `HOST`, `HOST:PORT`, `*.HOST` or `*`.
+    /// Parses `HOST`, `HOST:PORT`, `*.HOST` or `*`.
     fn from_str(text: &str) -> Result<Self, ()> {
         if text == "*" {
             return Ok(Self { pattern: Pattern::Any, port: None });
@@ -49,7 +49,7 @@ impl FromStr for Host {
             return Err(());
         }
         let url = Url::parse(&format!("http://{rest}/")).map_err(|_| ())?;
-        // A port that a scheme has by itself is left out of its URLs; here it was written.
+        // A URL leaves out the default port of its scheme, but here a written port counts.
         let port = Url::parse(&format!("any://{rest}/")).map_err(|_| ())?.port();
         let host = name_of(&url).ok_or(())?;
         let pattern = if below { Pattern::Below(host) } else { Pattern::Named(host) };
@@ -71,7 +71,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// What the hosts allow of a URL.
+/// Returns the access that the hosts allow to a URL.
 pub(super) fn allows(hosts: &[Host], url: &Url) -> Allows {
     let Some(name) = name_of(url) else { return Allows::No };
     let mut allows = Allows::No;
@@ -94,7 +94,8 @@ fn is_below(name: &str, above: &str) -> bool {
     name.strip_suffix(above).is_some_and(|below| below.len() > 1 && below.ends_with('.'))
 }
 
-/// A URL's host in one form: lower case, punycode, numbers as an address, no dot at the end.
+/// Returns the host of a URL in one form: lower case, punycode, numbers as an address, no final
+/// dot.
 fn name_of(url: &Url) -> Option<String> {
     let host = url.host_str()?;
     let host = host.strip_suffix('.').unwrap_or(host);

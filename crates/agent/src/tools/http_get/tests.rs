@@ -219,10 +219,10 @@ async fn what_is_not_allowed_is_not_connected_to() {
         (&["*"], "http://2130706433/".to_owned(), "private network"),
         (&["*"], "http://[::ffff:127.0.0.1]/".to_owned(), "private network"),
         (&["*"], "http://169.254.169.254/latest/".to_owned(), "private network"),
-        // Names are looked up, and what they lead to is checked.
+        // Names are resolved, and their addresses are checked.
         (&["*"], "http://localhost/".to_owned(), "private network"),
         (&[&star], format!("http://a.localhost:{port}/"), "cannot be fetched"),
-        // Redirects do not lead further than a call would.
+        // Redirects lead no further than a call could.
         (&[&named], format!("http://{named}/inner"), "is not allowed"),
         (&[&named, "*"], format!("http://{named}/name"), "is not allowed"),
         (&[&named, "*"], format!("http://{named}/file"), "only http and https"),
@@ -236,7 +236,7 @@ async fn what_is_not_allowed_is_not_connected_to() {
     assert!(reached.content.ends_with("TREASURE"), "{reached:?}");
 }
 
-/// A name means what it means when it is connected to, not what it meant to a check before.
+/// Connects to the address that was checked, even if the name resolves differently later.
 #[tokio::test]
 async fn the_address_that_is_connected_to_is_the_one_that_is_checked() {
     let look = |private: bool| async move {

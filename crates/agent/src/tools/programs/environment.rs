@@ -1,13 +1,13 @@
-//! Which variables of the environment hold credentials.
+//! Environment variables that hold credentials.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-/// In a name, these words make it one of a credential wherever they stand.
+/// Words that mark a variable as a credential anywhere in its name.
 const ANYWHERE: [&str; 7] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY"];
 
-/// These do between underscores and other signs.
+/// Words that mark a variable as a credential between underscores and other signs.
 const WORDS: [&str; 12] = [
     "KEY",
     "KEYS",
@@ -23,11 +23,11 @@ const WORDS: [&str; 12] = [
     "SIGNATURE",
 ];
 
-/// Not the credentials that their names sound like: the working folder.
+/// Names that look like credentials but are not: the working folder.
 const HARMLESS: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// Whether a variable holds a credential or the way to one, by its name (`…_KEY`, `…_TOKEN`,
-/// `SSH_AUTH_SOCK`, …) or because its value is an address with a password.
+/// Returns true if a variable holds a credential or the way to one, by its name (`…_KEY`,
+/// `…_TOKEN`, `SSH_AUTH_SOCK`, …) or because its value is an address with a password.
 #[must_use]
 pub fn is_credential(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
@@ -39,7 +39,7 @@ pub fn is_credential(name: &str, value: &str) -> bool {
         || has_password(value)
 }
 
-/// `scheme://user:password@host`, or a token in the user's place.
+/// Returns true for `scheme://user:password@host`, and for a token in the user's place.
 fn has_password(value: &str) -> bool {
     value.split("://").skip(1).any(|behind| {
         let authority = behind.split(['/', '?', '#', ' ']).next().unwrap_or_default();
@@ -47,7 +47,7 @@ fn has_password(value: &str) -> bool {
     })
 }
 
-/// The variables without credentials, and without copies of their values.
+/// Returns the variables without credentials and without copies of their values.
 pub(super) fn cleaned(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     withheld: &[String],
@@ -57,7 +57,7 @@ pub(super) fn cleaned(
         withheld.iter().any(|other| *other == name) || is_credential(&name, &value)
     };
     let (secret, open): (Vec<_>, Vec<_>) = variables.into_iter().partition(is_secret);
-    // A short value (`1`, `true`) stands elsewhere by chance.
+    // A short value (`1`, `true`) may occur elsewhere by chance.
     let values: HashSet<OsString> =
         secret.into_iter().map(|(_, value)| value).filter(|value| value.len() >= 8).collect();
     open.into_iter().filter(|(_, value)| !values.contains(value)).collect()

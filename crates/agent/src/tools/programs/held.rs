@@ -1,4 +1,4 @@
-//! A program that goes on, for as long as somebody holds it: a kernel, not a command.
+//! Programs that run in the background until they are dropped, such as a kernel.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -12,11 +12,11 @@ use tokio::process::{Child, ChildStdin};
 use super::supervise::INTERRUPT;
 use super::{DREGS, Order, Programs, Running};
 
-/// Bytes of the program's last words that are kept.
+/// The bytes of the program's last output that are kept.
 const WORDS: usize = 4 * 1024;
 
-/// A program under its supervisor. Dropped, it is ended, with all that it started; so it is where
-/// this process is killed.
+/// A background program under its supervisor. On drop it is ended, with everything that it started,
+/// and also if this process is killed.
 #[derive(Debug)]
 pub struct Held {
     supervisor: Child,
@@ -26,10 +26,11 @@ pub struct Held {
 }
 
 impl Programs {
-    /// Starts a program in a folder, with these variables beside the others. Its input is empty.
+    /// Starts a program in a folder, with additional variables. Its standard input is empty.
     ///
     /// # Errors
-    /// The supervisor cannot be started. A program that cannot be started ends at once.
+    /// Returns an error if the supervisor cannot be started. A program that cannot be started ends
+    /// at once.
     pub async fn hold(
         &self,
         folder: &Path,
@@ -54,7 +55,7 @@ impl Programs {
         Ok(Held { supervisor, hold, words, reading })
     }
 
-    /// The variables that programs get.
+    /// Returns the environment variables of the programs.
     pub fn environment(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.environment.iter().map(|(name, value)| (name, value))
     }
@@ -64,7 +65,7 @@ impl Held {
     /// Interrupts the program and its process group, as Ctrl-C in a terminal would.
     ///
     /// # Errors
-    /// It has ended.
+    /// Returns an error if the program has ended.
     pub async fn interrupt(&mut self) -> io::Result<()> {
         match &mut self.hold {
             Some(hold) => hold.write_all(&[INTERRUPT]).await,
@@ -72,7 +73,7 @@ impl Held {
         }
     }
 
-    /// Waits for its end, and says how it came about. May be dropped and called again.
+    /// Waits for the program's end and describes it. Cancel safe.
     pub async fn ended(&mut self) -> String {
         let status = self.supervisor.wait().await;
         let _ = tokio::time::timeout(DREGS, &mut self.reading).await;
@@ -84,7 +85,7 @@ impl Held {
         }
     }
 
-    /// The last that it has printed.
+    /// Returns the last output of the program.
     #[must_use]
     pub fn last_words(&self) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,11 @@
-//! The supervisor of one program: the process that outlives it and ends what it leaves.
+//! The supervisor of one program: a process that outlives the program and kills what it leaves
+//! behind.
 //!
-//! On Linux it is the reaper of all that descends from the program, and no group, session or
-//! double fork leads out of that; elsewhere it ends the program's process group. It cannot end
-//! what another user runs (`sudo`), nor what a service was asked to start (`systemd-run`, `at`,
-//! a container daemon), and a program that kills its supervisor first has got away.
+//! On Linux the supervisor is the reaper of all descendants of the program. No group, session or
+//! double fork escapes it. On other systems it kills the program's process group. It cannot end
+//! processes of another user (`sudo`) or processes that a service was asked to start
+//! (`systemd-run`, `at`, a container daemon). A program that kills its supervisor first has
+//! escaped.
 
 use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::process::{Command, Stdio};
@@ -16,34 +18,36 @@ use rustix::process::{
 
 use super::Order;
 
-/// The longest order, in bytes.
+/// The longest program spec, in bytes.
 const MAX_ORDER: u64 = 64 * 1024 * 1024;
 
-/// How long what was killed may take to be gone.
+/// The time for killed processes to disappear.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Between looks at whether what was killed is gone.
+/// The pause between checks whether killed processes have disappeared.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A byte behind the order that asks to interrupt the program. Others mean nothing.
+/// The byte behind the program spec that asks for an interrupt. Other bytes mean nothing.
 pub(super) const INTERRUPT: u8 = b'i';
 
-/// The exit code of a supervisor that could not do its work, or a program that could not be run.
+/// The exit code of a supervisor that failed, or of a program that could not be run.
 const NOT_RUN: u8 = 126;
-/// The exit code of a program that is not there.
+/// The exit code of a program that does not exist.
 const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended a program, as shells do.
 const BY_SIGNAL: i32 = 128;
 
-/// Runs the program that the first line of `orders` says, as a child of this process, interrupts it
-/// where they ask for that, and ends it where `orders` ends before it. Returns its exit code, as shells have it, when it and all that it
-/// started have ended. For a process that does nothing else.
+/// Runs the program that the first line of `orders` describes, as a child of this process.
+/// Interrupts it if `orders` asks for that, and ends it if `orders` ends first. Returns the exit
+/// code, in the way of shells, once the program and everything that it started have ended. Only for
+/// a process that does nothing else.
 pub fn supervise(orders: impl Read + Send + 'static) -> u8 {
     let mut orders = BufReader::new(orders);
     match read(&mut orders).and_then(|order| run(order, orders)) {
         Ok(code) => code,
         Err(error) => {
-            // The output is the program's, and where it would say so.
+            // The output belongs to the program. The program would report its own failure there
+            // too.
             let _ = writeln!(io::stderr(), "the command cannot be run: {error}");
             if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
         }
@@ -59,16 +63,16 @@ fn read(orders: &mut impl BufRead) -> io::Result<Order> {
 fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
     use std::os::unix::process::CommandExt as _;
 
-    // A session without a terminal: Ctrl-C there is for whoever runs this process, and nothing here can
-    // write to it past what shows it, or wait for what a person types. One that leads a session
-    // already has none either.
+    // Starts a session without a terminal. Ctrl-C in the terminal is for the user of this process.
+    // The program can neither write to the terminal behind the display nor wait for typed input. A
+    // process that already leads a session has no terminal either.
     let _ = rustix::process::setsid();
     adopt_orphans()?;
     let (program, arguments) = order.program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(if order.input.is_some() { Stdio::piped() } else { Stdio::null() })
-        // `kill 0` in a script is not meant for the supervisor.
+        // `kill 0` in a script must not reach the supervisor.
         .process_group(0)
         .spawn()?;
     let input = child.stdin.take().zip(order.input);
@@ -82,7 +86,8 @@ fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
     let running = Arc::new(Mutex::new(true));
     let ending = Arc::clone(&running);
     std::thread::spawn(move || {
-        // Its number is its own until it is reaped, which is not before `running` is false.
+        // The process id stays taken until the program is reaped. That happens after `running` is
+        // set to false.
         let signal = |signal| {
             if *ending.lock().unwrap_or_else(PoisonError::into_inner) {
                 let _ = kill_process_group(program, signal);
@@ -102,7 +107,7 @@ fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
     Ok(code)
 }
 
-/// The exit code of the program, which stays to be reaped.
+/// Waits for the exit code of the program. The program remains to be reaped.
 fn wait_for(program: Pid) -> io::Result<u8> {
     loop {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -118,8 +123,8 @@ fn wait_for(program: Pid) -> io::Result<u8> {
     }
 }
 
-/// Kills children until there are none. A child's children become children with its death, and a
-/// child's number is not given to another before it is reaped here.
+/// Kills children until there are none. When a child dies, its children become children of this
+/// process, and its process id is not reused before it is reaped here.
 fn end_all() {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -166,11 +171,12 @@ fn kill_children() {
     }
 }
 
-/// The program's group has been killed, and that is all that is known of.
+/// Does nothing: the program's group has been killed, and other descendants are unknown.
 #[cfg(not(target_os = "linux"))]
 fn kill_children() {}
 
-/// The parent in `/proc/PID/stat`: the second word behind the name, which may hold anything.
+/// Returns the parent in `/proc/PID/stat`: the second word behind the name, which may contain
+/// anything.
 #[cfg(target_os = "linux")]
 fn parent(stat: &[u8]) -> Option<Pid> {
     let behind = stat.get(stat.iter().rposition(|byte| *byte == b')')? + 1..)?;

@@ -23,7 +23,7 @@ fn output_is_kept_at_both_ends_in_bounded_room() {
     }
 }
 
-/// A supervisor of the test's own: a script that is given the order.
+/// A supervisor of the test: a script that gets the program spec.
 async fn under(script: &str, time: Duration) -> ToolOutput {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("supervisor");
@@ -68,7 +68,7 @@ async fn results_say_how_a_program_ended() {
     assert!(none.is_error && none.content.starts_with("the command cannot be run: "), "{none:?}");
 }
 
-/// The end of the order's stream is the word to end; output until then is shown.
+/// The end of the supervisor's input ends the program. Output until then is shown.
 #[tokio::test]
 async fn a_program_that_takes_too_long_is_ended() {
     let began = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! `write_file` and `edit_file` where nobody is in the way.
+//! `write_file` and `edit_file` without interference.
 
 use super::*;
 
@@ -49,10 +49,10 @@ fn a_file_must_be_read_before_it_is_changed() {
         let edit = json!({"path": path, "old": "one", "new": "x"});
         assert_eq!(case.error("edit_file", edit), unread);
     }
-    // A page that does not exist shows nothing.
+    // A page beyond the end of the file shows nothing.
     case.error("read_file", json!({"path": "a.md", "offset": 9}));
     case.error("edit_file", json!({"path": "a.md", "old": "one", "new": "x"}));
-    // What grep shows is a part that was looked for, not the file.
+    // `grep` shows the matching lines, not the file.
     case.ok("grep", json!({"pattern": "one"}));
     case.error("edit_file", json!({"path": "a.md", "old": "one", "new": "x"}));
     assert_eq!(text(&case, "a.md"), "one\n");
@@ -143,7 +143,7 @@ fn bytes_that_are_no_characters_are_kept() {
     assert_eq!(fs::read(case.root().join("latin1")).unwrap(), b"caf\xe9 two\n\xff");
 }
 
-/// Of a batch, whose calls run at once: none is lost, and none sees half of another.
+/// The calls of a batch run concurrently. No change is lost, and none sees half of another.
 #[test]
 fn edits_of_one_batch_do_not_lose_one_another() {
     let lines: String = (0..24).map(|n| format!("<{n}>\n")).collect();
@@ -203,7 +203,7 @@ fn mode_and_links_are_kept() {
     assert_eq!(error, "`link.md` is read-only and stays as it is");
 }
 
-/// The last look is right before the rename.
+/// The last check is right before the rename.
 #[test]
 fn a_file_that_changes_while_it_is_edited_is_left_alone() {
     let case = case(&[("a.md", "one\n")]);

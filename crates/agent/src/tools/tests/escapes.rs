@@ -1,4 +1,4 @@
-//! Ways out of the root, things that are no files, and paths that change between check and use.
+//! Ways out of the root, paths that are not files, and paths that change between check and use.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A file outside of the root that no tool may show or change.
+/// A file outside the root that no tool may show or change.
 const TREASURE: &str = "TREASURE\n";
 
-/// A root beside a folder with a treasure, and every way to it that a path may take.
+/// A root beside a folder with a secret file, and every way to that file that a path may take.
 fn besieged() -> (Case, Vec<&'static str>) {
     let case = case(&[("in/a.md", "inside\n"), ("x/y/z", "")]);
     write(case.dir.path(), "outside/secret.md", TREASURE.as_bytes());
@@ -34,7 +34,7 @@ fn besieged() -> (Case, Vec<&'static str>) {
     (case, ways)
 }
 
-/// What lies in the folder outside.
+/// Returns the files in the folder outside the root.
 fn outside(case: &Case) -> Vec<(String, String)> {
     let entries = fs::read_dir(case.dir.path().join("outside")).unwrap();
     let mut all: Vec<_> = entries
@@ -126,7 +126,7 @@ fn huge_and_binary_files_are_refused() {
     assert_eq!(fs::read_dir(case.root()).unwrap().count(), 3);
 }
 
-/// Ignore files are read on every search, by whoever filled the folder.
+/// Ignore files are read on every search, and anybody may have put them into the folder.
 #[test]
 fn ignore_files_are_read_inside_the_root_only_and_never_waited_for() {
     let case = case(&[("a.md", "apple\n"), ("in/b.md", "apple\n"), ("in/c.txt", "apple\n")]);
@@ -149,7 +149,7 @@ fn ignore_files_are_read_inside_the_root_only_and_never_waited_for() {
         huge.set_len(1 << 40).unwrap();
         assert_eq!(found(), all);
         fs::remove_file(&path).unwrap();
-        // A link that stays inside says what its file says.
+        // A link that stays inside has the content of its target.
         write(&case.root(), "in/rules", b"b.md\n");
         symlink("in/rules", &path).unwrap();
         assert_eq!(found(), "a.md:1:apple\nin/c.txt:1:apple\n");
@@ -159,8 +159,8 @@ fn ignore_files_are_read_inside_the_root_only_and_never_waited_for() {
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
-/// Swaps what a path names for as long as the tools work on it: between a file and a link out, a
-/// folder and a link out, a file and a pipe.
+/// Swaps the target of a path while the tools use it: between a file and a link out of the root, a
+/// folder and such a link, and a file and a pipe.
 #[test]
 fn paths_that_change_between_check_and_use_lead_nowhere() {
     let (case, _) = besieged();

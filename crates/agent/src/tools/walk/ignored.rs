@@ -1,5 +1,6 @@
-//! What ignore files leave out of a walk, read through the root's handle: a link out of the root,
-//! a pipe or a device under the name of one says nothing and is not waited for.
+//! The entries that ignore files leave out of a walk. Ignore files are read through the root's
+//! handle. A link out of the root, a pipe or a device under such a name is skipped without waiting
+//! for it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use super::Root;
 /// The largest ignore file that is read, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// What hidden and ignored means in a walk from one folder on.
+/// The rules for hidden and ignored entries in a walk from one folder.
 pub(super) struct Ignored {
     root: Root,
-    /// Absolute, in the root; what lies above says nothing.
+    /// The absolute path of the start, inside the root. Ignore files above it do not count.
     start: PathBuf,
     folders: Mutex<HashMap<PathBuf, Rules>>,
 }
@@ -32,8 +33,9 @@ impl Ignored {
         Self { root, start, folders: Mutex::default() }
     }
 
-    /// Whether an absolute path below the start is left out. As ripgrep has it: `.ignore` goes
-    /// before `.gitignore`, a near file before one above, and `!name` brings in a hidden name, too.
+    /// Returns true if an absolute path below the start is left out. As in ripgrep, `.ignore` takes
+    /// precedence over `.gitignore`, a nearer file over one above it, and `!name` includes hidden
+    /// names too.
     pub(super) fn leaves_out(&self, path: &Path, is_dir: bool) -> bool {
         match self.says(path, is_dir) {
             Match::Ignore(()) => true,
@@ -69,13 +71,13 @@ impl Ignored {
         Rules { ignore: of(".ignore"), gitignore: of(".gitignore") }
     }
 
-    /// The rules of a file, as far as they can be understood; none where there is no such file.
+    /// Reads the rules of a file, as far as they are valid; there are none without the file.
     fn read(&self, folder: &Path, file: &Path) -> Gitignore {
         let Some(bytes) = self.root.small_file(file, MAX_BYTES) else { return Gitignore::empty() };
         let text = String::from_utf8_lossy(&bytes);
         let mut builder = GitignoreBuilder::new(folder);
         for line in text.strip_prefix('\u{feff}').unwrap_or(&text).lines() {
-            // A line that is no pattern says nothing, as with git.
+            // An invalid pattern is ignored, as in git.
             let _ = builder.add_line(None, line);
         }
         builder.build().unwrap_or_else(|_| Gitignore::empty())

@@ -1,4 +1,4 @@
-//! What always holds of a run, of its account and of what went upstream.
+//! Checks of every run, of its report and of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::adversary::seeds::Met;
 use crate::adversary::watch::Watching;
 use crate::common::SimTransport;
 
-/// What the run used is what it was allowed and what it says.
+/// The run used no more than it was allowed, and its report is true.
 pub(crate) fn first_run(
     (report, events): &(Report, Vec<Event>),
     policy: &Policy,
@@ -63,7 +63,7 @@ fn truth(report: &Report, transport: &SimTransport) {
     }
 }
 
-/// One end, and every call with its result.
+/// Checks that the run has one end and every call its result.
 pub(crate) fn events(events: &[Event]) {
     let terminal = events.iter().filter(|event| event.kind.is_terminal()).count();
     assert_eq!(terminal, 1, "one terminal event");
@@ -86,7 +86,7 @@ pub(crate) fn events(events: &[Event]) {
     assert!(open.is_empty(), "calls without a result: {open:?}");
 }
 
-/// The answer is somebody's, and it says whose.
+/// Checks that an answer has an author.
 pub(crate) fn report(report: &Report) {
     match report.ended.outcome {
         Outcome::Answered | Outcome::Landed | Outcome::Stopped => {
@@ -151,7 +151,8 @@ fn ids(api: Api, message: &Value) -> (Vec<String>, Vec<String>) {
     }
 }
 
-/// Every request begins with the messages of the one before it, but those that stand apart.
+/// Every request begins with the messages of the request before it, except for messages that stand
+/// apart.
 pub(crate) fn prefixes(api: Api, transport: &SimTransport, apart: &[usize]) {
     let bodies = transport.bodies.lock().unwrap();
     for (n, pair) in bodies.windows(2).enumerate() {
@@ -169,8 +170,9 @@ pub(crate) fn prefixes(api: Api, transport: &SimTransport, apart: &[usize]) {
     }
 }
 
-/// Where the tables list the model, the provider refuses nothing. Where they do not, no rung of the
-/// run that began with request `asked` is refused twice, and what is no rung is not refused either.
+/// Checks refusals. For a model in the tables the provider refuses nothing. For any other model, no
+/// rung of the run that began with request `asked` is refused twice, and requests that are not
+/// rungs are not refused.
 pub(crate) fn refused(case: &Case, watching: &Watching, asked: usize) {
     let rungs: Vec<_> = watching.refused().into_iter().filter(|(n, _)| *n >= asked).collect();
     if rungs.is_empty() {
@@ -190,7 +192,7 @@ fn messages(api: Api, body: &[u8]) -> &[u8] {
     &body[span.start..span.end]
 }
 
-/// What the run met.
+/// Notes the situations that the run met.
 pub(crate) fn note((report, events): &(Report, Vec<Event>), seen: &mut Met) {
     seen.insert(format!("outcome {}", report.ended.outcome.word()));
     seen.insert(format!("reason {}", report.ended.reason.to_string().split(':').next().unwrap()));

@@ -1,4 +1,5 @@
-//! A transport that keeps what the provider says: which requests it refuses, and the responses.
+//! A transport that records the provider's behaviour: the requests that it refuses, and the
+//! responses.
 
 use std::sync::{Arc, Mutex};
 
@@ -46,8 +47,8 @@ impl Watching {
     }
 }
 
-/// The rung of a landing that a request is, as its bytes show it. What asks and what refuses both
-/// carry the note and are told apart by how much goes before it.
+/// Returns the landing rung of a request, read from its bytes. The asking and the refusing rung
+/// both carry the note; the text before the note tells them apart.
 fn rung(request: &Value) -> Option<String> {
     let choice = &request["tool_choice"];
     let choice = choice.as_str().or_else(|| choice["type"].as_str());

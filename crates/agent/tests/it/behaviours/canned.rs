@@ -1,4 +1,4 @@
-//! A provider that answers what it was given, byte for byte, cut as it was told: for what no
+//! A provider that sends prepared replies, byte for byte, cut as prepared: for replies that no
 //! strict simulator would send.
 
 use std::collections::VecDeque;
@@ -31,12 +31,12 @@ pub(crate) enum Reply {
     Fails(u16, Option<u64>),
 }
 
-/// Replies in order, and what was asked.
+/// Replies in order, and the requests that came.
 #[derive(Default)]
 pub(crate) struct Canned {
     replies: Mutex<VecDeque<Reply>>,
     pub(crate) bodies: Mutex<Vec<String>>,
-    /// Response bodies that were let go of before or at their end.
+    /// The number of response bodies that were dropped before or at their end.
     pub(crate) dropped: Arc<AtomicU64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the model is told while a limit comes near.
+//! The words to the model while a limit comes near.
 
 use softland_agent::core::policy::{Countdown, Policy};
 use softland_agent::{EventKind, ToolOutput};

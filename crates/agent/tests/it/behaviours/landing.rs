@@ -1,4 +1,4 @@
-//! What the limit does to the round that reaches it, and what stays as it was.
+//! The effect of a limit on the round that reaches it, and everything that stays unchanged.
 
 use softland_agent::core::policy::{Batch, Landing, Policy};
 use softland_agent::{Conversation, EventKind, ToolOutput};

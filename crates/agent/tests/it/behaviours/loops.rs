@@ -1,4 +1,4 @@
-//! Loops, and honest work that looks like one.
+//! Loops, and useful work that resembles them.
 
 use serde_json::Value;
 use softland_agent::ToolOutput;

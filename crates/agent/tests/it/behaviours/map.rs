@@ -91,7 +91,7 @@ fn every_mutation_is_named_once_and_has_one_place() {
     assert_eq!(there, named, "patches that no row names");
 }
 
-/// What a patch takes away, with the lines around it, stands in the file it is made for.
+/// Checks that the lines that a patch removes, with their context, stand in its file.
 fn applies(file: &str, patch: &str) {
     let path = patch.lines().find_map(|line| line.strip_prefix("--- a/")).unwrap_or_default();
     let source = read(path);

@@ -193,7 +193,7 @@ async fn b41_the_cap_holds_with_every_attempt_counted() {
             ran.report.cost_usd
         );
     }
-    // What a failed attempt used is counted, too: tokens in the sum of the events and the report.
+    // The usage of a failed attempt counts too: tokens in the sum of the events and in the report.
     let broken = || Turn::say("Twelve or so").failing(Fault::ErrorEvent { after: 1 });
     let turns = vec![grep(0), broken(), broken(), Turn::say("Twelve.")];
     let ran = play(cap(1.0), turns).await;

@@ -1,4 +1,5 @@
-//! What the provider does: truncation, pauses, refusals, failures, thinking, a client that goes.
+//! Behaviours of the provider: truncation, pauses, refusals, failures, thinking, a client that
+//! goes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -23,7 +23,7 @@ use crate::behaviours::support::{
 /// A tool that never comes back, however long it is given.
 struct Hangs {
     timeout: Duration,
-    /// How many of its calls were let go of.
+    /// The number of its calls that were dropped.
     ended: Arc<AtomicU64>,
 }
 
@@ -339,7 +339,7 @@ async fn what_is_said_beside_the_answer_is_not_lost() {
     assert!(question.to_string().contains("Only July, please."), "{question}");
 }
 
-/// A run in whose first round somebody speaks.
+/// A run in whose first round a person sends a message.
 async fn said_in_the_first_round(
     policy: Policy,
     turns: Vec<Turn>,

@@ -1,4 +1,4 @@
-//! How a run is brought to its answer: which rung is taken, and what follows when it brings none.
+//! The way from a limit to an answer: the rung that is taken, and the next one if it brings none.
 
 use softland_agent::core::models::capability::{Capability, Forced};
 use softland_agent::core::policy::{Landing, Policy};

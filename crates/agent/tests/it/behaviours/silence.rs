@@ -1,4 +1,4 @@
-//! Empty turns: what is one, what is done about it, and what is never made of it.
+//! Empty turns: their definition, the reaction to them, and what never becomes of them.
 
 use serde_json::{Value, json};
 use softland_agent::core::policy::Policy;
@@ -111,7 +111,7 @@ async fn b33_the_remedy_is_the_nudge_and_never_text_after_results() {
     }
 }
 
-/// Where a turn must open with thinking and there is none, the vendor's bare message: once.
+/// If a turn must open with thinking and there is none, the vendor's bare message appears once.
 #[test]
 fn b33_the_bare_message_comes_once_and_then_softland_answers() {
     let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 4000,

@@ -1,4 +1,4 @@
-//! What is read from streams, and what is told of it.
+//! Reading streams, and the events that are emitted for them.
 
 use serde_json::{Value, json};
 use softland_agent::core::policy::Policy;
@@ -48,7 +48,7 @@ async fn b43_events_come_in_block_order_with_one_end() {
         "done",
     ];
     let mut shown = kinds(&ran.events);
-    // How many deltas a block comes in is the provider's business.
+    // The provider decides how many deltas a block has.
     shown.dedup_by(|a, b| a == b && a.ends_with("_delta"));
     assert_eq!(shown, wanted);
     // One end, whatever happens on the way.

@@ -1,4 +1,4 @@
-//! One scripted run and all that can be seen of it.
+//! One scripted run and all its observable effects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,22 +19,22 @@ pub(crate) const FORCEABLE: &str = "anthropic/claude-opus-4-6";
 /// The tools that every agent here has.
 pub(crate) const TOOLS: [&str; 2] = ["grep", "read_file"];
 
-/// What a tool of these tests does with its call's number and input.
+/// The behaviour of a tool in these tests, from the call's number and input.
 pub(crate) type Answer = fn(u64, &Value) -> ToolOutput;
 
-/// A run and what was to be seen of it.
+/// A run and its observable effects.
 pub(crate) struct Ran {
     pub(crate) report: Report,
     pub(crate) events: Vec<Event>,
-    /// What went over the wire, parsed and as sent.
+    /// The requests on the wire, parsed and as sent.
     pub(crate) requests: Vec<Value>,
     pub(crate) raw: Vec<String>,
-    /// How often a tool was really run.
+    /// The number of tool executions.
     pub(crate) executed: u64,
     pub(crate) transport: Arc<SimTransport>,
 }
 
-/// What is asked of a run, where it is not the usual.
+/// The settings of a run, if they differ from the usual ones.
 pub(crate) struct Case {
     pub(crate) policy: Policy,
     pub(crate) model: &'static str,
@@ -213,7 +213,7 @@ pub(crate) fn last_line(text: &str) -> String {
     text.lines().last().unwrap_or_default().to_owned()
 }
 
-/// What stands between two marks of a request.
+/// Returns the text between two marks of a request.
 pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("no {from} in {text}"));
     let end = text[start..].find(to).unwrap_or_else(|| panic!("no {to} in {text}"));

@@ -1,4 +1,4 @@
-//! What the tests of the loop share: a simulator as a transport, and tools that count.
+//! Helpers of the tests of the loop: a simulator as a transport, and tools that count.
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use softland_agent::http::{
 use softland_agent::{Agent, Event, EventKind, Report, Tool, ToolContext, ToolDef, ToolOutput};
 use softland_sim::{Body, Config, Piece, Scenario, Sim, Turn};
 
-/// A simulator in the place of a provider; its delays are waited for, on whatever clock runs.
+/// A simulator in the place of a provider. Its delays are awaited on the current tokio clock.
 pub(crate) struct SimTransport {
     pub(crate) sim: Sim,
     now: AtomicU64,
@@ -90,10 +90,10 @@ impl Transport for SimTransport {
     }
 }
 
-/// What a tool does: from how often it was called before, and its input.
+/// The behaviour of a tool, from the number of earlier calls and its input.
 pub(crate) type Does = Box<dyn Fn(u64, &Value) -> ToolOutput + Send + Sync>;
 
-/// A tool that does what a closure says, and counts.
+/// A tool that runs a closure and counts its calls.
 pub(crate) struct Counting {
     pub(crate) name: &'static str,
     pub(crate) calls: Arc<AtomicU64>,

@@ -1,10 +1,10 @@
-//! The fuzz body for agent files: whatever the bytes, an answer and no panic.
+//! The fuzz body for agent files: any bytes lead to an answer and never to a panic.
 
 use softland_agent::AgentFile;
 use softland_agent::tools::BUILT_IN;
 use softland_session::core::policy::Policy;
 
-/// Parses `data` and checks what must hold of every outcome.
+/// Parses `data` and checks the properties of every outcome.
 pub(crate) fn run(data: &[u8]) {
     let (result, warnings) = AgentFile::parse_bytes("f.md", data);
     let lines = 1 + data.iter().filter(|byte| **byte == b'\n').count();

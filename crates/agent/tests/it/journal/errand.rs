@@ -1,5 +1,5 @@
-//! The errand that the tests run: 20 calls in eight rounds, alone and in parallel, of a tool that
-//! may be run again and one that may not, and an answer made of what they gave.
+//! The errand that the tests run: 20 calls in eight rounds, alone and in parallel, of one tool that
+//! may be run again and one that may not. The answer is made of their results.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -22,11 +22,11 @@ use tokio_util::sync::CancellationToken;
 /// The calls, round by round: `n` may not be run again, `p` may.
 const ROUNDS: [&str; 8] = ["npn", "p", "n", "nnpp", "n", "pnpnn", "p", "npnp"];
 
-/// How many calls there are.
+/// The number of calls.
 pub(crate) const CALLS: usize = 20;
 
-/// A model that makes the errand's calls: which is next it reads from the conversation alone, so
-/// that another process finds the same model.
+/// A model that makes the errand's calls. It reads its position from the conversation alone, so
+/// that another process meets the same model.
 pub(crate) struct Model {
     pub(crate) requests: AtomicU64,
     /// Milliseconds that an answer takes.
@@ -87,7 +87,7 @@ impl Transport for Model {
     }
 }
 
-/// What the simulated provider makes of a request that is answered by this turn.
+/// Returns the response of the simulated provider that answers a request with this turn.
 pub(crate) fn answered(request: &Request, body: &Value, turn: Turn) -> Response {
     let mut config = Config::new(Scenario::Scripted(vec![turn]));
     config.seed = body["messages"].as_array().unwrap().len() as u64;
@@ -117,7 +117,7 @@ pub(crate) fn answered(request: &Request, body: &Value, turn: Turn) -> Response 
     Response { status: response.status, head, body }
 }
 
-/// A tool whose every run leaves a line in a file, which outlives the process.
+/// A tool that adds a line to a file on every run. The file outlives the process.
 struct Errand {
     name: &'static str,
     folder: PathBuf,
@@ -157,7 +157,7 @@ pub(crate) fn tools(folder: &Path) -> ToolSet {
     tools
 }
 
-/// How often each call was run, in whatever process.
+/// Returns how often each call was run, over all processes.
 pub(crate) fn ran(folder: &Path) -> BTreeMap<String, usize> {
     let mut ran = BTreeMap::new();
     for key in std::fs::read_to_string(folder.join("ran")).unwrap_or_default().lines() {
@@ -179,7 +179,7 @@ pub(crate) fn agent(folder: &Path, model: &Arc<Model>) -> Agent {
     agent
 }
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Came {
     pub(crate) report: Report,
     pub(crate) events: Vec<Event>,
@@ -191,7 +191,8 @@ impl Came {
         self.conversation.messages().map(|m| String::from_utf8(m.to_vec()).unwrap()).collect()
     }
 
-    /// Events without what differs between two runs: when, how long, which run.
+    /// Returns the events without the parts that differ between two runs: times, durations, run
+    /// ids.
     pub(crate) fn told(&self) -> Vec<Value> {
         let bare = |event: &Event| {
             let mut event = serde_json::to_value(event).unwrap();
@@ -208,7 +209,7 @@ pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join("journal.ndjson")
 }
 
-/// The journal of the folder, made or opened; a run that was not begun left none.
+/// Creates or opens the journal of the folder. A run that did not begin has left none.
 pub(crate) fn journal(folder: &Path) -> Journal {
     let path = path(folder);
     match std::fs::metadata(&path) {
@@ -220,7 +221,7 @@ pub(crate) fn journal(folder: &Path) -> Journal {
     }
 }
 
-/// Another test that starts a process right now has our files open until that is another program.
+/// A process that another test is starting holds our files open until it executes its program.
 fn opened(path: &Path) -> Journal {
     for _ in 0..200 {
         match Journal::open(path) {
@@ -233,7 +234,7 @@ fn opened(path: &Path) -> Journal {
     panic!("{} stays in use", path.display());
 }
 
-/// Begins the errand, or goes on with it.
+/// Begins the errand, or resumes it.
 pub(crate) async fn run(agent: &Agent, journal: &RunJournal) -> Came {
     let (mut conversation, mut events) = (Conversation::new(), Vec::new());
     let mut hear = |event: &Event| events.push(event.clone());
@@ -242,13 +243,13 @@ pub(crate) async fn run(agent: &Agent, journal: &RunJournal) -> Came {
     Came { report, events, conversation }
 }
 
-/// The errand from its beginning to its end in one process.
+/// Runs the whole errand in one process.
 pub(crate) async fn whole(folder: &Path) -> Came {
     let journal = journal(folder).root(&new_id());
     run(&agent(folder, &Model::new()), &journal).await
 }
 
-/// The lines of the folder's journal.
+/// Returns the lines of the folder's journal.
 pub(crate) fn lines(folder: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path(folder)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -1,4 +1,4 @@
-//! Ends that are none, and a journal that cannot be written.
+//! Ends that do not count as ends, and a journal that cannot be written.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::journal::errand::{self, Model, journal, lines, path, ran};
 
-/// A disk that is full from a record on, in the middle of it.
+/// A disk that is full from the middle of a record on.
 struct Full {
     file: Box<dyn Write + Send>,
     left: u64,
@@ -61,7 +61,7 @@ async fn a_record_that_cannot_be_written_stops_the_run_and_the_next_goes_on() {
         let ends = |event: &&Event| event.kind.is_terminal();
         assert_eq!(came.events.iter().filter(ends).count(), 1, "{what}");
         drop((run, full));
-        // Nothing was done that is not written: asked for, or run.
+        // No request was sent and no call was run without its record.
         let text = std::fs::read_to_string(path(folder)).unwrap();
         let count = |kind: &str| text.matches(&format!(r#""kind":"{kind}""#)).count();
         let requests = model.requests.load(Ordering::SeqCst);
@@ -73,7 +73,7 @@ async fn a_record_that_cannot_be_written_stops_the_run_and_the_next_goes_on() {
     }
 }
 
-/// A model that answers so many requests, and is away then.
+/// A model that answers a number of requests and is then unreachable.
 struct Away {
     model: Arc<Model>,
     left: AtomicU64,
@@ -123,7 +123,7 @@ async fn a_run_whose_provider_failed_goes_on_when_it_is_back() {
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
 }
 
-/// Runs until an event of that kind, and cancels the run there.
+/// Runs until an event of that kind and cancels the run there.
 async fn cancelled(agent: &Agent, journal: &RunJournal, at: u64) -> (Outcome, u64) {
     let cancel = CancellationToken::new();
     let mut left = at;

@@ -10,7 +10,7 @@ use softland_agent::journal::new_id;
 
 use crate::journal::errand::{self, CALLS, Came, Model, all_keys, journal, lines, ran};
 
-/// Where the child works, at which record it dies, and when.
+/// The child's folder, the record at which it dies, and the moment.
 pub(crate) const FOLDER: &str = "SOFTLAND_TEST_FOLDER";
 pub(crate) const AT: &str = "SOFTLAND_TEST_KILL_AT";
 pub(crate) const WHEN: &str = "SOFTLAND_TEST_KILL_WHEN";
@@ -46,7 +46,7 @@ impl Write for Deadly {
     }
 }
 
-/// Not a test of its own: what the others start and kill.
+/// Not a test by itself: the process that the other tests start and kill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -82,7 +82,7 @@ pub(crate) fn killed_in(
     status.code().is_none()
 }
 
-/// What stands in the journal of one call.
+/// The record of one call.
 #[derive(Clone, Debug, Default)]
 struct Recorded {
     begun: bool,
@@ -117,8 +117,7 @@ fn recorded(folder: &Path) -> Vec<(String, Recorded)> {
     calls
 }
 
-/// What must hold of a run that was gone on with: `before` is what stood in the journal whenever a
-/// process was killed.
+/// Checks a run that was resumed. `before` holds the journal at each kill.
 fn holds(folder: &Path, before: &[Vec<(String, Recorded)>], came: &Came, whole: &Came, what: &str) {
     assert_eq!(came.report.ended.outcome, Outcome::Answered, "{what}");
     let (ran, after) = (ran(folder), recorded(folder));
@@ -134,7 +133,7 @@ fn holds(folder: &Path, before: &[Vec<(String, Recorded)>], came: &Came, whole: 
             |calls: &&Vec<(String, Recorded)>| calls[at].1.begun && calls[at].1.result.is_none();
         let deaths = before.iter().filter(unknown).count();
         if key.starts_with('n') {
-            // Killed between the record and the run, it was not run at all.
+            // The process was killed between the record and the run, so the call never ran.
             assert!(times <= 1, "{what}: {key} was run {times} times");
             assert_eq!(result.contains("interrupted"), deaths > 0, "{what}: {key}: {result}");
             if deaths > 0 {
@@ -158,7 +157,7 @@ fn holds(folder: &Path, before: &[Vec<(String, Recorded)>], came: &Came, whole: 
     assert_eq!(ran.len() + missing(&after, &ran), CALLS, "{what}");
 }
 
-/// Calls that never ran, since their process was killed right before.
+/// Returns the calls that never ran because their process was killed right before.
 fn missing(after: &[(String, Recorded)], ran: &std::collections::BTreeMap<String, usize>) -> usize {
     let never = |(key, call): &&(String, Recorded)| {
         !ran.contains_key(key) && call.result.as_ref().unwrap().contains("interrupted")
@@ -206,14 +205,15 @@ async fn a_run_killed_again_and_again_comes_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let (mut before, mut deaths, mut at) = (Vec::new(), 0, seed);
-        // Fewer than three records (go on, ask, hear) come to nothing new.
+        // A last process with fewer than three records (resume, request, response) adds nothing
+        // new.
         while killed(folder, 3 + at % 5, ["before", "in", "after"][deaths % 3]) {
             before.push(recorded(folder));
             (deaths, at) = (deaths + 1, at.wrapping_mul(6_364_136_223_846_793_005) >> 7);
             assert!(deaths < 500, "the run comes to no end");
         }
         assert!(deaths > 10, "{deaths}");
-        // It is over: it is told again, by what was recorded alone.
+        // The run is over. Its events are emitted again from the records alone.
         let came = go_on(folder).await;
         holds(folder, &before, &came, &whole, &format!("seed {seed}, {deaths} deaths"));
     }

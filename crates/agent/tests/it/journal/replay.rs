@@ -8,7 +8,7 @@ use softland_agent::{Event, EventKind, Journal, JournalError};
 
 use crate::journal::errand::{self, Came, Model, journal, lines, path, ran};
 
-/// Keeps the first lines of a journal, and so many bytes of the next.
+/// Keeps the first lines of a journal, and some bytes of the next.
 fn cut(from: &Path, to: &Path, whole: usize, bytes: usize) {
     let text = std::fs::read_to_string(path(from)).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -56,7 +56,7 @@ async fn a_journal_cut_anywhere_comes_to_the_same() {
     let whole = errand::whole(first).await;
     let records = lines(first);
     for kept in 1..records.len() {
-        // Whole lines, and a line that was not written whole.
+        // Complete lines, and an incomplete one.
         for bytes in [0, 40] {
             let second = tempfile::tempdir().unwrap();
             let second = second.path();
@@ -68,7 +68,7 @@ async fn a_journal_cut_anywhere_comes_to_the_same() {
             let after = lines(second);
             assert_eq!(after[..kept], records[..kept], "{what}: what was recorded stays");
             assert_eq!(after[kept]["kind"], "resume", "{what}");
-            // A request without its answer is charged whole, and sent again.
+            // A request without its response is charged with its worst case and sent again.
             let lost = before.0.map_or(0, |reserve| reserve);
             let nano = |came: &Came| (came.report.cost_usd.unwrap() * 1e9).round() as u64;
             if before.1 {
@@ -87,8 +87,8 @@ async fn a_journal_cut_anywhere_comes_to_the_same() {
     }
 }
 
-/// What the last record kept leaves open: a request's reserve, and whether a call that may not be
-/// run again.
+/// Returns the open ends of the last kept record: the reserve of a request, and whether a call may
+/// not be run again.
 fn lines_kept(records: &[serde_json::Value], kept: usize) -> (Option<u64>, bool) {
     let last = &records[kept - 1];
     let reserve = (last["kind"] == "request").then(|| last["reserve"]["nano"].as_u64().unwrap());
@@ -205,7 +205,7 @@ async fn a_child_is_found_again_by_its_parents_call() {
     let ids = (child.run().to_owned(), other.run().to_owned());
     drop((parent, child, other));
 
-    // A child that has ended gives what it gave; one that was never begun is begun.
+    // A child that has ended gives its recorded result; a child that never began is begun.
     let parent = journal(folder).root("run-other");
     assert_eq!(parent.run(), "run-parent");
     let child = parent.child(2, 0);
@@ -218,7 +218,7 @@ async fn a_child_is_found_again_by_its_parents_call() {
     assert_ne!(parent.child(2, 1).run(), ids.1);
     drop((parent, child));
 
-    // A child that was under way is gone on with.
+    // An interrupted child is resumed.
     let text = std::fs::read_to_string(path(folder)).unwrap();
     let kept: Vec<&str> = text.lines().collect();
     std::fs::write(path(folder), kept[..kept.len() - 9].join("\n") + "\n").unwrap();

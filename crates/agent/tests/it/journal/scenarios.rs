@@ -1,4 +1,4 @@
-//! Whatever a model does, on every protocol: a journal comes to the same decisions without it.
+//! For every model and protocol, a replayed journal comes to the same decisions without the model.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,7 +53,7 @@ fn agent(transport: &Arc<SimTransport>, scenario: &str, api: Api, format: ToolFo
     agent
 }
 
-/// The same agent, with nobody behind it.
+/// Returns the same agent without a model behind it.
 fn alone(agent: &Agent) -> (Agent, Arc<errand::Model>) {
     let model = errand::Model::new();
     let transport = Arc::clone(&model) as Arc<dyn Transport>;
@@ -81,7 +81,7 @@ async fn every_scenario_is_come_to_again() {
                 runs += 1;
                 if !whole.report.ended.outcome.is_done() {
                     failed += 1;
-                    // It would be tried again.
+                    // Such a failure would be tried again.
                     let text = std::fs::read_to_string(path(folder)).unwrap();
                     assert!(text.lines().last().unwrap().contains(r#""kind":"end""#), "{what}");
                     continue;

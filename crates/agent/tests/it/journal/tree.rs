@@ -1,5 +1,5 @@
-//! A tree of runs that the tests kill and go on with: a lead, a deputy and a scout that both call,
-//! side by side and one below the other, under limits of money.
+//! A tree of runs that the tests kill and resume: a lead, a deputy and a scout that both call, side
+//! by side and one below the other, under limits on money.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,8 +16,8 @@ use softland_sim::{Part, Turn};
 
 use crate::journal::errand::{self, Came, answered, journal, tools};
 
-/// What an agent does, round by round: `n` may not be run again, `p` may; `scout:x` and `deputy:x`
-/// are calls of agents.
+/// The calls of an agent, round by round: `n` may not be run again, `p` may; `scout:x` and
+/// `deputy:x` are calls of agents.
 const LEAD: &[&[&str]] = &[&["n"], &["scout:a", "deputy:b", "n", "p"], &["scout:c", "p"], &["n"]];
 const DEPUTY: &[&[&str]] = &[&["p"], &["scout:d", "scout:e"], &["n"]];
 const SCOUT: &[&[&str]] = &[&["n", "p"], &["n"]];
@@ -25,7 +25,7 @@ const SCOUT: &[&[&str]] = &[&["n", "p"], &["n"]];
 /// Calls of tools and of agents in the whole tree.
 pub(crate) const CALLS: usize = 24;
 
-/// A model that plays all of them: who it is and how far it has come it reads from the request.
+/// A model that plays all agents. It reads its role and its position from the request.
 pub(crate) struct Model {
     pub(crate) requests: AtomicU64,
 }
@@ -126,7 +126,7 @@ fn member(agent: Agent, delegates: bool) -> Member {
     Member { agent, description, inherits: false, delegates, depth_limit: None }
 }
 
-/// The lead of the tree, which may spend so much.
+/// Returns the lead of the tree with this limit on money.
 pub(crate) fn lead(folder: &Path, model: &Arc<Model>, dollars: f64) -> Agent {
     let scout = member(agent("scout", folder, model), false);
     let deputy = member(agent("deputy", folder, model), true);
@@ -137,13 +137,13 @@ pub(crate) fn lead(folder: &Path, model: &Arc<Model>, dollars: f64) -> Agent {
     lead
 }
 
-/// Money for the whole errand, requests that are charged whole included.
+/// Enough money for the whole errand, including requests that are charged with their worst case.
 pub(crate) const ENOUGH: f64 = 60.0;
 
-/// What else limits the runs of a tree.
+/// The additional limits of a tree.
 pub(crate) const LIMITS: [&str; 3] = ["time", "chars", "few chars"];
 
-/// The lead under such a limit, and all below it.
+/// Returns the lead under such a limit, and all agents below it.
 pub(crate) fn limited(folder: &Path, model: &Arc<Model>, limit: &str) -> Agent {
     let mut lead = lead(folder, model, ENOUGH);
     let own = |agent: &mut Agent| match limit {
@@ -160,19 +160,20 @@ pub(crate) fn limited(folder: &Path, model: &Arc<Model>, limit: &str) -> Agent {
     lead.crew = Some(Crew::new(members.collect(), 2).unwrap());
     own(&mut lead);
     if limit == "few chars" {
-        // Its second round crosses it: results are cut, and calls not run.
+        // The second round crosses the limit: results are cut, and calls are not run.
         lead.policy.result_chars_limit = Some(60);
     }
     lead
 }
 
-/// The tree from its beginning, or from where it was, to its end.
+/// Runs the tree to its end, from its beginning or from where it was.
 pub(crate) async fn run(folder: &Path, model: &Arc<Model>, dollars: f64) -> Came {
     let journal = journal(folder).root(&new_id());
     errand::run(&lead(folder, model, dollars), &journal).await
 }
 
-/// Each run's events without what differs between two trees: when, how long, which root.
+/// Returns each run's events without the parts that differ between two trees: times, durations, the
+/// root's id.
 pub(crate) fn told(came: &Came) -> BTreeMap<String, Vec<Value>> {
     let mut runs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (event, value) in came.events.iter().zip(came.told()) {
@@ -186,12 +187,12 @@ pub(crate) fn told(came: &Came) -> BTreeMap<String, Vec<Value>> {
     runs
 }
 
-/// A run's place in its tree: its id without the root's.
+/// Returns a run's position in its tree: its id without the root's.
 pub(crate) fn suffix(run: &str) -> String {
     run.split_once('.').map_or(String::new(), |(_, suffix)| suffix.to_owned())
 }
 
-/// What holds for the events of every tree, whoever tells them.
+/// Checks the events of any tree, live or replayed.
 #[track_caller]
 pub(crate) fn well_told(came: &Came, what: &str) {
     for (run, events) in told(came) {

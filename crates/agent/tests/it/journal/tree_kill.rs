@@ -14,7 +14,7 @@ use crate::journal::errand::{self, Came, journal, lines, ran};
 use crate::journal::kill::{AT, Deadly, FOLDER, WHEN, killed_in};
 use crate::journal::tree::{self, CALLS, ENOUGH, Model, all_keys, suffix, well_told};
 
-/// Not a test of its own: what the others start and kill. What it tells outlives it, too.
+/// Not a test by itself: the process that the other tests start and kill. Its output outlives it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -39,17 +39,17 @@ async fn child() {
     lead.keep(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
 }
 
-/// What else limits the tree.
+/// The additional limit of the tree.
 const LIMIT: &str = "SOFTLAND_TEST_LIMIT";
 
 fn killed(folder: &Path, at: u64, when: &str) -> bool {
     killed_in("journal::tree_kill::child", folder, at, when, &[])
 }
 
-/// What stands in the journal of one call: whether it was begun, and its result.
+/// The record of one call: whether it began, and its result.
 type Recorded = (bool, Option<String>);
 
-/// The calls of tools by their keys, and those of agents by run and place.
+/// The calls of tools by key, and the calls of agents by run and position.
 fn recorded(folder: &Path) -> BTreeMap<String, Recorded> {
     let text = std::fs::read_to_string(errand::path(folder)).unwrap_or_default();
     // The last line may be torn.
@@ -78,7 +78,7 @@ fn recorded(folder: &Path) -> BTreeMap<String, Recorded> {
     calls
 }
 
-/// The results of tools that were told in this process, by run and number.
+/// The results of tools that this process emitted, by run and number.
 fn results<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<(String, u64)> {
     events
         .filter(|event| event["event"] == "tool_result")
@@ -86,7 +86,7 @@ fn results<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Every result was told by one of the processes, and by the last one at most once.
+/// Every result was emitted by one of the processes, and at most once by the last one.
 fn all_told(folder: &Path, came: &Came, what: &str) {
     let value = |event: &Event| serde_json::to_value(event).unwrap();
     let all: Vec<Value> = came.events.iter().map(value).collect();
@@ -102,8 +102,8 @@ fn all_told(folder: &Path, came: &Came, what: &str) {
     }
 }
 
-/// What must hold of a tree that was gone on with: `before` is what stood in the journal whenever
-/// a process was killed. Returns how many calls were interrupted.
+/// Checks a tree that was resumed. `before` holds the journal at each kill. Returns the number of
+/// interrupted calls.
 fn holds(
     folder: &Path,
     before: &[BTreeMap<String, Recorded>],
@@ -120,8 +120,8 @@ fn holds(
     interrupted
 }
 
-/// No result was lost, nothing was run again that may not be, and the answer is the same but for
-/// what was interrupted. Returns how much that was.
+/// No result was lost, no call ran again that may not, and the answer is the same except for
+/// interrupted calls. Returns the number of those.
 fn held(
     folder: &Path,
     before: &[BTreeMap<String, Recorded>],
@@ -150,7 +150,7 @@ fn held(
         } else if deaths == 0 {
             assert_eq!((times, result), (1, format!("{key} is done")), "{what}");
         } else {
-            // Killed between the record and the run, it was not run at all.
+            // The process was killed between the record and the run, so the call never ran.
             assert!(times <= 1, "{what}: {key} was run {times} times");
             assert!(result.contains("interrupted"), "{what}: {key}: {result}");
             answer = answer.replace(&format!("{key} is done"), &result);
@@ -212,7 +212,7 @@ async fn a_limited_tree_killed_at_any_record_goes_on() {
             let came = run(folder).await;
             assert_eq!(came.report.ended.outcome, whole.report.ended.outcome, "{what}");
             assert_eq!(came.report.ended.reason, whole.report.ended.reason, "{what}");
-            // What is told of an interrupted call is longer, and crosses a limit of characters.
+            // The text about an interrupted call is longer and crosses a limit of characters.
             let cut =
                 |key: &str| before[0].get(key).is_some_and(|(begun, end)| *begun && end.is_none());
             if limit[0].1 == "few chars"
@@ -237,14 +237,15 @@ async fn a_tree_killed_again_and_again_comes_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let (mut before, mut deaths, mut at) = (Vec::new(), 0, seed);
-        // Fewer records than these (go on, and each run asks and hears) may come to nothing new.
+        // A last process with fewer records (resume, and for each run request and response) may add
+        // nothing new.
         while killed(folder, 12 + at % 9, ["before", "in", "after"][deaths % 3]) {
             before.push(recorded(folder));
             (deaths, at) = (deaths + 1, at.wrapping_mul(6_364_136_223_846_793_005) >> 7);
             assert!(deaths < 200, "the tree comes to no end");
         }
         assert!(deaths > 6, "{deaths}");
-        // It is over: it is told again, by what was recorded alone.
+        // The run is over. Its events are emitted again from the records alone.
         let came = tree::run(folder, &Model::new(), ENOUGH).await;
         holds(folder, &before, &came, &whole, &format!("seed {seed}, {deaths} deaths"));
     }

@@ -19,7 +19,7 @@ fn cut(from: &Path, whole: usize) -> tempfile::TempDir {
     to
 }
 
-/// Both were told the same, run by run.
+/// Checks that both emitted the same events, run by run.
 #[track_caller]
 fn same(came: &Came, whole: &Came, what: &str) {
     let (came, whole) = (told(came), told(whole));
@@ -36,8 +36,8 @@ fn nano(came: &Came) -> u64 {
     (came.report.cost_usd.unwrap() * 1e9).round() as u64
 }
 
-/// Money that is enough for all, for some, and for hardly anything: the runs of a tree that wait
-/// for each other, land one another and are refused.
+/// Money that suffices for all runs, for some, or for hardly any: runs that wait for each other,
+/// land each other and are refused.
 const CAPS: [f64; 8] = [ENOUGH, 0.6, 0.45, 0.35, 0.3, 0.2, 0.1, 0.07];
 
 #[tokio::test]
@@ -85,21 +85,21 @@ async fn a_tree_cut_anywhere_goes_on_and_never_overspends() {
             let after = lines(second);
             assert_eq!(after[..kept], records[..kept], "{what}: what was recorded stays");
             assert_eq!(after[kept]["kind"], "resume", "{what}");
-            // Requests that were under way are charged whole.
+            // Requests in flight are charged with their worst case.
             let lost: u64 =
                 lost(&after).iter().map(|r| r["reserve"]["nano"].as_u64().unwrap()).sum();
             if cap == ENOUGH && !came.messages().concat().contains("interrupted") {
                 assert_eq!(nano(&came), nano(&whole) + lost, "{what}");
                 assert_eq!(came.messages(), whole.messages(), "{what}");
             }
-            // What has come of it is come to again, too.
+            // The result of the resumed tree can be replayed, too.
             let again = tree::run(cut(second, after.len()).path(), &Model::new(), cap).await;
             same(&again, &came, &format!("{what}, and again"));
         }
     }
 }
 
-/// Requests to which nothing came.
+/// Requests without a response.
 fn lost(records: &[Value]) -> Vec<&Value> {
     let place = |r: &Value| (r["run"].clone(), r["turn"].clone(), r["nth"].clone());
     let came: Vec<_> = records.iter().filter(|r| r["kind"] == "response").map(place).collect();
@@ -112,7 +112,7 @@ async fn a_journal_from_which_a_record_was_taken_is_refused() {
     tree::run(first.path(), &Model::new(), ENOUGH).await;
     let text = std::fs::read_to_string(path(first.path())).unwrap();
     let all: Vec<&str> = text.split_inclusive('\n').collect();
-    // Without its end, so that it is gone on with.
+    // The end is cut off, so that the tree is resumed.
     let all = &all[..all.len() - 1];
     let mut refused = 0;
     for (at, line) in all.iter().enumerate() {
@@ -127,7 +127,7 @@ async fn a_journal_from_which_a_record_was_taken_is_refused() {
         std::fs::write(path(second.path()), left.concat()).unwrap();
         let opened = softland_agent::Journal::open(&path(second.path()));
         let error = opened.err().map(|error| error.to_string());
-        // The last round of a run whose answer is in the next turn alone stands in no other's way.
+        // A run that only has its answer left does not block the others.
         let error = error.unwrap_or_else(|| panic!("`{kind}` in line {} was not missed", at + 1));
         assert!(error.contains("without what stands before it"), "{error}");
         refused += 1;

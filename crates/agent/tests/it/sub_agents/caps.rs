@@ -1,5 +1,5 @@
-//! How many sub-agents a cap lets run: never fewer of them where it is larger, and a refusal says
-//! what is spent and what is held.
+//! The number of sub-agents that run under a cap: a larger cap never lets fewer of them run, and a
+//! refusal says how much is spent and how much is held.
 
 use proptest::prelude::*;
 use softland_agent::core::NanoUsd;
@@ -12,13 +12,14 @@ use crate::common::run;
 /// A tree of agents that want no more than a few requests each, under caps that grow.
 #[derive(Clone, Debug)]
 struct Case {
-    /// Whether the cap is on tokens, else on money.
+    /// True for a cap on tokens, false for a cap on money.
     tokens: bool,
     /// The caps, ascending, in tokens, or in units of 10 micro-dollars.
     caps: Vec<u64>,
     reserve_tokens: u64,
     max_tokens: u64,
-    /// Members, called side by side, and how often all of them one after another.
+    /// The number of members that are called side by side, and how often the group is called in
+    /// turn.
     members: usize,
     rounds: u64,
     /// Calls run one by one.
@@ -46,8 +47,8 @@ impl Case {
     }
 
     fn tree(&self, cap: u64) -> Agent {
-        // Whoever comes first may use more of a larger cap, and leaves less: where one comes after
-        // the other, all of them answer at once.
+        // The first sub-agent may use more of a larger cap and leave less for the others. If each
+        // runs after the one before it, all of them answer at once.
         let at_once = self.in_order || self.rounds > 1;
         let scenario = if at_once { "delegate" } else { "sweeper" };
         let member = |n: usize| {
@@ -66,7 +67,7 @@ impl Case {
         parent
     }
 
-    /// How many sub-agents handed something back.
+    /// Returns the number of sub-agents that handed something back.
     fn ran(&self, cap: u64) -> usize {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -91,7 +92,7 @@ fn a_larger_cap_never_lets_fewer_of_them_run() {
     ran.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Two side by side, at the caps of which the middle ones once refused both.
+/// Two sub-agents side by side. At the middle caps both were once refused.
 #[test]
 fn two_side_by_side_run_under_every_cap_that_is_enough_for_their_answers() {
     for tokens in [true, false] {
@@ -105,8 +106,8 @@ fn two_side_by_side_run_under_every_cap_that_is_enough_for_their_answers() {
     }
 }
 
-/// Calls of one turn that run in order, at the caps of which larger ones once let fewer run: each
-/// of them held back as much as all of them should together.
+/// Calls of one turn that run in order. Larger caps once let fewer of them run, because each call
+/// held back as much as all of them together should.
 #[test]
 fn calls_one_after_another_share_what_is_held_back() {
     let (tokens, rounds, in_order, caps) = (true, 3, true, Vec::new());

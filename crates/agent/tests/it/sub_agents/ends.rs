@@ -1,4 +1,4 @@
-//! How children end that do not simply answer, and what their parents are told of it.
+//! Ends of sub-agents other than a plain answer, and the results that their parents get.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ async fn under_a_limit_of_characters_children_run_one_after_another_and_are_cut(
     assert!(back[0].1.ends_with("[cut: result_chars_limit]"), "{back:?}");
 }
 
-/// What a model without tool calling writes as text calls agents, too.
+/// A model without tool calling calls agents by text, too.
 #[tokio::test(start_paused = true)]
 async fn calls_in_tags_call_agents() {
     let mut parent = calling("delegate", vec![member("tail", "tail")], 3);

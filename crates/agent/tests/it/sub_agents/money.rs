@@ -1,5 +1,5 @@
-//! Money down a tree of runs, whatever the caps and prices: never overspent, and used where it is
-//! enough for more than a few requests.
+//! Money in a tree of runs, under all caps and prices: it is never overspent, and it is used if it
+//! suffices for more than a few requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,24 +16,24 @@ use crate::common::{SimTransport, run};
 /// A tree of agents that go on until they are told to answer, under a cap.
 #[derive(Clone, Debug)]
 struct Case {
-    /// Pico-dollars of an input and an output token.
+    /// Pico-dollars for an input and an output token.
     prices: (u64, u64),
     reserve_tokens: u64,
     /// The cap, in requests at their worst as the tree begins.
     requests: u64,
-    /// Whether it is the session's, else the first run's.
+    /// True for the session's cap, false for the first run's.
     session: bool,
-    /// Members that explore, and whether one calls them in turn.
+    /// The number of members that explore, and whether one member calls them in turn.
     members: usize,
     nested: bool,
-    /// A cap of each member's own, in percent of the whole.
+    /// A cap for each member, in percent of the whole.
     own: Option<u64>,
     /// Output tokens of a request.
     max_tokens: u64,
 }
 
-/// Responses of the simulator have few tokens, so that a cap of many requests at their worst takes
-/// very many of them: where input is dear, caps are of a few.
+/// Responses of the simulator have few tokens, so a cap of many worst-case requests takes very many
+/// of them. Where input is expensive, caps allow only a few.
 fn case() -> impl Strategy<Value = Case> {
     let dear_output =
         (Just(2_000), 1000..8000_u64, prop::sample::select(vec![64, 128]), 12..60_u64);
@@ -56,7 +56,7 @@ impl Case {
         Price { input, output, cache_read, cache_write_5m, ..models::all()[0].price }
     }
 
-    /// What a request of so many bytes costs at most, with the least useful output.
+    /// Returns the worst-case cost of a request of `bytes` bytes, with the least useful output.
     fn worst(&self, bytes: u64) -> u64 {
         let input = bytes * self.price().dearest_input(false);
         (input + self.reserve_tokens * self.prices.1).div_ceil(1000)

@@ -1,4 +1,4 @@
-//! The runs of a page's report, each with its signals and steps to unfold.
+//! The runs of an HTML report, each with its signals and steps to unfold.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use super::super::worst::{money, money_of, place, signal, then, what_if, worst};
 use super::{SHOWN, push, safe};
 use crate::render::{count, grouped};
 
-/// Where the runs of a report are from.
+/// The source of a report's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::audit) enum Runs {
-    /// Files, of which a page of its own shows the worst runs.
+    /// Files; the report is a page of its own and shows the worst runs only.
     Files,
-    /// A recording that was handed to a gateway.
+    /// A recording that was uploaded to a gateway.
     Recording,
-    /// The gateway's ledger: its pages show each run.
+    /// The gateway's ledger; each run has a page of its own.
     Ledger,
 }
 
-/// The worst runs, and the dearest of the others.
+/// Renders the worst runs, and the most expensive of the others.
 pub(super) fn all(report: &Report, of: Runs) -> String {
     let worst = worst(report);
     let bad: BTreeSet<&str> = worst.iter().map(|run| run.run.as_str()).collect();
@@ -57,7 +57,7 @@ pub(super) fn all(report: &Report, of: Runs) -> String {
     text + "</section>\n"
 }
 
-/// The way to a run among the pages.
+/// Returns the link to the page of a run.
 fn way(run: &RunReport, of: Runs) -> Option<String> {
     let name = run.beside.name.as_ref().filter(|_| of == Runs::Ledger)?;
     let mut way = String::from("/#run=");

@@ -51,7 +51,7 @@ fn a_recording_has_the_shape_of_the_contract_under_its_own_name() {
     let page = asked(&pages(), session(6).as_bytes(), AuditForm::Page, false);
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;") && !page.contains("<img"));
     assert!(page.contains("a &lt;i&gt;name") && !page.contains("<i>name"));
-    // A page of the gateway obeys no style and no script that stands in it.
+    // The gateway's pages block inline styles and scripts.
     assert!(!page.contains(" style=") && !page.contains("<script>") && !page.contains("href="));
     assert_eq!(page.matches("class=\"wasted\"").count(), 5, "its steps");
 }

@@ -6,7 +6,7 @@ use softland_gateway::{PartialBlocks, Shape, StopAfter, Tags};
 use super::*;
 use crate::config::gateway::Ledger;
 
-/// A file with everything in it.
+/// A config with all keys.
 pub(super) const WHOLE: &str = r#"
 listen = "127.0.0.1:0"
 allowed_hosts = ["Gateway.example", "10.0.0.7:4141"]
@@ -251,7 +251,7 @@ fn what_routes_name_must_be_there() {
     assert!(Config::parse("c.toml", text).is_ok());
 }
 
-/// With what stands there as a comment, too.
+/// Checks the example config, also with its commented keys enabled.
 #[test]
 fn the_config_of_the_documents_is_right_and_names_every_key() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway.md");

@@ -105,7 +105,8 @@ fn a_key_behind_an_open_door_is_refused() {
     );
     let config = Config::parse("c.toml", open).unwrap();
     assert_eq!(config.unfit_to_serve(), problems.first().cloned());
-    // A flag opens or shuts it; tokens or no key make it safe.
+    // A flag may open or close the gateway to other machines; tokens, or the lack of a key, make it
+    // safe.
     let at = |text: &str| Asked {
         listen: Some((text.parse().unwrap(), "--listen")),
         ..Asked::default()
@@ -137,11 +138,11 @@ fn another_address_does_not_get_the_key() {
         ["c.toml:3: upstream.anthropic.api_key_env: is not used: the key belongs to \
              https://a.example, and https://b.example is asked"]
     );
-    // The same address, said twice.
+    // The same address, given twice.
     let same = settings(text, &asked("https://a.example/v1")).unwrap();
     assert!(same.upstreams["anthropic"].key.is_some());
     assert!(config.warnings(&asked("https://a.example/v1")).is_empty());
-    // The variable of a key that is not used need not be set.
+    // The variable of an unused key need not be set.
     let unset = text.replace("KEY", "GONE");
     assert!(settings(&unset, &asked("https://b.example")).is_ok());
 }

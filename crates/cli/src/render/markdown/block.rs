@@ -1,4 +1,4 @@
-//! The first block of a text, as lines.
+//! Lays out the first block of a text.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use super::layout::Layout;
 /// A block at the beginning of a text.
 pub(super) struct Block {
     pub(super) lines: Vec<Line>,
-    /// How many of them stay as they are, whatever follows.
+    /// The number of lines that later text cannot change.
     pub(super) stable: usize,
-    /// Where whole lines of fenced code stand in the source.
+    /// The byte range of complete lines of fenced code in the source.
     pub(super) code: Option<Range<usize>>,
     kind: Kind,
 }
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Block {
-    /// Whether nothing that follows this source can belong to it.
+    /// Returns true if text that follows this source cannot belong to the block.
     pub(super) fn is_closed(&self, source: &str) -> bool {
         match self.kind {
             Kind::Paragraph => source.ends_with("\n\n"),
@@ -34,7 +34,7 @@ impl Block {
     }
 }
 
-/// The first block, and where the one behind it begins.
+/// Returns the first block, and the byte offset of the next one.
 pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -53,7 +53,7 @@ pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)
                     Tag::Heading { .. } => Kind::Heading,
                     _ => Kind::Other,
                 });
-                // Items before this one are whole.
+                // The items before this one are complete.
                 if depth == 1 && matches!(tag, Tag::Item) {
                     stable = layout.lines.len();
                 }
@@ -73,7 +73,7 @@ pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)
     }
     let kind = kind.or_else(|| (!layout.lines.is_empty()).then_some(Kind::Other))?;
     let next = events.next().map(|(_, range)| range.start);
-    // Up to the end of the last whole line.
+    // The range ends with the last complete line.
     let code = code.and_then(|code| {
         let text = source.get(code.clone())?;
         stable = text.matches('\n').count();

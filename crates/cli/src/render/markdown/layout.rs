@@ -1,4 +1,4 @@
-//! Blocks laid out as lines, by the parser's events.
+//! Lays out blocks as lines from the parser's events.
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
@@ -9,15 +9,15 @@ use super::table::Table;
 use super::words::Words;
 use super::{Line, Span};
 
-/// Columns of a rule.
+/// The columns of a horizontal rule.
 const RULE: usize = 40;
-/// The fewest columns that margins leave.
+/// The fewest columns that margins leave for text.
 const LEAST: usize = 16;
 
-/// What stands before the lines of a block.
+/// The text before the lines of a block, such as a list marker.
 #[derive(Debug)]
 struct Margin {
-    /// Before its first line, until that was laid out.
+    /// The text before the first line, until that line was laid out.
     first: Option<Span>,
     rest: Span,
 }
@@ -28,9 +28,9 @@ pub(super) struct Layout {
     pub(super) lines: Vec<Line>,
     margins: Vec<Margin>,
     words: Words,
-    /// The numbers of the lists that are open; `None` without numbers.
+    /// The next numbers of the open lists; `None` for a list without numbers.
     lists: Vec<Option<u64>>,
-    /// Where the links that are open lead, and whether their text was that already.
+    /// The targets of the open links, and the link text so far.
     links: Vec<(String, String)>,
     strong: usize,
     emphasis: usize,
@@ -125,7 +125,7 @@ impl Layout {
                 self.text(Style::Plain, "image: ");
                 self.links.push((dest_url.into_string(), String::new()));
             }
-            // None of these is asked for, or has text of its own.
+            // These tags are not enabled, or have no text of their own.
             _ => {}
         }
     }
@@ -172,7 +172,7 @@ impl Layout {
         }
     }
 
-    /// Where a link leads stands behind its text, unless that says so.
+    /// Appends the target of a link to its text, unless the text is the target.
     fn link_ends(&mut self) {
         let Some((to, shown)) = self.links.pop() else { return };
         if !to.is_empty() && to != shown && to.strip_prefix("mailto:") != Some(&shown) {
@@ -199,7 +199,7 @@ impl Layout {
         self.margin(Some(Span::new(Style::Plain, mark)), rest);
     }
 
-    /// An item without text has its mark all the same.
+    /// Ends a list item. An item without text still shows its marker.
     fn item_ends(&mut self) {
         if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
             self.line(Line::new());
@@ -207,7 +207,8 @@ impl Layout {
         self.margins.pop();
     }
 
-    /// Where a margin would leave too little room there is none, and its mark is a word.
+    /// Adds a margin. If it would leave too few columns, there is no margin, and its marker becomes
+    /// a word.
     fn margin(&mut self, first: Option<Span>, rest: Span) {
         if self.room() >= LEAST + rest.text.width() {
             return self.margins.push(Margin { first, rest });
@@ -224,7 +225,7 @@ impl Layout {
         self.width.saturating_sub(margins).max(1)
     }
 
-    /// A blank line before a block that is not the first one of its container.
+    /// Starts a block, with a blank line before it unless it is the first one of its container.
     fn apart(&mut self) {
         self.flush();
         let is_first = self.margins.last().is_some_and(|margin| margin.first.is_some());
@@ -233,7 +234,7 @@ impl Layout {
         }
     }
 
-    /// Lays out the words that are gathered.
+    /// Lays out the collected words.
     fn flush(&mut self) {
         if self.words.is_empty() {
             return;
@@ -244,7 +245,7 @@ impl Layout {
         }
     }
 
-    /// Code as it is, whatever its width: broken lines could not be copied.
+    /// Adds the lines of a code block, whatever their width: wrapped lines could not be copied.
     fn code_ends(&mut self, html: bool) {
         let (style, indent) = if html { (Style::Plain, "") } else { (Style::Code, "  ") };
         for text in self.code.take().unwrap_or_default().lines() {

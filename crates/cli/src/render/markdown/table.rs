@@ -1,4 +1,4 @@
-//! Tables: columns side by side where there is room, else a line for each cell.
+//! Tables, laid out as columns side by side if they fit, or else as a line for each cell.
 
 use super::super::pieces::Style;
 use super::words::{Words, columns};
@@ -61,7 +61,7 @@ fn side_by_side(rows: Vec<Vec<Line>>, widths: &[usize]) -> Vec<Line> {
     lines
 }
 
-/// Each row as lines of `heading: cell`.
+/// Lays out each row as lines of `heading: cell`.
 fn one_by_one(rows: &[Vec<Line>], width: usize) -> Vec<Line> {
     let Some((head, rows)) = rows.split_first() else { return Vec::new() };
     let mut lines = Vec::new();

@@ -2,7 +2,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::*;
 
-/// What is shown of a text that comes in pieces.
+/// Renders a text that arrives in pieces.
 fn pieces(parts: &[&str], width: usize) -> Vec<Piece> {
     let mut markdown = Markdown::default();
     markdown.resize(width);

@@ -1,4 +1,4 @@
-//! Styled text broken into lines.
+//! Styled text that is wrapped into lines.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -10,7 +10,7 @@ use super::{Line, Span};
 #[derive(Debug, Default)]
 pub(super) struct Words {
     words: Vec<Vec<Span>>,
-    /// The next text goes on with the last word.
+    /// True if the next text continues the last word.
     glued: bool,
 }
 
@@ -19,7 +19,7 @@ impl Words {
         self.words.is_empty()
     }
 
-    /// Adds text; spaces, tabs and line ends in it part words.
+    /// Adds text. Spaces, tabs and line ends separate words.
     pub(super) fn push(&mut self, style: Style, text: &str) {
         let text = harmless(text);
         for (at, word) in text.split([' ', '\t', '\n']).enumerate() {
@@ -38,12 +38,12 @@ impl Words {
         }
     }
 
-    /// What follows is another word.
+    /// Ends the current word.
     pub(super) fn part(&mut self) {
         self.glued = false;
     }
 
-    /// All of it on one line.
+    /// Joins all words on one line.
     pub(super) fn line(self) -> Line {
         let mut line = Line::new();
         for word in self.words {
@@ -52,7 +52,7 @@ impl Words {
         line
     }
 
-    /// Lines of at most `width` columns; a longer word is broken.
+    /// Wraps the words into lines of at most `width` columns. A longer word is broken.
     pub(super) fn lines(self, width: usize) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut used = 0;
@@ -79,7 +79,7 @@ impl Words {
     }
 }
 
-/// A word behind a line's others. The space between two of one look has that look.
+/// Appends a word to a line. A space between two words of one style has that style.
 fn join(line: &mut Line, word: Vec<Span>) {
     for (at, span) in word.into_iter().enumerate() {
         match line.last_mut() {
@@ -95,7 +95,7 @@ fn join(line: &mut Line, word: Vec<Span>) {
     }
 }
 
-/// The columns of a line.
+/// Returns the number of columns of a line.
 pub(super) fn columns(line: &[Span]) -> usize {
     line.iter().map(|span| span.text.width()).sum()
 }

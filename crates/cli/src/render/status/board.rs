@@ -1,4 +1,4 @@
-//! What the runs of a tree wait for, by their events.
+//! The runs of a tree and what each is waiting for, by their events.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use softland_agent::{Event, EventKind};
 
 use super::super::text::line;
 
-/// What turns while something is waited for.
+/// The frames of the spinner.
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 /// The runs that are under way, in the order in which they began.
@@ -18,9 +18,9 @@ pub(super) struct Board {
 #[derive(Debug)]
 struct Run {
     id: String,
-    /// Whose it is, where it is a sub-agent's.
+    /// The sub-agent's name, for the run of a sub-agent; otherwise empty.
     label: String,
-    /// Since when the model is waited for.
+    /// The time since which the run has been waiting for the model.
     since: Instant,
     tools: Vec<Tool>,
 }
@@ -30,7 +30,7 @@ struct Tool {
     id: String,
     name: String,
     since: Instant,
-    /// A run of its own is on the board.
+    /// True if the call's own run is in the list.
     delegated: bool,
 }
 
@@ -72,7 +72,7 @@ impl Board {
     }
 
     fn begin(&mut self, id: &str, label: String, now: Instant) {
-        // A sub-agent's run was begun by its caller's event.
+        // An event of the caller has already added the run of a sub-agent.
         if self.run(id).is_none() {
             self.runs.push(Run { id: id.to_owned(), label, since: now, tools: Vec::new() });
         }
@@ -82,7 +82,7 @@ impl Board {
         self.runs.iter_mut().find(|run| run.id == id)
     }
 
-    /// The line, of at most `width` columns; `None` where nothing is waited for.
+    /// Returns the status line, of at most `width` columns; `None` if no run is waiting.
     pub(super) fn line(&self, frame: usize, now: Instant, width: usize) -> Option<String> {
         let waited: Vec<String> = self.runs.iter().flat_map(|run| run.waits(now)).collect();
         let turning = FRAMES.get(frame % FRAMES.len()).copied().unwrap_or(' ');

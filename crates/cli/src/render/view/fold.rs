@@ -1,4 +1,4 @@
-//! Long results: their first lines, and how to see the rest.
+//! Long results: their first lines, and the command that shows the rest.
 
 use softland_agent::AGENT_TOOL;
 use unicode_width::UnicodeWidthStr as _;
@@ -7,26 +7,26 @@ use super::super::pieces::Style;
 use super::super::text::{chunks, grouped};
 use super::View;
 
-/// Lines of a result that are shown, and with `-v`.
+/// The lines of a result that are shown, without and with `-v`.
 const FOLD: usize = 4;
 const FOLD_VERBOSE: usize = 40;
 
-/// How `softland show` finds the calls of a run.
+/// The arguments with which `softland show` finds the calls of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// What names the run: its id, or its journal.
+    /// The run's id, or the path of its journal.
     pub(crate) run: String,
-    /// The place of the call that a sub-agent's run answers, with the slash behind it.
+    /// The position of the call that a sub-agent's run answers, followed by a slash.
     pub(crate) within: String,
 }
 
 impl View {
-    /// The run's calls can be looked up.
+    /// Sets the arguments with which the run's calls are looked up.
     pub(crate) fn keep(&mut self, kept: Option<Kept>) {
         self.kept = kept;
     }
 
-    /// How the calls of the run that answers a call are looked up.
+    /// Returns the arguments with which the calls of a sub-agent's run are looked up.
     pub(crate) fn kept_within(&self, id: &str) -> Option<Kept> {
         let Kept { run, within } = self.kept.clone()?;
         let at = self.calls.iter().position(|(known, answered)| known == id && !answered)?;
@@ -48,7 +48,7 @@ impl View {
             return self.whole(style, content);
         }
         let fold = match (self.show.verbose, &self.kept) {
-            // What a sub-agent answered stands nowhere else.
+            // The answer of a sub-agent is shown nowhere else.
             (_, None) if name == AGENT_TOOL => usize::MAX - 1,
             (0, _) => FOLD,
             _ => FOLD_VERBOSE,
@@ -65,7 +65,7 @@ impl View {
         }
     }
 
-    /// The command that shows a call whole, as much of it as there is room for.
+    /// Returns the command that shows the whole call, shortened to fit `room` columns.
     fn how_to_see(&self, at: Option<usize>, room: usize) -> String {
         let (Some(Kept { run, within }), Some(at)) = (&self.kept, at) else {
             return String::new();
@@ -77,7 +77,7 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// Every line, in as many of the terminal's as it takes.
+    /// Shows every line, wrapped as needed.
     pub(super) fn whole(&mut self, style: Style, content: &str) {
         for text in content.lines() {
             for part in chunks(text, self.width.saturating_sub(4)) {

@@ -1,20 +1,21 @@
-//! What `-v` says: a response's tokens and context, whether a turn was odd; and signals.
+//! The output of `-v`: the tokens and context of a response, and odd turns. Also signals, which are
+//! always shown.
 
 use softland_agent::core::Evidence;
 
 use super::super::text::{count, grouped};
 use super::View;
 
-/// Fewer visible characters and at most so many tokens, without a call, are worth a word: what the
-/// gateway's detector calls trivial.
+/// The limits of a trivial turn, as the gateway's detector has them: fewer visible characters and
+/// at most this many output tokens, without a call.
 const TRIVIAL: (usize, u64) = (10, 5);
 
-/// What came in one turn.
+/// The counts of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     characters: usize,
     pub(super) calls: usize,
-    /// Output tokens of its newest response.
+    /// The output tokens of the newest response.
     output: Option<u64>,
 }
 
@@ -25,7 +26,8 @@ impl Heard {
 }
 
 impl View {
-    /// The end of a response; tokens uncached, from the cache, into the cache, and out.
+    /// Handles the end of a response. The tokens are uncached input, read from the cache, written
+    /// to the cache, and output.
     pub(super) fn usage(&mut self, [input, read, write, output]: [u64; 4], id: Option<&str>) {
         self.heard.output = Some(output);
         if self.show.verbose == 0 {
@@ -44,8 +46,8 @@ impl View {
         ));
     }
 
-    /// The end of a turn. A response may be shown only after its usage, so this is the place to
-    /// see that nothing came.
+    /// Handles the end of a turn. A response may be shown after its usage, so an empty turn can
+    /// only be recognized here.
     pub(super) fn turn_ends(&mut self) {
         let Heard { characters, calls, output } = std::mem::take(&mut self.heard);
         let Some(output) = output.filter(|_| self.show.verbose > 0 && calls == 0) else { return };
@@ -58,7 +60,7 @@ impl View {
         self.did(&format!("odd turn {}: {text} and no tool call, {out} out", self.turn));
     }
 
-    /// What a detector saw: the call or the text; with `-v` all of it.
+    /// Shows a signal with the call or the text; with `-v`, with all of its evidence.
     pub(super) fn signal(&mut self, signal: &str, evidence: &Evidence) {
         let turns: Vec<String> = evidence.turns.iter().map(u64::to_string).collect();
         let Evidence { call, result, text, .. } = evidence;

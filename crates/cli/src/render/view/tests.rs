@@ -69,7 +69,7 @@ fn done(answer: &str) -> EventKind {
     EventKind::Done { report: report(Outcome::Answered, Some(answer)) }
 }
 
-/// Both streams as one terminal shows them.
+/// Renders both streams as one terminal shows them.
 fn terminal(show: Show, width: usize, kinds: Vec<EventKind>) -> String {
     all(show, width, kinds).into_iter().map(|piece| piece.text).collect()
 }
@@ -379,7 +379,7 @@ fn a_sub_agents_error_is_wrapped_whole() {
     let shown = terminal(nested, 40, vec![begin(None), turn(), failed]);
     assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
     assert_eq!(shown.matches("said").count(), 12);
-    // So is what it says before a call.
+    // The same holds for its text before a call.
     let words = "I will look for that. ".repeat(6) + "\n\nNow.";
     let kinds = [vec![begin(None), turn()], text(&words), call("grep", "{}")].concat();
     let shown = terminal(nested, 20, kinds);

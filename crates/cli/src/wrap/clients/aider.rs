@@ -1,11 +1,11 @@
-//! aider. It goes by the variables; those of its `.env` files go before ours, and of an address in
-//! its other settings it would not ask. Read and tried with 0.86.2, 2026-11-22.
+//! aider. It follows the variables. Variables of its `.env` files take precedence over ours, and an
+//! address in its other settings would bypass softland. Read and tried with 0.86.2, 2026-11-22.
 
 use std::path::{Path, PathBuf};
 
 use super::{Client, Place};
 
-/// The names under which its settings, the variables of those, and its `.env` files have addresses.
+/// The keys of aider's settings, of their variables and of its `.env` files that hold an address.
 const SETTINGS: [&str; 6] = [
     "openai-api-base",
     "AIDER_OPENAI_API_BASE",
@@ -34,7 +34,7 @@ pub(super) fn find(arguments: &[&str], place: Place<'_>) -> Result<Client, Strin
     }
 }
 
-/// Whether a line of a file sets an address.
+/// Returns true if a line of a file sets an address.
 fn is_address(line: &str) -> bool {
     let line = line.trim_start().trim_start_matches("export ");
     let Some(key) = line.split([':', '=']).next().filter(|_| !line.starts_with('#')) else {
@@ -43,8 +43,8 @@ fn is_address(line: &str) -> bool {
     SETTINGS.contains(&key.trim())
 }
 
-/// Its settings: in the home folder, the one that it runs in and those above, of which the root of
-/// the repository is one.
+/// Lists the possible files of settings: in the home folder, in the current folder and in the
+/// folders above it, which include the root of the repository.
 fn files(place: Place<'_>) -> Vec<PathBuf> {
     let home = place.set("HOME").map(PathBuf::from);
     let folders = home.into_iter().chain(place.folder.ancestors().map(Path::to_owned));

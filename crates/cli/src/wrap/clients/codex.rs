@@ -1,8 +1,8 @@
-//! Codex. It reads no variable for its base URL: its provider is in its settings, which arguments
-//! of the form `-c KEY=VALUE` go before. Read and tried with 0.169.0, 2026-11-22.
+//! Codex. It reads no variable for its base URL: its provider is defined in its settings, which
+//! arguments of the form `-c KEY=VALUE` override. Read and tried with 0.169.0, 2026-11-22.
 //!
-//! Its own provider `openai` first tries a WebSocket, which is no request that can be governed; a
-//! provider of any other name does not.
+//! Codex's own provider `openai` first tries a WebSocket, which cannot be governed. Providers with
+//! other names do not.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,25 +12,25 @@ use softland_gateway::BaseUrl;
 
 use super::{Client, Needs, Place};
 
-/// The provider that Codex is given in its arguments.
+/// The provider that the arguments set for Codex.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Provider {
-    /// One of ours in the place of `openai`, with a key from there.
+    /// A provider of softland's that replaces `openai`, with a key from this source.
     Ours(Key),
-    /// The user's own, by name, with the gateway's address.
+    /// The user's own provider, by name, with the gateway's address.
     Users(String),
 }
 
-/// Where Codex has its key from.
+/// The source of Codex's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// A variable.
+    /// The variable of this name.
     Variable(&'static str),
-    /// Its own login.
+    /// Codex's own login.
     Login,
 }
 
-/// What the arguments say.
+/// The arguments of Codex that matter.
 #[derive(Debug, Default)]
 struct Said<'a> {
     provider: Option<&'a str>,
@@ -124,7 +124,7 @@ fn said<'a>(arguments: &[&'a str]) -> Said<'a> {
     said
 }
 
-/// The address that a setting names.
+/// Returns the address of a setting, as an upstream.
 fn named(setting: &str, url: Option<&str>) -> Result<Vec<(&'static str, BaseUrl)>, String> {
     let Some(url) = url else { return Ok(Vec::new()) };
     let parsed = BaseUrl::parse(url);
@@ -135,8 +135,8 @@ fn named(setting: &str, url: Option<&str>) -> Result<Vec<(&'static str, BaseUrl)
     Ok(vec![("openai", parsed)])
 }
 
-/// The key that Codex would use by itself. It does not read `OPENAI_API_KEY`; that is taken where
-/// there is no login.
+/// Returns the source of the key that Codex would use by itself. Codex does not read
+/// `OPENAI_API_KEY`; softland uses that variable if there is no login.
 fn key(home: Option<&Path>, place: Place<'_>) -> Result<Key, String> {
     if place.set("CODEX_API_KEY").is_some() {
         return Ok(Key::Variable("CODEX_API_KEY"));

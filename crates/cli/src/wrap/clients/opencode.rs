@@ -1,6 +1,6 @@
-//! opencode. The addresses of its providers are in its config; `OPENCODE_CONFIG_CONTENT` holds a
-//! config that goes before all files. Read and tried with 1.18.33, 2026-11-22. Providers that the
-//! user has made up are not touched.
+//! opencode. Its config holds the addresses of its providers; `OPENCODE_CONFIG_CONTENT` holds a
+//! config that takes precedence over all files. Read and tried with 1.18.33, 2026-11-22. Providers
+//! that the user has defined are not changed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use super::{Client, Needs, Place};
 
 const VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
-/// Its providers, which are our upstreams, with the variables that name those.
+/// opencode's providers that are softland's upstreams, with the variables that name their
+/// addresses.
 const PROVIDERS: [(&str, &str); 2] =
     [("anthropic", "ANTHROPIC_BASE_URL"), ("openai", "OPENAI_BASE_URL")];
 
@@ -39,7 +40,7 @@ pub(super) fn find(place: Place<'_>) -> Result<Client, String> {
     Ok(Client { upstreams: Vec::new(), needs: Needs::Opencode(config) })
 }
 
-/// The variable with the config and the gateway's address in it.
+/// Returns the variable with the config, in which the gateway's address is set.
 pub(super) fn variable(config: &Value, url: &str) -> (String, String) {
     let mut config = config.clone();
     for (provider, _) in PROVIDERS {
@@ -49,7 +50,7 @@ pub(super) fn variable(config: &Value, url: &str) -> (String, String) {
     (VARIABLE.to_owned(), config.to_string())
 }
 
-/// Sets a value below an object; what is in the way and no object is replaced.
+/// Sets a value at a path below an object. Values on the path that are not objects are replaced.
 fn set(config: &mut Value, path: &[&str], value: Value) {
     let Some((key, rest)) = path.split_first() else {
         *config = value;
@@ -67,7 +68,8 @@ fn config_names(config: &Value, provider: &str) -> bool {
     config.pointer(&format!("/provider/{provider}/options/baseURL")).is_some()
 }
 
-/// Whether a file has an address for a provider; one that is not plain JSON is only searched.
+/// Returns true if a file has an address for a provider. A file that is not plain JSON is only
+/// searched.
 fn names(text: &str, provider: &str) -> bool {
     match serde_json::from_str(text) {
         Ok(config) => config_names(&config, provider),
@@ -75,7 +77,7 @@ fn names(text: &str, provider: &str) -> bool {
     }
 }
 
-/// The files of its config that are there.
+/// Reads the existing config files of opencode.
 fn files(place: Place<'_>) -> Vec<(PathBuf, String)> {
     let global = place.home("XDG_CONFIG_HOME", ".config").map(|home| home.join("opencode"));
     let home = place.set("HOME").map(|home| Path::new(&home).join(".opencode"));

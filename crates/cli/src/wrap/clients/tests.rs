@@ -4,7 +4,7 @@ use super::*;
 
 const URL: &str = "http://127.0.0.1:5";
 
-/// What a command comes to, with these variables and files below `/me` and `/src/repo`.
+/// Detects the client of a command, with these variables and files below `/me` and `/src/repo`.
 fn of(
     command: &[&str],
     variables: &[(&str, &str)],

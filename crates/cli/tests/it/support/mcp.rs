@@ -1,4 +1,4 @@
-//! A small MCP server in shell, and what tests around it need.
+//! A small MCP server in shell, and helpers for its tests.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::server::Server;
 use super::{SECRET, Said, file, notes, said_by, softland};
 
-/// How long anything may take before a test fails.
+/// The most time for any step before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server in a few lines of shell. Its first argument says how it behaves. It writes its process's
-/// number into `pid`, what it hears into `heard`, and its environment into `env`.
+/// A server in a few lines of shell. Its first argument selects its behaviour. It writes its
+/// process id into `pid`, its input into `heard`, and its environment into `env`.
 const SERVER: &str = r#"
 case $1 in launches) exec 3<&0; sh -c 'sleep 1; exec sh "$0" well' "$0" <&3 & exit 0 ;; esac
 echo $$ > pid; env > env
@@ -134,13 +134,13 @@ impl Place {
     }
 }
 
-/// Whether a process runs; one that nobody has waited for does not.
+/// Returns true if a process runs. A process that has ended but was not waited for does not.
 pub(crate) fn lives(process: &str) -> bool {
     let state = std::fs::read_to_string(Path::new("/proc").join(process).join("stat"));
     state.is_ok_and(|state| !state.contains(") Z "))
 }
 
-/// The results of a run's calls: whether it worked, and its text.
+/// Returns the results of a run's calls: true if the call worked, and its text.
 pub(crate) fn results(said: &Said) -> Vec<(bool, String)> {
     let events = said.events();
     let results = events.iter().filter(|event| event["event"] == "tool_result");

@@ -39,7 +39,7 @@ pub(crate) fn state() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("state")
 }
 
-/// What a command said, and its status.
+/// The output of a command, and its exit status.
 pub(crate) struct Said {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -55,7 +55,7 @@ impl Said {
         }
     }
 
-    /// Asserts the status, showing everything where it is another.
+    /// Asserts the exit status, and shows the whole output if it differs.
     #[track_caller]
     pub(crate) fn status(self, wanted: i32) -> Self {
         assert_eq!(self.status, Some(wanted), "{}\n---\n{}", self.stdout, self.stderr);
@@ -107,7 +107,7 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    /// One whose responses are these bytes.
+    /// Creates a provider whose responses are these bytes.
     pub(crate) fn raw(response: impl Into<Vec<u8>>) -> Self {
         let response = response.into();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +120,7 @@ impl Provider {
         Self { url }
     }
 
-    /// One that says its part before it has heard anything.
+    /// Creates a provider that answers before it has read anything.
     pub(crate) fn rash(response: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -132,7 +132,7 @@ impl Provider {
         Self { url }
     }
 
-    /// One that refuses with a status, in the provider's shape.
+    /// Creates a provider that refuses with a status, in the provider's format.
     pub(crate) fn refusing(status: u16, kind: &str) -> Self {
         let message = "as the test wants it";
         let body = format!(

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::{SECRET, softland};
 
-/// How long anything may take before a test fails.
+/// The most time for any step before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server as a process.
@@ -88,12 +88,12 @@ impl Server {
         super::kill(self.child.id(), name);
     }
 
-    /// Whether it still runs.
+    /// Returns true if the server still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Its exit status, and all that it said.
+    /// Waits for the end, and returns the exit status and the whole output.
     #[track_caller]
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
@@ -115,7 +115,7 @@ impl Server {
         self.ask_with(model, stream, "")
     }
 
-    /// The same of an agent: it has a tool, so that it is a run.
+    /// Sends the request of an agent: it has a tool, so that it begins a run.
     pub(crate) fn ask_as_agent(&self, model: &str, stream: bool) -> TcpStream {
         let tool = "\"tools\":[{\"name\":\"list_dir\",\"input_schema\":{\"type\":\"object\",\
             \"properties\":{\"path\":{\"type\":\"string\"}}}}],";
@@ -187,7 +187,7 @@ pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
 /// All that is left, to the end of the connection.
 pub(crate) fn rest(mut stream: TcpStream) -> String {
     let mut read = Vec::new();
-    // A connection that is cut ends here too; what came is what counts.
+    // A connection that is cut ends here, too; the received bytes count.
     let _ = stream.read_to_end(&mut read);
     String::from_utf8_lossy(&read).into_owned()
 }

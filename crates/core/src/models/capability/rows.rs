@@ -10,12 +10,12 @@
 use super::CacheEffect::{Kept, Lost, Range};
 use super::{AnswerFromNone, Capability, Forced, Thinking, UnknownFields, matches};
 
-/// A built-in row: the first whose pattern matches the plain name counts.
+/// A built-in row. The first row whose pattern matches the plain name counts.
 pub(super) struct Row {
-    /// Glob over the plain name (lower case, no date, `-` for `.`).
+    /// A glob for the plain name (lower case, no date, `-` for `.`).
     pub(super) pattern: &'static str,
     pub(super) capability: Capability,
-    /// Where it is said.
+    /// The source.
     #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
     pub(super) source: &'static str,
 }
@@ -24,13 +24,13 @@ const fn row(pattern: &'static str, capability: Capability, source: &'static str
     Row { pattern, capability, source }
 }
 
-/// What all Claude models share on Anthropic's API.
+/// The common capability of all Claude models on Anthropic's API.
 ///
-/// `none` costs the messages cache by the documentation (pc: `tool_choice` invalidates
-/// messages); a published measurement kept it (damianvtran/local-operator: 98.2 % read on
-/// claude-opus-5 and claude-fable-5-1), while forcing lost it (jaseci-labs/jac PR #8386).
-/// Under `none` Sonnet 4.6 ended with reasoning and no text (dust-tt/dust PR #29820).
-/// Unknown fields: 400 "Extra inputs are not permitted" (microsoft/autogen #3034).
+/// `none` costs the messages cache by the documentation (pc: `tool_choice` invalidates messages); a
+/// published measurement kept it (damianvtran/local-operator: 98.2 % read on claude-opus-5 and
+/// claude-fable-5-1), while forcing lost it (jaseci-labs/jac PR #8386). Under `none` Sonnet 4.6
+/// ended with reasoning and no text (dust-tt/dust PR #29820). Unknown fields: 400 "Extra inputs are
+/// not permitted" (microsoft/autogen #3034).
 const CLAUDE: Capability = Capability {
     listed: true,
     forced: Forced::No,
@@ -63,7 +63,7 @@ const NEWEST: Capability = Capability {
     ..CLAUDE
 };
 
-/// Opus 4.7 and 4.8: adaptive or off, off when nothing is said.
+/// Opus 4.7 and 4.8: adaptive or off; off without a setting.
 const OPUS_4_8: Capability = Capability {
     forced: Forced::UnlessEnabled,
     mid_system: true,
@@ -89,7 +89,7 @@ const V4: Capability = Capability {
     ..V4_6
 };
 
-/// Before thinking.
+/// Models from before thinking.
 const V3: Capability =
     Capability { forced: Forced::Yes, thinking_enabled: false, thinking_opens_turn: false, ..V4 };
 
@@ -108,8 +108,8 @@ const OPENAI: Capability = Capability {
     ..CLAUDE
 };
 
-/// DeepSeek in thinking mode, which is the default: forcing is a 400 "Thinking mode does
-/// not support this `tool_choice`". What `tool_choice` does to its cache is not documented.
+/// DeepSeek in thinking mode, which is the default: forcing is a 400 "Thinking mode does not
+/// support this `tool_choice`". The effect of `tool_choice` on its cache is not documented.
 const DEEPSEEK: Capability = Capability {
     forced: Forced::OnlyWithoutThinking,
     none_cache: Range,
@@ -122,7 +122,7 @@ const DEEPSEEK: Capability = Capability {
     ..OPENAI
 };
 
-/// Models behind `OpenAI`-like dialects of which only the dialect is known.
+/// Models behind `OpenAI`-like dialects, of which only the dialect is known.
 const DIALECT: Capability = Capability {
     forced: Forced::No,
     thinking_absent: Thinking::Adaptive,
@@ -130,7 +130,7 @@ const DIALECT: Capability = Capability {
     ..DEEPSEEK
 };
 
-/// In order: the first match counts.
+/// The rows in order: the first match counts.
 #[rustfmt::skip]
 pub(super) static ROWS: &[Row] = &[
     row("claude-opus-5-5", NEWEST, "o55: forced, disabled and enabled are 400; adaptive only; prefix binding; pc: 512"),
@@ -183,20 +183,20 @@ pub(super) static ROWS: &[Row] = &[
     row("grok-*", DIALECT, "docs.x.ai, prompt caching: any edit of earlier messages breaks it"),
 ];
 
-/// The row of a plain name, changed by what its provider does.
+/// Finds the row of a plain name, and changes it as its provider requires.
 pub(super) fn look_up(provider: Option<&str>, plain: &str) -> Capability {
     let row = ROWS.iter().find(|row| matches(row.pattern, plain));
     let capability = row.map_or(Capability::SAFEST, |row| row.capability);
     at_provider(provider.unwrap_or(""), plain, capability)
 }
 
-/// Hosts that change what the vendor's own API accepts.
+/// Changes a capability for hosts that differ from the vendor's own API.
 fn at_provider(provider: &str, plain: &str, base: Capability) -> Capability {
     let is = |names: &[&str]| names.iter().any(|name| provider.eq_ignore_ascii_case(name));
     if is(&["openrouter"]) {
-        // Another protocol in front of the vendor's: no mid-conversation system message is
-        // known to pass; it drops fields that it does not know, and drops `reasoning` of
-        // forced anthropic requests in silence (pydantic-ai #7283), so never force them.
+        // This is another protocol in front of the vendor's. No mid-conversation system message is
+        // known to pass. It drops fields that it does not know, and silently drops `reasoning` of
+        // forced anthropic requests (pydantic-ai #7283), so never force them.
         let forced = if plain.starts_with("claude") { Forced::No } else { base.forced };
         return Capability {
             forced,

@@ -23,8 +23,8 @@ fn run(limit: Option<u64>, batch: Batch, own: Option<u64>, observes: bool) -> Ru
 }
 
 proptest! {
-    /// What the relay decides of a call that streams is what is decided of the whole turn, as far as
-    /// it has come.
+    /// The relay decides on a call that streams as it would on the whole turn, as far as the turn
+    /// has come.
     #[test]
     fn calls_are_admitted_one_by_one_as_together(
         limit in prop::option::of(1u64..6),

@@ -1,14 +1,14 @@
-//! Which call of a round a result is of. Histories hold rounds of any size, with results in any order
-//! and ids that stand for several calls.
+//! The match of results to the calls of a round. Histories hold rounds of any size, with results in
+//! any order and ids that stand for several calls.
 
 use alloc::vec::Vec;
 
 use crate::digest::Digest;
 
-/// The calls of a round whose results have not come.
+/// The calls of a round that have no result yet.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
-    /// In the order of their ids, and of the calls where several have one.
+    /// Sorted by id, then by call.
     calls: Vec<Expected>,
     left: usize,
 }
@@ -16,14 +16,14 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     id: Digest,
-    /// Which of the round's calls it is.
+    /// The index of the call in the round.
     call: usize,
-    /// With the first of an id: how many results came for that id.
+    /// In the first entry of an id: the number of results that came for that id.
     came: usize,
 }
 
 impl Waiting {
-    /// Calls by their ids.
+    /// Creates the set from the ids of the calls.
     pub(super) fn new<'a>(ids: impl Iterator<Item = &'a str>) -> Self {
         let expected =
             |(call, id): (usize, &str)| Expected { id: Digest::of(id.as_bytes()), call, came: 0 };
@@ -32,7 +32,7 @@ impl Waiting {
         Self { left: calls.len(), calls }
     }
 
-    /// The first call of that id that has no result; it has one now.
+    /// Takes the first call of this id that has no result yet, and returns its index.
     pub(super) fn take(&mut self, id: &str) -> Option<usize> {
         let id = Digest::of(id.as_bytes());
         let first = self.calls.partition_point(|expected| expected.id < id);
@@ -43,7 +43,7 @@ impl Waiting {
         Some(call)
     }
 
-    /// Whether every result has come.
+    /// Returns true if every result has come.
     pub(super) fn is_over(&self) -> bool {
         self.left == 0
     }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_round_of_any_size_is_taken_in() {
-        // Looking through all of them for each would take minutes.
+        // Searching all calls for each result would take minutes.
         let id = |n: usize| (n / 2).to_string();
         let ids: Vec<_> = (0..200_000).map(id).collect();
         let mut waiting = Waiting::new(ids.iter().map(|id| &**id));

@@ -41,7 +41,7 @@ fn c30_a_call_counts_once_something_comes_back_for_it() {
     }
 }
 
-/// An object of the wrong form is asked for again; only so often.
+/// A client asks again for an object of the wrong form, but only a few times.
 #[test]
 fn c30_an_answer_that_is_sent_back_does_not_count() {
     let mut talk = talk(limited(9));
@@ -57,7 +57,7 @@ fn c30_an_answer_that_is_sent_back_does_not_count() {
     assert!(!step.starts_run, "the round is open");
 }
 
-/// What did not work has run, and may be tried again.
+/// A call that did not work has run, and may be tried again.
 #[test]
 fn a_failed_answer_counts() {
     let mut talk = talk(limited(9));
@@ -65,7 +65,7 @@ fn a_failed_answer_counts() {
     assert_eq!(counts(&talk, "submit"), (1, 1, true));
 }
 
-/// What the policy names is never counted, whatever comes back.
+/// A tool that the policy names is never counted, whatever comes back.
 #[test]
 fn a_tool_that_the_policy_names_is_never_counted() {
     let named = Policy { answer_tool: vec!["a".into(), "submit".into()], ..limited(3) };
@@ -98,7 +98,7 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
         assert!(step.starts_run && step.additions.is_empty(), "{:?}", step.additions);
         assert_eq!(talk.transcript.runs(), 2);
     }
-    // A reminder of the client's is no question, and a call that failed is to be made again.
+    // A reminder of the client's is no question, and a call that failed has to be made again.
     for (text, failed) in
         [("<system-reminder>Be brief.</system-reminder>", false), ("Do it again.", true)]
     {
@@ -111,7 +111,7 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
     }
 }
 
-/// A tool that has worked in one run works in the next.
+/// A tool that has worked in one run works in the next run, too.
 #[test]
 fn what_is_known_of_a_tool_holds_for_later_runs() {
     let mut talk = talk(limited(9));
@@ -121,7 +121,7 @@ fn what_is_known_of_a_tool_holds_for_later_runs() {
     assert_eq!(counts(&talk, "submit"), (0, 0, false));
 }
 
-/// What came back counts before the limit is looked at, wherever it stands among other results.
+/// Returned answers count before the limit is checked, wherever they stand among other results.
 #[test]
 fn what_came_back_counts_before_the_limit_is_looked_at() {
     let mut talk = talk(limited(3));

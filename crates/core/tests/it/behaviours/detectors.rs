@@ -1,4 +1,4 @@
-//! What the classifier and the detectors say, above all where they must stay silent.
+//! The results of the classifier and the detectors, above all where they must stay silent.
 
 use softland_core::policy::{OnLoop, Policy};
 use softland_core::{
@@ -42,7 +42,8 @@ fn b42_the_fold_counts_what_the_classifier_says() {
     }
 }
 
-/// Each is known as one only when the run goes on behind it; empty ones between them count too.
+/// A turn counts as trivial only when the run goes on behind it. Empty turns between them count,
+/// too.
 #[test]
 fn b32_trivial_turns_in_a_row_end_the_run() {
     let trivial = |talk: &mut Talk, text: &str| {
@@ -67,7 +68,7 @@ fn b32_trivial_turns_in_a_row_end_the_run() {
             assert_eq!(stops, n == 2, "{texts:?} {n}");
         }
     }
-    // Work between them starts afresh, and an engine's words are its model's own.
+    // Work between them starts the count afresh, and an engine's words are its model's own.
     for (role, works) in [(Role::Gateway, true), (Role::Engine, false)] {
         let mut talk = Talk::new(role, Policy::default());
         for n in 0..9 {
@@ -80,7 +81,7 @@ fn b32_trivial_turns_in_a_row_end_the_run() {
     }
 }
 
-/// (tool, arguments, result) of each call of the nth round.
+/// The (tool, arguments, result) of each call of the nth round.
 type Work = fn(u64) -> Vec<(&'static str, String, String)>;
 
 #[test]
@@ -153,7 +154,8 @@ fn b36_a_repeat_is_noted_at_its_limit_and_landed_when_it_comes_again() {
         }
         assert!(talk.lands());
     }
-    // Copies in one round are one; a failed change is no change; a person's word clears all.
+    // Copies in one round count once. A failed change is no change. A person's message clears
+    // everything.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     let same: Vec<Done<'_>> = (0..6).map(|_| ("grep", input(1), "the same", false)).collect();
     silent(&talk.round(&same), "copies", 0);
@@ -164,14 +166,14 @@ fn b36_a_repeat_is_noted_at_its_limit_and_landed_when_it_comes_again() {
     assert_eq!(kinds(&step), [SignalKind::Repeat]);
     silent(&talk.one("grep", input(1), "the same"), "after steering", 2);
     silent(&talk.one("grep", input(1), "the same"), "after steering", 3);
-    // So does one at the end of a result.
+    // So does a person's message at the end of a result.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     silent(&talk.one("grep", input(1), "the same"), "once", 1);
     silent(&talk.one("grep", input(1), "the same"), "twice", 2);
     let remarked = format!("other\n\n{}", softland_core::lines::remark("Look again, please."));
     talk.one("grep", input(2), &remarked);
     silent(&talk.one("grep", input(1), "the same"), "after a remark", 1);
-    // Further apart than 24 calls, it is no loop.
+    // Calls that are further apart than 24 calls are no loop.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     for n in 0..6 {
         silent(&talk.one("grep", input(0), "the same"), "far apart", n);
@@ -186,7 +188,7 @@ fn b36_the_same_error_from_the_same_tools_is_a_loop_of_its_own() {
         let step = talk.round(&[("grep", input(n), "Error: broken", true)]);
         assert_eq!(kinds(&step) == [SignalKind::Errors], n == 4, "{n}");
     }
-    // One that works in the same round, or between, is progress.
+    // A call that works in the same round, or between, is progress.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     for n in 0..20 {
         let works = n % 4 == 3;
@@ -202,7 +204,7 @@ fn b36_the_same_error_from_the_same_tools_is_a_loop_of_its_own() {
 
 #[test]
 fn b36_a_few_errors_that_keep_coming_are_one_loop() {
-    // Two and four errors in turns, whatever is called.
+    // Two and four errors in turns, for any call.
     for different in [2, 4] {
         let mut talk = Talk::new(Role::Engine, Policy::default());
         for n in 1..=8 {
@@ -225,13 +227,13 @@ fn b36_a_few_errors_that_keep_coming_are_one_loop() {
 
 #[test]
 fn b36_errors_that_move_on_are_left_alone() {
-    // One error in three comes again: the other two are steps.
+    // One error in three comes again; the other two are progress.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     for n in 0..40 {
         let text = format!("Error: no table {}", if n % 3 == 0 { 0 } else { n });
         silent(&talk.round(&[("sql", input(n), text.as_str(), true)]), "new errors", n);
     }
-    // Something works in between, by the same tool or by another.
+    // A call works in between, by the same tool or by another.
     for tool in ["sql", "edit_file"] {
         let mut talk = Talk::new(Role::Engine, Policy::default());
         for n in 0..40 {
@@ -240,7 +242,7 @@ fn b36_errors_that_move_on_are_left_alone() {
             silent(&talk.round(&[(tool, input(n), text, !works)]), "works between", n);
         }
     }
-    // Ever other tools, and a batch in which one works.
+    // Always other tools, and a batch in which one call works.
     let mut tools = Talk::new(Role::Engine, Policy::default());
     let mut batch = Talk::new(Role::Engine, Policy::default());
     for n in 0..40 {
@@ -254,7 +256,7 @@ fn b36_errors_that_move_on_are_left_alone() {
         ];
         silent(&batch.round(&both), "one works", n);
     }
-    // A person says what to do.
+    // A person steers.
     let mut talk = Talk::new(Role::Engine, Policy::default());
     for n in 0..40 {
         let text = format!("Error: no table {}", n % 2);

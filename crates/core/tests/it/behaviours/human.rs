@@ -1,5 +1,5 @@
-//! Whose message it is (contract §1, "human message"): a person's begins a run, a program's goes
-//! on with one.
+//! The sender of a message (contract §1, "human message"): a person's message begins a run, a
+//! program's goes on with one.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use softland_core::{Arrival, Millis, Role, Step, Stop, Transcript, User, UserTex
 
 use super::support::{Talk, input, limited};
 
-/// A message, however it came.
+/// A message with its texts, its name and its arrival.
 #[derive(Clone, Copy, Default)]
 struct Message<'a> {
     texts: &'a [&'a str],
@@ -50,7 +50,7 @@ fn answered() -> Talk {
     talk
 }
 
-/// One row a kind of message behind an answer, and its honest neighbour.
+/// One row for each kind of message behind an answer, and its honest neighbour.
 #[test]
 fn c10_a_message_behind_an_answer_is_a_persons_unless_a_program_shows() {
     let cline = "[ERROR] You did not use a tool in your previous response! Please retry.";
@@ -73,7 +73,7 @@ fn c10_a_message_behind_an_answer_is_a_persons_unless_a_program_shows() {
         (&["<info-msg>\nIt is 10:00\n</info-msg>"], false),
         (&["Go on\n<info-msg>\nIt is 10:00\n</info-msg>"], true),
         (&["This session is being continued from a previous conversation that ran out."], false),
-        // A person may write these, and takes a while for it.
+        // A person may write these, and takes a while to do so.
         (&["continue"], true),
         (&["Please continue."], true),
         (&["It seems that you have not completed the task."], true),
@@ -89,7 +89,8 @@ fn c10_a_message_behind_an_answer_is_a_persons_unless_a_program_shows() {
     }
 }
 
-/// Other speakers of a group are told by their names; the person's is the first one's, or says so.
+/// Other speakers of a group have other names. The person has the name of the first message, or a
+/// name that stands for a person.
 #[test]
 fn c10_other_speakers_go_on_with_the_run() {
     for (opener, name, starts) in [
@@ -122,8 +123,8 @@ fn c10_terse_speakers_are_not_trivial() {
     }
 }
 
-/// The same words again, apart from numbers and times, are a program's at once and a person's
-/// after a while.
+/// A message that repeats the same words, apart from numbers and times, is a program's if it comes
+/// at once, and a person's after a while.
 #[test]
 fn c11_what_is_said_again_at_once_is_a_programs() {
     let mut talk = answered();
@@ -153,7 +154,7 @@ fn c11_ten_different_questions_at_once_are_ten_runs() {
     assert_eq!(talk.transcript.runs(), 11);
 }
 
-/// Behind a landing one message at once is a program's; a second, different one never is.
+/// Behind a landing, one message at once is a program's. A second, different message never is.
 #[test]
 fn c12_a_run_that_has_landed_can_go_on() {
     let landed = || {
@@ -175,14 +176,15 @@ fn c12_a_run_that_has_landed_can_go_on() {
     }
     assert!(say(&mut talk, message(&["And the other?"], at_once(true))).starts_run, "another");
     assert_eq!(talk.calls(), 0);
-    // Known nudges do not use up what a person may need, nor are they different messages.
+    // Known nudges are not the one message that a program may send, and they are not different
+    // messages.
     let mut talk = landed();
     assert!(!say(&mut talk, message(&["continue"], at_once(true))).starts_run);
     answers(&mut talk);
     assert!(say(&mut talk, message(&["And the other?"], at_once(true))).starts_run);
 }
 
-/// What was decided on time is decided so for ever, and told in the record.
+/// A decision on time is made once, and repeated from the record.
 #[test]
 fn c11_what_time_has_told_is_repeated_from_the_record() {
     let texts = ["Write it now"];
@@ -214,7 +216,7 @@ fn c11_what_time_has_told_is_repeated_from_the_record() {
     );
 }
 
-/// A note of the moment that stands in one message and then in the next changes no place.
+/// A note of the moment that moves from one message to the next changes no place.
 #[test]
 fn c13_a_note_that_moves_changes_no_place() {
     let note = |n: u64| format!("<info-msg>\nIt is 10:0{n}\n</info-msg>");
@@ -237,7 +239,7 @@ fn c13_a_note_that_moves_changes_no_place() {
     assert_ne!(key(&[&note(1)], None), key(&[&note(2)], None), "nothing else stands first");
 }
 
-/// What stands beside the result of the answer tool is no steering: the round is over.
+/// A text beside the result of the answer tool is no steering: the round is over.
 #[test]
 fn c14_a_question_beside_the_result_of_an_answer_is_a_persons() {
     let policy = Policy { answer_tool: vec!["final".into()], ..limited(3) };

@@ -12,7 +12,8 @@ use softland_core::{
 use crate::behaviours::support::{Talk, batch, input, limited, lines};
 
 proptest! {
-    /// Whatever the batches: N = limit − calls so far, from half the limit on, and the note at it.
+    /// For any batches: N = limit − calls so far, from half the limit on, and the note at the
+    /// limit.
     #[test]
     fn b08_the_countdown_falls_by_one_per_call(limit in 1_u64..40, batches in prop::collection::vec(1_u64..7, 1..20)) {
         for role in [Role::Engine, Role::Gateway] {
@@ -146,7 +147,8 @@ fn b02_limits_that_the_transcript_does_not_show_warn_once() {
                 "{name} {share}"
             );
         }
-        // What was said once on facts is said again at the same place, whatever they are now.
+        // A line that was added once on facts is added again at the same place, whatever the facts
+        // are now.
         let records = talk.transcript.into_parts().2;
         let mut again = Talk::new(Role::Engine, Policy::default());
         again.transcript = Transcript::new(Role::Engine, Policy::default(), records);
@@ -185,8 +187,8 @@ fn b07_countdown_from_is_inclusive_and_nothing_is_said_before_it() {
     }
 }
 
-/// What was taken out of a turn by a tool's own limit stands in no history: the record says it, at
-/// the last result of that round, in every reading; without the record nobody does.
+/// The history does not show calls that were taken out of a turn by a tool's own limit. The record
+/// shows them at the last result of that round, in every reading. Without the record nothing does.
 #[test]
 fn the_last_result_tells_of_calls_that_were_taken_out() {
     let policy = Policy { tool_limits: [("list".to_owned(), 1)].into(), ..Policy::default() };
@@ -249,7 +251,7 @@ fn where_only_names_begin_runs_a_new_one_begins_at_the_newest_question() {
     assert_eq!((began, calls), (vec![true, false, false], 3), "it began in no place of this one");
 }
 
-/// Were each result looked for among all calls, this would take minutes.
+/// A search of all calls for each result would take minutes.
 #[test]
 fn a_round_of_any_size_is_folded() {
     let policy = Policy {

@@ -1,4 +1,4 @@
-//! A conversation, message by message, and what the fold makes of it.
+//! A conversation, message by message, and the fold over it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Talk {
     pub(crate) facts: Facts,
 }
 
-/// (tool, arguments, result, whether it failed)
+/// (tool, arguments, result, true if it failed)
 pub(crate) type Done<'a> = (&'a str, String, &'a str, bool);
 
 impl Talk {
@@ -26,7 +26,7 @@ impl Talk {
         talk
     }
 
-    /// One in which nothing was said yet.
+    /// Creates a conversation without messages.
     pub(crate) fn of(role: Role, policy: Policy) -> Self {
         let transcript = Transcript::new(role, policy, BTreeMap::new());
         Self { transcript, role, ids: 0, facts: Facts::default() }
@@ -51,12 +51,12 @@ impl Talk {
         self.transcript.model(&turn);
     }
 
-    /// A turn of calls and what came back.
+    /// Adds a turn of calls and their results.
     pub(crate) fn round(&mut self, done: &[Done<'_>]) -> Step {
         self.round_with(done, "")
     }
 
-    /// The same with something that a person says beside the results.
+    /// Adds the same with a person's text beside the results.
     pub(crate) fn round_with(&mut self, done: &[Done<'_>], said: &str) -> Step {
         let ids: Vec<String> = done.iter().map(|_| self.id()).collect();
         let named: Vec<_> =
@@ -118,7 +118,7 @@ pub(crate) fn batch(from: u64, calls: u64) -> Vec<Done<'static>> {
     (from..from + calls).map(|n| ("grep", input(n), "found", false)).collect()
 }
 
-/// Which result got which line.
+/// Returns the line of each result.
 pub(crate) fn lines(step: &Step) -> BTreeMap<usize, (AdditionKind, String)> {
     let line = |a: &softland_core::Addition| match a.place {
         Place::Result(n) => (n, (a.kind, a.text.clone())),
@@ -133,7 +133,8 @@ pub(crate) fn kinds(step: &Step) -> Vec<SignalKind> {
     step.signals.iter().map(|signal| signal.signal).collect()
 }
 
-/// Nothing was signalled but a sweep, which honest research is, and nothing was said.
+/// Checks that nothing was signalled except a sweep, which honest research is, and that no line was
+/// added.
 pub(crate) fn silent(step: &Step, what: &str, n: u64) {
     let loops: Vec<_> = kinds(step).into_iter().filter(|kind| *kind != SignalKind::Sweep).collect();
     assert_eq!(loops, [], "{what}, round {n}");

@@ -1,4 +1,4 @@
-//! The simple model: lists of what was opened and taken, sums made anew each time, and the
+//! The simple model: lists of opened accounts and taken leases, sums made anew each time, and the
 //! largest output found by trying.
 
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ pub(crate) struct Model {
     pub(crate) nodes: Vec<Node>,
     leases: Vec<Lease>,
     pub(crate) now: Millis,
-    /// What the last step led to.
+    /// The outcome of the last step.
     pub(crate) last: Outcome,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Node {
     expires: Option<Millis>,
     opened: Millis,
     pub(crate) open: bool,
-    /// By itself alone.
+    /// Spent by this account alone.
     spent: Amount,
 }
 
@@ -57,10 +57,10 @@ pub(crate) enum Move {
     Renew { node: usize, expires: Millis },
 }
 
-/// Caps or amounts, each thing by itself.
+/// The caps or the amounts of each kind.
 pub(crate) type Each = [Option<u64>; 3];
 
-/// What caps are on.
+/// The kinds of caps.
 pub(crate) const WHAT: [fn(&Amounts) -> Option<u64>; 3] = [|a| a.0[0], |a| a.0[1], |a| a.0[2]];
 
 pub(crate) struct Amounts(Each);
@@ -110,7 +110,7 @@ impl Model {
         Some(Millis(until.0 - self.nodes[node].reserve_time.0.min(has / 2)))
     }
 
-    /// Whether all caps hold if `amount` is taken, with such a reserve of the node's own.
+    /// Returns true if all caps hold after `amount` is taken, with this reserve of the node itself.
     fn holds(&self, node: usize, amount: Amount, reserve: Amount, with_leases: bool) -> bool {
         let mut path = vec![node];
         while let Some(parent) = self.nodes[path[path.len() - 1]].parent {
@@ -297,7 +297,7 @@ impl ReferenceStateMachine for Model {
             open: true,
             spent: Amount::default(),
         };
-        // The session's own time is the host's affair.
+        // The host keeps the session's own time.
         caps(60..400)
             .prop_map(move |caps| Self {
                 nodes: vec![session(Caps { time: None, ..caps })],
@@ -373,7 +373,7 @@ impl ReferenceStateMachine for Model {
         model
     }
 
-    /// What shrinking leaves of a sequence has to make sense still.
+    /// Returns true if the step still makes sense in a sequence that was shrunk.
     fn preconditions(model: &Self, step: &Move) -> bool {
         let open = |node: &usize| model.nodes.get(*node).is_some_and(|node| node.open);
         match step {

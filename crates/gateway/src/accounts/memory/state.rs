@@ -1,5 +1,6 @@
-//! The accounts and the line of those who wait, without a clock and without a task: every step is
-//! told what time it is. What is granted to somebody is noted in his place, where he finds it.
+//! The accounts and the queue of waiting requests, without a clock and without a task: every step
+//! gets the time as an argument. A granted amount is noted in the waiter's queue entry, where the
+//! waiter finds it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,29 +15,30 @@ use tokio::time::Instant;
 use crate::accounts::{Ask, Away, Balance, Claim, OVERTAKEN_FOR, Patience, Refusal, Short};
 use crate::names;
 
-/// Accounts beyond this many are looked through for idle ones.
+/// With more accounts than this, idle ones are looked for.
 const MANY: usize = 100_000;
 /// Accounts beyond this many are refused.
 pub(super) const MOST: usize = 1_000_000;
-/// Untouched for so long, an account is idle.
+/// The time without a change after which an account is idle.
 const IDLE: Duration = Duration::from_secs(48 * 3600);
-/// Looking through many accounts takes milliseconds: not at every new one.
+/// The shortest interval between two sweeps: a sweep of many accounts takes milliseconds.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 
-/// Accounts of conversations without a name beyond which the idle ones are looked through, and how
-/// many of them stay.
+/// The number of accounts of unnamed conversations at which idle ones are dropped, and the number
+/// that is kept then.
 const UNNAMED: [usize; 2] = [10_000, 8_192];
 
-/// Accounts and line.
+/// All accounts, and the queue of waiting requests.
 #[derive(Debug)]
 pub(super) struct State {
-    /// By the digests of their names: there may be many, and each is kept for days.
+    /// The accounts by the digests of their names: there may be many, and each is kept for days.
     accounts: HashMap<Digest, Account, RandomState>,
-    /// Places in the line that have been granted nothing yet, of the accounts that have any.
+    /// For each account with waiters, the tickets that have not been granted anything yet.
     waiting: HashMap<Digest, BTreeSet<u64>, RandomState>,
-    /// Accounts of conversations without a name, and with how many they are looked through.
+    /// The number of accounts of unnamed conversations, and the number at which the next sweep
+    /// begins.
     unnamed: [usize; 2],
-    /// As many as there may be.
+    /// The largest number of accounts.
     most: usize,
     line: BTreeMap<u64, Waiter>,
     next_ticket: u64,
@@ -47,9 +49,9 @@ pub(super) struct State {
 struct Account {
     balance: Balance,
     touched: Instant,
-    /// Leases under way.
+    /// The number of open leases.
     leases: u32,
-    /// Whether nobody can name it again once its conversation is forgotten.
+    /// True if nobody can name the account again once its conversation is forgotten.
     unnamed: bool,
 }
 
@@ -63,18 +65,18 @@ struct Waiter {
     wake: Arc<Notify>,
 }
 
-/// What somebody in the line finds.
+/// The state of a waiting request.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// So much is reserved for him; his place is gone.
+    /// This amount is reserved for the request, which has left the queue.
     Granted(NanoUsd),
-    /// He gets nothing; his place is gone.
+    /// The request gets nothing, and has left the queue.
     Refused(Refusal),
-    /// Nothing yet: he looks again when woken, or then.
+    /// Nothing yet: the request looks again when it is woken, or at this time.
     Wait(Instant),
 }
 
-/// What somebody insists on.
+/// The lowest amount that a waiter accepts at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Insists {
     Most,
@@ -82,33 +84,33 @@ enum Insists {
     Least,
 }
 
-/// What there is for somebody's claims, over those with a limit.
+/// The money that is available for a request's claims, over those with a limit.
 #[derive(Clone, Copy)]
 struct Room<'a> {
-    /// The account with the least left.
+    /// The name of the account with the least left.
     account: &'a str,
     limit: NanoUsd,
     balance: Balance,
-    /// Left, reservations taken off.
+    /// The amount that is left after reservations.
     left: NanoUsd,
-    /// Left if all others cost nothing.
+    /// The amount that would be left if all other requests cost nothing.
     unspent: NanoUsd,
-    /// Others who wait for one of the accounts.
+    /// The number of other requests that wait for one of the accounts.
     waiting: u64,
-    /// Requests under way on one of the accounts.
+    /// The number of open leases on one of the accounts.
     leases: u64,
 }
 
 impl State {
-    /// No account yet, and never more than so many.
+    /// Creates a state without accounts, which holds at most `most` of them.
     pub(super) fn new(most: usize) -> Self {
         let (accounts, waiting, line) = (HashMap::default(), HashMap::default(), BTreeMap::new());
         let unnamed = [0, UNNAMED[0]];
         Self { accounts, waiting, unnamed, most, line, next_ticket: 0, swept: None }
     }
 
-    /// Reserves all that is asked for where nobody waits for one of the accounts and each has room
-    /// for it, as the line would: whether that was so.
+    /// Reserves `most` if nobody waits for one of the accounts and each has room for it, as the
+    /// queue would. Returns true if the money was reserved.
     pub(super) fn at_once(&mut self, now: Instant, claims: &[Claim], most: NanoUsd) -> bool {
         self.sweep(now);
         let free = claims.iter().all(|claim| {
@@ -131,7 +133,10 @@ impl State {
         true
     }
 
-    /// Takes a place at the end of the line; its number.
+    /// Adds a request to the end of the queue. Returns its ticket.
+    ///
+    /// # Errors
+    /// Returns [`Refusal::Full`] if there are too many accounts.
     pub(super) fn enter(
         &mut self,
         now: Instant,
@@ -155,7 +160,7 @@ impl State {
         Ok(ticket)
     }
 
-    /// What has become of a place. Looking also serves all who are to be served before it.
+    /// Returns the state of a waiting request. This also serves all requests that come before it.
     pub(super) fn look(&mut self, now: Instant, ticket: u64) -> Look {
         self.serve(now, [ticket].into());
         let Some(waiter) = self.line.get(&ticket) else {
@@ -173,7 +178,8 @@ impl State {
             return Look::Wait(if now < next { next.min(until) } else { until });
         }
         let ask = waiter.ask;
-        // At the end of his patience the order holds no longer. Without a limit there is room.
+        // At the end of a request's patience the order no longer holds. Without a limit there is
+        // room.
         let (takes, short) = match room {
             Some(room) => (waiter.takes(now, Some(room)), room.short(ask.least)),
             None => (Some(ask.most), Short::default()),
@@ -190,7 +196,7 @@ impl State {
         }
     }
 
-    /// Gives up a place, and what was granted to it.
+    /// Gives up a queue entry, and the amount that was granted to it.
     pub(super) fn leave(&mut self, now: Instant, ticket: u64) {
         let granted = self.line.get(&ticket).and_then(|waiter| waiter.granted);
         let accounts = self.remove(ticket);
@@ -200,7 +206,7 @@ impl State {
         }
     }
 
-    /// Takes a place out of the line; its accounts.
+    /// Removes an entry from the queue. Returns its accounts.
     fn remove(&mut self, ticket: u64) -> Vec<Arc<str>> {
         let Some(waiter) = self.line.remove(&ticket) else { return Vec::new() };
         let accounts: Vec<Arc<str>> =
@@ -220,7 +226,7 @@ impl State {
         }
     }
 
-    /// Ends a lease.
+    /// Ends a lease: releases its reservation and books the actual cost.
     pub(super) fn settle(
         &mut self,
         now: Instant,
@@ -229,7 +235,7 @@ impl State {
         actual: NanoUsd,
     ) {
         for account in accounts {
-            // One with a lease is never forgotten, so it is there.
+            // An account with a lease is never forgotten, so it exists.
             let account = self.account(now, account);
             account.balance.reserved = account.balance.reserved.less(reserved);
             account.balance.spent += actual;
@@ -239,7 +245,7 @@ impl State {
         self.freed(now, accounts);
     }
 
-    /// Makes a lease smaller.
+    /// Reduces a lease's reservation.
     pub(super) fn lower(&mut self, now: Instant, accounts: &[Arc<str>], by: NanoUsd) {
         for account in accounts {
             if let Some(account) = self.accounts.get_mut(&key(account)) {
@@ -250,7 +256,7 @@ impl State {
         self.freed(now, accounts);
     }
 
-    /// What stands in an account.
+    /// Returns what is spent and reserved in an account.
     pub(super) fn balance(&self, account: &str) -> Balance {
         self.balance_of(&key(account))
     }
@@ -259,7 +265,7 @@ impl State {
         self.accounts.get(name).map_or_else(Balance::default, |account| account.balance)
     }
 
-    /// Whether there is no place for those accounts of these that are new.
+    /// Returns true if there is no room for those of these accounts that are new.
     fn is_full(&self, claims: &[Claim]) -> bool {
         if self.accounts.len() + claims.len() <= self.most {
             return false;
@@ -281,7 +287,7 @@ impl State {
         nobody && self.accounts.values().all(idle)
     }
 
-    /// Something may have come free in these accounts.
+    /// Serves the waiters of these accounts, in which money may have been freed.
     fn freed(&mut self, now: Instant, accounts: &[Arc<str>]) {
         let waiting = accounts.iter().filter_map(|account| self.waiting.get(&key(account)));
         let waiting: BTreeSet<u64> = waiting.flatten().copied().collect();
@@ -290,7 +296,7 @@ impl State {
         }
     }
 
-    /// Serves these, and all who share an account with them, in the order in which they came.
+    /// Serves these tickets, and all that share an account with them, in order of arrival.
     fn serve(&mut self, now: Instant, tickets: BTreeSet<u64>) {
         let mut closed: BTreeSet<String> = BTreeSet::new();
         for ticket in self.together(tickets) {
@@ -304,7 +310,7 @@ impl State {
                 waiter.wake.notify_one();
                 self.grant(ticket, amount);
             } else if room.is_some_and(|room| room.unspent < waiter.ask.least) {
-                // He is not to wait for what cannot come.
+                // A request must not wait for money that cannot come.
                 waiter.wake.notify_one();
             } else if now.saturating_duration_since(waiter.since) >= OVERTAKEN_FOR {
                 let insists = waiter.amount(waiter.insists(now, room));
@@ -313,7 +319,7 @@ impl State {
         }
     }
 
-    /// Those, and all who share an account with one of them, and so on.
+    /// Returns these tickets and all that are connected to them through shared accounts.
     fn together(&self, mut found: BTreeSet<u64>) -> BTreeSet<u64> {
         let mut open: Vec<u64> = found.iter().copied().collect();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -328,7 +334,7 @@ impl State {
         found
     }
 
-    /// An account; a new one has nothing spent.
+    /// Returns an account, which begins with nothing spent if it is new.
     fn account(&mut self, now: Instant, name: &str) -> &mut Account {
         let unnamed = &mut self.unnamed[0];
         self.accounts.entry(key(name)).or_insert_with(|| {
@@ -338,7 +344,7 @@ impl State {
         })
     }
 
-    /// Reserves for a place in the line.
+    /// Reserves an amount for a queue entry.
     fn grant(&mut self, ticket: u64, amount: NanoUsd) {
         let Some(waiter) = self.line.get_mut(&ticket) else { return };
         waiter.granted = Some(amount);
@@ -352,7 +358,7 @@ impl State {
         }
     }
 
-    /// `None` where no claim has a limit.
+    /// Returns the money available for a waiter's claims; `None` if no claim has a limit.
     fn room<'a>(&'a self, waiter: &'a Waiter) -> Option<Room<'a>> {
         let rooms = waiter.limited().filter_map(|(account, limit)| {
             let name = key(account);
@@ -366,7 +372,7 @@ impl State {
         rooms.reduce(Room::and)
     }
 
-    /// The accounts that have less left than that.
+    /// Returns the accounts that have less than `amount` left.
     fn lacking<'a>(
         &'a self,
         waiter: &'a Waiter,
@@ -378,7 +384,7 @@ impl State {
         })
     }
 
-    /// Forgets idle accounts when there are many.
+    /// Forgets idle accounts if there are many.
     fn sweep(&mut self, now: Instant) {
         if self.unnamed[0] >= self.unnamed[1] {
             self.forget_unnamed();
@@ -395,7 +401,7 @@ impl State {
         self.count_unnamed();
     }
 
-    /// Of the accounts of conversations without a name only the newest stay, and those in use.
+    /// Keeps only the newest accounts of unnamed conversations, and those in use.
     fn forget_unnamed(&mut self) {
         let [_, stay] = UNNAMED;
         let unnamed = self.accounts.values().filter(|account| account.unnamed);
@@ -414,7 +420,7 @@ impl State {
 
     fn count_unnamed(&mut self) {
         let unnamed = self.accounts.values().filter(|account| account.unnamed).count();
-        // Where most are in use it is not looked again at each new one.
+        // If most are in use, they are not counted again for each new one.
         let [most, stay] = UNNAMED;
         self.unnamed = [unnamed, unnamed + most - stay];
     }
@@ -428,13 +434,13 @@ impl Account {
     }
 }
 
-/// What an account is found by.
+/// Returns the key under which an account is stored.
 fn key(account: &str) -> Digest {
     Digest::of(account.as_bytes())
 }
 
 impl<'a> Room<'a> {
-    /// The narrower of both.
+    /// Combines two accounts' figures into the tighter bounds.
     fn and(self, other: Self) -> Self {
         Self {
             unspent: self.unspent.min(other.unspent),
@@ -451,12 +457,12 @@ impl<'a> Room<'a> {
 }
 
 impl Waiter {
-    /// The claims with a limit.
+    /// Returns the claims with a limit.
     fn limited(&self) -> impl Iterator<Item = (&str, NanoUsd)> {
         self.claims.iter().filter_map(|claim| Some((&*claim.account, claim.limit?)))
     }
 
-    /// What he takes of this room, if he takes any.
+    /// Returns the amount that the waiter takes of this room, if any.
     fn takes(&self, now: Instant, room: Option<Room<'_>>) -> Option<NanoUsd> {
         let Ask { most, enough, least } = self.ask;
         let Some(room) = room else { return Some(most) };
@@ -465,7 +471,8 @@ impl Waiter {
             return Some(most);
         }
         match insists {
-            // As many as are here may come again: each takes his share, so that no one holds all.
+            // The other waiting and running requests may come again: each takes a share, so that no
+            // request holds everything.
             Insists::Enough | Insists::Least if room.left >= enough => {
                 let sharers = room.waiting.saturating_add(room.leases).saturating_add(1);
                 Some(NanoUsd(room.left.0 / sharers).clamp(enough, most.min(room.left)))
@@ -475,7 +482,8 @@ impl Waiter {
         }
     }
 
-    /// It falls with the time, and to what may come at all.
+    /// Returns the lowest amount that is accepted now. It falls with the time, and with the money
+    /// that can still become free.
     fn insists(&self, now: Instant, room: Option<Room<'_>>) -> Insists {
         let waited = now.saturating_duration_since(self.since);
         let unspent = room.map_or(self.ask.most, |room| room.unspent);

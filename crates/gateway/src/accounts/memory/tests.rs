@@ -15,7 +15,8 @@ fn settle(state: &mut State, now: Instant, account: &str) {
     state.settle(now, &[account.into()], NanoUsd(10), NanoUsd(7));
 }
 
-/// 100,000 accounts stay; one more, and those idle for two days go, others not.
+/// 100,000 accounts stay. With one more, those that were idle for two days are forgotten, and no
+/// others.
 #[tokio::test(start_paused = true)]
 async fn idle_accounts_are_forgotten_when_there_are_many() {
     let mut state = State::new(MOST);
@@ -39,7 +40,7 @@ async fn idle_accounts_are_forgotten_when_there_are_many() {
     assert_eq!(state.balance("account:6"), Balance::default());
 }
 
-/// Accounts in use are never forgotten: there the bound refuses.
+/// Accounts in use are never forgotten: new ones are refused instead.
 #[tokio::test(start_paused = true)]
 async fn more_accounts_than_can_be_kept_are_refused() {
     let mut state = State::new(1_000);
@@ -52,7 +53,8 @@ async fn more_accounts_than_can_be_kept_are_refused() {
     visit(&mut state, now(), "5").unwrap();
 }
 
-/// Those that nobody can name again are bounded by themselves; others lose nothing by them.
+/// Accounts that can never be named again have a bound of their own, so that others lose nothing to
+/// them.
 #[tokio::test(start_paused = true)]
 async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
     let mut state = State::new(MOST);
@@ -75,13 +77,13 @@ async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
     assert_eq!(state.balance("session:content:1"), Balance::default());
 }
 
-/// What a request of the property below does: which accounts it claims, under which limits (zero:
-/// none), how much it asks for at most and at least, and whether a lease is settled before it.
+/// A request of the property below: the accounts that it claims, their limits (zero: none), the
+/// most and the least that it asks for, and whether a lease is settled before it.
 type Request = (u8, [u64; 3], u64, u64, bool);
 
 proptest! {
-    /// Being served at once is being served by an empty line: with it and without, everybody gets
-    /// the same, whoever waits is passed by nobody, and the accounts stand the same.
+    /// A reservation at once equals one through an empty queue: with it and without, every request
+    /// gets the same amount, no waiting request is overtaken, and the balances are equal.
     #[test]
     fn being_served_at_once_is_no_way_past_the_line(
         requests in prop::collection::vec(
@@ -98,7 +100,7 @@ proptest! {
     }
 }
 
-/// A state, and the leases and places of those who came to it.
+/// A state, with the leases and the queue entries of its requests.
 struct Played {
     state: State,
     began: Instant,
@@ -114,7 +116,8 @@ impl Default for Played {
 }
 
 impl Played {
-    /// What the request got, what all who waited got, and how the accounts stand then.
+    /// Returns the result of the request, the results of all waiting requests, and the balances
+    /// after that.
     fn plays(&mut self, now: Instant, request: &Request, at_once: bool) -> Vec<String> {
         let (which, limits, most, least, settles) = *request;
         if settles && !self.leases.is_empty() {

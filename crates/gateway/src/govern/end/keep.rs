@@ -1,4 +1,5 @@
-//! What is kept of a request when it is over, and by what its conversation will be found again.
+//! The state that is stored when a request ends, and the clues by which its conversation is found
+//! again.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use crate::govern::scope::lost;
 use crate::identify::Name;
 use crate::store::{Changes, Namesake, RunState, StoreError, TurnEnd};
 
-/// Passages of an answer by which a request for a summary is known.
+/// Passages of an answer by which a request for a summary is recognized.
 const SAID: usize = 2;
 
-/// What is to be kept when a request is over.
+/// The changes to store when a request ends.
 pub(super) struct Keeping {
     pub(super) gate: Arc<Gate>,
     pub(super) scope: Arc<str>,
     pub(super) changes: Changes,
-    /// What a sub-agent used is its parent's, too.
+    /// The changes of a sub-agent's parent, whose tokens include the sub-agent's.
     pub(super) parent: Option<(Arc<str>, Box<Changes>)>,
     pub(super) shown: Option<Shown>,
 }
@@ -47,8 +48,8 @@ impl Keeping {
 }
 
 impl Flow {
-    /// A summary of a conversation that goes on: it ends nothing, and the conversation is found again
-    /// by it.
+    /// Returns the clues of a summary of a conversation that continues. The summary does not end
+    /// the run, and the conversation is found again by it.
     pub(super) fn summary(&self, done: Option<&mut Done>) -> Vec<Digest> {
         let Opening { place, outline, asks_for_summary, .. } = &*self.opening;
         let asks = *asks_for_summary || place.is_told_apart(outline);
@@ -62,7 +63,7 @@ impl Flow {
         place.clues.summary(&summary::passages(answer))
     }
 
-    /// The same where no tools are declared: the request is beside the conversation.
+    /// Does the same for a request without tools, which does not belong to the conversation itself.
     pub(super) fn summed_up(&self, done: Option<&Done>, gate: Arc<Gate>) -> Option<Box<Keeping>> {
         let place = &self.opening.place;
         let (run, state) = place.is_summed_up(self.opening.asks_for_summary)?;
@@ -77,7 +78,7 @@ impl Flow {
         let Some(mut done) = done else { return self.untaken(now) };
         let broke_off = |ended: &Ended| !ended.outcome.is_done();
         if done.ended.as_ref().is_some_and(broke_off) {
-            // It brought no turn. What was decided for its history holds all the same.
+            // The response brought no turn, but what was decided for its history still holds.
             let pins = std::mem::take(&mut done.records);
             let mut changes = Changes { pins, results: done.seen, ..self.untaken(now) };
             if let Some((_, state)) = &mut changes.run {
@@ -118,8 +119,8 @@ impl Flow {
         }
     }
 
-    /// By what the conversation is found as it is now, and by what as it was before: the calls and
-    /// the results that the history shows.
+    /// Returns the clues of the conversation as it is now, and those of its state before: the calls
+    /// and results that the history shows.
     fn clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
         let Opening { place, outline, results, .. } = &*self.opening;
         let turn = Answered { before: outline.here, calls: calls_of(done) };
@@ -127,7 +128,8 @@ impl Flow {
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
         });
-        // A client of the Responses API may name a call by `item_reference` and show its result only.
+        // A client of the Responses API may name a call by `item_reference` and show only its
+        // result.
         let kept = shown_calls(done).filter(|_| self.opening.asked.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id(Outline::id_of(&call.id)?)));
         let now =
@@ -140,14 +142,14 @@ impl Flow {
         (now, before)
     }
 
-    /// The name that the conversation goes by, and what it is told by there.
+    /// Returns the conversation's names, and what distinguishes it from others of the same name.
     fn named(&self, now: u64, answered: bool) -> Option<(Vec<Digest>, Namesake)> {
         let Opening { place, outline, identity, .. } = &*self.opening;
         let names = place.names(identity);
         (!names.is_empty()).then(|| (names, place.face(outline, now, answered)))
     }
 
-    /// Of a request that brought no turn: the time that it took, and what it cost.
+    /// Returns the changes of a request that brought no turn: its time and its cost.
     fn untaken(&self, now: u64) -> Changes {
         let total = self.account.used();
         let mut state = RunState {
@@ -157,11 +159,11 @@ impl Flow {
             ..(*self.account.state).clone()
         };
         state.touch(now);
-        // What the client has of the answer may stand in its history all the same.
+        // The part of the answer that the client received may still stand in its history.
         let turn = Answered { before: self.opening.outline.here, calls: None };
         let clues = vec![self.opening.place.clues.turn(&turn)];
         let (run, named) = (Some((self.run, state)), self.named(now, false));
-        // Without a name and a turn, it is found again by what it asked.
+        // Without a name and a turn, the conversation is found again by its first question.
         let outline = &self.opening.outline;
         let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
         let untaken = nameless.then_some(outline.here);
@@ -176,7 +178,7 @@ impl Flow {
         vain.then(|| (here, before.map_or(0, |(_, times)| times) + 1))
     }
 
-    /// What a sub-agent uses is its parent's, too.
+    /// Returns the changes to the parent of a sub-agent, whose tokens include the sub-agent's.
     pub(super) fn parent_changes(&self) -> Option<(Arc<str>, Box<Changes>)> {
         let (scope, kept) = self.opening.place.parent.as_ref()?;
         let total = self.account.used();
@@ -186,7 +188,7 @@ impl Flow {
     }
 }
 
-/// What a run has used when its newest calls are run, which its next history will show.
+/// Returns what a run has used after its newest calls are run, which the next history will show.
 fn with_calls(done: &mut Done) -> Used {
     let mut used = std::mem::take(&mut done.used);
     for call in calls_to_run(done) {
@@ -196,7 +198,8 @@ fn with_calls(done: &mut Done) -> Used {
     used
 }
 
-/// Calls that the client was shown: those that were taken out of the response stand in no history.
+/// Returns the calls that the client was shown. Calls that were removed from the response stand in
+/// no history.
 fn shown_calls(done: &Done) -> impl Iterator<Item = &Pending> {
     let taken_out = |admission: &Admission| {
         matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
@@ -204,13 +207,13 @@ fn shown_calls(done: &Done) -> impl Iterator<Item = &Pending> {
     done.calls.iter().filter(move |call| !taken_out(&call.admission))
 }
 
-/// What a turn's calls are known by.
+/// Returns the digest that identifies a turn's calls.
 fn calls_of(done: &Done) -> Option<Digest> {
     let calls = shown_calls(done).map(|call| (&*call.id, &*call.name, &*call.input));
     Outline::calls_of(&calls.collect::<Vec<_>>())
 }
 
-/// Whether a turn is a landing's, or softland's own in its place.
+/// Returns true if a turn is a landing's answer, or softland's own in its place.
 fn landed(done: &Done) -> bool {
     let by_limit = |ended: &Ended| matches!(ended.outcome, Outcome::Landed | Outcome::Stopped);
     done.ended.as_ref().is_some_and(by_limit)

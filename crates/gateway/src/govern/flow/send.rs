@@ -1,4 +1,4 @@
-//! One request upstream: its money, its head, and what becomes of an answer that is none.
+//! One upstream request: its money, the head of its response, and responses that are not usable.
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
@@ -14,25 +14,26 @@ use crate::govern::head;
 use crate::upstream::{Response, UpstreamError};
 use crate::{errors, headers, pass};
 
-/// The largest response that is read whole.
+/// The largest response that is read as a whole.
 const WHOLE: usize = 64 << 20;
 
-/// The largest error that is read for what it teaches.
+/// The largest error body that is read for the limits it states.
 const REFUSAL: usize = 256 << 10;
 
-/// Why a request has no money.
+/// The reason why a request has no money.
 enum Denied {
-    /// A limit has no room for it.
+    /// The money limit has no room for it.
     Limit(Because),
-    /// Nobody can say what is left.
+    /// The amount left is unknown.
     Lost,
 }
 
-/// What the ledger says of a response that nobody here can read.
+/// The remark in the ledger on a response that cannot be read.
 const UNREAD: &str = "estimated: the response cannot be read; the most that it can have cost";
 
 impl Flow {
-    /// Sends one request and waits for its head, or for all of it where it does not stream.
+    /// Sends one request and waits for the head of its response, or for the whole response if it
+    /// does not stream.
     pub(super) async fn send(&mut self, body: Bytes) -> Sent {
         let body = match self.with_money(body).await {
             Ok(body) => body,
@@ -41,19 +42,19 @@ impl Flow {
         let body = self.as_learned(body);
         let sent_body = body.clone();
         if self.sent == 0 {
-            // From here on it is done to the response.
+            // Later interventions concern the response.
             self.tell();
             self.record.decided();
         }
         self.sent += 1;
-        // What went wrong before is behind it.
+        // An earlier failure no longer matters.
         self.broken = None;
         let opening = &self.opening;
         let (gate, target) = (&opening.asked.gate, &opening.target);
         if self.sent == 1 {
             gate.metrics.added_latency(target.began.elapsed());
         }
-        // Who only observes has to be able to read, too.
+        // Observing also needs a response that can be read.
         let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
         self.record.sends(opening, &self.account, self.exchange.rung(), &body);
         let sending =
@@ -73,8 +74,8 @@ impl Flow {
         }
     }
 
-    /// A request is not sent: its money cannot be had. Where the limit is why, softland answers; a
-    /// store that is away is nobody's decision.
+    /// Gives up a request that has no money. At a limit softland answers; if the store does not
+    /// respond, the request fails.
     fn unpaid(&mut self, denied: Denied) -> Sent {
         self.unsay();
         match denied {
@@ -130,13 +131,13 @@ impl Flow {
                 self.fail(Some(error.to_string()));
                 return Sent::Taken;
             }
-            // No message of the protocol: it is between the client and the upstream.
+            // The body is no message of the protocol, so it is left to the client and the upstream.
             tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
             self.book_unread();
             let mut answer = http::Response::new(Body::full(bytes));
             *answer.status_mut() = status;
             *answer.headers_mut() = head::of(self, &self.headers);
-            // What it is, the upstream says or nobody.
+            // Only the upstream may state the content type.
             if !self.headers.contains_key(CONTENT_TYPE) {
                 answer.headers_mut().remove(CONTENT_TYPE);
             }
@@ -145,7 +146,8 @@ impl Flow {
         Sent::Taken
     }
 
-    /// A response in a form that was not asked for.
+    /// Passes on a response in a form that was not requested, or fails if the client does not see
+    /// it.
     fn unread(&mut self, response: Response) -> Sent {
         let id = &self.opening.target.id;
         // Names only: a value may be a credential. The iterator itself would print values, too.
@@ -162,15 +164,15 @@ impl Flow {
         Sent::Passes(Box::new(answer))
     }
 
-    /// What an unread response cost does not show: it is booked as the worst case.
+    /// Books the worst case for a response whose cost cannot be read.
     fn book_unread(&mut self) {
         let cost = self.account.unread();
         let run = &self.account.state.id;
         self.record.billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
     }
 
-    /// An upstream that says no, or that cannot serve now. To the client's own request that is the
-    /// client's to know; what softland asked for beside takes the next rung.
+    /// Handles an error response. For the client's own request, the client gets it; a request that
+    /// softland added takes the next rung.
     fn refused(&mut self, mut answer: http::Response<Body>) -> Sent {
         self.account.nothing();
         self.settle_record();
@@ -189,8 +191,8 @@ impl Flow {
         Sent::Passes(Box::new(answer))
     }
 
-    /// A 400 to a request with an output limit that the client has not asked for: where it is for
-    /// that limit, it is sent again as the provider wants it.
+    /// Handles a 400 to a request whose output limit softland added. If the error is about that
+    /// limit, the request is sent again as the provider wants it.
     async fn refused_limit(&mut self, mut response: Response, limit: u64) -> Sent {
         let body = match response.whole(REFUSAL).await {
             Ok(body) => body,
@@ -205,12 +207,12 @@ impl Flow {
         tracing::info!(id = %self.opening.target.id, %model, "another output limit is tried");
         self.account.nothing();
         self.settle_record();
-        // It was no answer to anything: the request is as it was before.
+        // The error answered nothing: the request is as it was before.
         (self.sent, self.leased) = (self.sent - 1, false);
         Sent::Taken
     }
 
-    /// The output limit of a body where the client's own has none.
+    /// Returns the output limit of a body, if the client's own body has none.
     fn added_limit(&self, body: &Bytes) -> Option<MaxTokens> {
         let asked = &self.opening.asked;
         let limit = Request::of(asked.api, body).ok()?.max_tokens?;
@@ -218,7 +220,7 @@ impl Flow {
         own.max_tokens.is_none().then_some(limit)
     }
 
-    /// The body with its output limit as the model is known to want it.
+    /// Changes the output limit of a body to the form that the model is known to accept.
     fn as_learned(&self, body: Bytes) -> Bytes {
         let asked = &self.opening.asked;
         let Some(lesson) = asked.gate.learned.limit_of(&self.opening.model) else { return body };
@@ -233,7 +235,8 @@ impl Flow {
         splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from)
     }
 
-    /// No response, or no whole one. `received`: how much came of one that is billed.
+    /// Handles a missing or incomplete response. `received` is the number of body bytes that
+    /// arrived of a response that is billed.
     fn unreachable(&mut self, error: &UpstreamError, received: Option<u64>) -> Sent {
         tracing::warn!(id = %self.opening.target.id, %error, "no response");
         match received {
@@ -258,25 +261,26 @@ impl Flow {
         self.opening.target.origin.name()
     }
 
-    /// Whether the request under way is softland's own, behind one that the client's led to.
+    /// Returns true if the running request is softland's own, which follows one that the client's
+    /// led to.
     pub(super) fn is_hidden(&self) -> bool {
         self.sent > 1
     }
 
-    /// Sees to it that a request has its money, and asks for no more output than that pays for.
+    /// Makes sure that a request has its money, and limits its output to what the money pays for.
     async fn with_money(&mut self, body: Bytes) -> Result<Bytes, Denied> {
         let first = self.sent == 0 && self.leased;
         if first && self.output_limit.is_none() {
             return Ok(body);
         }
         let gate = self.opening.asked.gate.clone();
-        // What is sent was made from what was scanned.
+        // The body was made from a request that was scanned, so it can be scanned again.
         let Ok(request) = Request::of(self.opening.asked.api, &body) else { return Ok(body) };
         let limit = if first {
             self.output_limit
         } else {
             let policy = self.exchange.run().policy().clone();
-            // What the client waits for from the beginning may wait for others.
+            // The client's first request may wait for money that others hold.
             let waits = (self.sent == 0).then_some(&self.opening.asked.told);
             match self.account.reserve(&gate, &request, &policy, false, waits).await {
                 Leased::Granted(limit) => limit,
@@ -302,7 +306,7 @@ impl Flow {
     }
 }
 
-/// `identity` was asked for.
+/// Returns true if the response is compressed, although `identity` was requested.
 fn is_packed(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
 }

@@ -1,6 +1,7 @@
-//! What whoever watches is told of a request: its history, once, and what is said as it comes.
+//! The events of a request for the pages that watch its run: its history, once, and everything that
+//! is said as it arrives.
 //!
-//! While nobody watches, the session does not tell what its bytes show, and nothing is done here.
+//! While nobody watches, the session reports no text events, and this module does nothing.
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ use super::Flow;
 use crate::pages::{self, Tape};
 
 impl Flow {
-    /// Has the session tell what is said while somebody watches.
+    /// Makes the session report text events while somebody watches.
     pub(super) fn watch(&mut self) {
         let tapes = &self.opening.asked.gate.tapes;
         self.out.quiet = tapes.is_idle() || self.tape_of_run().is_none();
     }
 
-    /// The history that the request carries: all of it where it is not on the tape yet, else the
-    /// results of the newest calls.
+    /// Writes the request's history to the tape: all of it if the tape does not have it yet, else
+    /// the results of the newest calls.
     pub(super) fn tape_history(&mut self) {
         let Some(tape) = self.tape_of_run() else { return };
         self.taped = true;
@@ -32,7 +33,7 @@ impl Flow {
         }
         for had in turns {
             if had.turn > whole {
-                // What was shown of it began in the middle.
+                // The tape has only a part of this turn, which began in the middle.
                 tape.write(pages::step(now, had.turn, "turn_again", &json!({})));
                 had.said.into_iter().for_each(|step| tape.write(step));
             }
@@ -42,7 +43,7 @@ impl Flow {
         }
     }
 
-    /// Something is said.
+    /// Writes an event to the tape.
     pub(super) fn tape(&self, event: &Event) {
         if let Some(tape) = self.tape_of_run()
             && let Some(step) =
@@ -52,7 +53,7 @@ impl Flow {
         }
     }
 
-    /// The request is over; `whole`: with a turn.
+    /// Notes the end of the request on the tape. `whole` is true if it brought a turn.
     pub(in crate::govern) fn tape_ends(&self, whole: bool) {
         if whole
             && self.taped

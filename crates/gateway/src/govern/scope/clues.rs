@@ -1,5 +1,5 @@
-//! By what a conversation is found again: digests of what its histories show, each under the names
-//! that its requests carry, so that nobody is found under another's.
+//! Clues by which a conversation is found again: digests of what its histories show. Each includes
+//! the names that the requests carry, so that no conversation is found under another's names.
 
 use std::cmp::Reverse;
 
@@ -9,13 +9,13 @@ use softland_session::{Answered, Outline, ShownCall};
 
 use crate::identify::Identity;
 
-/// Makes clues for requests of the same names.
+/// Makes clues for requests with the same names.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::govern) struct Clues {
     names: Digest,
 }
 
-/// A clue, and the number of the turn of the history that it tells of.
+/// A clue, and the number of the turn of the history that it is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clue {
     pub(super) digest: Digest,
@@ -32,39 +32,39 @@ impl Clues {
         self.names.then(Digest::of(kind.as_bytes()))
     }
 
-    /// A turn by all that stands before it.
+    /// Returns the clue of a turn and everything before it.
     pub(in crate::govern) fn turn(self, turn: &Answered) -> Digest {
         self.clue("turn").then(turn.before).then(turn.calls.unwrap_or(Digest::EMPTY))
     }
 
-    /// A turn's calls in a conversation that began with what stands before its first turn, wherever
-    /// they stand in it.
+    /// Returns the clue of a turn's calls, wherever they stand in a conversation that began with
+    /// what is before its first turn.
     pub(in crate::govern) fn begun(self, opening: Digest, calls: Digest) -> Digest {
         self.clue("begun").then(opening).then(calls)
     }
 
-    /// A call whose id tells it from others.
+    /// Returns the clue of a call whose id is unique.
     pub(in crate::govern) fn call(self, call: Digest) -> Digest {
         self.clue("call").then(call)
     }
 
-    /// A call by nothing but its id.
+    /// Returns the clue of a call's id alone.
     pub(in crate::govern) fn id(self, id: Digest) -> Digest {
         self.clue("id").then(id)
     }
 
-    /// Two calls, one after the other, and what came back.
+    /// Returns the clue of two calls in a row and their results.
     fn pair(self, one: &ShownCall, next: &ShownCall) -> Option<Digest> {
         let pair = self.clue("pair").then(one.call).then(one.result?);
         Some(pair.then(next.call).then(next.result?))
     }
 
-    /// The names that the requests carry.
+    /// Returns the clue of the names that the requests carry.
     pub(in crate::govern) fn name(self) -> Digest {
         self.clue("name")
     }
 
-    /// A name that stands in a request's body, where many programs may have the same.
+    /// Returns the clues of names in a request's body, which many programs may share.
     pub(in crate::govern) fn shared(self, request: &Request<'_>) -> Vec<Digest> {
         let metadata = request.metadata.map(|span| span.of(request.text));
         let named = [
@@ -77,19 +77,19 @@ impl Clues {
         named.map(|(kind, name)| self.clue(kind).then(Digest::of(name.as_bytes()))).collect()
     }
 
-    /// Passages of the summaries of a conversation.
+    /// Returns the clues of passages of the conversation's summaries.
     pub(in crate::govern) fn summary(self, passages: &[Digest]) -> Vec<Digest> {
         passages.iter().map(|passage| self.clue("summary").then(*passage)).collect()
     }
 
-    /// Passages of its results and answers.
+    /// Returns the clues of passages of its results and answers.
     pub(in crate::govern) fn said(self, passages: &[Digest]) -> Vec<Digest> {
         passages.iter().map(|passage| self.clue("said").then(*passage)).collect()
     }
 
-    /// The calls of a history by which its conversation may be found, the newest turn's first. Of one
-    /// turn, an id tells more than where it stands, and that more than what came back, which may
-    /// have come back before.
+    /// Returns the clues of a history's calls, the newest turn's first. Within one turn, an id
+    /// identifies a call better than its position, and that better than its result, which may have
+    /// come before.
     pub(super) fn calls(self, outline: &Outline, request: &Request<'_>) -> Vec<Clue> {
         let opening = outline.opening();
         let ids = Outline::telling_calls(request);
@@ -106,8 +106,8 @@ impl Clues {
         all.into_iter().map(|(turn, _, digest)| Clue { digest, turn }).collect()
     }
 
-    /// The pairs of calls whose later one is of the last turn of a history, where the last `row` of
-    /// all calls were answered in the conversation.
+    /// Returns the clues of the pairs of calls whose later call is in the last turn of a history.
+    /// Only the last `row` calls were answered in the conversation.
     pub(in crate::govern) fn newest_pairs(self, outline: &Outline, row: usize) -> Vec<Digest> {
         let last = outline.answered.len().checked_sub(1);
         let known = outline.calls.len().saturating_sub(row);

@@ -1,5 +1,5 @@
-//! How a conversation is found (`governing.md` §7): by the first rule that applies, from what its
-//! history shows to the names that it goes by.
+//! Finds a conversation (`governing.md` §7) by the first rule that applies, from the content of its
+//! history to the names that it has.
 
 use std::sync::Arc;
 
@@ -13,28 +13,29 @@ use crate::gate::Gate;
 use crate::identify::Identity;
 use crate::store::{Changes, Found, Namesake, Scope, StoreError};
 
-/// How long after its last request a conversation is found by a name that others may have, too.
+/// The time after its last request for which a conversation is found by a name that others may
+/// share.
 const RECENT_MS: u64 = 30 * 60 * 1000;
 
-/// The store, asked for one request.
+/// A search in the store for one request's conversation.
 pub(super) struct Asking<'a> {
     gate: &'a Gate,
     identity: &'a Identity,
     outline: &'a Outline,
     request: &'a Request<'a>,
     pub(super) clues: Clues,
-    /// Why it did not answer, if it once did not.
+    /// The store's error, if it failed to answer.
     pub(super) lost: Option<String>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Default)]
 pub(super) struct Placed {
-    /// The conversation, and what is kept of it.
+    /// The conversation, and its stored state.
     pub(super) known: Option<(Arc<str>, Arc<Scope>)>,
     pub(super) from: Option<From>,
     pub(super) past: Option<Past>,
-    /// Whether it shows that it is about this conversation.
+    /// True if the request's content shows that it is about this conversation.
     pub(super) speaks_of_it: bool,
 }
 
@@ -48,8 +49,8 @@ impl<'a> Asking<'a> {
         Self { gate, identity, outline, request, clues: Clues::of(identity), lost: None }
     }
 
-    /// The conversation. What is only metered belongs to the one that it speaks of, or to the newest
-    /// of its name, if to any.
+    /// Finds the conversation. A request that is only metered belongs to the conversation that its
+    /// content is about, or to the newest of its name, if any.
     pub(super) async fn place(&mut self, metered: bool) -> Placed {
         if let Some(placed) = self.by_content().await {
             return Placed { speaks_of_it: true, ..placed };
@@ -75,20 +76,20 @@ impl<'a> Asking<'a> {
         self.asked_again().await.unwrap_or_default()
     }
 
-    /// A history whose last turn was answered where it stands.
+    /// Finds a conversation whose last turn was answered at the same position.
     async fn by_content(&mut self) -> Option<Placed> {
         let last = self.outline.answered.len().checked_sub(1)?;
         let clue = self.clues.turn(self.outline.answered.get(last)?);
         let found = self.find(&[clue]).await?;
         if self.outline.ends_in_summary {
-            // All that stood behind that turn has gone into the summary.
+            // Everything behind that turn has gone into the summary.
             let kept = self.recall(&found.scope).await;
             return Some(summed_up(found.scope, kept, &self.outline.asks));
         }
         Some(self.went_on(found, Some(last)).await)
     }
 
-    /// A history that has the conversation's newest calls, behind whatever.
+    /// Finds a conversation by its newest calls, whatever stands before them.
     async fn by_calls(&mut self) -> Option<Placed> {
         let clues = self.clues.calls(self.outline, self.request);
         let digests: Vec<Digest> = clues.iter().map(|clue| clue.digest).collect();
@@ -109,8 +110,8 @@ impl<'a> Asking<'a> {
         Some(Placed { past: Some(past), ..placed })
     }
 
-    /// A history that has the results of the conversation's calls, and not the calls: the provider
-    /// keeps these, and the client names them by `item_reference`.
+    /// Finds a conversation by the results of its calls, without the calls: the provider stores
+    /// these, and the client names them by `item_reference`.
     async fn by_unshown_calls(&mut self) -> Option<Placed> {
         let ids: Vec<Digest> =
             self.outline.unshown.iter().rev().map(|id| self.clues.id(*id)).collect();
@@ -119,7 +120,7 @@ impl<'a> Asking<'a> {
         Some(summed_up(found.scope, kept, &self.outline.asks))
     }
 
-    /// A history in which a summary of the conversation stands.
+    /// Finds a conversation by a summary of it in the history.
     async fn by_summary(&mut self) -> Option<Placed> {
         let passages = summary::opening_passages(self.request);
         let found = self.find(&self.clues.summary(&passages)).await?;
@@ -128,12 +129,12 @@ impl<'a> Asking<'a> {
         Some(summed_up(found.scope, kept, &asks))
     }
 
-    /// The only conversation of one of its names that may have become this history.
+    /// Finds the only conversation of one of its names that may have become this history.
     async fn by_name(&mut self) -> Option<Placed> {
         let own = self.identity.client.is_some();
         let faces = self.namesakes(self.clues).await;
-        // What was asked and never answered is asked again, and so is what a run of a user's own
-        // name began with.
+        // A question that was never answered is asked again, and so is the beginning of a run that
+        // the user named.
         let here = self.outline.here;
         let one = self.identity.run.is_some();
         let again = |face: &&Namesake| face.opening == here && (one || !face.answered);
@@ -152,7 +153,7 @@ impl<'a> Asking<'a> {
         let face = face?;
         let kept = self.recall(&face.scope).await;
         if self.outline.here == face.opening {
-            // It begins anew.
+            // The conversation begins anew.
             return Some(Placed { known: Some((face.scope, kept)), ..Placed::default() });
         }
         let mut placed = summed_up(face.scope.clone(), kept, &self.outline.asks);
@@ -162,7 +163,8 @@ impl<'a> Asking<'a> {
         Some(placed)
     }
 
-    /// A first request that brought no turn, and is made again: without a name nothing else tells it.
+    /// Finds a first request that brought no turn and is repeated: without a name, only its content
+    /// identifies it.
     async fn asked_again(&mut self) -> Option<Placed> {
         let nameless = self.identity.session.is_none() && self.outline.answered.is_empty();
         let asked = match nameless {
@@ -182,8 +184,8 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// A history that leaves what is known of it behind a turn. What stands after that turn comes
-    /// from elsewhere.
+    /// Finds a conversation from which the history departs after a turn. What stands behind that
+    /// turn comes from elsewhere.
     async fn by_prefix(&mut self) -> Option<Placed> {
         let older = self.outline.answered.iter().rev().skip(1);
         let clues: Vec<Digest> = older.map(|turn| self.clues.turn(turn)).collect();
@@ -192,7 +194,7 @@ impl<'a> Asking<'a> {
         Some(self.went_on(found, turn).await)
     }
 
-    /// The conversation that was found goes on, or a fork of it begins.
+    /// Continues the conversation that was found, or begins a fork of it.
     async fn went_on(&mut self, found: Found, turn: Option<usize>) -> Placed {
         let Found { scope, fork, then, run, .. } = found;
         let mut kept = self.recall(&scope).await;
@@ -202,7 +204,7 @@ impl<'a> Asking<'a> {
             self.fork(&known, &kept).await;
             kept = self.recall(&known).await;
         }
-        // A record that was lost is made up for by what the turn's state tells.
+        // The turn's state makes up for a record that was lost.
         let past = (!kept.pins.contains_key(&then.key)).then(|| Past {
             turn,
             from: turn.unwrap_or(0),
@@ -243,7 +245,8 @@ impl<'a> Asking<'a> {
         Placed { known: Some((scope, kept)), speaks_of_it, ..Placed::default() }
     }
 
-    /// The newest of these, if they are one conversation and its forks, of the same program.
+    /// Returns the newest of these, if they are one conversation and its forks, of the same
+    /// program.
     fn only(&self, faces: impl Iterator<Item = Namesake>) -> Option<Namesake> {
         let same = |face: &Namesake| {
             face.answered && face.tools == self.outline.tools && face.system == self.outline.system
@@ -258,15 +261,15 @@ impl<'a> Asking<'a> {
         newest
     }
 
-    /// Whether a history has all that a conversation began with.
+    /// Returns true if the history contains everything that a conversation began with.
     fn is_whole(&self, face: &Namesake) -> bool {
         self.outline.here == face.opening
             || self.outline.answered.iter().any(|turn| turn.before == face.opening)
     }
 
-    /// Whether a conversation that goes by a name which others may have, too, has become this
-    /// history: it is not over for long, and the history opens with a summary, or with what a
-    /// person said at the beginning and then goes on as nothing did there.
+    /// Returns true if a conversation with a shared name may have become this history: it is
+    /// recent, and the history opens with a summary, or with a question that a person asked at its
+    /// beginning and then continues in a new way.
     fn may_have_become(&self, face: &Namesake) -> bool {
         let recent = self.gate.now().saturating_sub(face.last) <= RECENT_MS;
         recent && (self.outline.opens_in_summary || self.goes_on_from(face))
@@ -278,11 +281,11 @@ impl<'a> Asking<'a> {
         asked.next().is_some() || self.outline.answered.len() > first.0
     }
 
-    /// The conversation of a sub-agent's parent: the session's own agent.
+    /// Finds the conversation of a sub-agent's parent: the session's own agent.
     pub(super) async fn parent(&mut self) -> Option<(Arc<str>, Arc<Scope>)> {
         self.identity.agent.as_ref()?;
         let own = Identity { agent: None, ..self.identity.clone() };
-        // A policy may have been asked for the sub-agent alone.
+        // The policy may have been selected for the sub-agent alone.
         let bare = own.policy.is_some().then(|| Identity { policy: None, ..own.clone() });
         for identity in [Some(own), bare].into_iter().flatten() {
             if let Some(face) = self.namesakes(Clues::of(&identity)).await.pop() {
@@ -310,7 +313,7 @@ impl<'a> Asking<'a> {
         self.answer(found).flatten()
     }
 
-    /// How many of these are known, up to the first that is not.
+    /// Returns how many of these clues are known, up to the first that is not.
     async fn known(&mut self, clues: &[Digest]) -> usize {
         let known = self.gate.store.known(clues).await;
         self.answer(known).unwrap_or_default()
@@ -331,8 +334,8 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// The conversation goes on from its newest turn, which the history does not show. `asks`: what is
-/// said there and may be a person's.
+/// Continues a conversation from its newest turn, which the history does not show. `asks` are the
+/// history's messages that may be a person's.
 fn summed_up(scope: Arc<str>, kept: Arc<Scope>, asks: &[Digest]) -> Placed {
     let newest = kept.newest.and_then(|run| Some((run, Arc::clone(kept.runs.get(&run)?))));
     let Some((run, then)) = newest else {

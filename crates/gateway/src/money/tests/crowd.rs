@@ -1,13 +1,13 @@
-//! The crowd: 50 agents of one session, all at once, on one cap of $5. Contexts of 100,000
-//! tokens, `max_tokens` of 128,000 or absent (which is the model's 128,000), prices of a large
-//! model.
+//! 50 agents of one session, all at once, under one limit of $5. Their contexts have 100,000
+//! tokens, `max_tokens` is 128,000 or absent (then the model's own 128,000 holds), and the prices
+//! are those of a large model.
 
 use super::*;
 
 const CAP: u64 = 500 * CENT;
 const AGENTS: u64 = 50;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -18,17 +18,17 @@ impl Dice {
     }
 }
 
-/// How one kind of crowd behaves.
+/// The behaviour of one kind of crowd.
 #[derive(Clone, Copy, Debug)]
 struct Crowd {
     stream: bool,
-    /// Most of each context is read from the cache, as with one agent going on; else it is
-    /// written anew, as with 50 that begin.
+    /// True if most of each context is read from the cache, as for one agent that continues; else
+    /// it is written to it, as for 50 agents that begin.
     cached: bool,
-    /// The caller lowers each lease when the response's head has told what the input is billed.
+    /// True if each lease is lowered when the head of the response states the billed input.
     lowers: bool,
-    /// One more request at the uncached price and 4,096 tokens are held back for answers, as the
-    /// contract has it; an agent that is landed asks for its answer with them.
+    /// True if one more request at the uncached price and 4,096 tokens are held back for answers,
+    /// as in the contract; an agent that is landed asks for its answer with them.
     holds_back: bool,
     seed: u64,
 }
@@ -39,7 +39,7 @@ struct Seen {
     lowered: u64,
     busy: u64,
     gave_up: u64,
-    /// What was spent when the first run was landed.
+    /// The amount spent when the first run was landed.
     at_first_landing: Option<u64>,
     cut: u64,
     answered: u64,
@@ -48,7 +48,7 @@ struct Seen {
 
 struct Session {
     accounts: MemoryAccounts,
-    /// Of requests that explore.
+    /// The claims of requests that explore.
     claims: Vec<Claim>,
     seen: std::sync::Mutex<Seen>,
 }
@@ -64,8 +64,8 @@ impl Session {
         note(&mut self.seen.lock().unwrap());
     }
 
-    /// An agent asks on and on until it is landed. Told that others hold the money, it comes
-    /// again after a while, 10 times at most.
+    /// Runs an agent that sends requests until it is landed. If others hold the money, it retries
+    /// after some time, 10 times at most.
     async fn agent(&self, crowd: Crowd, number: u64) {
         let mut dice = Dice(crowd.seed * 1000 + number);
         let mut tries = 0;
@@ -96,7 +96,8 @@ impl Session {
         }
     }
 
-    /// The last request of a run, from what was held back, if somebody else has not used it.
+    /// Sends the last request of a run, with the money that was held back, if no other request has
+    /// used it.
     async fn answer(&self, crowd: Crowd, dice: &mut Dice) {
         let last = Want { floor: 16, ..want(crowd.stream) };
         let result = reserve(&self.accounts, claims(500).to_vec(), last, || {}).await;
@@ -106,7 +107,7 @@ impl Session {
         }
     }
 
-    /// 1,000 to 4,000 tokens of output (one in 50: 12,000) at 60 a second.
+    /// Answers with 1,000 to 4,000 tokens of output (one in 50: 12,000) at 60 a second.
     async fn respond(
         &self,
         crowd: Crowd,
@@ -173,10 +174,10 @@ async fn fifty_agents_use_a_cap_and_never_pass_it() {
         println!("{first}% spent before the first landing, {end}% at the end: {crowd:?} {seen:?}");
         assert!(spent <= CAP);
         assert!(end >= 80, "{crowd:?}");
-        // What is held back is nearly a tenth of the cap.
+        // Nearly a tenth of the limit is held back.
         assert!(first >= if crowd.holds_back { 75 } else { 80 }, "{crowd:?}");
         assert!(seen.cut <= 5, "{crowd:?}");
-        // Where leases are lowered early, every agent of a stream gets to its landing.
+        // If leases are lowered early, every agent with a stream gets to its landing.
         assert!(seen.gave_up == 0 || !(crowd.stream && crowd.lowers), "{crowd:?}");
     }
 }

@@ -1,14 +1,14 @@
-//! Whether a request says twice where it ends: with a `content-length` and a `transfer-encoding`.
+//! Detects requests that state their end twice: with a `content-length` and a `transfer-encoding`.
 //!
-//! Such a request is how others are smuggled past whoever reads it otherwise (RFC 9112 §6.1 and
-//! §11.2). The server library drops the length before anybody sees it, so the heads are looked at
-//! here, on their way to it. It follows heads and bodies as the library does; what the library
-//! refuses by itself it need not understand.
+//! Such a request can smuggle another one past a server that reads it differently (RFC 9112 §6.1
+//! and §11.2). The server library drops the length before other code sees it, so this module
+//! inspects the heads before they reach the library. It follows heads and bodies as the library
+//! does, and ignores what the library refuses by itself.
 
-/// Bytes of a line that are looked at: a name, and a length with some room before it.
+/// Bytes of a line that are inspected: a name, and a length with some space before it.
 const LINE: usize = 64;
 
-/// What a connection's bytes are at. No more than [`LINE`] of them are kept.
+/// The position in a connection's bytes. At most [`LINE`] bytes are kept.
 #[derive(Debug)]
 pub(super) struct Framing {
     at: At,
@@ -23,9 +23,9 @@ pub(super) struct Framing {
 enum At {
     /// Before or in the request line.
     Request,
-    /// In a head's further lines.
+    /// In the further lines of a head.
     Head,
-    /// In a body, with so many bytes to come.
+    /// In a body, with that number of bytes to come.
     Body(u64),
     /// In the line of a chunk's size.
     Chunk,
@@ -35,7 +35,7 @@ enum At {
     Trailer,
 }
 
-/// A request that does not say once, and plainly, where it ends.
+/// A request that does not state its end exactly once and plainly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ambiguous;
 
@@ -44,12 +44,12 @@ impl Framing {
         Self { at: At::Request, line: [0; LINE], size: 0, length: None, chunked: false }
     }
 
-    /// Follows what came.
+    /// Follows the next bytes of the connection.
     ///
     /// # Errors
-    /// When a head ends in it that says twice where its request ends: how much comes before that,
-    /// the end of the line left out, so that no reader takes the head for whole. Nothing is
-    /// followed then.
+    /// Returns an error if a head ends in these bytes that states its request's end twice. The
+    /// number is the count of bytes before that point; the line end is left out, so that no reader
+    /// takes the head for complete. Nothing may be followed after an error.
     pub(super) fn follow(&mut self, bytes: &[u8]) -> Result<(), usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -98,7 +98,7 @@ impl Framing {
         Ok(rest.unwrap_or_default())
     }
 
-    /// What follows a line; of a long one its beginning is there.
+    /// Returns the state after a line. `whole` is false if only the beginning of the line was kept.
     fn line(&mut self, line: &[u8], whole: bool) -> Result<At, Ambiguous> {
         match self.at {
             // Empty lines before a request mean nothing.
@@ -115,7 +115,7 @@ impl Framing {
             },
             At::Head => {
                 if let Some(value) = value_of(line, b"content-length") {
-                    // What is no plain number is refused all the same.
+                    // A value that is no plain number is refused as well.
                     let length = decimal(value.trim_ascii()).filter(|_| whole);
                     self.length = Some(length.ok_or(Ambiguous)?);
                 } else if value_of(line, b"transfer-encoding").is_some() {
@@ -133,7 +133,7 @@ impl Framing {
     }
 }
 
-/// The value of a header's line, if it is of that name.
+/// Returns the value of a header line, if the header has that name.
 fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (had, rest) = line.split_at_checked(name.len())?;
     rest.strip_prefix(b":").filter(|_| had.eq_ignore_ascii_case(name))
@@ -144,7 +144,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// The number that a chunk's line begins with; what follows is its own.
+/// Parses the number that a chunk's line begins with; the rest of the line is an extension.
 fn hexadecimal(line: &[u8]) -> Option<u64> {
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
     let digits = std::str::from_utf8(line.get(..end)?).ok()?;
@@ -155,7 +155,7 @@ fn hexadecimal(line: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Where the bytes become ambiguous, fed in pieces of that size.
+    /// Returns the position at which the bytes become ambiguous, fed in pieces of that size.
     fn fed(bytes: &[u8], piece: usize) -> bool {
         let mut framing = Framing::new();
         bytes.chunks(piece).any(|piece| framing.follow(piece).is_err())

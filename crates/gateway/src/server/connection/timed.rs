@@ -1,8 +1,9 @@
-//! A client's socket with limits: on the time for a request's head, on the time without any, and
-//! on the time that the client leaves what is sent to it unread. Also an end to requests that say twice
-//! where they end.
+//! A client's socket with time limits: for a request's head, for the time without a request, and
+//! for the time that the client leaves a response unread. It also ends connections with a request
+//! that states its end twice.
 //!
-//! The server library has one limit for the first two, none for the third, and says nothing to the client when it is over.
+//! The server library has one limit for the first two and none for the third, and tells the client
+//! nothing when a limit is reached.
 
 use std::io;
 use std::pin::Pin;
@@ -22,41 +23,41 @@ const HEAD: u8 = 1;
 const BUSY: u8 = 2;
 const IDLE: u8 = 3;
 
-/// What a connection is at, as those know who handle its requests.
+/// The activity of a connection, as set by the code that handles its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse(AtomicU8);
 
 impl Pulse {
-    /// A request's head is there.
+    /// Marks that a request's head has arrived.
     pub(crate) fn busy(&self) {
         self.0.store(BUSY, Ordering::Relaxed);
     }
 
-    /// A response is over.
+    /// Marks that a response has ended.
     pub(crate) fn idle(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 }
 
-/// What was too late.
+/// The deadline that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Late {
-    /// The rest of a head that had begun.
+    /// The rest of a request's head did not come.
     Head,
-    /// Any byte.
+    /// No byte of a request came.
     Idle,
-    /// To read what it is sent.
+    /// The client did not read the response.
     Stall,
 }
 
-/// How long what may take.
+/// The time limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// A request's head, from its first byte.
+    /// For a request's head, from its first byte.
     pub(super) head: Duration,
-    /// No request, and up to a fifth more.
+    /// Without a request, and up to a fifth more.
     pub(super) idle: Duration,
-    /// No byte taken of a response.
+    /// Without a byte of the response being read.
     pub(super) stall: Duration,
 }
 
@@ -67,17 +68,17 @@ pub(super) struct Timed {
     pulse: Arc<Pulse>,
     times: Times,
     timer: Pin<Box<Sleep>>,
-    /// What the timer runs for.
+    /// The activity for which the timer runs.
     armed: u8,
-    /// It wakes the connection's task when it has run out.
+    /// True if the timer wakes the connection's task when it runs out.
     ticks: bool,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     late: Option<Late>,
     framing: Framing,
-    /// What came says twice where a request ends; nothing is read behind that.
+    /// True if the bytes state a request's end twice; nothing is read behind that.
     refused: bool,
-    /// That ended the connection, with no other request under way.
+    /// True if that ended the connection while no other request was running.
     ambiguous: bool,
 }
 
@@ -102,12 +103,12 @@ impl Timed {
         }
     }
 
-    /// What ended the connection, if time did.
+    /// Returns the deadline whose miss ended the connection, if any.
     pub(super) fn late(&self) -> Option<Late> {
         self.late
     }
 
-    /// Whether a request ended the connection that says twice where it ends.
+    /// Returns true if a request that states its end twice ended the connection.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.ambiguous
     }
@@ -119,8 +120,8 @@ impl Timed {
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = self.pulse.0.load(Ordering::Relaxed);
         if state == BUSY {
-            // The end of the response wakes nobody who would look here: the timer does, now and then,
-            // and the time without a request runs from there.
+            // The end of the response does not wake this task. The timer does so at intervals, and
+            // the time without a request counts from there.
             if self.armed != BUSY || !self.ticks || self.timer.is_elapsed() {
                 self.timer.as_mut().reset(Instant::now() + self.times.idle / 5);
                 self.ticks = self.timer.as_mut().poll(cx).is_pending();
@@ -139,13 +140,13 @@ impl Timed {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// The end of a connection on which a request was ambiguous.
+    /// Returns the error that ends a connection on which a request was ambiguous.
     fn refuse(&mut self) -> io::Error {
         self.ambiguous = self.pulse.0.load(Ordering::Relaxed) != BUSY;
         io::ErrorKind::InvalidData.into()
     }
 
-    /// What became of a write, or that it waits for too long.
+    /// Passes on the result of a write, or an error if the write has been pending for too long.
     fn written(
         &mut self,
         cx: &mut Context<'_>,
@@ -248,7 +249,7 @@ mod tests {
         (client, Timed::new(stream, Arc::clone(pulse), TIMES))
     }
 
-    /// Time passes here whenever nothing else can: what waits for ever ends at once.
+    /// Paused time advances whenever nothing else can run: an endless wait ends at once.
     async fn waited(timed: &mut Timed) -> (Duration, Option<Late>) {
         let began = Instant::now();
         let read = timed.read(&mut [0; 8]).await;
@@ -283,7 +284,7 @@ mod tests {
         let pulse = Arc::new(Pulse::default());
         let (_client, mut timed) = pair(&pulse).await;
         pulse.busy();
-        // A long response, at whose end the task that reads is not woken.
+        // A long response, at whose end the reading task is not woken.
         let began = Instant::now();
         let over = Arc::clone(&pulse);
         tokio::spawn(async move {

@@ -1,8 +1,7 @@
-//! One conversation as this process holds it: as little memory as it takes. A tree of the standard
-//! library has room for eleven values as soon as it has one, and a run's record is mostly a policy
-//! that all runs share.
+//! One conversation in this process's memory, in a compact form. A tree of the standard library
+//! allocates eleven values at once, and a run's record is mostly a policy that all runs share.
 //!
-//! It decides what of a conversation is too much, and nothing else.
+//! This module decides only which parts of a conversation exceed its bounds.
 
 use std::collections::BTreeSet;
 use std::mem::{size_of, size_of_val};
@@ -20,13 +19,13 @@ const RUNS: usize = 64;
 const PINS: usize = 2 * RUNS;
 /// Tails of one conversation.
 const TAILS: usize = 256;
-/// First sights of one conversation.
+/// First sights of results of one conversation.
 const RESULTS: usize = 4096;
-/// Messages of one run that came at once.
+/// Messages of one run that arrived at once.
 const WENT_ON: usize = 4096;
-/// What users have said in one conversation.
+/// User messages of one conversation.
 const ASKED: usize = 128;
-/// Policies that are known to be the same.
+/// Policies that are compared and shared.
 const POLICIES: usize = 32;
 
 /// One conversation.
@@ -39,7 +38,7 @@ pub(super) struct Kept {
     newest: Option<Digest>,
     asked: Vec<Digest>,
     face: Option<Box<Namesake>>,
-    /// Counts the records, so that the oldest can be told.
+    /// Counts the records, so that the oldest can be found.
     age: u64,
 }
 
@@ -52,25 +51,25 @@ struct Pin {
     looked: Option<u64>,
     carried: Vec<Carried>,
     compactions: u64,
-    /// When it was last changed.
+    /// The value of the conversation's `age` when the record was last changed.
     age: u64,
-    /// Few runs have either.
+    /// Few runs have such messages.
     went_on: Option<Box<WentOn>>,
 }
 
-/// A run's record of messages that came at once.
+/// A run's record of messages that arrived at once.
 #[derive(Debug)]
 struct WentOn {
     places: BTreeSet<Digest>,
     behind_landing: Option<Digest>,
 }
 
-/// Policies in use, each once.
+/// Policies in use, each stored once.
 #[derive(Debug, Default)]
 pub(super) struct Policies(Vec<Arc<Policy>>);
 
 impl Kept {
-    /// As the rest of the gateway reads it.
+    /// Returns the conversation in the form that the rest of the gateway reads.
     pub(super) fn scope(&self) -> Scope {
         Scope {
             pins: self.pins.iter().map(|(run, pin)| (*run, Box::new(pin.pinned()))).collect(),
@@ -83,13 +82,14 @@ impl Kept {
         }
     }
 
-    /// Takes the changes in; returns the run that they are of, as it is then.
+    /// Applies changes. Returns the run that they belong to, with its new state.
     pub(super) fn apply(
         &mut self,
         changes: Changes,
         policies: &mut Policies,
     ) -> Option<(Digest, Arc<RunState>)> {
-        // The record of the request's own run is taken in last, so that it is the last to be forgotten.
+        // The record of the request's own run is applied last, so that it is the last to be
+        // forgotten.
         let own = changes.run.as_ref().map(|(_, state)| state.key);
         let (own, others): (Vec<_>, Vec<_>) =
             changes.pins.into_iter().partition(|(run, _)| Some(*run) == own);
@@ -102,7 +102,8 @@ impl Kept {
         for (place, seen) in changes.results {
             if self.results.get(&place).is_none() {
                 self.results.insert(place, seen);
-                // Of a long history that is met for the first time there are hundreds of thousands.
+                // A long history that is seen for the first time has hundreds of thousands of
+                // results.
                 self.results.truncate(RESULTS);
             }
         }
@@ -132,17 +133,17 @@ impl Kept {
         then
     }
 
-    /// Takes in the record of a run.
+    /// Inserts the record of a run.
     fn pin(&mut self, run: Digest, pinned: Pinned, policies: &mut Policies) {
         self.age += 1;
         let mut pin = Pin::of(pinned, policies, self.age);
         match self.pins.get_mut(&run) {
-            // Behind a compaction places are looked at anew.
+            // After a compaction all places are looked at again.
             Some(kept) if (kept.compactions, kept.looked) > (pin.compactions, pin.looked) => {
                 kept.add_went_on(pin.went_on);
             }
             Some(kept) => {
-                // Places of the history before a compaction are none of the new one's.
+                // Places in the history before a compaction do not exist in the new one.
                 if kept.compactions == pin.compactions {
                     pin.add_went_on(kept.went_on.take());
                 }
@@ -156,7 +157,7 @@ impl Kept {
         }
     }
 
-    /// Forgets the records that were changed longest ago.
+    /// Forgets the records whose last change is the oldest.
     fn forget_pins(&mut self) {
         if self.pins.len() <= PINS {
             return;
@@ -167,8 +168,8 @@ impl Kept {
         self.pins.0.retain(|(_, pin)| pin.age >= oldest);
     }
 
-    /// A conversation that never ends does not grow for ever. Digests have no age: which records,
-    /// tails and results go is arbitrary, and what is lost is counted from there.
+    /// Enforces the bounds, so that an endless conversation does not grow for ever. Digests have no
+    /// age: which records, tails and results are dropped is arbitrary, and counting restarts there.
     fn bound(&mut self) {
         while self.runs.len() > RUNS {
             let oldest = self.runs.iter().min_by_key(|(_, run)| run.last).map(|(key, _)| *key);
@@ -181,7 +182,8 @@ impl Kept {
         self.results.truncate(RESULTS);
     }
 
-    /// What it takes, nearly: maps of names are counted by their entries, policies not at all.
+    /// Returns the approximate number of bytes in memory: maps of names count by their entries, and
+    /// policies do not count.
     pub(super) fn bytes(&self) -> usize {
         let used = |used: &Used| used.by_tool.len() * 64;
         let pins = self.pins.iter().map(|(_, pin)| {
@@ -218,7 +220,7 @@ impl Pin {
         Self { policy, version, decided, looked, carried, compactions, age, went_on }
     }
 
-    /// What came at once is kept whichever request saw it, up to a bound.
+    /// Adds messages that arrived at once, whichever request saw them, up to a bound.
     fn add_went_on(&mut self, more: Option<Box<WentOn>>) {
         let Some(more) = more else { return };
         let Some(own) = &mut self.went_on else {
@@ -246,7 +248,7 @@ impl Pin {
     }
 }
 
-/// What follows `before`: tokens and cost are added, the rest replaced.
+/// Merges a state with the one before it: tokens and cost are added, the rest is replaced.
 fn after(before: Option<&RunState>, state: RunState) -> RunState {
     let Some(before) = before else { return state };
     let same = |new: Arc<str>, old: &Arc<str>| if new == *old { Arc::clone(old) } else { new };
@@ -260,7 +262,8 @@ fn after(before: Option<&RunState>, state: RunState) -> RunState {
 }
 
 impl Policies {
-    /// The same policy, held once. Beyond a few, those that came first are no longer looked for.
+    /// Returns the shared copy of a policy. Beyond a small number, the oldest policies are no
+    /// longer compared.
     fn shared(&mut self, policy: Arc<Policy>) -> Arc<Policy> {
         if let Some(known) = self.0.iter().find(|known| **known == policy) {
             return Arc::clone(known);
@@ -276,7 +279,7 @@ impl Policies {
     }
 }
 
-/// A small map: its entries in one piece, in the order of their keys.
+/// A small map: its entries in one allocation, in the order of their keys.
 #[derive(Debug)]
 struct Sorted<V>(Vec<(Digest, V)>);
 
@@ -308,7 +311,7 @@ impl<V> Sorted<V> {
                 }
             }
             Err(at) => {
-                // One is what most have; a library's first step is four.
+                // Most maps have one entry, and the standard library's first step is four.
                 if self.0.is_empty() {
                     self.0.reserve_exact(1);
                 }
@@ -346,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_long_history_that_is_met_for_the_first_time_never_takes_more_than_is_kept_of_it() {
-        // With room for all of them each would be put into its place among all others.
+        // With unlimited room, each result would be inserted among all the others.
         let seen = Seen {
             digest: Digest::EMPTY,
             chars: 1,

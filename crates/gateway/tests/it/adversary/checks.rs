@@ -1,4 +1,4 @@
-//! What must hold of every response, whatever the model, the policy and the client do.
+//! The checks that hold for every response, whatever the model, the policy and the client do.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ impl Play<'_> {
         self.carried + calls.filter(|name| self.counts(name)).count() as u64
     }
 
-    /// Whether the script lets the upstream fail.
+    /// Returns true if the script lets the upstream fail.
     fn may_fail(&self, which: impl Fn(&Fault) -> bool) -> bool {
         // This one fails whatever calls what is not there, or writes no JSON.
         let strict = self.talk.rules().is_some_and(|rules| rules.dialect == Dialect::Groq);
         strict || self.case.turns.iter().filter_map(|turn| turn.fault.as_ref()).any(which)
     }
 
-    /// What a response says; `None` where the request is to be sent again.
+    /// Returns the content of a response; `None` if the request is to be sent again.
     pub(super) fn checked(&mut self, message: &Message, hidden: u64) -> Option<Response> {
         self.check_refused();
         if message.status() != 200 {
@@ -129,7 +129,7 @@ impl Play<'_> {
         assert!(sum <= most, "{so_far} and {calls} calls of {limit}: {text}");
     }
 
-    /// What ends a run says something.
+    /// Checks that the answer that ends a run is not empty.
     fn check_answer(&mut self, message: &Message, reply: &Response) {
         let text = reply.text();
         if text.contains("This answer is softland's") {

@@ -27,7 +27,7 @@ const REQUESTS: u64 = 30;
 /// Whoever asks a question has read the answer before it, which takes so long, in milliseconds.
 const READING: u64 = 5_000;
 
-/// What a client does beside its next request.
+/// An action of a client beside its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whim {
     None,
@@ -49,19 +49,19 @@ enum Whim {
 pub(crate) struct Play<'a> {
     pub(super) case: &'a Case,
     pub(super) talk: Talk<'a>,
-    /// Whether gateways are replaced in this case.
+    /// True if gateways are replaced in this case.
     pub(super) replaces: bool,
     pub(super) upstream: Simulated,
     pub(super) gateway: Running,
     pub(super) folder: tempfile::TempDir,
     pub(super) logs: Vec<PathBuf>,
-    /// What the gateways' clock is ahead of the real one, in milliseconds.
+    /// The milliseconds by which the gateways' clock is ahead of the real one.
     ahead: Arc<AtomicU64>,
     pub(super) headers: Vec<String>,
     pub(super) named: bool,
     pub(super) head: Value,
     pub(super) messages: Vec<Value>,
-    /// Where the human message of the run under way stands.
+    /// The position of the running run's human message.
     pub(super) run_at: usize,
     /// Calls of the run before its history was compacted.
     pub(super) carried: u64,
@@ -215,7 +215,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Where the run's history could end for it to be the model's turn.
+    /// Returns the positions at which the run's history could end so that the model is next.
     fn places(&self) -> Vec<usize> {
         let clients = |at: usize| self.messages.get(at).is_some_and(|m| self.talk.is_clients(m));
         let later = self.run_at + 1..self.messages.len();

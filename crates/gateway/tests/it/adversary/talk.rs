@@ -1,4 +1,4 @@
-//! What a client says in each protocol: its requests, and what it puts into its history.
+//! A client's messages in each protocol: its requests, and the entries of its history.
 
 use serde_json::{Value, json};
 use softland_session::core::models;
@@ -16,7 +16,7 @@ pub(crate) struct Talk<'a> {
     case: &'a Case,
 }
 
-/// What the simulator calls the case's model, if it is an unlisted one.
+/// Returns the simulator's name for the case's model, if the model is an unlisted one.
 pub(crate) fn aliases(case: &Case) -> Vec<(String, String)> {
     case.rules_of.iter().map(|listed| (case.model.clone(), listed.clone())).collect()
 }
@@ -54,7 +54,7 @@ impl<'a> Talk<'a> {
         format!(r#"{body},"{key}":{}}}"#, Value::Array(history.to_vec()))
     }
 
-    /// What stands in each request beside the history.
+    /// Returns the members of each request beside the history.
     pub(crate) fn head(self) -> Value {
         let (case, manner) = (self.case, &self.case.manner);
         let own = manner.answer_tool.then_some("hand_in");
@@ -141,7 +141,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What the tools say to these calls.
+    /// Returns the tools' results for these calls.
     pub(crate) fn results(self, reply: &Response) -> Vec<Value> {
         let calls = reply.calls().into_iter().enumerate();
         let results = calls.map(|(n, (id, name, input))| {
@@ -198,7 +198,8 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Whether a message of the history is the client's: a human's, the harness's, a result.
+    /// Returns true if a message of the history is the client's: a human's, the harness's, a
+    /// result.
     pub(crate) fn is_clients(self, message: &Value) -> bool {
         matches!(message["role"].as_str(), Some("user" | "tool"))
             || message["type"] == "function_call_output"
@@ -223,7 +224,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Whether the model says a text in a message of the history.
+    /// Returns true if the model says a text in a message of the history.
     pub(crate) fn is_said(self, message: &Value) -> bool {
         if message["role"] != "assistant" {
             return false;

@@ -8,7 +8,7 @@ use crate::support::Running;
 use crate::support::client::Client;
 use crate::support::reading::{End, Response, read};
 
-/// What a client does with its history.
+/// The ways in which a client changes its history.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     pub(crate) api: Api,
@@ -29,7 +29,7 @@ pub(crate) struct Manner {
     pub(crate) serves: Serves,
 }
 
-/// How it keeps its history short.
+/// The way in which it keeps its history short.
 #[derive(Clone, Debug)]
 pub(crate) enum Shortens {
     Never,
@@ -47,7 +47,7 @@ pub(crate) enum Shortens {
     },
 }
 
-/// Where the history is kept.
+/// The place where the history is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serves {
     /// With the client.
@@ -158,19 +158,19 @@ impl Manner {
 pub(crate) struct Session<'m> {
     manner: &'m Manner,
     client: Client,
-    /// What stands before the rounds: the question, or a summary.
+    /// The messages before the rounds: the question, or a summary.
     head: Vec<Value>,
     /// Each turn with what answers it.
     rounds: Vec<Vec<Value>>,
     /// Rounds since the history was shortened.
     since: usize,
-    /// What the provider does not have yet, and the id that it keeps the rest under.
+    /// The entries that the provider does not have yet, and the id under which it keeps the others.
     new: Vec<Value>,
     previous: Option<String>,
     requests: u64,
 }
 
-/// What a client says that got an answer and wants another one.
+/// The message of a client that got an answer and wants another one.
 const NUDGE: &str =
     "You have not finished the work. Go on with it and use the tools that you have.";
 
@@ -231,7 +231,7 @@ impl<'m> Session<'m> {
         self.rounds.truncate(rounds);
     }
 
-    /// What every conversation of its application begins with.
+    /// Puts the opening of every conversation of its application before the history.
     pub(crate) fn begins_with(&mut self, examples: Vec<Value>) {
         self.head.splice(0..0, examples);
     }
@@ -414,7 +414,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// What a tool says: long enough to be known again.
+/// Returns a tool's result, long enough to be recognized.
 fn result(of: &str) -> String {
     format!("What stands in {of} is told here at some length, so that it can be known again. ")
         .repeat(3)

@@ -12,10 +12,10 @@ use crate::support::script::{Form, whole};
 use crate::support::sim::governed;
 use crate::support::{Message, Provider, Running};
 
-/// What a client asks for a summary with.
+/// The client's request for a summary.
 pub(crate) const SUMMARISE: &str = "Summarise what was done so far, for whoever goes on with it.";
 
-/// How calls are named.
+/// The form of the names of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
     /// Each by a name of its own.
@@ -24,7 +24,7 @@ pub(crate) enum Ids {
     Places,
 }
 
-/// What the model is like.
+/// The behaviour of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Temper {
     pub(crate) ids: Ids,

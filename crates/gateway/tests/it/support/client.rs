@@ -22,7 +22,7 @@ const QUESTION: &str = "Look at the notes and say what is in them.";
 /// A client.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// How it speaks.
+    /// Its API.
     pub(crate) api: Api,
     /// Its own headers.
     pub(crate) headers: Vec<String>,

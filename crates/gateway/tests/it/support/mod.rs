@@ -232,12 +232,12 @@ impl Provider {
         asked.first().expect("one").clone()
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests.
     pub(crate) fn count(&self) -> usize {
         self.asked.lock().expect("no panic").len()
     }
 
-    /// How many of them asked for a turn, not for a count of tokens.
+    /// Returns the number of requests for a turn, without those for a token count.
     pub(crate) fn turns(&self) -> usize {
         let counts = |asked: &&Message| {
             asked.line.contains("/count_tokens") || asked.line.contains("/input_tokens")
@@ -246,7 +246,7 @@ impl Provider {
         asked.len() - asked.iter().filter(counts).count()
     }
 
-    /// How many connections it was asked over.
+    /// Returns the number of connections that it was asked over.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Message;
 
-/// How a response came to its end.
+/// The end of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
     /// As the protocol says.
@@ -19,12 +19,12 @@ pub(crate) enum End {
     Cut,
 }
 
-/// What a response says.
+/// The content of a response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Response {
     pub(crate) id: String,
     pub(crate) content: Vec<Value>,
-    /// What goes back into the history, where that is not `content`.
+    /// The entries for the history, if they are not `content`.
     pub(crate) items: Vec<Value>,
     pub(crate) stop: String,
     pub(crate) usage: Value,
@@ -39,7 +39,7 @@ impl Response {
         self.content.iter().filter_map(|block| block["text"].as_str()).collect()
     }
 
-    /// Whether the model ended it by itself, with an answer or with calls.
+    /// Returns true if the model ended the response by itself, with an answer or with calls.
     pub(crate) fn is_natural(&self) -> bool {
         matches!(&*self.stop, "end_turn" | "tool_use" | "stop" | "tool_calls" | "completed")
     }
@@ -114,7 +114,7 @@ pub(crate) fn read_stream(text: &str) -> Response {
     response
 }
 
-/// What stands between two blank lines.
+/// The text between two blank lines.
 struct Frame {
     name: String,
     data: String,

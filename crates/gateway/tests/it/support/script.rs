@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, Notify};
 
 use super::{Message, Provider, Wire, response};
 
-/// What it says to one request.
+/// The reply to one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// These blocks, and the stop reason.
@@ -58,7 +58,7 @@ pub(crate) const OUTPUT: u64 = 50;
 /// A provider with a script.
 pub(crate) struct Scripted {
     pub(crate) provider: Provider,
-    /// How many clients were seen to go away.
+    /// The number of clients that were seen to disconnect.
     pub(crate) left: Arc<AtomicUsize>,
     /// Told when a reply has come to where it waits.
     pub(crate) stands: Arc<Notify>,
@@ -194,7 +194,7 @@ fn begun(form: Form, text: &str) -> String {
     format!("{head}\r\n\r\n{:x}\r\n{events}\r\n", events.len())
 }
 
-/// What such a response begins with, where it streams.
+/// Returns the beginning of such a response, if it streams.
 pub(crate) const fn beginning(api: Api) -> &'static str {
     match api {
         Api::Anthropic => "message_start",
@@ -227,7 +227,7 @@ pub(crate) fn whole_with(form: Form, blocks: &[Value], stop: &str, tokens: [u64;
     response("200 OK", &["content-type: text/event-stream"], &events)
 }
 
-/// What a client puts into its history for a turn of these blocks.
+/// Returns the entries in a client's history for a turn of these blocks.
 pub(crate) fn items(api: Api, blocks: &[Value]) -> Vec<Value> {
     match api {
         Api::Anthropic => vec![json!({"role": "assistant", "content": blocks})],

@@ -41,7 +41,7 @@ impl Simulated {
         self.sim.refused().saturating_sub(counts.count() as u64)
     }
 
-    /// What it has billed, in nano-dollars.
+    /// Returns the nano-dollars that it has billed.
     pub(crate) fn billed(&self) -> u64 {
         self.sim.stats().cost_nano
     }

@@ -1,5 +1,5 @@
-//! What softland itself recorded of a run when it saw it. A ledger keeps no single calls, so that the
-//! fold cannot see a loop in it again; what was seen live is listed in its place.
+//! Signals that softland itself recorded. A ledger keeps no single calls, so the fold cannot see a
+//! loop in it again; the signal that was seen live is listed instead.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use super::{Listing, Seen};
 use crate::step::Noted;
 
 impl Seen {
-    /// Lists what was recorded and is not listed yet; `silenced`: the run ended by its silence.
+    /// Lists recorded signals that are not listed yet. `silenced` is true if the run ended by its
+    /// silence.
     pub(crate) fn recorded(&mut self, noted: Vec<Noted>, silenced: bool, limits: &Policy) {
         let (silent, loud): (Vec<Noted>, Vec<Noted>) =
             noted.into_iter().partition(|one| is_silence(one.signal));
@@ -34,7 +35,7 @@ impl Seen {
         }
     }
 
-    /// Adds it to the recorded one that it goes on with, unless the fold has seen it, too.
+    /// Adds a signal to the recorded one that it continues, unless the fold has seen it too.
     fn take(&mut self, kind: SignalKind, evidence: Evidence, fresh: usize) {
         let members: BTreeSet<u64> = evidence.turns.into_iter().collect();
         let same = |listing: &Listing| {
@@ -67,8 +68,8 @@ fn is_silence(kind: SignalKind) -> bool {
     matches!(kind, SignalKind::Empty | SignalKind::Trivial)
 }
 
-/// Silences, in groups of one turn or of turns in a row: each is recorded alone, and means something
-/// only together with its neighbours.
+/// Groups silences by consecutive turns. Each silence is recorded alone, and means something only
+/// together with its neighbours.
 fn in_a_row(silent: Vec<Noted>) -> Vec<Vec<Noted>> {
     let mut groups: Vec<Vec<Noted>> = Vec::new();
     let turn_of = |one: &Noted| one.evidence.turns.last().copied().unwrap_or(0);

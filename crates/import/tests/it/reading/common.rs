@@ -93,7 +93,7 @@ pub(crate) fn one(content: impl AsRef<[u8]>) -> (Option<&'static str>, Vec<Strin
     (source.kind.map(|kind| kind.name()), steps, unreadable)
 }
 
-/// How many of the steps are turns.
+/// Counts the steps that are turns.
 pub(crate) fn turns(steps: &[String]) -> usize {
     steps.iter().filter(|step| step.contains(" turn")).count()
 }

@@ -94,7 +94,7 @@ fn a_generation_counts_once_in_however_many_exports_it_stands() {
     let counts: Vec<_> =
         read.sources.iter().map(|source| turns(&source.sink.as_ref().unwrap().0)).collect();
     assert_eq!(counts, [0, 0, 9, 0, 1]);
-    // Where no row has a name, none is another.
+    // Rows without an id are never duplicates.
     let nameless = format!("{HEADER}\n{0}\n{0}\n", &rows[0].replace("g0-1", ""));
     assert_eq!(turns(&one(nameless).1), 2);
 }

@@ -55,14 +55,14 @@ impl<'s> Script<'s> {
         }
     }
 
-    /// What each turn from now on comes to.
+    /// Sets the usage of each turn from now on.
     pub(crate) fn each(mut self, input: u64, output: u64, cost: Option<u64>) -> Self {
         self.tokens = Tokens { input, output, ..Tokens::default() };
         self.cost = cost.map(NanoUsd);
         self
     }
 
-    /// How much goes in from now on.
+    /// Sets the input tokens of each turn from now on.
     pub(crate) fn each_input(mut self, input: u64) -> Self {
         self.tokens.input = input;
         self
@@ -101,7 +101,7 @@ impl<'s> Script<'s> {
         self
     }
 
-    /// What came back, in the order of the calls; `!` before a text says that it failed.
+    /// Adds the results, in the order of the calls; `!` before a text says that it failed.
     pub(crate) fn results(mut self, texts: &[&str]) -> Self {
         let ids = std::mem::take(&mut self.open);
         let results = ids.iter().zip(texts).map(|(id, text)| ToolResult {
@@ -162,7 +162,7 @@ impl<'s> Script<'s> {
         self.folder.into_runs()
     }
 
-    /// What took the steps, with its conversation at its end.
+    /// Returns the sink that took the steps, after the end of its conversation.
     pub(crate) fn folder(mut self) -> Folder<'s> {
         self.folder.end(Talk(0));
         self.folder

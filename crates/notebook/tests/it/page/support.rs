@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take on a loaded machine.
+/// The longest time that anything may take on a loaded machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// A simulator in this process that answers as many requests as it has leave to.
@@ -51,7 +51,7 @@ impl Transport for Simulated {
     }
 }
 
-/// How an assistant is set up.
+/// The settings of an assistant.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) scenario: &'static str,
@@ -175,7 +175,7 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) async fn send(&mut self, message: &Value) {
-        // Who is made to go may be gone before all is sent.
+        // A page that is being closed may be gone before everything is sent.
         let _ = self.socket.send(Message::text(message.to_string())).await;
     }
 
@@ -214,7 +214,7 @@ impl Page {
         self.until(|message| message["reply"] == n).await
     }
 
-    /// What comes, up to and with what is waited for.
+    /// Returns the messages up to and including the first one for which `is` holds.
     pub(crate) async fn until(&mut self, is: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
@@ -227,7 +227,7 @@ impl Page {
         }
     }
 
-    /// What comes up to the end of a run of the assistant.
+    /// Returns the messages up to the end of a run of the assistant.
     pub(crate) async fn run(&mut self) -> Vec<Value> {
         self.until(|message| matches!(kind(message), "done" | "error")).await
     }

@@ -1,6 +1,6 @@
-//! The pages of a PDF, counted without understanding it.
+//! Counts the pages of a PDF without parsing it.
 
-/// The pages of a file in base64; `None` where they do not show: no PDF, or one that keeps its
+/// Returns the number of pages of a file in base64; `None` if the file is no PDF, or keeps its
 /// objects compressed. Pages of earlier revisions in the file count too.
 pub(super) fn pages(base64: &str) -> Option<u64> {
     let file = decode(base64)?;
@@ -11,7 +11,7 @@ pub(super) fn pages(base64: &str) -> Option<u64> {
     (pages > 0).then_some(pages)
 }
 
-/// Whether `/Page` follows, and not `/Pages`.
+/// True if the text goes on with `/Page`, and not with `/Pages`.
 fn is_page(rest: &[u8]) -> bool {
     rest.trim_ascii_start()
         .strip_prefix(b"/Page")
@@ -22,13 +22,13 @@ fn holds(file: &[u8], word: &'static [u8]) -> bool {
     after(file, word).next().is_some()
 }
 
-/// What follows each occurrence of a word that begins with a slash.
+/// Returns the bytes behind each occurrence of a word that begins with a slash.
 fn after<'f>(file: &'f [u8], word: &'static [u8]) -> impl Iterator<Item = &'f [u8]> {
     let slashes = file.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.filter_map(move |(at, _)| file.get(at..)?.strip_prefix(word))
 }
 
-/// `None` for what is no base64. Escaped slashes of JSON are read as slashes.
+/// Decodes base64; `None` for any other text. Escaped slashes of JSON are read as slashes.
 fn decode(base64: &str) -> Option<Vec<u8>> {
     let mut file = Vec::with_capacity(base64.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0_u32);

@@ -1,17 +1,17 @@
-//! What the shaper hands out, collected.
+//! Collects what the shaper hands out.
 
 use softland_wire::tags::Piece;
 
 use crate::out::ShapeNote;
 use crate::tags::{Reader, Segment, Tagged, What, id_of, read_call};
 
-/// What the shaper found, in order.
+/// A piece that the shaper found.
 #[derive(Debug)]
 pub(super) enum Item {
     Text(String),
     Call(usize, String),
     Open(String),
-    /// A call that was taken out: what stands before it passes.
+    /// A call that was taken out. The text before it passes.
     Repeated(usize),
     Drop(usize),
 }
@@ -25,7 +25,7 @@ impl Item {
     }
 }
 
-/// Collects what the shaper hands out.
+/// The collector of the shaper's pieces.
 pub(super) struct Found<'r> {
     block: usize,
     reader: &'r Reader,

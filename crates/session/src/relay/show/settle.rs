@@ -1,4 +1,4 @@
-//! What of a response was held and is shown at its verdict.
+//! Shows the held part of a response at its verdict.
 
 use softland_core::{Admission, Call, Text};
 
@@ -22,7 +22,7 @@ impl Client {
         if self.head.0.is_empty() {
             self.head = (reply.id.clone(), reply.model.clone());
         }
-        // Calls that are written as text are the first ones, and stand in it.
+        // Calls that are written as text come first in `admissions`, and stand in the text.
         let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
         let shows = self.shows(&reply.blocks, show, admissions, slots);
         let segments = reply.tagged.as_deref().map(Tagged::by_block);
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Which blocks the client has, or gets now.
+    /// Returns true for each block that the client has, or gets now.
     fn shows(
         &self,
         blocks: &[Block],
@@ -76,7 +76,7 @@ impl Client {
         shows
     }
 
-    /// A whole block.
+    /// Shows a whole block.
     pub(super) fn emit(&mut self, block: &Block, out: &mut Out) {
         let index = self.take_index(0);
         match block.seen() {

@@ -1,23 +1,23 @@
-//! What a client has of texts that calls are written in.
+//! The client's side of texts that calls are written in.
 
 use super::Client;
 use crate::out::Out;
 use crate::relay::tell::Teller;
 use crate::tags::{Segment, TagCall, What};
 
-/// Where calls are written as text.
+/// Methods for texts that calls are written in.
 impl Client {
-    /// From now on texts are told as they are taken apart.
+    /// Reports texts and calls apart from now on.
     pub(in crate::relay) fn tells_apart(&mut self) {
         self.teller = Some(Teller::default());
     }
 
-    /// What is shown differs from what came.
+    /// Notes that the client's message differs from what came.
     pub(in crate::relay) fn change(&mut self) {
         self.changed = true;
     }
 
-    /// The text that was shown and has not ended.
+    /// Returns the index of the text that was shown and has not ended.
     pub(in crate::relay) fn open_text(&self) -> Option<u32> {
         self.open.filter(|(_, text)| *text).map(|(index, _)| index)
     }
@@ -75,7 +75,7 @@ impl Client {
         self.tell_end(out);
     }
 
-    /// The index that a block is told under.
+    /// Returns the index under which a block is reported.
     pub(super) fn told(&mut self, index: u32) -> u32 {
         self.teller.as_mut().map_or(index, Teller::next)
     }

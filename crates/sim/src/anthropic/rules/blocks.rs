@@ -1,4 +1,4 @@
-//! Messages and content blocks one by one: roles, types, fields, emptiness.
+//! Rules for single messages and content blocks: roles, types, fields, emptiness.
 
 use super::extra;
 use crate::anthropic::error::{Checked, bad, ensure};
@@ -6,7 +6,7 @@ use crate::anthropic::request::{Block, blocks};
 use crate::json::Json;
 use crate::request::Request;
 
-/// Blocks either side may hold.
+/// The blocks that both sides may have.
 const ANY: &[&str] = &["text"];
 const USER: &[&str] = &["image", "document", "search_result", "tool_result", "container_upload"];
 const ASSISTANT: &[&str] = &[
@@ -32,12 +32,12 @@ const SYSTEM: &[&str] = &["tool_addition", "tool_removal"];
 
 const TOOL_CHANGES: &str = "mid-conversation-tool-changes-2026-07-01";
 const CLEAR_AT: &str = "mid-conversation-system-clear-at-2026-08-21";
-/// The documented beta, and the one under which Claude Code 2.1.330 sends the same field: refused,
-/// it drops beta and field together, so they belong together.
+/// The documented beta, and the one under which Claude Code 2.1.330 sends the same field. If the
+/// field is refused, the client drops beta and field together, so they belong together.
 const MESSAGE_CONFIG: [&str; 2] =
     ["mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"];
 
-/// Fields of the blocks whose fields are all known.
+/// The fields of those blocks whose fields are all known.
 const FIELDS: &[(&str, &[&str])] = &[
     ("text", &["type", "text", "cache_control", "citations"]),
     ("thinking", &["type", "thinking", "signature"]),

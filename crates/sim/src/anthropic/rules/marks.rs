@@ -1,11 +1,11 @@
-//! Cache marks: how many, where, which TTL after which.
+//! Rules for cache marks: their number, their places, and the order of their TTLs.
 
 use super::only;
 use crate::anthropic::error::{Checked, bad, ensure};
 use crate::anthropic::request::{Block, Prompt, blocks};
 use crate::json::Json;
 
-/// Marks a request may carry, the automatic one included.
+/// The maximum number of marks in a request, the automatic one included.
 const MAX: usize = 4;
 
 pub(super) fn check(prompt: &Prompt<'_>) -> Checked {
@@ -74,8 +74,8 @@ fn block_marks(block: &Block<'_>, path: &str, marks: &mut Vec<Ttl>) -> Checked {
     note(block.get("cache_control"), path, marks)
 }
 
-/// The top-level mark takes a slot and lands on the last cacheable block; on a block that is
-/// marked already it is that mark, so the TTLs must agree.
+/// Adds the top-level mark, which takes a slot and applies to the last cacheable block. If that
+/// block is already marked, the two marks are the same, so the TTLs must agree.
 fn automatic(prompt: &Prompt<'_>, marks: &mut Vec<Ttl>) -> Checked {
     let Some(mark) = prompt.body.get("cache_control").filter(|m| **m != Json::Null) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `temperature`, `top_p`, `top_k`.
+//! Rules for `temperature`, `top_p`, `top_k`.
 
 use crate::anthropic::error::{Checked, ensure};
 use crate::anthropic::request::{Prompt, Thinking};

@@ -1,4 +1,4 @@
-//! Top-level fields: which there are, which are needed, which need a beta header, and their types.
+//! Rules for top-level fields: known and required names, beta headers, and types.
 
 use super::{Endpoint, extra, only};
 use crate::anthropic::error::{Checked, Refusal, bad, ensure};
@@ -36,7 +36,7 @@ const MESSAGES_ONLY: &[&str] = &[
     "diagnostics",
 ];
 
-/// Fields that are unknown without one of these betas.
+/// Fields that are only known under one of these betas.
 const BETAS: &[(&str, &[&str])] = &[
     (
         "context_management",
@@ -83,7 +83,7 @@ fn known_fields(request: &Request<'_>, endpoint: Endpoint, body: &Json) -> Check
     Ok(())
 }
 
-/// Threads are refused in the way that makes the SDK send the whole history instead.
+/// Refuses threads in the way that makes the SDK send the whole history instead.
 fn thread(body: &Json) -> Checked {
     if body.get("thread").is_none() {
         return Ok(());
@@ -157,7 +157,7 @@ fn output_config(request: &Request<'_>, body: &Json, model: &Model) -> Checked {
     })
 }
 
-/// Also of a system message's own `output_config`, which the caller passes as `config`.
+/// Checks an effort, also that of a system message's own `output_config`, passed as `config`.
 pub(super) fn effort(config: &Json, model: &Model, body: &Json) -> Checked {
     let Some(effort) = config.get("effort") else { return Ok(()) };
     let effort = effort.as_str().unwrap_or("");

@@ -1,7 +1,7 @@
-//! Signatures of thinking: what the simulator issues and what it takes back. A signature holds a
-//! digest of the block's own text and, for models that bind, of the exact prefix (system, tools,
-//! every earlier turn, cache marks apart) and of the thinking block before it, so that an edited,
-//! moved, filtered or re-bound block is known without remembering any request.
+//! Rules for the signatures of thinking: what the simulator issues and accepts. A signature holds a
+//! digest of the block's own text. For models that bind, it also holds digests of the exact prefix
+//! (system, tools, every earlier turn, without cache marks) and of the thinking block before it. So
+//! an edited, moved, filtered or re-bound block is found without a memory of any request.
 
 use crate::anthropic::content;
 use crate::anthropic::error::{Checked, bad};
@@ -12,7 +12,7 @@ use crate::json::Json;
 use crate::models::{self, Model};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Signs and verifies for one simulator.
+/// Signs and verifies thinking for one simulator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issuer {
     pub(crate) seed: u64,
@@ -21,12 +21,12 @@ pub(crate) struct Issuer {
     pub(crate) model: &'static Model,
 }
 
-/// What was found about the thinking of a request.
+/// The result of verifying the thinking of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verified {
-    /// Blocks that the provider leaves out, with the reason.
+    /// The blocks that the provider leaves out, with the reason.
     pub(crate) dropped: BTreeMap<(usize, usize), &'static str>,
-    /// What the next response stands behind.
+    /// The digest of the prefix before the next response.
     prefix: u64,
     last: u64,
 }
@@ -43,10 +43,10 @@ struct Mark<'a> {
 }
 
 impl Issuer {
-    /// Verifies all thinking of a request; `drop` is the client's wish to have mismatches dropped.
+    /// Verifies all thinking of a request. `drop` is true if the client wants mismatches dropped.
     ///
     /// # Errors
-    /// 400 with the provider's text.
+    /// Refuses with 400 and the provider's text.
     pub(crate) fn verify(&self, prompt: &Prompt<'_>, drop: bool) -> Checked<Verified> {
         let mut found = Verified::default();
         let mut prefix = self.head(prompt);
@@ -69,7 +69,7 @@ impl Issuer {
         Ok(found)
     }
 
-    /// Signs block `at` of the `of` thinking blocks of response `turn`; advances the chain.
+    /// Signs block `at` of the `of` thinking blocks of response `turn`, and advances the chain.
     pub(crate) fn sign(
         &self,
         found: &mut Verified,
@@ -89,7 +89,7 @@ impl Issuer {
         signature
     }
 
-    /// The id of a tool call; it tells how many thinking blocks its response had.
+    /// Returns the id of a tool call, which tells how many thinking blocks its response had.
     pub(crate) fn tool_id(&self, turn: u64, thinking: usize, at: usize) -> String {
         let model = models::all().iter().position(|m| m.id == self.model.id).unwrap_or(0);
         format!("toolu_01Sim{turn:08x}m{model}t{thinking}c{at}")
@@ -146,7 +146,7 @@ impl Issuer {
         bad(rebound(block))
     }
 
-    /// The thinking of the latest turn of an open loop is whole and in order.
+    /// Checks that the thinking of the latest turn of an open loop is whole and in order.
     fn complete(&self, turn: &Turn<'_>, found: &Verified) -> Checked {
         let mut seen: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         let mut whole = BTreeSet::new();
@@ -181,7 +181,7 @@ impl Issuer {
     }
 }
 
-/// The last assistant turn, if tool results for it are what the request ends in.
+/// Returns the last assistant turn, if the request ends in its tool results.
 fn latest_in_loop(prompt: &Prompt<'_>) -> Option<usize> {
     let speaks = |t: &Turn<'_>| t.role != Role::System;
     let last = prompt.turns.iter().rposition(speaks)?;
@@ -219,7 +219,7 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// Response, model and number of thinking blocks behind a tool id of ours.
+/// Parses the response, the model and the number of thinking blocks from one of our tool ids.
 fn thought_of(id: &str) -> Option<(u64, usize, u64)> {
     let (turn, rest) = id.strip_prefix("toolu_01Sim")?.split_once('m')?;
     let (model, rest) = rest.split_once('t')?;
@@ -249,7 +249,7 @@ fn rebound(block: &Block<'_>) -> String {
     )
 }
 
-/// Whether the request asks for mismatched blocks to be dropped.
+/// True if the request asks for mismatched blocks to be dropped.
 pub(crate) fn wants_drop(body: &Json) -> bool {
     body.get("thinking")
         .and_then(|t| t.get("block_binding"))

@@ -1,5 +1,5 @@
-//! The `thinking` parameter per model, and its mode within an open tool loop. Signatures are in
-//! `signatures`.
+//! Rules for the `thinking` parameter per model, and for its mode within an open tool loop.
+//! Signatures are in `signatures`.
 
 use super::{extra, only};
 use crate::anthropic::error::{Checked, bad, ensure};
@@ -84,8 +84,8 @@ fn budget(request: &Request<'_>, prompt: &Prompt<'_>, config: &Json) -> Checked 
     })
 }
 
-/// One tool loop is one assistant turn: with `enabled` it starts with thinking, and a turn that
-/// was thought may not go on without.
+/// Checks an open tool loop, which is one assistant turn. With `enabled` it starts with thinking,
+/// and a turn that has thinking may not continue without it.
 fn open_loop(prompt: &Prompt<'_>) -> Checked {
     let turns = prompt.open_loop();
     if turns.last().is_none_or(|t| t.role != Role::User) {

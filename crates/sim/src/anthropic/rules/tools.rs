@@ -1,4 +1,4 @@
-//! Tool definitions and `tool_choice`.
+//! Rules for tool definitions and `tool_choice`.
 
 use super::blocks::is_word;
 use super::only;

@@ -1,4 +1,4 @@
-//! The order of turns: who may speak when, and that every tool call has its result.
+//! Rules for the order of turns, and for the result of every tool call.
 
 use crate::anthropic::error::{Checked, bad, ensure};
 use crate::anthropic::request::{Block, Prompt, Turn};
@@ -50,7 +50,7 @@ fn plain(block: &Block<'_>) -> bool {
     block.is("text") && block.get("cache_control").is_none()
 }
 
-/// Every call of an assistant turn has one result at the head of the next user turn.
+/// Checks that every call of an assistant turn has one result at the head of the next user turn.
 fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
     let calls: Vec<&str> = ids(turn, "tool_use", "id");
     let unique: BTreeSet<&str> = calls.iter().copied().collect();
@@ -77,7 +77,7 @@ fn answered(turn: &Turn<'_>, next: Option<&Turn<'_>>) -> Checked {
     server_tools(turn, next, !calls.is_empty())
 }
 
-/// A server tool without its result: the turn is paused, and only results of client tools may
+/// Checks server tools. One without a result pauses the turn, and only results of client tools may
 /// follow it.
 fn server_tools(turn: &Turn<'_>, next: Option<&Turn<'_>>, mixed: bool) -> Checked {
     let used: Vec<&Block<'_>> = turn.blocks.iter().filter(|b| b.is("server_tool_use")).collect();
@@ -98,7 +98,7 @@ fn ids<'a>(turn: &Turn<'a>, kind: &str, key: &str) -> Vec<&'a str> {
     turn.blocks.iter().filter(|b| b.is(kind)).map(|b| b.str_at(key)).collect()
 }
 
-/// Every result of a user turn belongs to a call of the turn before, once.
+/// Checks that every result of a user turn belongs to a call of the turn before, once.
 fn expected(turn: &Turn<'_>, before: Option<&Turn<'_>>) -> Checked {
     let calls: BTreeSet<&str> = before
         .filter(|t| t.role == Role::Assistant)

@@ -1,4 +1,4 @@
-//! Messages one by one: roles, fields, contents.
+//! Rules for single messages: roles, fields, contents.
 
 use crate::chat::request::{Message, Speaker};
 use crate::json::Json;
@@ -115,7 +115,7 @@ fn part(part: &Json, speaker: Speaker, path: &str, excused: bool, model: &OpenMo
     }
 }
 
-/// A Claude takes no blank text, wherever it is served; an empty one beside calls is no text.
+/// Refuses blank text for a Claude, on every host. An empty text beside calls is no text.
 fn blank(text: &str, excused: bool, model: &OpenModel) -> Checked {
     let fine = !model.claude || !text.trim().is_empty() || (excused && text.is_empty());
     ensure(fine, || {

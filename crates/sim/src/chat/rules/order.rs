@@ -1,4 +1,4 @@
-//! The order of messages: every call has its result at once, every result its call.
+//! The order of messages: every call is followed by its result, every result has its call.
 
 use crate::chat::request::{Message, Speaker};
 use crate::models::open::OpenModel;
@@ -46,7 +46,7 @@ fn unique(message: &Message<'_>) -> Checked {
     Ok(())
 }
 
-/// A second result of one call is an orphan too.
+/// Creates the refusal of a result without a call. A second result of a call counts as one.
 fn orphan(message: &Message<'_>) -> Refusal {
     let text = "Invalid parameter: messages with role 'tool' must be a response to a preceeding \
                 message with 'tool_calls'.";

@@ -1,4 +1,4 @@
-//! Reasoning that has to come back: whole, unmodified, with its calls.
+//! Rules for returned reasoning: whole, unmodified, with its calls.
 
 use crate::chat::request::{Message, Prompt, Speaker};
 use crate::json::Json;
@@ -7,7 +7,7 @@ use crate::models::open::{Dialect, OpenModel};
 use crate::openai::{Checked, Found, Issued, Refusal, Seal, bad, ensure};
 use std::collections::BTreeMap;
 
-/// What the request says about reasoning, if anything.
+/// Returns the request's own setting for reasoning, if any.
 pub(super) fn wish(body: &Json, model: &OpenModel) -> Option<bool> {
     match model.dialect {
         Dialect::DeepSeek | Dialect::Zai => {
@@ -34,7 +34,7 @@ pub(super) fn check(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Ch
     }
 }
 
-/// In thinking mode every turn with calls comes back with its reasoning, even an empty one.
+/// In thinking mode, every turn with calls must come back with its reasoning, even an empty one.
 fn deepseek(prompt: &Prompt<'_>) -> Checked {
     let thinks = prompt.thinking != Thinks::Off;
     let bare = |m: &Message<'_>| {
@@ -46,7 +46,7 @@ fn deepseek(prompt: &Prompt<'_>) -> Checked {
     Ok(())
 }
 
-/// Details are what was given; a Claude's open loop may not lack them.
+/// Details must come back unchanged, and must be present in a Claude's open tool loop.
 fn openrouter(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Checked {
     let user = |m: &Message<'_>| m.speaker == Speaker::User;
     let open = prompt.messages.iter().rposition(user).map_or(0, |at| at + 1);
@@ -56,7 +56,7 @@ fn openrouter(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Checked 
             let fine = match seal.verify(&thought.token, &thought.text) {
                 Found::Good => true,
                 Found::Changed => false,
-                // What was never signed proves nothing.
+                // Reasoning that was never signed proves nothing.
                 Found::Foreign => accept_foreign || thought.token.is_empty(),
             };
             ensure(fine, || modified(prompt, message))?;
@@ -75,7 +75,7 @@ struct Thought {
     token: String,
 }
 
-/// The pieces of one index belong together, however a client keeps them.
+/// Joins the pieces of each index, in whatever form a client keeps them.
 fn thoughts(details: &[Json]) -> BTreeMap<u64, Thought> {
     let mut thoughts: BTreeMap<u64, Thought> = BTreeMap::new();
     for detail in details {

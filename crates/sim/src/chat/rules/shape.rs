@@ -1,4 +1,4 @@
-//! Top-level fields: which there are, their types and bounds, and those that a model does not take.
+//! Rules for top-level fields: known names, types, bounds, and support by the model.
 
 use crate::json::Json;
 use crate::models::open::{Caching, OpenModel};
@@ -58,7 +58,7 @@ const BOUNDS: &[(&str, f64, f64)] = &[
     ("frequency_penalty", -2.0, 2.0),
 ];
 
-/// What the rules on limits and streaming leave.
+/// The limits and streaming options of a checked request.
 pub(super) struct Limits {
     pub(super) max_tokens: u64,
     pub(super) stream: bool,
@@ -99,7 +99,7 @@ pub(super) fn check(body: &Json, model: &OpenModel) -> Checked<Limits> {
     Ok(Limits { max_tokens, stream, usage, obfuscation })
 }
 
-/// What reasoning models do not take, and what only they do.
+/// Refuses what reasoning models do not accept, and what only they accept.
 fn reasoner(body: &Json, model: &OpenModel) -> Checked {
     let set = |key: &str| body.get(key).is_some_and(|v| *v != Json::Null);
     if model.is_strict_reasoner() {

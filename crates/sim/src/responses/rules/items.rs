@@ -1,4 +1,4 @@
-//! Items one by one: their types, what each needs, what they refer to.
+//! Rules for single items: their types, required fields, and references.
 
 use crate::history::Role;
 use crate::json::Json;
@@ -6,10 +6,10 @@ use crate::openai::{Checked, Refusal, ensure, missing, wrong_type};
 use crate::responses::request::Kind;
 use crate::responses::store::Store;
 
-/// Puts kept items in the place of references to them.
+/// Replaces references by the stored items.
 ///
 /// # Errors
-/// 404 for an item that is not kept.
+/// Refuses with 404 if an item is not stored.
 pub(in crate::responses) fn resolve(items: Vec<Json>, store: &Store) -> Checked<Vec<Json>> {
     let resolved = items.into_iter().map(|item| {
         if Kind::of(&item) != Kind::Reference {

@@ -1,4 +1,4 @@
-//! The order of items: every call has its output before the model goes on, every output its call.
+//! The order of items: calls have their output before the model continues, outputs have their call.
 
 use crate::json::Json;
 use crate::openai::{Checked, Refusal, ensure};
@@ -22,7 +22,7 @@ pub(super) fn check(items: &[Json]) -> Checked {
                 Refusal::bad(text).at("input")
             })?;
         }
-        // The model goes on: what it called before has to be answered.
+        // The model continues: its earlier calls must have been answered.
         if kind.is_model() && !speaking {
             none_open(&open)?;
         }
@@ -31,7 +31,7 @@ pub(super) fn check(items: &[Json]) -> Checked {
         if kind == Kind::Call {
             open.push(id);
             known.insert(id);
-            // Some backends use an id again in a later round.
+            // Some backends reuse an id in a later round.
             answered.remove(id);
         } else if kind == Kind::Output {
             ensure(known.contains(id) && answered.insert(id), || orphan(id))?;

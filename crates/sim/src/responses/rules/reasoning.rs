@@ -1,4 +1,4 @@
-//! Reasoning items: unmodified, with the items they belong to, and these with them.
+//! Rules for reasoning items: unmodified, together with the items they belong to.
 
 use super::items::not_kept;
 use crate::history::Role;
@@ -63,7 +63,7 @@ impl Check<'_> {
         })
     }
 
-    /// In thinking mode every round of calls has its reasoning in the open before it.
+    /// In thinking mode, every round of calls must have its plain reasoning before it.
     fn deepseek(&self, items: &[Json]) -> Checked {
         if self.thinking == Thinks::Off {
             return Ok(());
@@ -81,7 +81,7 @@ impl Check<'_> {
                                 the API.",
                     );
                 }
-                // What the model says before it calls belongs to the same turn.
+                // The model's text before its calls belongs to the same turn.
                 Kind::Output | Kind::Message(Role::User | Role::System) => reasoned = false,
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Top-level fields: which there are, their types and bounds, which exclude each other.
+//! Rules for top-level fields: known names, types, bounds, and exclusions.
 
 use crate::json::Json;
 use crate::models::open::{Caching, Dialect, OpenModel};
@@ -52,7 +52,7 @@ const TYPES: &[(&str, Type)] = &[
     ("stream_options", Type::Map),
 ];
 
-/// The least `max_output_tokens`.
+/// The minimum of `max_output_tokens`.
 const LEAST_OUTPUT: u64 = 16;
 
 pub(super) fn check(body: &Json, model: &OpenModel) -> Checked {
@@ -111,12 +111,12 @@ fn exclusions(body: &Json) -> Checked {
     })
 }
 
-/// Whether this vendor keeps responses.
+/// True if this vendor stores responses.
 pub(super) fn keeps(model: &OpenModel) -> bool {
     model.dialect != Dialect::DeepSeek
 }
 
-/// What the request says about reasoning, if anything.
+/// Returns the request's own setting for reasoning, if any.
 pub(super) fn wish(body: &Json, model: &OpenModel) -> Option<bool> {
     if model.dialect == Dialect::DeepSeek
         && let Some(kind) = body.get("thinking").and_then(|t| t.str_at("type"))

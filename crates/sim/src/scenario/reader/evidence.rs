@@ -1,16 +1,15 @@
-//! What the tools' results show: lines with file and number, files that were read, entries that
-//! were listed. It reads the usual forms (`file:12:text`, numbered lines, plain lines) and guesses
-//! nothing else.
+//! The evidence in tool results: lines with file and number, files read, entries listed. It reads
+//! the usual forms (`file:12:text`, numbered lines, plain lines) and does not guess at others.
 
 use super::words::Words;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines quoted in a report.
+/// The maximum number of quoted lines in a report.
 const QUOTES: usize = 6;
-/// Characters quoted of a line.
+/// The maximum number of quoted characters of a line.
 const QUOTE: usize = 220;
 
-/// What was found so far.
+/// The evidence found so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
     lines: BTreeMap<(String, u64), Line>,
@@ -25,7 +24,7 @@ struct Line {
 }
 
 impl Evidence {
-    /// The result of a search.
+    /// Adds the result of a search.
     pub(super) fn add_hits(&mut self, result: &str, words: &Words) {
         let mut heading: Option<String> = None;
         for line in result.lines() {
@@ -40,7 +39,7 @@ impl Evidence {
         }
     }
 
-    /// The text of a file from line `first` on.
+    /// Adds the text of a file, from line `first` on.
     pub(super) fn add_file(&mut self, path: &str, first: u64, result: &str, words: &Words) {
         self.read.insert(path.to_owned());
         let lines: Vec<&str> = result.lines().collect();
@@ -54,7 +53,7 @@ impl Evidence {
             let is_heading = text.trim_start().starts_with('#');
             let score = words.score(text);
             if is_heading {
-                // What a heading names is said below it.
+                // A heading's subject is treated in the lines below it.
                 carried = score;
             } else if !text.trim().is_empty() {
                 self.add(path, number, text, score.max(carried));
@@ -63,7 +62,7 @@ impl Evidence {
         }
     }
 
-    /// A listing of `folder`.
+    /// Adds a listing of `folder`.
     pub(super) fn add_entries(&mut self, folder: &str, result: &str) {
         for line in result.lines() {
             // `name/`, `name`, `name (12 bytes)`, and notes in brackets.
@@ -92,12 +91,12 @@ impl Evidence {
         self.read.len()
     }
 
-    /// Lines seen with that word.
+    /// Counts the lines that contain a word.
     pub(super) fn count(&self, word: &str) -> usize {
         self.lines.values().filter(|l| l.text.to_lowercase().contains(word)).count()
     }
 
-    /// Files with hits, the best first, with the line of their best hit.
+    /// Returns the files with hits, best first, each with the line of its best hit.
     pub(super) fn best_files(&self) -> Vec<(String, u64)> {
         let mut files: BTreeMap<&str, (usize, usize, u64)> = BTreeMap::new();
         for ((path, number), line) in self.lines.iter().filter(|(_, l)| l.score > 0) {
@@ -112,12 +111,12 @@ impl Evidence {
         files.into_iter().map(|(path, (_, _, at))| (path.to_owned(), at)).collect()
     }
 
-    /// Listed folders.
+    /// Returns the listed folders.
     pub(super) fn folders(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter_map(|e| e.strip_suffix('/'))
     }
 
-    /// Listed files that look like text, those whose names fit first.
+    /// Returns the listed files that look like text, best matching names first.
     pub(super) fn texts(&self, words: &Words) -> Vec<&str> {
         const TEXT: [&str; 5] = [".md", ".txt", ".org", ".rst", ".toml"];
         let mut files: Vec<&str> = self
@@ -130,13 +129,13 @@ impl Evidence {
         files
     }
 
-    /// The answer: the best lines with their places, or that there are none.
+    /// Writes the answer: the best lines with file and number, or that there are none.
     pub(super) fn report(&self, words: &Words) -> String {
         let mut lines: Vec<_> = self.lines.iter().filter(|(_, l)| l.score > 0).collect();
         lines.sort_by_key(|(_, l)| {
             std::cmp::Reverse((l.score, !l.text.trim_start().starts_with('#')))
         });
-        // A heading says little beside what stands below it.
+        // A heading says little compared with the lines below it.
         let is_heading = |line: &Line| line.text.trim_start().starts_with('#');
         if lines.iter().filter(|(_, l)| !is_heading(l)).count() >= 2 {
             lines.retain(|(_, l)| !is_heading(l));
@@ -183,7 +182,7 @@ impl Evidence {
     }
 }
 
-/// `path:12:text` and `path:12-text`.
+/// Parses `path:12:text` and `path:12-text`.
 fn hit(line: &str) -> Option<(&str, u64, &str)> {
     for (at, _) in line.match_indices(':') {
         let (path, rest) = (line.get(..at)?, line.get(at + 1..)?);
@@ -196,7 +195,7 @@ fn hit(line: &str) -> Option<(&str, u64, &str)> {
     None
 }
 
-/// `12: text`, `12<tab>text`, `12|text`, `12→text`.
+/// Parses `12: text`, `12<tab>text`, `12|text`, `12→text`.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();

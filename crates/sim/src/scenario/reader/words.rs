@@ -1,9 +1,9 @@
-//! Search words of a question. No dictionary beyond the commonest English words.
+//! The search words of a question. The only dictionary is a list of very common English words.
 
 use super::evidence::Evidence;
 use std::fmt;
 
-/// Words that say nothing about what is sought.
+/// Words that do not tell what is searched for.
 const COMMON: &[&str] = &[
     "about",
     "across",
@@ -104,10 +104,10 @@ const COMMON: &[&str] = &[
     "your",
 ];
 
-/// Most words worth searching for at once.
+/// The maximum number of words to search for at once.
 const MOST: usize = 6;
 
-/// The search words of a question, shortened to their stems.
+/// The search words of a question, reduced to their stems.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words(Vec<String>);
 
@@ -128,19 +128,19 @@ impl Words {
         Self(words)
     }
 
-    /// One pattern for all of them; where there are none, for anything.
+    /// Returns one pattern for all words; without words, a pattern for anything.
     pub(super) fn all(&self) -> String {
         if self.0.is_empty() { "\\w".to_owned() } else { self.0.join("|") }
     }
 
-    /// Each alone, the longest first.
+    /// Returns each word alone, the longest first.
     pub(super) fn singles(&self) -> impl Iterator<Item = String> {
         let mut words = self.0.clone();
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         words.into_iter()
     }
 
-    /// The word seen least so far, if there is more than one.
+    /// Returns the word with the fewest hits so far, if there is more than one.
     pub(super) fn rarest(&self, evidence: &Evidence) -> Option<String> {
         if self.0.len() < 2 {
             return None;
@@ -148,7 +148,7 @@ impl Words {
         self.0.iter().min_by_key(|word| evidence.count(word)).cloned()
     }
 
-    /// How many of the words a text holds.
+    /// Counts the words that a text holds.
     pub(super) fn score(&self, text: &str) -> usize {
         let text = text.to_lowercase();
         self.0.iter().filter(|word| text.contains(word.as_str())).count()

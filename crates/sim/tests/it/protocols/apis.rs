@@ -1,4 +1,5 @@
-//! One client for all three protocols: asks, reads either form of a response, goes on with a run.
+//! One client for all three protocols: sends requests, reads both forms of a response, continues
+//! runs.
 
 use serde_json::{Map, Value, json};
 use softland_sim::{Config, Request, Response, Scenario, Sim};
@@ -13,16 +14,16 @@ pub(crate) enum Api {
 
 pub(crate) const ALL: [Api; 3] = [Api::Anthropic, Api::Chat, Api::Responses];
 
-/// A response in no protocol's words.
+/// A response in neutral form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
-    /// Id, name, input as text.
+    /// The id, the name, and the input as text.
     pub(crate) calls: Vec<(String, String, String)>,
     /// `end`, `calls`, `length`, `refused`.
     pub(crate) stop: &'static str,
     pub(crate) output_tokens: u64,
-    /// What goes back into the history.
+    /// The messages or items that go back into the history.
     pub(crate) said: Vec<Value>,
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn sim(scenario: &str) -> Sim {
     Sim::new(Config::new(Scenario::named(scenario).unwrap()))
 }
 
-/// Name, then its properties; the first is required.
+/// A tool's name, then its properties; the first is required.
 const TOOLS: &[(&str, &[&str])] =
     &[("list_dir", &["path"]), ("grep", &["pattern", "path"]), ("read_file", &["path"])];
 
@@ -43,7 +44,7 @@ impl Api {
         }
     }
 
-    /// A model that takes everything a scenario wants to show.
+    /// Returns a model that accepts everything a scenario shows.
     pub(crate) fn model(self) -> &'static str {
         match self {
             Self::Anthropic => "claude-opus-4-6",
@@ -102,7 +103,7 @@ impl Api {
         }
     }
 
-    /// Allows one call at a time.
+    /// Allows only one call at a time.
     pub(crate) fn one_call(self, body: &mut Value) {
         if self == Self::Anthropic {
             body["tool_choice"] = json!({"type": "auto", "disable_parallel_tool_use": true});
@@ -123,7 +124,7 @@ impl Api {
         sim.respond(now, &Request { method: "POST", path, headers: &headers, body: &body })
     }
 
-    /// Status and JSON of a request that does not stream.
+    /// Returns the status and JSON of a request that does not stream.
     pub(crate) fn json(self, sim: &Sim, body: &Value) -> (u16, Value) {
         let response = self.post(sim, 0, body);
         let (bytes, _) = response.collect();
@@ -136,7 +137,7 @@ impl Api {
         self.read(&json)
     }
 
-    /// The same, streamed.
+    /// Returns the response of a streamed request.
     pub(crate) fn ask_stream(self, sim: &Sim, body: &Value) -> Reply {
         let mut body = body.clone();
         body["stream"] = true.into();
@@ -148,7 +149,7 @@ impl Api {
         self.read(&self.assemble(&response.collect().0))
     }
 
-    /// The whole form that a stream spells.
+    /// Returns the whole form that a stream builds.
     pub(crate) fn assemble(self, bytes: &[u8]) -> Value {
         let events = events(bytes);
         match self {
@@ -166,7 +167,7 @@ impl Api {
         }
     }
 
-    /// Results of all calls, as they go back.
+    /// Returns the results of all calls in the protocol's form.
     pub(crate) fn results(self, results: Vec<(String, String)>) -> Vec<Value> {
         let one = |(id, text): (String, String)| match self {
             Self::Anthropic => json!({"type": "tool_result", "tool_use_id": id, "content": text}),
@@ -184,7 +185,7 @@ impl Api {
         body[self.history_key()].as_array_mut().unwrap().extend(more);
     }
 
-    /// A plain tool loop: ends at the first turn without calls or at `most` requests.
+    /// Runs a plain tool loop: ends at the first turn without calls or after `most` requests.
     pub(crate) fn drive(
         self,
         sim: &Sim,
@@ -214,7 +215,7 @@ impl Api {
     }
 }
 
-/// How a run of [`Api::drive`] went.
+/// The result of a run of [`Api::drive`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) calls: Vec<(String, String)>,
@@ -230,7 +231,7 @@ pub(crate) fn assistant(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-/// The data of a stream's events, `[DONE]` and comments left out.
+/// Returns the data of a stream's events, without `[DONE]` and comments.
 pub(crate) fn events(bytes: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(bytes).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));

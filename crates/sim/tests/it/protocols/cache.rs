@@ -1,5 +1,5 @@
-//! What OpenAI's automatic caches read and write, and what a change loses. All counts are the
-//! simulator's own estimate; the rules are what is tested.
+//! Reads and writes of OpenAI's automatic caches, and what a change loses. All counts are the
+//! simulator's own estimates; the tests are about the rules.
 
 use crate::protocols::apis::{Api, sim, user};
 use crate::protocols::with;
@@ -21,7 +21,7 @@ fn base(api: Api, model: &str) -> Value {
     body
 }
 
-/// Uncached input, read, written.
+/// The uncached input, read and written tokens.
 fn bill(api: Api, sim: &Sim, now: u64, body: &Value) -> [u64; 3] {
     let response = api.post(sim, now, body);
     let json: Value = serde_json::from_slice(&response.collect().0).unwrap();
@@ -126,7 +126,7 @@ fn newer_models_write_at_message_ends_at_a_price() {
 
 #[test]
 fn a_read_looks_at_the_last_twenty_message_ends() {
-    // The call message and its results stand behind the end that was written.
+    // The call message and its results come after the end that was written.
     for (results, found) in [(5, true), (18, true), (19, false), (30, false)] {
         let sim = sim("trivial");
         bill(Api::Chat, &sim, 0, &base(Api::Chat, NEW));

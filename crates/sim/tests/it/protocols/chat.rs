@@ -1,4 +1,4 @@
-//! What Chat Completions refuse, as rows: a change to a good request, and what is said to it.
+//! Refusals of Chat Completions, as rows: a change to a good request, and the error for it.
 
 use crate::protocols::apis::{Api, assistant, sim, user};
 use crate::protocols::{check, with};
@@ -162,7 +162,7 @@ fn forcing_is_refused_where_it_is() {
     }
     let off = json!({"tool_choice": "required", "thinking": {"type": "disabled"}});
     check(API, "not thinking", &with(hello(DEEP), off), 200, "");
-    // OpenRouter drops the wish to reason in silence.
+    // OpenRouter silently drops the request to reason.
     let both = json!({"tool_choice": "required", "reasoning": {"max_tokens": 2000}});
     let (status, reply) = API.json(&sim("thinker"), &with(hello(CLAUDE), both));
     assert_eq!(status, 200, "{reply}");

@@ -1,4 +1,4 @@
-//! What each vendor's streams look like, and that each spells what its whole form says.
+//! The streams of each vendor, and the match between each stream and its whole form.
 
 use crate::protocols::apis::{Api, events, sim, user};
 use crate::protocols::with;

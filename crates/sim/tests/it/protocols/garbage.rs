@@ -1,12 +1,12 @@
-//! Nothing that a client can send makes the simulator panic: every answer has a status of the
-//! vendor's, and every refusal a message.
+//! No request makes the simulator panic: every answer has one of the vendor's statuses, and every
+//! refusal a message.
 
 use crate::protocols::apis::{Api, user};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use softland_sim::{Config, Request, Scenario, Sim};
 
-/// A request with one of everything.
+/// A request with every kind of content.
 fn rich(api: Api, model: &str) -> Value {
     let mut body = api.body(model, vec![user("héllo")]);
     body["stream"] = true.into();

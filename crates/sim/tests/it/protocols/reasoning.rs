@@ -1,4 +1,4 @@
-//! Reasoning that has to come back, in each protocol and dialect that wants it.
+//! Reasoning that has to come back, in each protocol and dialect that requires it.
 
 use crate::protocols::apis::{Api, Reply, sim, user};
 use crate::protocols::{check_with, with};
@@ -8,7 +8,7 @@ use softland_sim::Sim;
 const DEEP: &str = "deepseek-v4-flash";
 const CLAUDE: &str = "anthropic/claude-haiku-4.5";
 
-/// A first turn with calls, and the request that goes on with it.
+/// Returns a first turn with calls, and the request that continues it.
 fn round(api: Api, sim: &Sim, base: &Value) -> (Reply, Value) {
     let reply = api.ask(sim, base);
     assert!(!reply.calls.is_empty());
@@ -60,7 +60,7 @@ fn deepseek_wants_reasoning_before_each_round_of_items() {
     let mut bare = next.clone();
     bare["input"].as_array_mut().unwrap().retain(|item| item["type"] != "reasoning");
     check_with(&sim, api, "without", &bare, 400, said);
-    // A call behind an output, with no reasoning between, is a round without.
+    // A call after an output, with no reasoning in between, is a round without reasoning.
     let more = [
         json!({"type": "function_call", "call_id": "z", "name": "grep", "arguments": "{}"}),
         json!({"type": "function_call_output", "call_id": "z", "output": "x"}),
@@ -90,7 +90,7 @@ fn a_routed_claude_wants_its_details_unmodified() {
         assert_eq!(detail["type"], "reasoning.text");
         assert!(detail["signature"].is_string(), "{detail}");
         check_with(&sim, api, "whole", &next, 200, "");
-        // A client may merge and rename what is not signed.
+        // A client may merge and rename unsigned reasoning.
         let mut kept = next.clone();
         kept["messages"][1]["reasoning_details"][0]["format"] = Value::Null;
         kept["messages"][1].as_object_mut().unwrap().remove("reasoning");
@@ -106,7 +106,7 @@ fn a_routed_claude_wants_its_details_unmodified() {
         let (_, error) = api.json(&sim, &bare);
         assert_eq!(error["error"]["message"], "Provider returned error");
         assert_eq!(error["error"]["code"], 400);
-        // Only an open loop has to hold it.
+        // Only an open loop has to have it.
         api.push(&mut bare, vec![json!({"role": "assistant", "content": "x"}), user("and?")]);
         check_with(&sim, api, "closed", &bare, 200, "");
     }
@@ -144,7 +144,7 @@ fn reasoning_items_go_with_their_calls() {
         let said = "was provided without its required 'reasoning' item: 'rs_";
         let bare = without(&|item| item["type"] != "reasoning");
         check_with(&sim, api, "calls alone", &bare, 400, said);
-        // Clients that drop the ids drop what ties them together.
+        // Clients that drop the ids drop the links between the items, too.
         let mut nameless = bare;
         for item in nameless["input"].as_array_mut().unwrap() {
             item.as_object_mut().unwrap().remove("id");
@@ -181,7 +181,7 @@ fn encrypted_content_comes_back_as_it_was_given_at_the_end() {
     let mut forgotten = next.clone();
     forgotten["input"][1].as_object_mut().unwrap().remove("encrypted_content");
     check_with(&sim, api, "by id", &forgotten, 404, "Items are not persisted when `store` is set");
-    // What stands in the first event of an item is not whole yet.
+    // The first event of an item does not have the complete seal yet.
     let response = api.post(&sim, 0, &with(base, json!({"stream": true})));
     let events = crate::protocols::apis::events(&response.collect().0);
     let of = |kind: &str| {

@@ -1,5 +1,5 @@
-//! What Responses refuse and keep: items and their order, histories by id, background requests,
-//! the events of a stream.
+//! Refusals and storage of the Responses API: items and their order, histories by id, background
+//! requests, the events of a stream.
 
 use crate::protocols::apis::{Api, assistant, events, sim, user};
 use crate::protocols::{check, check_with, with};
@@ -213,7 +213,7 @@ fn what_is_not_stored_is_not_kept() {
     assert_eq!(status, 400);
     assert_eq!(reply["error"]["code"], "previous_response_not_found");
     assert_eq!(reply["error"]["param"], "previous_response_id");
-    // DeepSeek keeps nothing, whatever is asked.
+    // DeepSeek stores nothing, whatever the request asks.
     let (_, first) = API.json(&sim, &with(hello(), json!({"model": "deepseek-v4-flash"})));
     assert_eq!(first["store"], false);
 }
@@ -325,7 +325,7 @@ fn item_ids_rotate_where_a_proxy_rotates_them() {
     let events = stream(&rotating, json!({"model": "gpt-5.2", "store": false}));
     let seen = events.iter().filter(|e| e["output_index"] == 0).count();
     assert_eq!(ids(&events).len(), seen, "another id in each event");
-    // What comes back under any of them is taken.
+    // Items under any of these ids are accepted again.
     let reply = API.read(&events.last().unwrap()["response"]);
     let mut next = with(hello(), json!({"model": "gpt-5.2", "store": false}));
     API.push(&mut next, reply.said.clone());

@@ -11,7 +11,7 @@ fn run(api: Api, name: &str, most: usize) -> Run {
     api.drive(&sim(name), &mut api.question(), most, |_, _| "nothing new".into())
 }
 
-/// Runs until the ask, which stands on the results of round `told` and after.
+/// Runs until the ask, which is in the results of round `told` and later.
 fn run_told(api: Api, name: &str, told: usize, most: usize) -> Run {
     let mut n = 0;
     api.drive(&sim(name), &mut api.question(), most, |_, _| {
@@ -170,7 +170,7 @@ fn text_tags_come_with_a_tail_or_in_part_and_then_an_answer() {
         let whole = ask("partial-tag", &[&half]);
         assert!(whole.starts_with("<use_tool>") && whole.ends_with("</use_tool>"), "{whole}");
         assert!(!ask("partial-tag", &[&half, &whole]).contains("use_tool"));
-        // A gateway has dropped the half.
+        // A gateway has dropped the broken half.
         assert!(!ask("partial-tag", &["Let me look at the notes."]).contains("use_tool"));
     }
 }
@@ -254,7 +254,7 @@ fn failures_pass_when_they_are_said_to() {
         let (bytes, cut) = stream("cut");
         assert!(cut && !bytes.ends_with(b"\n\n"), "{api:?}");
         assert!(!stream("cut:0").1, "{api:?}");
-        // Without streaming the failure is the whole answer, and a cut body is broken.
+        // Without streaming, the failure is the whole answer, and a cut body is broken.
         let error = api.post(&sim("midstream-error"), 0, &api.question()).status;
         assert!(error >= 500, "{api:?}: {error}");
         assert!(api.post(&sim("cut"), 0, &api.question()).collect().1, "{api:?}");

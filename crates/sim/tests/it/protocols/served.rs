@@ -1,4 +1,4 @@
-//! Models, keys and routes of OpenAI's protocols: what is refused before a request is read further.
+//! Models, keys and routes of OpenAI's protocols: refusals before a request is read further.
 
 use crate::protocols::apis::{Api, sim, user};
 use crate::protocols::check;

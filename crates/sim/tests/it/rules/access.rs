@@ -1,4 +1,4 @@
-//! Models, keys, routes and sizes: what is refused before a request is read any further.
+//! Models, keys, routes and sizes: refusals before a request is read any further.
 
 use serde_json::{Value, json};
 use softland_sim::Request;

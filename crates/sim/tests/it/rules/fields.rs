@@ -1,4 +1,4 @@
-//! Top-level fields, the betas that open some of them, and what a model allows for each.
+//! Top-level fields, the betas that enable some of them, and the models' limits on each.
 
 use serde_json::json;
 

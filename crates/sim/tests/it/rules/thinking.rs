@@ -1,4 +1,4 @@
-//! Thinking modes, by model, and what they ask of a tool loop.
+//! Thinking modes by model, and their requirements within a tool loop.
 
 use serde_json::json;
 use softland_sim::DEFAULT_MODEL;

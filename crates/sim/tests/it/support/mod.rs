@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a client that knows the wire on its own terms.
+//! Helpers that the tests of this crate share: a client with its own reader of the protocols.
 #![expect(clippy::unwrap_used, reason = "a test helper: to panic is to fail the test")]
 
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(crate) fn post(sim: &Sim, now: u64, path: &str, betas: &str, body: &Value) -
     sim.respond(now, &Request { method: "POST", path, headers: &headers, body: &body })
 }
 
-/// Status and JSON of a request that does not stream.
+/// Returns the status and JSON of a request that does not stream.
 pub(crate) fn ask(sim: &Sim, body: &Value) -> (u16, Value) {
     ask_at(sim, 0, body)
 }
@@ -29,7 +29,7 @@ pub(crate) fn ask_at(sim: &Sim, now: u64, body: &Value) -> (u16, Value) {
     (response.status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
-/// The events of a stream.
+/// Returns the events of a stream.
 pub(crate) fn events(bytes: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(bytes).unwrap();
     text.split("\n\n")
@@ -38,7 +38,7 @@ pub(crate) fn events(bytes: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// The message that a stream spells.
+/// Returns the message that a stream builds.
 pub(crate) fn assemble(events: &[Value]) -> Value {
     let mut message = Value::Null;
     let mut json = String::new();
@@ -99,7 +99,7 @@ pub(crate) fn body(model: &str, messages: Value) -> Value {
     json!({"model": model, "max_tokens": 4096, "messages": messages, "tools": tools()})
 }
 
-/// How a run of [`drive`] ended.
+/// The result of a run of [`drive`].
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) calls: Vec<(String, Value)>,
@@ -115,8 +115,8 @@ impl Run {
     }
 }
 
-/// A plain tool loop: runs calls with `tool`, ends at the first turn without calls or at `most`
-/// requests.
+/// Runs a plain tool loop: answers calls with `tool`, and ends at the first turn without calls or
+/// after `most` requests.
 pub(crate) fn drive(
     sim: &Sim,
     mut body: Value,

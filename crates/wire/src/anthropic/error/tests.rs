@@ -66,7 +66,7 @@ fn messages_are_bounded_and_keys_masked() {
         said("a task-based flow, task-oriented-design"),
         "a task-based flow, task-oriented-design"
     );
-    // A key at the cut is masked before it is cut.
+    // A key at the cut is masked before the text is cut.
     let at_cut = format!("{}sk-ant-secret-secret", "x ".repeat(497));
     assert!(!said(&at_cut).contains("ant"));
     let html = ApiError::from_response(401, b"<p>sk-ant-api03-secret is wrong</p>");

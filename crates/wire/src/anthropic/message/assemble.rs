@@ -1,4 +1,4 @@
-//! Folding the events of a stream into a message.
+//! Assembling the events of a stream into a message.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,23 @@ use crate::{
     tokens::Tokens,
 };
 
-/// Folds events into a [`Message`], within a bound.
+/// Assembles events into a [`ResponseMessage`], within a size limit.
 ///
-/// Broken upstreams are met with the least loss:
-/// - A second `message_start` before any block is the same message announced again. Behind blocks
-///   it is a second message spliced into the stream (a proxy retried in silence): its blocks are
-///   appended behind those there are, and so are blocks whose index begins a second time. The
-///   first id and model stay; both cases count in [`Finished::restarts`].
-/// - Text or thinking for an index that never began opens a block; any other delta that does not
-///   fit its block is left out. Both count in [`Finished::strays`].
-/// - What follows an `error` event or `message_stop` is left out and counts there too, but for a
-///   restart, and for pings.
-/// - A call whose block was not closed is incomplete, whatever its input looks like.
+/// Broken upstreams are handled with the least loss:
+/// - A second `message_start` before any block announces the same message again. After blocks it is
+/// a
+///   second message spliced into the stream (a proxy retried silently): its blocks are appended to
+/// the
+///   existing ones, and so are blocks with an index that begins a second time. The first id and
+/// model
+///   stay. Both cases count in [`Finished::restarts`].
+/// - Text or thinking for an index that never began opens a block. Any other delta that does not
+/// fit
+///   its block is left out. Both count in [`Finished::strays`].
+/// - Anything after an `error` event or `message_stop` is left out and counts there too, except for
+/// a
+///   restart and for pings.
+/// - A call in a block that was not closed is incomplete, whatever its input.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     message: Message,
@@ -35,44 +40,44 @@ pub struct Assembler {
     started: bool,
     restarts: u32,
     strays: u32,
-    /// What the model itself has written of it.
+    /// The bytes of the message that the model itself has written.
     written: usize,
     bound: Bound,
 }
 
-/// A block under way.
+/// A block that is being assembled.
 #[derive(Clone, Debug)]
 struct Building {
     block: Block,
     /// The concatenated `partial_json`.
     json: String,
     citations: Vec<String>,
-    /// Deltas that set members of it.
+    /// Deltas that set members of the block.
     deltas: Vec<String>,
     closed: bool,
 }
 
-/// A stream folded.
+/// The result of assembling a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The message, as far as it came.
+    /// The message, as far as it arrived.
     pub message: Message,
-    /// How the stream ended.
+    /// The end of the stream.
     pub end: End,
-    /// How often the stream began anew.
+    /// The number of restarts of the stream.
     pub restarts: u32,
-    /// How many events had no place.
+    /// The number of events that fit nowhere.
     pub strays: u32,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With `message_stop`.
+    /// Ended by `message_stop`.
     Stop,
-    /// Without it: the connection was cut.
+    /// Ended without it: the connection was cut.
     Cut,
-    /// With an `error` event.
+    /// Ended by an `error` event.
     Error {
         /// The error's type.
         kind: String,
@@ -81,11 +86,11 @@ pub enum End {
     },
 }
 
-/// What a block costs in memory beside its text, counted against the limit.
+/// The memory cost of a block beside its text, counted against the limit.
 const BLOCK_COST: usize = 256;
 
 impl Assembler {
-    /// An assembler for messages of at most `limit_bytes`.
+    /// Creates an assembler for messages of at most `limit_bytes`.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
@@ -101,10 +106,11 @@ impl Assembler {
         }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     ///
     /// # Errors
-    /// [`AssembleError`], again at every later call; the message stays as it was before.
+    /// Returns [`AssembleError`], and again at every later call. The message stays as it was
+    /// before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
         self.bound.check()?;
         self.bound.grow(size(event))?;
@@ -132,15 +138,15 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether `message_stop` or an `error` event came.
+    /// Returns true if `message_stop` or an `error` event arrived.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.end != End::Cut
     }
 
-    /// What the message has cost so far, for one that may never end: the tokens it reports, and of
-    /// the output at least one for four bytes that the model has written, since it is reported at
-    /// the end.
+    /// Returns the tokens of the message so far, for a message that may never end: the tokens it
+    /// reports, but at least one output token for each four bytes that the model has written, since
+    /// output is reported at the end.
     #[must_use]
     pub fn so_far(&self) -> Tokens {
         let billed = self.message.usage.billed();
@@ -150,7 +156,8 @@ impl Assembler {
         Tokens { output: billed.output.max(self.written as u64 / 4), ..billed }
     }
 
-    /// The message as far as it came. To be called at the end of the stream, however it ended.
+    /// Returns the message as far as it arrived. Call this at the end of the stream, however it
+    /// ended.
     #[must_use]
     pub fn finish(mut self) -> Finished {
         let open = std::mem::take(&mut self.open);
@@ -212,7 +219,7 @@ impl Assembler {
         self.message.usage.update(&delta.usage);
     }
 
-    /// Adds a block's event to its block. False if it has no place there.
+    /// Adds an event to its block. Returns false if it does not fit there.
     fn delta(&mut self, index: u32, event: &Event<'_>) -> bool {
         let known = self.by_index.get(&index).copied();
         match known.and_then(|at| self.open.get_mut(at)) {
@@ -242,7 +249,7 @@ impl Assembler {
 }
 
 impl Building {
-    /// Adds an event to the block. False if it does not fit.
+    /// Adds an event to the block. Returns false if it does not fit.
     fn add(&mut self, event: &Event<'_>) -> bool {
         match (event, &mut self.block) {
             (Event::TextDelta { text: more, .. }, Block::Text { text, .. }) => more.push_to(text),
@@ -286,12 +293,12 @@ impl Building {
     }
 }
 
-/// How much of an event the model has written, in bytes: it is billed for that as output, not for
-/// what frames it.
+/// Returns the bytes of an event that the model has written. They are billed as output, unlike the
+/// framing.
 fn written(event: &Event<'_>) -> usize {
     match event {
         Event::TextDelta { text, .. } | Event::ThinkingDelta { text, .. } => text.raw().len(),
-        // Of thinking that is not shown, the signature is all that there is.
+        // If thinking is not shown, the signature is all there is.
         Event::SignatureDelta { signature, .. } => signature.raw().len(),
         Event::InputJsonDelta { partial_json, .. } => partial_json.raw().len(),
         Event::BlockStart { block, .. } => match block.kind {
@@ -305,7 +312,7 @@ fn written(event: &Event<'_>) -> usize {
     }
 }
 
-/// What an event adds to the memory held, in bytes.
+/// Returns the number of bytes that an event adds to the memory held.
 fn size(event: &Event<'_>) -> usize {
     match event {
         Event::MessageStart(start) => start.raw.len(),
@@ -321,7 +328,7 @@ fn size(event: &Event<'_>) -> usize {
     }
 }
 
-/// The JSON list `list`, or an empty one if it is none, with further elements.
+/// Appends elements to the JSON list `list`, or to an empty list if it is not a list.
 fn with_elements(list: &str, more: &[String]) -> String {
     let inner = list.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let inner = inner.map(str::trim).filter(|inner| !inner.is_empty());
@@ -329,7 +336,8 @@ fn with_elements(list: &str, more: &[String]) -> String {
     format!("[{}]", all.join(","))
 }
 
-/// The object `block` with the members of `deltas`, their types apart, set: each where it came last.
+/// Sets the members of `deltas`, except for their types, in the object `block`. Of a repeated
+/// member the last value wins.
 fn merged(block: &str, deltas: &[String]) -> String {
     let mut members: Vec<(String, String)> = Vec::new();
     let mut last: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! One block of a response, and how it goes back.
+//! A block of a response, and its form in the next request.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::{
     json::{Cursor, Error, Span, is_strict_object, write_str},
 };
 
-/// Members of a block beyond those this crate reads, by name, each value as received: `citations`,
-/// `caller` and whatever comes next.
+/// Members of a block that this crate does not read, by name, each value as received: `citations`,
+/// `caller` and later additions.
 pub type Extra = BTreeMap<String, String>;
 
-/// One content block of a response.
+/// A content block of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     /// `text`
@@ -23,9 +23,9 @@ pub enum Block {
     },
     /// `thinking`
     Thinking {
-        /// The thinking, empty where its display is omitted.
+        /// The thinking; empty if its display is omitted.
         thinking: String,
-        /// What lets the API verify it; goes back unchanged.
+        /// The signature by which the API verifies the thinking. It goes back unchanged.
         signature: String,
         /// Further members.
         extra: Extra,
@@ -43,12 +43,12 @@ pub enum Block {
         id: String,
         /// The tool's name.
         name: String,
-        /// The input: JSON text as received, `{}` where there was none.
+        /// The input: JSON text as received, or `{}` if there was none.
         input: String,
-        /// Whether the input is whole: the block was closed and the input is a JSON object that
-        /// every parser takes. An incomplete call is never to be run.
+        /// True if the input is whole: the block was closed and the input is a JSON object that
+        /// every parser accepts. An incomplete call must never be run.
         complete: bool,
-        /// Whether the provider runs it.
+        /// True if the provider runs the tool.
         server: bool,
         /// The block's `type`.
         kind: &'static str,
@@ -65,9 +65,9 @@ pub enum Block {
 }
 
 impl Block {
-    /// Appends the block as JSON, as it goes back to the API: thinking with its signature, inputs
-    /// and unknown blocks byte for byte. The input of an incomplete call, which is no JSON object,
-    /// is wrapped as `{"INVALID_JSON": "…"}`.
+    /// Appends the block as JSON, in the form that goes back to the API: thinking with its
+    /// signature, inputs and unknown blocks byte for byte. The input of an incomplete call, which
+    /// is not a JSON object, is wrapped as `{"INVALID_JSON": "…"}`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Text { text, extra } => {
@@ -89,7 +89,7 @@ impl Block {
         }
     }
 
-    /// The block that a start, whole or not, describes.
+    /// Creates the block that a start describes, whole or not.
     pub(super) fn begin(start: &BlockStart<'_>) -> Self {
         match start.kind {
             BlockStartKind::Text { text } => {
@@ -118,15 +118,15 @@ impl Block {
         }
     }
 
-    /// The block of a whole response.
+    /// Creates a block of a whole response.
     pub(super) fn whole(start: &BlockStart<'_>) -> Self {
         let mut block = Self::begin(start);
         block.close("");
         block
     }
 
-    /// Ends the block: `streamed` input, if there is any, replaces that of the start, and a call's
-    /// input is judged.
+    /// Closes the block: `streamed` input, if any, replaces that of the start, and a call's input
+    /// is checked.
     pub(super) fn close(&mut self, streamed: &str) {
         if let Self::ToolUse { input, complete, .. } = self {
             stream_input(input, streamed);
@@ -135,14 +135,14 @@ impl Block {
     }
 }
 
-/// Puts the streamed input in the place of the start's, unless nothing was streamed.
+/// Replaces the start's input by the streamed input, unless nothing was streamed.
 pub(super) fn stream_input(input: &mut String, streamed: &str) {
     if !streamed.trim().is_empty() {
         streamed.clone_into(input);
     }
 }
 
-/// The members of a block that are neither `type` nor among `known`.
+/// Collects the members of a block that are neither `type` nor among `known`.
 fn extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
     let mut extra = Extra::new();
     // Most blocks have none, and are not read a second time.
@@ -158,7 +158,7 @@ fn extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
 
 /// Calls `each` with the name and raw value of every member of an object that was scanned before.
 pub(super) fn each_member(raw: &str, mut each: impl FnMut(&str, &str)) {
-    // It was scanned before, so there is no error to report.
+    // The object was scanned before, so there is no error to report.
     let _: Result<Span, Error> = Cursor::new(raw).members(|cursor, member| {
         let value = cursor.skip_value()?.of(raw);
         each(&member.key.unescape(), value);

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::anthropic::{AssembleError, Event};
 
-/// Folds events given as JSON.
+/// Assembles events given as JSON.
 fn fold(events: &[Value]) -> Finished {
     let mut assembler = Assembler::new(1 << 16);
     for event in events {
@@ -47,7 +47,7 @@ fn call() -> Value {
     json!({"type": "tool_use", "id": "t", "name": "n", "input": {}, "caller": {"type": "direct"}})
 }
 
-/// Each block as it goes back.
+/// Returns each block in the form that goes back.
 fn written(message: &Message) -> Vec<Value> {
     let write = |block: &Block| {
         let mut out = Vec::new();
@@ -120,7 +120,7 @@ fn a_stream_and_a_whole_response_give_equal_messages() {
     assert!(String::from_utf8(out).unwrap().contains(r#""input":{"b":[1],"a":"\u00e9"},"#));
 }
 
-/// Folds one call with this start input and these pieces; returns input and completeness.
+/// Assembles a call with this start input and these pieces. Returns input and completeness.
 fn one_call(start_input: &Value, pieces: &[&str], closed: bool) -> (String, bool) {
     let mut block = call();
     block["input"] = start_input.clone();

@@ -1,4 +1,4 @@
-//! The members of an event's data, collected in one pass and sorted out by type afterwards,
+//! The members of an event's data, collected in one pass and interpreted by type afterwards,
 //! because the type may come last.
 
 use super::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
@@ -23,7 +23,7 @@ pub(super) struct Fields<'a> {
 #[derive(Default)]
 struct Delta<'a> {
     kind: Str<'a>,
-    /// `text`, `thinking`, `signature` or `partial_json`: a delta has one of them.
+    /// `text`, `thinking`, `signature` or `partial_json`: a delta has only one of them.
     text: Option<Str<'a>>,
     citation: &'a str,
     stop_reason: Option<Str<'a>>,
@@ -165,7 +165,7 @@ fn error<'a>(cursor: &mut Cursor<'a>) -> Result<(Str<'a>, Str<'a>), Error> {
     Ok(found)
 }
 
-/// The members of a block that decide what it is.
+/// The members of a block that determine its kind.
 #[derive(Default)]
 struct BlockFields<'a> {
     kind: Str<'a>,
@@ -176,7 +176,7 @@ struct BlockFields<'a> {
     id: Str<'a>,
     name: Str<'a>,
     input: &'a str,
-    /// Which members there are, a bit for each.
+    /// The members that are present, a bit for each.
     present: u16,
 }
 
@@ -190,7 +190,7 @@ const NAME: u16 = 1 << 6;
 const INPUT: u16 = 1 << 7;
 const UNKNOWN: u16 = 1 << 8;
 
-/// Reads the `content` of a response, block by block; false if it is no list.
+/// Reads the `content` of a response, block by block. Returns false if it is not a list.
 pub(in crate::anthropic) fn blocks<'a>(
     cursor: &mut Cursor<'a>,
     mut each: impl FnMut(BlockStart<'a>),
@@ -240,7 +240,7 @@ fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
 }
 
 impl<'a> BlockFields<'a> {
-    /// What the block is, and the members that such a block is read by.
+    /// Returns the block's kind, and the members from which it is read.
     fn into_kind(self) -> (BlockStartKind<'a>, u16) {
         let Self { kind, text, thinking, signature, data, id, name, input, .. } = self;
         let call = |kind, server| {

@@ -45,7 +45,7 @@ fn every_delta_has_its_event() {
     ] {
         assert_eq!(delta(json), event);
     }
-    // A known delta without its text is one we do not know.
+    // A known delta without its text counts as unknown.
     assert!(delta(r#"{"type":"text_delta","text":null}"#).starts_with("OtherDelta"));
 }
 

@@ -1,4 +1,4 @@
-//! A choice of a chunk, and what it adds.
+//! A choice of a chunk, and its delta.
 
 use super::{StreamError, error};
 use crate::{
@@ -11,22 +11,22 @@ use crate::{
 pub struct Choice<'a> {
     /// `index`, 0 where absent.
     pub index: u32,
-    /// What it adds; of a whole response, the message.
+    /// The delta. For a whole response, the message.
     pub delta: Delta<'a>,
-    /// `finish_reason`, unless null or empty. It may come again; the last holds.
+    /// `finish_reason`, unless null or empty. It may be repeated; the last one applies.
     pub finish_reason: Option<Str<'a>>,
-    /// `native_finish_reason` (OpenRouter): in the words of the vendor behind it.
+    /// `native_finish_reason` (OpenRouter), as stated by the vendor behind it.
     pub native_finish_reason: Option<Str<'a>>,
 }
 
-/// What a choice adds. Null counts as absent.
+/// The content that a choice adds. Null counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta<'a> {
     /// `role`
     pub role: Option<Str<'a>>,
-    /// `content`, where it is a string.
+    /// `content`, if it is a string.
     pub content: Option<Str<'a>>,
-    /// `content`, where it is a list of parts, as received (Mistral).
+    /// `content`, if it is a list of parts, as received (Mistral).
     pub parts: Option<&'a str>,
     /// `refusal`
     pub refusal: Option<Str<'a>>,
@@ -44,7 +44,7 @@ pub struct Delta<'a> {
     pub extra: Vec<(Str<'a>, &'a str)>,
 }
 
-/// What a delta adds to a call.
+/// The content that a delta adds to a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallDelta<'a> {
     /// `index`; some vendors leave it out.
@@ -55,15 +55,15 @@ pub struct CallDelta<'a> {
     pub name: Option<Str<'a>>,
     /// A piece of the arguments' JSON text, or of a custom tool's input.
     pub arguments: Option<Str<'a>>,
-    /// The arguments, where they come as an object in place of a text.
+    /// The arguments, if they come as an object instead of text.
     pub object: Option<&'a str>,
-    /// Whether it is a custom tool's.
+    /// True if the tool is a custom tool.
     pub custom: bool,
     /// Further members, by name, each value as received: `extra_content` of Gemini's layer.
     pub extra: Vec<(Str<'a>, &'a str)>,
 }
 
-/// A choice with the usage and the error that stand in it.
+/// A choice with the usage and the error found within it.
 pub(super) type Read<'a> = (Choice<'a>, Option<Box<Usage>>, Option<Box<StreamError<'a>>>);
 
 pub(super) fn choice<'a>(cursor: &mut Cursor<'a>) -> Result<Read<'a>, Error> {
@@ -124,7 +124,7 @@ impl<'a> Delta<'a> {
     }
 }
 
-/// Notes a member that is not null.
+/// Records a member that is not null.
 fn push_extra<'a>(
     extra: &mut Vec<(Str<'a>, &'a str)>,
     cursor: &mut Cursor<'a>,
@@ -151,7 +151,7 @@ fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<CallDelta<'a>>, Error> {
     Ok(calls)
 }
 
-/// One element of `tool_calls`.
+/// Reads an element of `tool_calls`.
 pub(in crate::chat) fn call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelta<'a>, Error> {
     let mut call = CallDelta::default();
     cursor.members(|cursor, member| {

@@ -1,4 +1,4 @@
-//! Chunks, member by member.
+//! Chunks, tested member by member.
 
 use super::*;
 

@@ -1,11 +1,11 @@
-//! The members of an error, wherever a vendor puts them:
+//! The members of an error, in the forms that the vendors use:
 //!
 //! - `{"error":{"message","type","code","param"}}`: OpenAI, Azure, DeepSeek, Groq, OpenRouter
 //!   (with a number as code and `metadata.raw`), z.ai (digits as code)
 //! - `[{"error":{…}}]`: Gemini's layer
 //! - `{"code":"…","error":"…"}`: xAI
 //! - `{"object":"error","message","type","code"}`, `{"detail":[{"msg":…}]}`: Mistral, vLLM
-//! - `{"message":…}`, `{"code","msg"}`: Azure's front door, z.ai's
+//! - `{"message":…}`, `{"code","msg"}`: the front doors of Azure and z.ai
 
 use crate::{
     chat::chunk::StreamError,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<'a> StreamError<'a> {
-    /// Reads an error answer; what it does not say stays empty.
+    /// Reads an error response. Members that it lacks stay empty.
     pub(in crate::chat) fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let mut body = Self::default();
         if cursor.peek()? == Kind::Array {
@@ -77,7 +77,7 @@ impl<'a> StreamError<'a> {
         Ok(())
     }
 
-    /// FastAPI: a string, or a list of objects with `msg`.
+    /// Reads FastAPI's `detail`: a string, or a list of objects with `msg`.
     fn read_detail(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Array {
             self.message = cursor.text_or_skip()?.unwrap_or(self.message);
@@ -97,7 +97,7 @@ impl<'a> StreamError<'a> {
         Ok(())
     }
 
-    /// OpenRouter: the words of the vendor behind it.
+    /// Reads OpenRouter's `metadata`: the message of the vendor behind it.
     fn read_metadata(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
             return Ok(());
@@ -112,7 +112,7 @@ impl<'a> StreamError<'a> {
     }
 }
 
-/// A number that is an HTTP status of an error.
+/// Reads a number that is the HTTP status of an error.
 fn status(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Error> {
     let number = cursor.uint_or_skip()?.and_then(|number| u16::try_from(number).ok());
     Ok(number.filter(|number| (400..=599).contains(number)))

@@ -1,5 +1,5 @@
-//! Errors, vendor by vendor. The bodies are written for these tests after recordings and the
-//! vendors' documentation.
+//! Errors of each vendor. The bodies are written for these tests after recordings and the vendors'
+//! documentation.
 
 use super::*;
 use crate::chat::{Chunk, Event};
@@ -103,7 +103,7 @@ fn every_vendors_shape_is_read() {
         Blame::Provider,
         "Failed to call a function.",
     );
-    // Azure's front door
+    // Azure's front door.
     check(
         401,
         r#"{"statusCode":401,"message":"Access denied"}"#,

@@ -1,4 +1,4 @@
-//! Folding the chunks of a stream into a message.
+//! Assembling the chunks of a stream into a message.
 
 use super::{
     Extra, Finish, Message,
@@ -17,15 +17,17 @@ use crate::{
     tokens::Tokens,
 };
 
-/// Folds chunks into a [`Message`], within a bound.
+/// Assembles chunks into a [`ResponseMessage`], within a size limit.
 ///
-/// - The choice whose index comes first is the message; what comes for others counts in
+/// - The choice whose index comes first is the message. Pieces of other choices count in
 ///   [`Finished::others`].
-/// - `id`, `model` and `created` are the first that are not empty: Azure's first chunk is.
-/// - A finish reason may come again, and content behind it: the last reason holds, the content
-///   counts (OpenRouter, recorded).
-/// - Behind an error only usage counts, behind `[DONE]` nothing; the rest counts in
-///   [`Finished::strays`], with pieces of calls that fit nowhere.
+/// - `id`, `model` and `created` are the first values that are not empty, because Azure's first
+/// chunk
+///   has empty ones.
+/// - A finish reason may be repeated, and content may follow it: the last reason applies, and the
+///   content counts (OpenRouter, recorded).
+/// - After an error only usage counts, after `[DONE]` nothing. Anything else counts in
+///   [`Finished::strays`], as do pieces of calls that fit nowhere.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     message: Message,
@@ -38,40 +40,40 @@ pub struct Assembler {
     whole: bool,
     others: u32,
     strays: u32,
-    /// Bytes that the model wrote.
+    /// The number of bytes that the model wrote.
     written: usize,
     bound: Bound,
 }
 
-/// A response folded.
+/// The result of assembling a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The message, as far as it came.
+    /// The message, as far as it arrived.
     pub message: Message,
-    /// How the response ended.
+    /// The end of the response.
     pub end: End,
-    /// How many pieces had no place.
+    /// The number of pieces that fit nowhere.
     pub strays: u32,
-    /// How many pieces were of other choices (`n` above 1).
+    /// The number of pieces of other choices (`n` above 1).
     pub others: u32,
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With `[DONE]`, or, where that is missing, behind a finish reason.
+    /// Ended by `[DONE]` or, if that is missing, after a finish reason.
     Stop,
-    /// Without either: the connection was cut.
+    /// Ended without either: the connection was cut.
     Cut,
-    /// With an error, whatever came besides.
+    /// Ended by an error, whatever else arrived.
     Error(Box<ApiError>),
 }
 
-/// What a call, a detail or a further member costs in memory beside its text.
+/// The memory cost of a call, a detail or a further member, beside its text.
 const PIECE_COST: usize = 256;
 
 impl Assembler {
-    /// An assembler for messages of at most `limit_bytes`.
+    /// Creates an assembler for messages of at most `limit_bytes`.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
@@ -90,15 +92,16 @@ impl Assembler {
         }
     }
 
-    /// One for a response that comes whole and is in memory already.
+    /// Creates an assembler for a whole response that is already in memory.
     pub(super) fn whole() -> Self {
         Self { whole: true, ..Self::new(usize::MAX) }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     ///
     /// # Errors
-    /// [`AssembleError`], again at every later call; the message stays as it was before.
+    /// Returns [`AssembleError`], and again at every later call. The message stays as it was
+    /// before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
         self.bound.check()?;
         match event {
@@ -110,14 +113,14 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether `[DONE]` or an error came.
+    /// Returns true if `[DONE]` or an error arrived.
     #[must_use]
     pub const fn is_ended(&self) -> bool {
         self.done || self.error.is_some()
     }
 
-    /// What the message has cost so far, for one that may never end: the tokens it reports, or, as
-    /// long as it reports none, an output token for four bytes that came.
+    /// Returns the tokens of the message so far, for a message that may never end: the tokens it
+    /// reports or, while it reports none, one output token for each four bytes that arrived.
     #[must_use]
     pub fn so_far(&self) -> Tokens {
         if self.message.usage.present {
@@ -126,14 +129,15 @@ impl Assembler {
         Tokens { output: self.written as u64 / 4, ..self.message.usage.tokens }
     }
 
-    /// Which calls the newest chunk's pieces went to, by their places among the calls; `None` for a
-    /// piece that fits nowhere.
+    /// Returns the positions of the calls to which the newest chunk's pieces were assigned. `None`
+    /// for a piece that fits nowhere.
     #[must_use]
     pub fn placed(&self) -> &[Option<usize>] {
         self.calls.placed()
     }
 
-    /// The message as far as it came. To be called at the end of the stream, however it ended.
+    /// Returns the message as far as it arrived. Call this at the end of the stream, however it
+    /// ended.
     #[must_use]
     pub fn finish(mut self) -> Finished {
         let explained = self.error.is_some() || self.message.finish != Some(Finish::Error);
@@ -206,7 +210,8 @@ impl Assembler {
             add_parts(message, list);
         }
         if let Some(more) = delta.refusal {
-            // OpenAI opens every refused stream with an empty one, others every stream.
+            // OpenAI opens every refused stream with an empty refusal, others open every stream
+            // with one.
             if !more.is_empty() {
                 more.push_to(message.refusal.get_or_insert_default());
             }
@@ -221,7 +226,7 @@ impl Assembler {
             self.details.add(list, self.whole);
         }
         for (name, value) in &delta.extra {
-            // An object that comes whole stays as it is.
+            // An object that arrives whole stays as it is.
             if value.starts_with('{') && !self.whole {
                 message.extra.remove(&*name.unescape());
                 self.objects.add(name.unescape().into_owned(), value);
@@ -243,7 +248,7 @@ fn set_first(target: &mut String, value: Str<'_>) {
     }
 }
 
-/// Adds a list of parts, behind text that came as such before.
+/// Adds a list of parts after any plain text that came before.
 fn add_parts(message: &mut Message, list: &str) {
     if message.parts.is_empty() && !message.text.is_empty() {
         message.parts.push(Part::Text(message.text.clone()));
@@ -258,7 +263,7 @@ fn add_parts(message: &mut Message, list: &str) {
     }
 }
 
-/// Joins lists; of anything else the later value stands.
+/// Joins lists. Of anything else the later value wins.
 fn add_extra(extra: &mut Extra, name: Str<'_>, value: &str) {
     let slot = extra.entry(name.unescape().into_owned()).or_default();
     match (elements(slot), elements(value)) {
@@ -273,18 +278,18 @@ fn add_extra(extra: &mut Extra, name: Str<'_>, value: &str) {
     }
 }
 
-/// What stands between the brackets of a list.
+/// Returns the text between the brackets of a list.
 fn elements(list: &str) -> Option<&str> {
     Some(list.strip_prefix('[')?.strip_suffix(']')?.trim())
 }
 
-/// What a delta adds: what the model wrote, in bytes, and what it takes in memory.
+/// Returns the bytes of a delta that the model wrote, and the bytes that it takes in memory.
 fn size(delta: &Delta<'_>) -> (usize, usize) {
     let texts = [delta.content, delta.refusal, delta.reasoning, delta.reasoning_content];
     let mut written: usize = texts.into_iter().flatten().map(|text| text.raw().len()).sum();
     written += delta.parts.map_or(0, str::len);
     let mut beside = delta.parts.map_or(0, str::len);
-    // A detail is kept twice as long as it is of one piece.
+    // A detail is stored twice while it consists of a single piece.
     beside += delta.reasoning_details.map_or(0, |list| 2 * list.len() + PIECE_COST);
     beside += extras(&delta.extra);
     for call in delta.tool_calls.iter().chain(delta.function_call.as_deref()) {

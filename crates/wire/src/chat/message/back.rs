@@ -1,12 +1,12 @@
-//! A response as it goes back in the next request.
+//! A response in the form that goes back in the next request.
 
 use super::{CallKind, Message, Part};
 use crate::json::write_str;
 
 impl Message {
-    /// Appends the response as an assistant message of the next request: its content (in parts,
-    /// where thinking came in them), its refusal, `reasoning_content` and `reasoning_details`
-    /// unchanged, and its calls. `reasoning` alone does not go back: nobody asks for it.
+    /// Appends the response as an assistant message of the next request: its content (in parts if
+    /// there is thinking among them), its refusal, `reasoning_content` and `reasoning_details`
+    /// unchanged, and its calls. `reasoning` alone does not go back, because no vendor requires it.
     pub fn write_back(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"role":"assistant","content":"#);
         self.write_content(out);
@@ -16,7 +16,7 @@ impl Message {
         out.push(b'}');
     }
 
-    /// Null where there are calls and no text: vendors refuse empty text, or missing content.
+    /// Writes null if there are calls and no text: vendors refuse empty text or missing content.
     pub(in crate::chat) fn write_content(&self, out: &mut Vec<u8>) {
         let plain = self.parts.iter().all(|part| matches!(part, Part::Text(_)));
         if !plain {

@@ -1,9 +1,9 @@
-//! One call of a response.
+//! A call of a response.
 
 use super::Extra;
 use crate::json::{is_strict_object, write_str};
 
-/// One call.
+/// A call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// The call's id; empty where the vendor gives none.
@@ -12,21 +12,20 @@ pub struct Call {
     pub name: String,
     /// The arguments as received: JSON text, or the free text of a custom tool's input.
     pub arguments: String,
-    /// Whether the call is whole: it has a name, nothing cut it off, and its arguments are a JSON
-    /// object that every parser takes (or empty, for none; or a custom tool's text). An incomplete
-    /// call is never to be run.
+    /// True if the call is whole: it has a name, it was not cut off, and its arguments are a JSON
+    /// object that every parser accepts (or empty, for none; or the text of a custom tool). An
+    /// incomplete call must never be run.
     pub complete: bool,
-    /// The index the vendor gave it, its place in the list where it gave none. Vendors begin at 0
-    /// or 1, and some give every call the same.
+    /// The index given by the vendor, or the position in the list if there is none. Vendors begin
+    /// at 0 or 1, and some give every call the same index.
     pub index: u32,
-    /// What kind of call.
+    /// The kind of call.
     pub kind: CallKind,
-    /// Further members, which go back: `extra_content` with the thought signature of Gemini's
-    /// layer.
+    /// Further members that go back: `extra_content` with the thought signature of Gemini's layer.
     pub extra: Extra,
 }
 
-/// What kind of call.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallKind {
     /// `function`
@@ -39,22 +38,22 @@ pub enum CallKind {
 }
 
 impl Call {
-    /// The arguments, or `{}` where a function's are empty: what the tool is run with, and what
-    /// goes back.
+    /// Returns the arguments, or `{}` if a function's arguments are empty. The tool is run with
+    /// this value, and it goes back in the next request.
     #[must_use]
     pub fn input(&self) -> &str {
         let blank = self.kind != CallKind::Custom && self.arguments.trim().is_empty();
         if blank { "{}" } else { &self.arguments }
     }
 
-    /// Appends the call as an element of `tool_calls`, as it goes back to the API.
+    /// Appends the call as an element of `tool_calls`, in the form that goes back to the API.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"id":"#);
         write_str(out, &self.id);
         self.write_body(out);
     }
 
-    /// The rest of the call's object, behind its first member.
+    /// Writes the rest of the call's object, after its first member.
     pub(in crate::chat) fn write_body(&self, out: &mut Vec<u8>) {
         let custom = self.kind == CallKind::Custom;
         let (head, text): (&[u8], &[u8]) = if custom {
@@ -76,8 +75,8 @@ impl Call {
         out.push(b'}');
     }
 
-    /// Judges the call at the end of its response. `cut`: whether it was under way when the output
-    /// was cut off.
+    /// Checks the call at the end of its response. `cut` is true if the call was incomplete when
+    /// the output was cut off.
     pub(super) fn close(&mut self, cut: bool) {
         let whole = match self.kind {
             CallKind::Custom => true,

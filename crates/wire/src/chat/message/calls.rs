@@ -1,24 +1,24 @@
-//! Telling calls apart in a stream: whose piece is it?
+//! Assigning the pieces of calls in a stream to their calls.
 //!
-//! OpenAI numbers its calls; a piece belongs to the call of its index. Others begin at 1, give
-//! every call the index 0, give none, leave out ids, repeat names, or send whole calls. So an index
-//! that is known may begin another call, and a piece without one goes to the call of its id, or to
-//! the last. A piece with neither id nor name goes on with a call or has no place.
+//! OpenAI numbers its calls, and a piece belongs to the call of its index. Other vendors begin at
+//! 1, give every call the index 0, give none, leave out ids, repeat names, or send whole calls. So
+//! a known index may begin another call, and a piece without an index belongs to the call with its
+//! id, or to the last call. A piece with neither id nor name continues a call or fits nowhere.
 //!
-//! - Another id, another name, or arguments behind arguments that are closed begin another call.
-//! - Two elements of one list that say no index and no id are two calls.
-//! - A name that comes again is the same name. An id or index that is new begins a call.
+//! - Another id, another name, or arguments after closed arguments begin another call.
+//! - Two elements of the same list without index and id are two calls.
+//! - A repeated name is the same name. A new id or index begins a call.
 
 use std::collections::BTreeMap;
 
 use super::{Call, CallKind};
 use crate::{chat::chunk::CallDelta, json::Str};
 
-/// How many of the last calls are searched for an id, where a piece has no index. Only to keep a
-/// hostile stream from costing time beyond its length.
+/// The number of recent calls that are searched for an id if a piece has no index. The limit keeps
+/// a hostile stream from costing more than linear time.
 const SEARCHED: usize = 64;
 
-/// The calls of a response under way.
+/// The calls of a response that is being assembled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     list: Vec<Building>,
@@ -26,33 +26,33 @@ pub(super) struct Calls {
     by_index: BTreeMap<u32, usize>,
     legacy: Option<usize>,
     last_touched: usize,
-    /// How many lists of pieces came.
+    /// The number of lists of pieces received.
     lists: u64,
-    /// Which calls the pieces of the newest list went to.
+    /// The calls to which the pieces of the newest list were assigned.
     placed: Vec<Option<usize>>,
 }
 
-/// A call under way.
+/// A call that is being assembled.
 #[derive(Clone, Debug)]
 struct Building {
     call: Call,
     depth: Depth,
-    /// The list it was last in.
+    /// The last list that contained it.
     list: u64,
 }
 
-/// Where a JSON text that comes in pieces stands, without keeping it.
+/// The nesting state of a JSON text that arrives in pieces and is not stored.
 #[derive(Clone, Copy, Debug, Default)]
 struct Depth {
     open: u32,
     in_string: bool,
     escaped: bool,
-    /// Whether an object or list was opened and closed again.
+    /// True if an object or list was opened and closed again.
     closed: bool,
 }
 
 impl Calls {
-    /// Adds the elements of one list of pieces. How many had no place.
+    /// Adds the elements of a list of pieces. Returns the number of pieces that fit nowhere.
     pub(super) fn add(&mut self, pieces: &[CallDelta<'_>]) -> u32 {
         self.placed.clear();
         if pieces.is_empty() {
@@ -71,12 +71,12 @@ impl Calls {
         strays
     }
 
-    /// Which calls the pieces of the newest list went to, by their places among the calls.
+    /// Returns the positions of the calls to which the pieces of the newest list were assigned.
     pub(super) fn placed(&self) -> &[Option<usize>] {
         &self.placed
     }
 
-    /// Adds a piece of the deprecated `function_call`, of which a response has one.
+    /// Adds a piece of the deprecated `function_call`. A response has only one.
     pub(super) fn add_legacy(&mut self, piece: &CallDelta<'_>) {
         let at = self.legacy.unwrap_or_else(|| self.begin(piece));
         self.legacy = Some(at);
@@ -86,7 +86,7 @@ impl Calls {
         }
     }
 
-    /// The calls, each judged. `cut`: whether the output was cut off.
+    /// Returns the calls, each checked. `cut` is true if the output was cut off.
     pub(super) fn finish(self, cut: bool) -> Vec<Call> {
         let (last, touched) = (self.list.len().saturating_sub(1), self.last_touched);
         let calls = self.list.into_iter().enumerate().map(|(at, mut building)| {
@@ -96,7 +96,7 @@ impl Calls {
         calls.collect()
     }
 
-    /// The call that a piece belongs to, which may begin with it.
+    /// Returns the position of the call to which a piece belongs, beginning a call if necessary.
     fn place(&mut self, piece: &CallDelta<'_>) -> Option<usize> {
         let begins = piece.name.is_some() || piece.id.is_some();
         let known = if let Some(index) = piece.index {
@@ -136,7 +136,7 @@ impl Calls {
 }
 
 impl Building {
-    /// Whether a piece that seems to be of this call begins another one.
+    /// Returns true if a piece that seems to belong to this call begins another one.
     fn is_followed(&self, piece: &CallDelta<'_>) -> bool {
         let differs = |new: Option<Str<'_>>, old: &str| {
             !old.is_empty() && new.is_some_and(|new| !new.eq_str(old))

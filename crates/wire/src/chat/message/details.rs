@@ -1,18 +1,18 @@
-//! OpenRouter's `reasoning_details`, put together from the pieces of a stream.
+//! OpenRouter's `reasoning_details`, assembled from the pieces of a stream.
 //!
-//! A piece continues the newest detail of its `index` and `type`: `text` and `summary` are joined,
-//! of anything else what is not null replaces what there was, so that a signature that comes by
-//! itself is added and one that is followed by null stays. Encrypted data and another `id` begin a
-//! detail of their own. Of a whole response every detail stays byte for byte.
+//! A piece continues the newest detail with its `index` and `type`. `text` and `summary` are
+//! joined. Any other non-null value replaces the previous one, so a signature that arrives alone is
+//! added and a signature followed by null stays. Encrypted data and another `id` begin a separate
+//! detail. In a whole response every detail stays byte for byte.
 
 use super::members::Members;
 use crate::json::{Cursor, Error, Kind, Str};
 
-/// How many of the newest details are searched for the one to continue. Only to keep a hostile
-/// stream from costing time beyond its length.
+/// The number of recent details that are searched for the one to continue. The limit keeps a
+/// hostile stream from costing more than linear time.
 const SEARCHED: usize = 64;
 
-/// The details of a response under way.
+/// The details of a response that is being assembled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Details {
     list: Vec<Detail>,
@@ -20,7 +20,7 @@ pub(super) struct Details {
 
 #[derive(Clone, Debug, Default)]
 struct Detail {
-    /// The object as received, as long as it is of one piece.
+    /// The object as received, while it consists of a single piece.
     raw: String,
     index: Option<u64>,
     kind: String,
@@ -30,9 +30,9 @@ struct Detail {
 }
 
 impl Details {
-    /// Adds a list of details. `whole`: whether each stands for itself.
+    /// Adds a list of details. `whole` is true if each detail is complete.
     pub(super) fn add(&mut self, list: &str, whole: bool) {
-        // It was scanned before, so there is no error to report.
+        // The list was scanned before, so there is no error to report.
         let _ = Cursor::new(list).elements(|cursor| {
             if cursor.peek()? == Kind::Object {
                 let detail = Detail::read(cursor)?;
@@ -74,7 +74,7 @@ impl Detail {
                 _ => {}
             }
             let value = cursor.skip_value()?.of(whole);
-            // Of two of one name the last stands.
+            // Of a repeated name the last value wins.
             if let Some(old) = detail.members.known(&name, value) {
                 value.clone_into(old);
             }
@@ -101,7 +101,8 @@ impl Detail {
             let joined = matches!(name.as_str(), "text" | "summary");
             match self.members.known(&name, &value) {
                 Some(old) if joined && old.starts_with('"') && value.starts_with('"') => {
-                    // Both are scanned strings: the pieces between their quotes, in one string.
+                    // Both are scanned strings: the texts between their quotes are joined in one
+                    // string.
                     old.pop();
                     old.push_str(value.get(1..).unwrap_or_default());
                 }

@@ -1,10 +1,10 @@
-//! The members of an object that comes in pieces, in the order in which they first came.
+//! The members of an object that arrives in pieces, in order of first appearance.
 
 use std::collections::BTreeMap;
 
 use crate::json::write_str;
 
-/// Names and raw values. A name is found at once, however many there are.
+/// Names and raw values. Lookup by name is fast for any number of members.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     list: Vec<(String, String)>,
@@ -12,7 +12,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// The value under this name; `None`, and the member is added, where there is none yet.
+    /// Returns the value with this name. If there is none, adds the member and returns `None`.
     pub(super) fn known(&mut self, name: &str, value: &str) -> Option<&mut String> {
         if let Some(at) = self.places.get(name) {
             return self.list.get_mut(*at).map(|(_, value)| value);
@@ -26,7 +26,7 @@ impl Members {
         self.list
     }
 
-    /// Writes the object.
+    /// Writes the object as JSON.
     pub(super) fn into_json(self) -> String {
         let mut out = vec![b'{'];
         for (n, (name, value)) in self.list.iter().enumerate() {
@@ -38,7 +38,7 @@ impl Members {
             out.extend_from_slice(value.as_bytes());
         }
         out.push(b'}');
-        // Only text went into it.
+        // Only text was written to it.
         String::from_utf8(out).unwrap_or_default()
     }
 }

@@ -1,20 +1,20 @@
-//! Further members that are objects and come in pieces, as sound does.
+//! Further members that are objects and arrive in pieces, such as audio.
 
 use std::collections::BTreeMap;
 
 use super::{Extra, members::Members};
 use crate::json::{Cursor, Error};
 
-/// Objects under way, by the names of their members in the message.
+/// Objects that are being assembled, by the names of their members in the message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Objects(BTreeMap<String, Members>);
 
 impl Objects {
-    /// Takes a piece: texts are joined, but for those that name the whole; of anything else the
-    /// later value stands.
+    /// Adds a piece. Texts are joined, except for those that name the whole object. Of anything
+    /// else the later value wins.
     pub(super) fn add(&mut self, name: String, piece: &str) {
         let members = self.0.entry(name).or_default();
-        // It was scanned before, so there is no error to report.
+        // The piece was scanned before, so there is no error to report.
         let _ = Cursor::new(piece).members(|cursor, member| {
             let value = cursor.skip_value()?.of(piece);
             let name = member.key.unescape();
@@ -32,7 +32,7 @@ impl Objects {
         });
     }
 
-    /// Forgets what came under this name.
+    /// Discards the object with this name.
     pub(super) fn remove(&mut self, name: &str) {
         self.0.remove(name);
     }

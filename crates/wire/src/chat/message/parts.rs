@@ -1,15 +1,15 @@
-//! Content that comes as a list of parts, as Mistral's reasoning models send it.
+//! Content that arrives as a list of parts, as Mistral's reasoning models send it.
 
 use crate::json::{Cursor, Error, Kind, Str, write_str};
 
-/// One part of a response's content.
+/// A part of a response's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// `text`
     Text(String),
-    /// `thinking`: the text of its parts.
+    /// `thinking`: the joined text of its parts.
     Thinking(String),
-    /// Any other: a JSON object as received.
+    /// Any other part: a JSON object as received.
     Other(String),
 }
 
@@ -34,7 +34,7 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'}');
 }
 
-/// A piece of content in parts, as it stands in the list.
+/// A piece of content in parts, as it appears in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// The text of a `text` part.
@@ -59,7 +59,7 @@ pub fn pieces(list: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The same as parts of a message.
+/// Reads a list into parts of a message.
 pub(super) fn read(list: &str) -> impl Iterator<Item = Part> {
     pieces(list).into_iter().map(|piece| match piece {
         Piece::Text(text) => Part::Text(text.unescape().into_owned()),
@@ -68,7 +68,7 @@ pub(super) fn read(list: &str) -> impl Iterator<Item = Part> {
     })
 }
 
-/// Adds a part behind those there are: text to text, thinking to thinking.
+/// Appends a part, joining text to text and thinking to thinking.
 pub(super) fn push(parts: &mut Vec<Part>, part: Part) {
     match (parts.last_mut(), part) {
         (Some(Part::Text(old)), Part::Text(more))
@@ -97,7 +97,7 @@ fn add<'a>(pieces: &mut Vec<Piece<'a>>, cursor: &mut Cursor<'a>) -> Result<(), E
     Ok(())
 }
 
-/// The texts of a `thinking` member: a string, or a list of text parts.
+/// Reads the texts of a `thinking` member: a string, or a list of text parts.
 fn thinking<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Str<'a>>, Error> {
     let mut texts = Vec::new();
     if cursor.peek()? != Kind::Array {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::{bound::AssembleError, sse::Decoder};
 
-/// A stream of chunks, each given by its choice's `delta` and whatever follows it.
+/// A stream of chunks, each given by its choice's `delta` and any members after it.
 fn stream(deltas: &[&str]) -> String {
     deltas
         .iter()
@@ -35,7 +35,7 @@ fn ended(deltas: &[&str], finish: &str) -> Finished {
     folded(&(stream(&all) + "data: [DONE]\n\n"))
 }
 
-/// Id, name, arguments and completeness of every call.
+/// Returns id, name, arguments and completeness of every call.
 fn calls(finished: &Finished) -> Vec<(&str, &str, &str, bool)> {
     let calls = finished.message.calls.iter();
     calls.map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str(), c.complete)).collect()
@@ -73,7 +73,7 @@ fn whole_calls_come_in_one_chunk_or_one_each() {
     for (first, second) in [
         (r#""index":0,"#, r#""index":1,"#),
         (r#""index":1,"#, r#""index":2,"#),
-        // One index for all, or none: Ollama and Gemini's layer.
+        // The same index for all, or none: Ollama and Gemini's layer.
         (r#""index":0,"#, r#""index":0,"#),
         ("", ""),
     ] {
@@ -83,7 +83,7 @@ fn whole_calls_come_in_one_chunk_or_one_each() {
         let apart = ended(&[&list(&[one]), &list(&[two])], "stop");
         assert_eq!(calls(&apart), TWO, "{first} {second}");
     }
-    // Without ids, by their names, or by what comes behind closed arguments.
+    // Without ids, calls are separated by their names, or by text after closed arguments.
     for index in ["", r#""index":0,"#] {
         let calls_of = |second: &str| {
             let (one, two) = (call(index, "", "f", r#"{"a":1}"#), call(index, "", second, "{}"));
@@ -91,7 +91,7 @@ fn whole_calls_come_in_one_chunk_or_one_each() {
         };
         assert_eq!((calls_of("f"), calls_of("g")), (2, 2), "{index}");
     }
-    // Another id or another name, behind a call that has no arguments yet.
+    // Another id or another name, after a call that has no arguments so far.
     for (id, name) in [("c2", "f"), ("", "g")] {
         let first = call(r#""index":0,"#, if id.is_empty() { "" } else { "c1" }, "f", "");
         let second = call(r#""index":0,"#, id, name, "{}");
@@ -107,7 +107,7 @@ fn whole_calls_come_in_one_chunk_or_one_each() {
 
 #[test]
 fn ids_may_be_reused_and_names_repeated() {
-    // The same id under two indexes is two calls; the same name again is the same name.
+    // The same id with two indexes is two calls. A repeated name is the same name.
     let finished = ended(
         &[
             r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{"}}]}"#,
@@ -118,7 +118,7 @@ fn ids_may_be_reused_and_names_repeated() {
         "tool_calls",
     );
     assert_eq!(calls(&finished), [("c", "f", "{}", true), ("c", "f", "{}", true)]);
-    // The same, without any index: closed arguments tell.
+    // The same without any index: closed arguments separate the calls.
     let finished = ended(
         &[
             r#"{"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"a\":\"}"}}]}"#,
@@ -133,7 +133,8 @@ fn ids_may_be_reused_and_names_repeated() {
 
 #[test]
 fn pieces_without_an_index_go_on_with_the_last_call() {
-    // Gemini's layer, synthetic: arguments split without an index, the signature by itself.
+    // Gemini's layer, synthetic: arguments split without an index, the signature in a separate
+    // piece.
     let finished = ended(
         &[
             r#"{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"a\""}}]}"#,
@@ -181,7 +182,7 @@ fn a_cut_output_spoils_its_last_call() {
     assert_eq!((complete(&cut), cut.end), (vec![true, false], End::Cut));
     let done = folded(&(stream(&whole) + "data: [DONE]\n\n"));
     assert_eq!((complete(&done), done.end), (vec![true, true], End::Stop));
-    // The last call, and the one that was under way.
+    // The last call, and the call that was incomplete.
     let back = [whole[0], whole[1], r#"{"tool_calls":[{"index":0,"function":{"arguments":" "}}]}"#];
     assert_eq!(complete(&ended(&back, "length")), [false, false]);
 }
@@ -201,7 +202,7 @@ fn arguments_are_an_object_or_the_call_is_incomplete() {
     assert_eq!(complete(r#"{"a": 1}"#), (true, r#"{"a": 1}"#.to_owned()));
     assert_eq!(complete(r#""{\"a\":""#), (false, r#"{"a":"#.to_owned()));
     assert_eq!(complete(r#""[1]""#), (false, "[1]".to_owned()));
-    // A control character: this crate's reader takes it, a strict one does not.
+    // A control character: this crate's reader accepts it, a strict reader does not.
     assert_eq!(
         complete("\"{\\\"a\\\":\\\"\\u0001\\\"}\""),
         (false, "{\"a\":\"\u{1}\"}".to_owned())
@@ -399,7 +400,7 @@ fn further_members_are_kept() {
     );
 }
 
-/// Sound comes in pieces of one object.
+/// Audio arrives as pieces of one object.
 #[test]
 fn members_that_are_objects_are_put_together() {
     let finished = ended(
@@ -423,7 +424,7 @@ fn whole_bodies_hold_messages_or_errors() {
     assert_eq!(Message::from_json(b"{}"), Err(MessageError::NoChoices));
     assert_eq!(Message::from_json(br#"{"choices":[]}"#), Err(MessageError::NoChoices));
     assert!(matches!(Message::from_json(b"x"), Err(MessageError::Json(_))));
-    // OpenRouter, synthetic: 200 bodies with an error alone, or in the choice's place.
+    // OpenRouter, synthetic: bodies with status 200 and an error, alone or in place of the choice.
     for body in [
         r#"{"error":{"code":502,"message":"m"},"usage":{"prompt_tokens":2}}"#,
         r#"{"choices":[{"message":{"content":""},"finish_reason":"error","error":{"code":502,"message":"m"}}],"usage":{"prompt_tokens":2}}"#,
@@ -452,7 +453,7 @@ fn memory_is_bounded_and_the_bound_stays() {
     assert_eq!(error, AssembleError::TooLarge { limit: 100 });
     assert_eq!(assembler.push(&small), Err(error));
     assert_eq!(assembler.finish().message.text, "abcd");
-    // Calls cost more than their text.
+    // Calls take more memory than their text.
     let mut assembler = Assembler::new(10_000);
     let call = r#"{"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"name":"f"}}]}}]}"#;
     let mut pushed = 0;

@@ -1,4 +1,4 @@
-//! The top-level members of a request, apart from its messages and what it says of thinking.
+//! The top-level members of a request, except for its messages and its thinking settings.
 
 use crate::json::{Cursor, Error, Kind, Span, Str};
 
@@ -9,11 +9,11 @@ pub struct MaxTokens {
     pub value: u64,
     /// The value's span.
     pub span: Span,
-    /// From the key's quote to the end of the value.
+    /// The span from the key's opening quote to the end of the value.
     pub member: Span,
 }
 
-/// A boolean and where it stands.
+/// A boolean and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The value.
@@ -27,7 +27,7 @@ pub struct Switch {
 pub struct StreamOptions {
     /// The object's span.
     pub span: Span,
-    /// `include_usage`, where it is a boolean.
+    /// `include_usage`, if it is a boolean.
     pub include_usage: Option<Switch>,
 }
 
@@ -40,43 +40,43 @@ pub struct Tools<'a> {
     pub list: Vec<Tool<'a>>,
 }
 
-/// One entry of `tools`.
+/// An entry of `tools`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool<'a> {
-    /// `function.name` or `custom.name`, in the flat form some clients send `name`; empty where
-    /// absent.
+    /// `function.name`, `custom.name`, or `name` in the flat form that some clients send; empty
+    /// where absent.
     pub name: Str<'a>,
-    /// Whose tool it is.
+    /// The kind of tool.
     pub kind: ToolKind<'a>,
     /// The entry's span.
     pub span: Span,
-    /// Whether the entry ends a cached prefix (`cache_control`, OpenRouter).
+    /// True if the entry ends a cached prefix (`cache_control`, OpenRouter).
     pub cache_control: bool,
 }
 
 /// The `type` of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind<'a> {
-    /// `function`, also where no type is given.
+    /// `function`, also if no type is given.
     Function,
     /// `custom`: the input is free text.
     Custom,
-    /// A tool of the provider's own.
+    /// A tool of the provider.
     Other(Str<'a>),
 }
 
 /// `tool_choice`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolChoice<'a> {
-    /// Which tools may or must be called.
+    /// The tools that may or must be called.
     pub kind: Choice<'a>,
     /// The value's span.
     pub span: Span,
-    /// From the key's quote to the end of the value.
+    /// The span from the key's opening quote to the end of the value.
     pub member: Span,
 }
 
-/// What a `tool_choice` says.
+/// The kind of a `tool_choice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
     /// `none`
@@ -85,21 +85,21 @@ pub enum Choice<'a> {
     Auto,
     /// `required`, or Mistral's `any`, which means the same.
     Required,
-    /// `{"type":"function"}`, with its name.
+    /// `{"type":"function"}`, with the tool's name.
     Function(Str<'a>),
-    /// `{"type":"custom"}`, with its name.
+    /// `{"type":"custom"}`, with the tool's name.
     Custom(Str<'a>),
     /// `{"type":"allowed_tools"}`
     AllowedTools {
-        /// Whether one of them must be called (`mode` is `required`).
+        /// True if one of the tools must be called (`mode` is `required`).
         required: bool,
     },
-    /// Something this module does not know: the string, or the object's `type`.
+    /// A value this module does not know: the string, or the object's `type`.
     Other(Str<'a>),
 }
 
 impl Choice<'_> {
-    /// Whether a tool must be called.
+    /// Returns true if a tool must be called.
     #[must_use]
     pub const fn is_forced(&self) -> bool {
         matches!(
@@ -221,7 +221,7 @@ fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(Choice<'a>, Span), Erro
             "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
             "name" => flat = cursor.text_or_skip()?,
             "function" | "custom" => name = cursor.member_text_or_skip("name")?.or(name),
-            // OpenAI nests it; its other API and some clients do not.
+            // OpenAI nests `mode`. Its other API and some clients do not.
             "mode" => required = cursor.text_or_skip()?.is_some_and(|mode| mode == "required"),
             "allowed_tools" => {
                 required =

@@ -12,18 +12,18 @@ pub struct Messages<'a> {
     pub list: Vec<Message<'a>>,
 }
 
-/// One message.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The message object's span.
     pub span: Span,
-    /// Who speaks.
+    /// The speaker's role.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: Content<'a>,
-    /// `name`: of the participant, or of the function a `function` message answers.
+    /// `name` of the participant, or of the function that a `function` message answers.
     pub name: Option<Str<'a>>,
-    /// `refusal`, where it is a string.
+    /// `refusal`, if it is a string.
     pub refusal: Option<Str<'a>>,
     /// The calls of an assistant message.
     pub tool_calls: Vec<ToolCall<'a>>,
@@ -35,17 +35,17 @@ pub struct Message<'a> {
     pub reasoning: Option<Member>,
     /// `reasoning_details` (OpenRouter), unless null.
     pub reasoning_details: Option<Member>,
-    /// How many cache marks the message and its parts carry: `cache_control` and OpenAI's
+    /// The number of cache marks on the message and its parts: `cache_control` and OpenAI's
     /// `prompt_cache_breakpoint`.
     pub cache_marks: usize,
 }
 
-/// Where a member stands.
+/// The position of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The value's span.
     pub value: Span,
-    /// From the key's quote to the end of the value.
+    /// The span from the key's opening quote to the end of the value.
     pub member: Span,
 }
 
@@ -76,7 +76,7 @@ pub enum Content<'a> {
     Absent,
     /// `null`, and its span.
     Null(Span),
-    /// A string, and its span with the quotes.
+    /// A string, and its span with quotes.
     Text(Str<'a>, Span),
     /// A list of parts.
     Parts {
@@ -87,21 +87,21 @@ pub enum Content<'a> {
     },
 }
 
-/// One part of a message's content.
+/// A part of a message's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     /// The part's span.
     pub span: Span,
-    /// What it is.
+    /// The part's kind.
     pub kind: PartKind<'a>,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind<'a> {
-    /// `text`: the text, and its span with the quotes.
+    /// `text`: the text, and its span with quotes.
     Text(Str<'a>, Span),
-    /// `refusal`: what the model said instead.
+    /// `refusal`: the refusal that the model gave instead of an answer.
     Refusal(Str<'a>),
     /// `image_url`
     Image,
@@ -109,7 +109,7 @@ pub enum PartKind<'a> {
     File,
     /// `input_audio`
     Audio,
-    /// Anything else, by its `type`: Mistral's `thinking`, what is not known. Empty where absent.
+    /// Anything else, by its `type`: Mistral's `thinking`, unknown parts. Empty where absent.
     Other(Str<'a>),
 }
 
@@ -122,14 +122,14 @@ pub struct ToolCall<'a> {
     pub id: Str<'a>,
     /// The tool's name; empty where absent.
     pub name: Str<'a>,
-    /// `function.arguments` or `custom.input`: JSON text, or free text. Empty where absent or not
-    /// a string.
+    /// `function.arguments` or `custom.input`: JSON text, or free text. Empty where absent or not a
+    /// string.
     pub arguments: Str<'a>,
-    /// What kind of call.
+    /// The kind of call.
     pub kind: ToolCallKind,
 }
 
-/// What kind of call.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolCallKind {
     /// `function`
@@ -150,7 +150,7 @@ pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, Requ
     Ok(Messages { span, list })
 }
 
-/// A message's members as they come.
+/// The members of a message, as they are read.
 #[derive(Default)]
 struct Fields<'a> {
     role: Option<Role>,
@@ -210,7 +210,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A member that is not null.
+/// Reads a member that is not null.
 fn member(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<Member>, Error> {
     let value = cursor.skip_unless_null()?;
     Ok(value.map(|value| Member { value, member: Span::new(key.start, value.end) }))
@@ -228,7 +228,7 @@ fn read_role(role: Str<'_>) -> Role {
     }
 }
 
-/// The content, and how many of its parts carry a cache mark.
+/// Reads the content. Also returns the number of parts with a cache mark.
 fn content<'a>(cursor: &mut Cursor<'a>) -> Result<(Content<'a>, usize), RequestError> {
     const ALLOWED: &str = "a string, null or a list of parts";
     let kinds = [Kind::String, Kind::Array, Kind::Null];
@@ -240,7 +240,7 @@ fn content<'a>(cursor: &mut Cursor<'a>) -> Result<(Content<'a>, usize), RequestE
         }
         Kind::Null => Ok((Content::Null(cursor.skip_value()?), 0)),
         _ => {
-            // Most lists have one part or two; the default growth would make room for four.
+            // Most lists have one or two parts. The default growth would make room for four.
             let (mut parts, mut marks) = (Vec::with_capacity(2), 0);
             let span = cursor.elements(|cursor| {
                 let (part, marked) = part(cursor)?;
@@ -253,7 +253,7 @@ fn content<'a>(cursor: &mut Cursor<'a>) -> Result<(Content<'a>, usize), RequestE
     }
 }
 
-/// A part, and whether it carries a cache mark.
+/// Reads a part. Also returns true if it carries a cache mark.
 fn part<'a>(cursor: &mut Cursor<'a>) -> Result<(Part<'a>, bool), Error> {
     if cursor.peek()? != Kind::Object {
         let span = cursor.skip_value()?;
@@ -323,7 +323,7 @@ fn legacy<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ToolCall<'a>>, Error> {
     }))
 }
 
-/// The `name` and `arguments` (or `input`) of an object.
+/// Reads the `name` and `arguments` (or `input`) of an object.
 fn named<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(Str<'a>, Str<'a>)>, Error> {
     if cursor.peek()? != Kind::Object {
         cursor.skip_value()?;

@@ -1,4 +1,4 @@
-//! Requests, member by member.
+//! Requests, tested member by member.
 
 use super::*;
 

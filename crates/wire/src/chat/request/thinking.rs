@@ -1,8 +1,8 @@
-//! What a request says of thinking: every dialect has its own member for it.
+//! The thinking settings of a request. Every dialect has its own member for them.
 
 use crate::json::{Cursor, Error, Kind, Span, Str};
 
-/// What a request says of thinking.
+/// The thinking settings of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thinking<'a> {
     /// `reasoning_effort` (OpenAI, Groq, xAI), or `reasoning.effort` (OpenRouter).
@@ -13,25 +13,25 @@ pub struct Thinking<'a> {
     pub thinking: Option<Span>,
     /// The value of `reasoning` (OpenRouter), unless null.
     pub reasoning: Option<Span>,
-    /// The last switch that stands in the request: `thinking.type`, `reasoning.enabled`,
-    /// `enable_thinking` (Qwen), also within `chat_template_kwargs` (vLLM).
+    /// The last switch in the request: `thinking.type`, `reasoning.enabled`, `enable_thinking`
+    /// (Qwen), also within `chat_template_kwargs` (vLLM).
     switch: Option<bool>,
 }
 
-/// Whether a request asks for thinking.
+/// The thinking that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It does not say: the model's default holds, which is on for many.
+    /// The request does not say, so the model's default applies, which is on for many models.
     Default,
-    /// It asks for thinking.
+    /// The request turns thinking on.
     On,
-    /// It asks for none.
+    /// The request turns thinking off.
     Off,
 }
 
 impl<'a> Thinking<'a> {
-    /// Whether the request asks for thinking. A switch goes before an effort, an effort before a
-    /// budget.
+    /// Returns the thinking that the request asks for. A switch takes precedence over an effort, an
+    /// effort over a budget.
     #[must_use]
     pub fn asked(&self) -> Asked {
         match (self.switch, self.effort, self.budget) {
@@ -47,7 +47,7 @@ impl<'a> Thinking<'a> {
         }
     }
 
-    /// Reads the top-level member `key`, if it is about thinking.
+    /// Reads the top-level member `key` if it concerns thinking.
     pub(super) fn read(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         match key {
             "reasoning_effort" => self.effort = cursor.text_or_skip()?.or(self.effort),

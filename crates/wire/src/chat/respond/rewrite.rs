@@ -1,4 +1,4 @@
-//! Received chunks, changed in place: what is not changed stays byte-identical.
+//! Editing received chunks in place: bytes that are not edited stay identical.
 
 use crate::{
     Splice,
@@ -8,39 +8,39 @@ use crate::{
     sse::{Decoder, data_span, write_event},
 };
 
-/// What to change in a chunk, apart from its calls. What it does not have is not added.
+/// The edits of a chunk, apart from its calls. Members that the chunk lacks are not added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite<'a> {
-    /// Another `id`.
+    /// The new `id`.
     pub id: Option<&'a str>,
-    /// Another `created`.
+    /// The new `created`.
     pub created: Option<u64>,
-    /// Another `model`.
+    /// The new `model`.
     pub model: Option<&'a str>,
-    /// JSON in the place of every `finish_reason`, such as `null`.
+    /// JSON that replaces every `finish_reason`, such as `null`.
     pub finish_reason: Option<&'a str>,
-    /// Text to put before the chunk's text, where that is not empty.
+    /// Text to insert before the chunk's text, if that is not empty.
     pub before_text: &'a str,
 }
 
-/// What becomes of a piece of a call.
+/// The edit of a piece of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It stays as it is.
+    /// The piece stays as it is.
     Keep,
-    /// It gets this index, also where it had none.
+    /// The piece gets this index, even if it had none.
     At(u32),
-    /// It is taken out.
+    /// The piece is removed.
     Out,
 }
 
-/// Appends a received chunk whose pieces of calls get other indexes or are taken out; all other
+/// Appends a received chunk in which pieces of calls get other indexes or are removed. All other
 /// bytes stay as they are. A frame without a chunk is appended unchanged. `raw` is the frame as
-/// received; only where its data is spread over several lines is it written anew. `place` is asked
-/// for every piece in order.
+/// received. It is rewritten only if its data spans several lines. `place` is called for every
+/// piece in order.
 ///
 /// # Errors
-/// When the frame's data is not JSON.
+/// Fails if the frame's data is not JSON.
 pub fn write_reindexed(
     out: &mut Vec<u8>,
     raw: &[u8],
@@ -52,16 +52,16 @@ pub fn write_reindexed(
 /// Appends a received chunk with another `id`, as [`write_reindexed`] does.
 ///
 /// # Errors
-/// When the frame's data is not JSON.
+/// Fails if the frame's data is not JSON.
 pub fn write_with_id(out: &mut Vec<u8>, raw: &[u8], id: &str) -> Result<(), Error> {
     let rewrite = Rewrite { id: Some(id), ..Rewrite::default() };
     write_rewritten(out, raw, &rewrite, |_| Place::Keep)
 }
 
-/// Appends a received chunk with all that is to be changed, as [`write_reindexed`] does.
+/// Appends a received chunk with all edits, as [`write_reindexed`] does.
 ///
 /// # Errors
-/// When the frame's data is not JSON.
+/// Fails if the frame's data is not JSON.
 pub fn write_rewritten(
     out: &mut Vec<u8>,
     raw: &[u8],
@@ -83,7 +83,7 @@ pub fn write_rewritten(
         && !frame.data.is_empty()
         && let Some(changed) = rewritten(frame.data.as_bytes(), rewrite, place)?
     {
-        // Only text was put into text.
+        // Only text was inserted into text.
         write_event(out, frame.event, std::str::from_utf8(&changed).unwrap_or_default());
         return Ok(());
     }
@@ -91,7 +91,7 @@ pub fn write_rewritten(
     Ok(())
 }
 
-/// The data with everything changed; `None` where there is nothing to change.
+/// Returns the data with all edits, or `None` if there is nothing to edit.
 fn rewritten(
     data: &[u8],
     rewrite: &Rewrite<'_>,
@@ -107,11 +107,11 @@ fn rewritten(
     if editor.splice.is_empty() {
         return Ok(None);
     }
-    // Every edit has a value of its own, so they do not overlap.
+    // Every edit replaces a separate value, so edits do not overlap.
     Ok(editor.splice.apply(data).ok())
 }
 
-/// Walks a chunk and notes the edits.
+/// Walks a chunk and records the edits.
 struct Editor<'r, F> {
     rewrite: &'r Rewrite<'r>,
     place: F,
@@ -184,7 +184,7 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
         Ok(())
     }
 
-    /// `key`: where the member's key stands.
+    /// Edits a list of calls. `key` is the span of the member's key.
     fn calls(&mut self, cursor: &mut Cursor<'_>, key: Span) -> Result<(), Error> {
         if cursor.peek()? != Kind::Array {
             return Ok(());
@@ -211,7 +211,8 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
             Ok::<_, Error>(())
         })?;
         let gone = match (gone.is_empty(), kept) {
-            // Of a list whose last element goes, the member goes: clients trip over an empty one.
+            // If a list loses its last element, the member is removed, because clients fail on an
+            // empty list.
             (false, 0) => vec![Span::new(key.start, list.end)],
             _ => gone,
         };
@@ -222,7 +223,7 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
     }
 }
 
-/// Sets the index of the call object that comes next.
+/// Sets the index of the next call object.
 fn set_index(edits: &mut Splice, cursor: &mut Cursor<'_>, index: u32) -> Result<(), Error> {
     let mut old = Vec::new();
     let mut any = false;
@@ -243,7 +244,7 @@ fn set_index(edits: &mut Splice, cursor: &mut Cursor<'_>, index: u32) -> Result<
     Ok(())
 }
 
-/// What must go for `spans` to go: neighbours as one piece, each piece with one comma.
+/// Returns the spans to cut in order to remove `spans`: neighbours merged, each with one comma.
 pub(super) fn cuts(text: &[u8], spans: &[Span]) -> Vec<Span> {
     let mut sorted = spans.to_vec();
     sorted.sort();
@@ -259,7 +260,7 @@ pub(super) fn cuts(text: &[u8], spans: &[Span]) -> Vec<Span> {
     runs.into_iter().map(|run| with_comma(text, run)).collect()
 }
 
-/// The run with the comma before it, or, where it is the first, the one behind it.
+/// Extends the run by the comma before it or, if the run is first, by the comma after it.
 fn with_comma(text: &[u8], run: Span) -> Span {
     let before = text.get(..run.start).unwrap_or_default().trim_ascii_end();
     if before.ends_with(b",") {

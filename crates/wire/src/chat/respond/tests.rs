@@ -1,4 +1,4 @@
-//! What is written, against what reads it.
+//! The writers, tested against the readers.
 
 use super::*;
 use crate::{
@@ -184,7 +184,7 @@ fn heads_ends_and_text_are_changed_where_they_stand() {
     };
     let expected = r#"data: {"id":"i\"","created":7,"model":"m","choices":[{"delta":{"content":"\n\nb\n"},"finish_reason":null}]}"#;
     assert_eq!(rewritten(raw, &rewrite, |_| Place::Keep), expected);
-    // What is not there is not added, and no text is put before none.
+    // Missing members are not added, and no text is inserted before empty text.
     for raw in [
         "data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"content\":null}}],\"usage\":null}\n\n",

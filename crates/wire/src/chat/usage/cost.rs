@@ -1,13 +1,13 @@
-//! Money as JSON writes it: US dollars in decimal or scientific notation, kept as whole billionths
-//! without going through floating point.
+//! Amounts of money in JSON: US dollars in decimal or scientific notation, converted to whole
+//! billionths without floating point.
 
 use crate::json::{Cursor, Error, Kind};
 
-/// Decimals of a dollar that are kept.
+/// The number of decimals of a dollar that are kept.
 const DECIMALS: i64 = 9;
 
-/// Reads a number of dollars, or a string that holds one, into `cost`. Anything else, and negative
-/// amounts, change nothing.
+/// Reads a number of dollars, or a string with one, into `cost`. Any other value, including a
+/// negative amount, changes nothing.
 pub(super) fn read(cursor: &mut Cursor<'_>, cost: &mut Option<u64>) -> Result<(), Error> {
     let kind = cursor.peek()?;
     let raw = cursor.skip_value()?.of(cursor.text());
@@ -20,8 +20,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>, cost: &mut Option<u64>) -> Result<()
     Ok(())
 }
 
-/// The billionths in a decimal number, rounded half up. `None` for what is negative, no number or
-/// does not fit.
+/// Returns the billionths in a decimal number, rounded half up. Returns `None` if it is negative,
+/// not a number or too large.
 pub(super) fn nano(number: &str) -> Option<u64> {
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -31,7 +31,7 @@ pub(super) fn nano(number: &str) -> Option<u64> {
     if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // How many of the digits stand before the billionths' end.
+    // The number of digits up to the billionths.
     let keep = i64::try_from(whole.len()).ok()?.checked_add(exponent)?.checked_add(DECIMALS)?;
     let mut value: u64 = 0;
     let mut round_up = false;
@@ -50,7 +50,7 @@ pub(super) fn nano(number: &str) -> Option<u64> {
     value.checked_add(u64::from(round_up))
 }
 
-/// So many billionths of a dollar in dollars, without zeros at the end.
+/// Formats billionths of a dollar as dollars, without trailing zeros.
 pub(super) fn decimal(nano: u64) -> String {
     let (whole, fraction) = (nano / 1_000_000_000, nano % 1_000_000_000);
     let text = format!("{whole}.{fraction:09}");

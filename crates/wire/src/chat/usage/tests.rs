@@ -1,5 +1,5 @@
-//! The vendors' countings. The objects are written for these tests after the shapes of recordings
-//! and of the vendors' documentation.
+//! The token counts of each vendor. The objects are written for these tests after the shapes of
+//! recordings and of the vendors' documentation.
 
 use super::{cost, *};
 
@@ -40,7 +40,7 @@ fn reasoning_that_is_left_out_of_the_output_is_found_in_the_total() {
     );
     assert_eq!(xai.tokens, tokens(26, 103, 6, 0));
     assert_eq!(xai.cost_nano_usd, Some(3_775_601));
-    // Gemini's layer names no reasoning at all.
+    // Gemini's layer does not report reasoning.
     let gemini = read(r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":45}"#);
     assert_eq!(gemini.tokens, tokens(10, 35, 0, 0));
 }

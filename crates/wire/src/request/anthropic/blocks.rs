@@ -1,4 +1,4 @@
-//! The messages of a Messages request, read.
+//! Readers for the messages of a Messages request.
 
 use crate::{
     json::{Cursor, Error, Kind, Member, Span, Str},
@@ -10,7 +10,7 @@ use crate::{
 
 pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
     RequestError::unless(cursor, &[Kind::Array], "messages", "a list of messages")?;
-    // Room for a short history; a longer one doubles it as often as it needs.
+    // Room for a short history. A longer one doubles it as often as needed.
     let mut list = Vec::with_capacity(8);
     let span = cursor.elements(|cursor| {
         list.push(message(cursor)?);
@@ -54,7 +54,7 @@ fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, RequestError
         let (text, span) = cursor.string()?;
         return Ok(Content::Text(text, span));
     }
-    // Most messages have one block or two; the default growth would make room for four.
+    // Most messages have one or two blocks. The default growth would make room for four.
     let mut blocks = Vec::with_capacity(2);
     let span = cursor.elements(|cursor| {
         RequestError::unless(cursor, &[Kind::Object], "messages[].content[]", "an object")?;
@@ -64,7 +64,7 @@ fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, RequestError
     Ok(Content::Blocks { span, blocks })
 }
 
-/// A block's members, whatever its type: the type may come last.
+/// A block's members of any type, because the type may come last.
 #[derive(Default)]
 struct Fields<'a> {
     kind: Str<'a>,
@@ -123,7 +123,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// `None` for what no client tool's result may be; only such results are looked at.
+/// Reads the content of a tool result. Returns `None` for content that no result of a client tool
+/// may have. Only results of client tools are examined.
 fn result_content<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ResultContent<'a>>, Error> {
     match cursor.peek()? {
         Kind::String => {

@@ -1,4 +1,4 @@
-//! The top-level members of a Messages request, apart from its messages, read.
+//! Readers for the top-level members of a Messages request, except for its messages.
 
 use crate::{
     json::{Cursor, Error, Kind, Span, Str},

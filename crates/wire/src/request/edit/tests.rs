@@ -1,13 +1,13 @@
 use super::*;
 use crate::{Api, SpliceError};
 
-/// A request around one user message's content.
+/// Returns a request around the content of one user message.
 fn body(content: &str) -> String {
     format!(r#"{{"model":"m", "messages":[ {{"role":"user","content":{content}}} ] }}"#)
 }
 
-/// Makes `edit` on a body with this content; returns the content afterwards, and checks that all
-/// around it is untouched.
+/// Makes `edit` on a body with this content. Returns the content afterwards, and checks that
+/// everything around it is untouched.
 fn edited(content: &str, edit: impl FnOnce(&mut Splice, &Message<'_>)) -> String {
     let before = body(content);
     let request = Request::of(Api::Anthropic, before.as_bytes()).unwrap();
@@ -136,7 +136,7 @@ fn messages_are_added_at_the_end() {
     assert_eq!(add(one, true), expected);
 }
 
-/// A request around one message or item.
+/// Returns a request around one message or item.
 fn around(api: Api, message: &str) -> String {
     let list = if api == Api::Responses { "input" } else { "messages" };
     format!(r#"{{"model":"m", "{list}":[ {message} ] }}"#)
@@ -318,7 +318,7 @@ fn items_go_behind_any_input() {
     let expected = format!(r#"{{"model":"m","input":[{item},{item}]}}"#);
     assert_eq!(add(r#"{"model":"m"}"#), expected);
     assert_eq!(add(r#"{"model":"m","input":null}"#), expected);
-    // What says nothing is no message of the view's, and it keeps its place.
+    // A message without content is not in the view, and it keeps its position.
     let silent = r#"{"role":"user","content":"hi"},{"role":"assistant","content":[]}"#;
     assert_eq!(
         add(&format!(r#"{{"model":"m","input":[{silent} ]}}"#)),
@@ -333,7 +333,7 @@ fn items_go_behind_any_input() {
 #[test]
 fn a_string_input_takes_text_and_items() {
     let after = with(Api::Responses, r#"{"model":"m","input":"hi"}"#, |splice, request| {
-        // The body ends where the string does.
+        // The body ends with the string.
         splice.set_tool_choice(request, "1");
         splice.append_messages(request, &["{}"]);
         splice.append_to_message(Api::Responses, &request.messages.list[0], "3 left");
@@ -386,7 +386,7 @@ fn usage_is_asked_for_and_other_options_stay() {
             let edits = splice.include_usage(request.text, request.span, request.stream_options);
             assert_eq!(edits, after.is_some(), "{before}");
         });
-        // A new member goes behind the space at the object's end.
+        // A new member goes after the space at the object's end.
         let new = after.is_some_and(|after| after.contains(" ,"));
         let expected = body(after.unwrap_or(before));
         let expected = if new { expected.replace(" }", "}") } else { expected };

@@ -7,9 +7,9 @@ use crate::json::{Cursor, Error, Kind, Member, Span, Str};
 /// `input`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// No input. The span is that of a literal `null`, where one is written.
+    /// No input. The span is that of a literal `null`, if one is written.
     Absent(Option<Span>),
-    /// A string, the same as one user message, and its span with the quotes.
+    /// A string, equivalent to one user message, and its span with quotes.
     Text(Str<'a>, Span),
     /// A list of items.
     Items(Items<'a>),
@@ -30,32 +30,32 @@ pub struct Items<'a> {
     pub list: Vec<Item<'a>>,
 }
 
-/// One item of the input.
+/// An item of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
     /// The item object's span.
     pub span: Span,
     /// `id`; empty where absent.
     pub id: Str<'a>,
-    /// What it is.
+    /// The item's kind.
     pub kind: ItemKind<'a>,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemKind<'a> {
     /// `message`, or an item with a role and no type.
     Message {
-        /// Who speaks.
+        /// The speaker's role.
         role: Role,
-        /// What is said.
+        /// The content.
         content: Content<'a>,
         /// `phase`: `commentary` or `final_answer`, on the model's own messages.
         phase: Option<Str<'a>>,
     },
-    /// `function_call`; what it is called with is JSON text.
+    /// `function_call`, with arguments in JSON text.
     FunctionCall(Call<'a>),
-    /// `custom_tool_call`; what it is called with is any text.
+    /// `custom_tool_call`, with any text as its input.
     CustomToolCall(Call<'a>),
     /// `function_call_output`
     FunctionCallOutput(Output<'a>),
@@ -63,15 +63,15 @@ pub enum ItemKind<'a> {
     CustomToolCallOutput(Output<'a>),
     /// `reasoning`
     Reasoning {
-        /// The value of `encrypted_content`, unless it is absent or `null`.
+        /// The value of `encrypted_content`, unless absent or `null`.
         encrypted: Option<Span>,
     },
-    /// `item_reference`, or an item with nothing but an id.
+    /// `item_reference`, or an item with only an id.
     ItemReference,
     /// `configuration_update`
     ConfigurationUpdate,
-    /// `additional_tools`: tools that are declared in the input (recorded of Codex 0.169, which
-    /// declares all of its own so).
+    /// `additional_tools`: tools declared in the input (recorded from Codex 0.169, which declares
+    /// all of its tools this way).
     AdditionalTools(Tools<'a>),
     /// `compaction`
     Compaction,
@@ -87,7 +87,7 @@ pub enum ItemKind<'a> {
     ToolOutput {
         /// `type`
         kind: Str<'a>,
-        /// What it answers, and its content where that is text.
+        /// The call that the output answers, and its content if that is text.
         output: Output<'a>,
     },
     /// Anything else.
@@ -104,7 +104,7 @@ pub struct Call<'a> {
     pub call_id: Str<'a>,
     /// `name`; empty where absent.
     pub name: Str<'a>,
-    /// `namespace`, of a tool that stands in one.
+    /// `namespace`, if the tool is in one.
     pub namespace: Option<Str<'a>>,
     /// `arguments` of a function, `input` of a custom tool; empty where absent.
     pub arguments: Str<'a>,
@@ -112,23 +112,23 @@ pub struct Call<'a> {
     pub span: Span,
 }
 
-/// What a call came to.
+/// The output of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output<'a> {
-    /// The call it answers; empty where absent.
+    /// The id of the call that the output answers; empty where absent.
     pub call_id: Str<'a>,
-    /// What the tool said.
+    /// The tool's output.
     pub content: Content<'a>,
 }
 
 /// The content of a message or of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// No content. The span is that of a literal `null`, where one is written.
+    /// No content. The span is that of a literal `null`, if one is written.
     Absent(Option<Span>),
     /// Neither text nor parts, such as a computer's screenshot; the value's span.
     Other(Span),
-    /// A string, and its span with the quotes.
+    /// A string, and its span with quotes.
     Text(Str<'a>, Span),
     /// A list of parts.
     Parts {
@@ -139,14 +139,14 @@ pub enum Content<'a> {
     },
 }
 
-/// One part of a content.
+/// A part of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     /// The part's span.
     pub span: Span,
     /// `type`; empty where absent.
     pub kind: Str<'a>,
-    /// The text of an `input_text`, `output_text`, `text` or `refusal` part, and its span with the
+    /// The text of an `input_text`, `output_text`, `text` or `refusal` part, and its span with
     /// quotes.
     pub text: Option<(Str<'a>, Span)>,
 }
@@ -206,7 +206,7 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<Item<'a>, Error> {
     Ok(Item { span, id: fields.id, kind: fields.into_kind() })
 }
 
-/// An item's members, whatever its type: the type may come last.
+/// An item's members of any type, because the type may come last.
 #[derive(Default)]
 struct Fields<'a> {
     kind: Str<'a>,
@@ -308,7 +308,7 @@ fn content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, Error> {
             Ok(Content::Text(text, span))
         }
         Kind::Array => {
-            // Most have one part; the default growth would make room for four.
+            // Most lists have one part. The default growth would make room for four.
             let mut parts = Vec::with_capacity(1);
             let span = cursor.elements(|cursor| {
                 parts.push(part(cursor)?);

@@ -1,4 +1,4 @@
-//! The top-level members of a request, apart from its input.
+//! The top-level members of a request, except for its input.
 
 use crate::json::{Cursor, Error, Kind, Span, Str};
 
@@ -11,7 +11,7 @@ pub struct Count {
     pub span: Span,
 }
 
-/// A `true` or `false`.
+/// A boolean and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
     /// The value.
@@ -29,30 +29,30 @@ pub struct Tools<'a> {
     pub list: Vec<Tool<'a>>,
 }
 
-/// One entry of `tools`.
+/// An entry of `tools`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool<'a> {
-    /// `type`: `function` and `custom` are the client's, `namespace` holds some, others are
-    /// built in. Empty where absent.
+    /// `type`: `function` and `custom` are the client's, `namespace` contains tools of the client,
+    /// others are built in. Empty where absent.
     pub kind: Str<'a>,
     /// `name`; empty where absent (built-in tools have none).
     pub name: Str<'a>,
     /// The entry's span.
     pub span: Span,
-    /// The tools of a `namespace`; none for any other.
+    /// The tools of a `namespace`; empty for any other tool.
     pub tools: Vec<Self>,
 }
 
 /// `tool_choice`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolChoice<'a> {
-    /// Which tools may or must be called.
+    /// The tools that may or must be called.
     pub kind: ToolChoiceKind<'a>,
     /// The value's span.
     pub span: Span,
 }
 
-/// What a `tool_choice` asks for.
+/// The kind of a `tool_choice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolChoiceKind<'a> {
     /// `none`
@@ -61,9 +61,9 @@ pub enum ToolChoiceKind<'a> {
     Auto,
     /// `required`
     Required,
-    /// `function`, with its name.
+    /// `function`, with the tool's name.
     Function(Str<'a>),
-    /// `custom`, with its name.
+    /// `custom`, with the tool's name.
     Custom(Str<'a>),
     /// `allowed_tools`
     AllowedTools {
@@ -74,7 +74,7 @@ pub enum ToolChoiceKind<'a> {
     Mcp,
     /// A built-in tool, by its type.
     Hosted(Str<'a>),
-    /// Neither one of the words above nor an object with a `type`.
+    /// Neither one of these words nor an object with a `type`.
     Other,
 }
 
@@ -90,7 +90,7 @@ pub struct Reasoning<'a> {
 /// `include`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Include {
-    /// Whether `reasoning.encrypted_content` is asked for.
+    /// True if `reasoning.encrypted_content` is requested.
     pub encrypted_reasoning: bool,
     /// The value's span.
     pub span: Span,
@@ -99,13 +99,13 @@ pub struct Include {
 /// `conversation`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversation<'a> {
-    /// Its id, given as a string or as the object's `id`.
+    /// The conversation's id, given as a string or as the object's `id`.
     pub id: Option<Str<'a>>,
     /// The value's span.
     pub span: Span,
 }
 
-/// How deep namespaces are read within one another; deeper ones are seen without their tools.
+/// The depth to which nested namespaces are read. Deeper ones are listed without their tools.
 const NAMESPACES: usize = 2;
 
 pub(super) fn count(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Count>, Error> {

@@ -1,9 +1,9 @@
-//! Items of our own: those of a response, and those that go into a request's input.
+//! softland's own items: those of a response, and those that go into a request's input.
 
 use crate::{json::write_str, responses::request::Role};
 
-/// A message as an input item: `{"type":"message","role":…,"content":[…]}`. Developer's where the
-/// role is none that the API knows.
+/// Returns a message as an input item: `{"type":"message","role":…,"content":[…]}`. An unknown role
+/// becomes `developer`.
 #[must_use]
 pub fn message(role: Role, text: &str) -> Vec<u8> {
     let (role, part) = match role {
@@ -20,31 +20,31 @@ pub fn message(role: Role, text: &str) -> Vec<u8> {
     out
 }
 
-/// A `function_call` as an input item. `arguments` are JSON text.
+/// Returns a `function_call` as an input item. `arguments` is JSON text.
 #[must_use]
 pub fn function_call(call_id: &str, name: &str, arguments: &str) -> Vec<u8> {
     call(None, call_id, name, arguments)
 }
 
-/// A `custom_tool_call` as an input item.
+/// Returns a `custom_tool_call` as an input item.
 #[must_use]
 pub fn custom_tool_call(call_id: &str, name: &str, input: &str) -> Vec<u8> {
     object("custom_tool_call", &[("call_id", call_id), ("name", name), ("input", input)])
 }
 
-/// The `function_call_output` of a call.
+/// Returns the `function_call_output` of a call.
 #[must_use]
 pub fn function_call_output(call_id: &str, output: &str) -> Vec<u8> {
     object("function_call_output", &[("call_id", call_id), ("output", output)])
 }
 
-/// The `custom_tool_call_output` of a call.
+/// Returns the `custom_tool_call_output` of a call.
 #[must_use]
 pub fn custom_tool_call_output(call_id: &str, output: &str) -> Vec<u8> {
     object("custom_tool_call_output", &[("call_id", call_id), ("output", output)])
 }
 
-/// A `function_call`, with its own id and status where it is part of a response.
+/// Returns a `function_call`, with its own id and status if it is part of a response.
 pub(super) fn call(
     id_status: Option<(&str, &str)>,
     call_id: &str,
@@ -59,7 +59,7 @@ pub(super) fn call(
     object("function_call", &members)
 }
 
-/// A message of a response: with one text part, or none yet.
+/// Returns a message of a response, with one text part or none.
 pub(super) fn text_message(id: &str, status: &str, text: Option<&str>) -> Vec<u8> {
     let mut out = object("message", &[("id", id), ("status", status), ("role", "assistant")]);
     out.pop();
@@ -71,7 +71,7 @@ pub(super) fn text_message(id: &str, status: &str, text: Option<&str>) -> Vec<u8
     out
 }
 
-/// An `output_text` part.
+/// Appends an `output_text` part.
 pub(super) fn text_part(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(br#"{"type":"output_text","annotations":[],"logprobs":[],"text":"#);
     write_str(out, text);

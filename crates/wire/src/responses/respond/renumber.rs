@@ -1,4 +1,4 @@
-//! Received events under other numbers and ids.
+//! Received events with other numbers and ids.
 
 use crate::{
     Splice,
@@ -7,8 +7,8 @@ use crate::{
     sse::{Decoder, data_span, write_event},
 };
 
-/// What is put in the place of an event's numbers and ids; `None` leaves them as they are, and what
-/// an event does not have it does not get.
+/// The new numbers and ids of an event. `None` leaves a member as it is. Members that the event
+/// lacks are not added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renumber<'a> {
     /// `sequence_number`
@@ -21,11 +21,11 @@ pub struct Renumber<'a> {
     pub response_id: Option<&'a str>,
 }
 
-/// Appends a received event with other numbers; all other bytes stay as they are. `raw` is the
-/// frame as received; only where its data is spread over several lines is it written anew.
+/// Appends a received event with other numbers. All other bytes stay as they are. `raw` is the
+/// frame as received. It is rewritten only if its data spans several lines.
 ///
 /// # Errors
-/// When the frame's data is not a JSON object.
+/// Fails if the frame's data is not a JSON object.
 pub fn write_renumbered(
     out: &mut Vec<u8>,
     raw: &[u8],
@@ -43,7 +43,7 @@ pub fn write_renumbered(
     Ok(())
 }
 
-/// The case of several `data:` lines, or none.
+/// Handles a frame with several `data:` lines, or none.
 fn write_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<(), Error> {
     let mut decoder = Decoder::new(raw.len());
     decoder.push(raw);
@@ -54,7 +54,7 @@ fn write_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<
         return Ok(());
     };
     let data = renumbered(frame.data.as_bytes(), numbers)?;
-    // Numbers and quoted text were put into text, so the check cannot fail.
+    // Only numbers and quoted text were inserted into text, so the check cannot fail.
     write_event(out, frame.event, std::str::from_utf8(&data).unwrap_or_default());
     Ok(())
 }
@@ -77,11 +77,11 @@ fn renumbered(data: &[u8], numbers: &Renumber<'_>) -> Result<Vec<u8>, Error> {
         Ok::<_, Error>(())
     })?;
     cursor.end()?;
-    // The spans are of this text and apart from one another, so there is no error to report.
+    // The spans lie within this text and do not overlap, so there is no error to report.
     Ok(splice.apply(data).unwrap_or_default())
 }
 
-/// Replaces what the reader of events takes for a number up to `limit`; anything else stays.
+/// Replaces a value that the event reader accepts as a number up to `limit`. Any other value stays.
 fn number(
     splice: &mut Splice,
     cursor: &mut Cursor<'_>,

@@ -1,4 +1,4 @@
-//! Response objects: of our own, and received ones with some members changed.
+//! Response objects: softland's own, and received ones with some members changed.
 
 use crate::{
     Splice,
@@ -10,51 +10,51 @@ use crate::{
     splice::quoted,
 };
 
-/// What a response of our own says of itself.
+/// The head of a response that softland writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head<'a> {
     /// The response's id.
     pub id: &'a str,
-    /// The model that is said to answer.
+    /// The model named as the author of the response.
     pub model: &'a str,
-    /// In seconds since the epoch.
+    /// The creation time, in seconds since the epoch.
     pub created_at: u64,
-    /// What the request went on from.
+    /// The response that the request continued from.
     pub previous_response_id: Option<&'a str>,
 }
 
-/// What is changed in a response object; `None` leaves a member as it is.
+/// The edits of a response object. `None` leaves a member as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes<'a> {
-    /// Another id.
+    /// The new id.
     pub id: Option<&'a str>,
-    /// Another `previous_response_id`.
+    /// The new `previous_response_id`.
     pub previous_response_id: Option<&'a str>,
-    /// Another status, which takes the details along: those of an incomplete response are the
-    /// reason given, of any other `null`; the error of a failed one is the failure given, of any
-    /// other `null`.
+    /// The new status, which also sets the details: `incomplete_details` of an incomplete response
+    /// is the given reason, otherwise `null`; `error` of a failed response is the given failure,
+    /// otherwise `null`.
     pub status: Option<EndOf<'a>>,
-    /// Another output: items as JSON, in order.
+    /// The new output: items as JSON, in order.
     pub output: Option<&'a [&'a [u8]]>,
-    /// Another usage.
+    /// The new usage.
     pub usage: Option<&'a Usage>,
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndOf<'a> {
     /// `completed`
     Completed,
     /// `incomplete`, with its reason: `max_output_tokens` or `content_filter`.
     Incomplete(&'a str),
-    /// `failed`, and why.
+    /// `failed`, with the failure.
     Failed(&'a Failure),
-    /// `in_progress`: it did not.
+    /// `in_progress`: the response has not ended.
     InProgress,
 }
 
 impl EndOf<'_> {
-    /// The status that goes with it.
+    /// Returns the corresponding status.
     #[must_use]
     pub const fn status(self) -> Status {
         match self {
@@ -66,8 +66,9 @@ impl EndOf<'_> {
     }
 }
 
-/// A whole response object of our own, for a body or for an event. What the request set is given
-/// as the API's defaults: clients want the members to be there and read other ones.
+/// Returns one of softland's own response objects, for a body or for an event. Members that the
+/// request sets have the API's defaults: clients require them to be present, but read other
+/// members.
 #[must_use]
 pub fn response(
     head: &Head<'_>,
@@ -109,15 +110,15 @@ pub fn response(
         out.extend_from_slice(&value);
     }
     out.push(b'}');
-    // Only text goes into it, so the check fails for no text but that of a caller's own bytes.
+    // Only text goes into it, so the check fails only if the caller's own bytes are not text.
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// A received response object with some members changed; all others stay byte for byte. A member
-/// that was not there is added.
+/// Returns a received response object with some members changed. All others stay byte for byte.
+/// Missing members are added.
 ///
 /// # Errors
-/// When `response_json` is not a JSON object.
+/// Fails if `response_json` is not a JSON object.
 pub fn changed(response_json: &str, changes: &Changes<'_>) -> Result<String, Error> {
     let mut cursor = Cursor::new(response_json);
     let mut members: Vec<(String, Span)> = Vec::new();
@@ -140,7 +141,7 @@ pub fn changed(response_json: &str, changes: &Changes<'_>) -> Result<String, Err
             None => splice.append_member(span, name, &value),
         }
     }
-    // The spans are of this text and apart from one another, so there is no error to report.
+    // The spans lie within this text and do not overlap, so there is no error to report.
     let bytes = splice.apply(response_json.as_bytes()).unwrap_or_default();
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
@@ -162,7 +163,7 @@ impl Changes<'_> {
     }
 }
 
-/// An error body, for an answer with an HTTP error status. `param` and `code` are `null` where
+/// Returns an error body for a response with an HTTP error status. `param` and `code` are `null` if
 /// they are empty.
 #[must_use]
 pub fn error_body(kind: &str, code: &str, param: &str, message: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Folding the events of a stream into a response.
+//! Assembling the events of a stream into a response.
 
 use std::{collections::BTreeMap, mem};
 
@@ -16,20 +16,24 @@ use crate::{
     tokens::Tokens,
 };
 
-/// Folds events into a [`Response`], within a bound.
+/// Assembles events into a [`Response`], within a size limit.
 ///
-/// Items are told apart by `output_index`; what counts of one is what its `output_item.done` says.
-/// Broken upstreams are met with the least loss:
-/// - A second `response.created` before any item is the same response announced again. Behind items
-///   it is a second response spliced into the stream: its items are appended behind those there
-///   are, and so are items whose index begins a second time. Both count in
-///   [`Finished::restarts`].
-/// - An item that is done without having begun is taken as it is. Text or reasoning for an index
-///   that never began opens an item and counts in [`Finished::strays`], as does any piece that has
-///   no place; the latter is left out.
-/// - Where no item came, or one was not done, the output of the terminal event stands in.
-/// - What follows the terminal event is left out and counts as stray, but for a restart and for
-///   pings. Behind an `error` event, `response.failed` still says what was used.
+/// Items are identified by `output_index`. The content of an item is that of its
+/// `output_item.done`.
+/// Broken upstreams are handled with the least loss:
+/// - A second `response.created` before any item announces the same response again. After items it
+/// is
+///   a second response spliced into the stream: its items are appended to the existing ones, and so
+///   are items with an index that begins a second time. Both count in [`Finished::restarts`].
+/// - An item that is done without having begun is accepted. Text or reasoning for an index that
+/// never
+///   began opens an item and counts in [`Finished::strays`]. Any other piece that fits nowhere is
+/// left
+///   out and counts there too.
+/// - If no item came, or one was not done, the output of the terminal event fills the gap.
+/// - Anything after the terminal event is left out and counts as stray, except for a restart and
+/// for
+///   pings. After an `error` event, `response.failed` still states the usage.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     response: Response,
@@ -37,57 +41,57 @@ pub struct Assembler {
     /// Position in `open` of the newest item of each index.
     by_index: BTreeMap<u32, usize>,
     end: End,
-    /// Whether a terminal event came.
+    /// True if a terminal event arrived.
     closed: bool,
     started: bool,
     restarts: u32,
     strays: u32,
-    /// Bytes of what the model wrote, as it came.
+    /// The number of bytes that the model wrote, as received.
     written: usize,
     bound: Bound,
 }
 
-/// An item under way.
+/// An item that is being assembled.
 #[derive(Clone, Debug)]
 struct Building {
     index: u32,
-    /// The item as it began.
+    /// The item as it started.
     begun: String,
     pieces: BTreeMap<(Channel, u32), String>,
     whole: Option<OutputItem>,
-    /// Bytes counted for it.
+    /// Bytes counted for the item.
     bytes: usize,
 }
 
-/// A stream folded.
+/// The result of assembling a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The response, as far as it came.
+    /// The response, as far as it arrived.
     pub response: Response,
-    /// How the stream ended.
+    /// The end of the stream.
     pub end: End,
-    /// How often the stream began anew.
+    /// The number of restarts of the stream.
     pub restarts: u32,
-    /// How many events had no place.
+    /// The number of events that fit nowhere.
     pub strays: u32,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With `response.completed` or `response.incomplete`.
+    /// Ended by `response.completed` or `response.incomplete`.
     Stop,
-    /// Without a terminal event: the connection was cut.
+    /// Ended without a terminal event: the connection was cut.
     Cut,
-    /// With an `error` event or `response.failed`.
+    /// Ended by an `error` event or `response.failed`.
     Error(Failure),
 }
 
-/// What an item or a piece costs in memory beside its text, counted against the limit.
+/// The memory cost of an item or a piece beside its text, counted against the limit.
 const ITEM_COST: usize = 256;
 
 impl Assembler {
-    /// An assembler for responses of at most `limit_bytes`.
+    /// Creates an assembler for responses of at most `limit_bytes`.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
@@ -104,10 +108,11 @@ impl Assembler {
         }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     ///
     /// # Errors
-    /// [`AssembleError`], again at every later call; the response stays as it was before.
+    /// Returns [`AssembleError`], and again at every later call. The response stays as it was
+    /// before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
         self.bound.check()?;
         if self.is_late(&event.kind) {
@@ -157,14 +162,15 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether a terminal event or an `error` event came.
+    /// Returns true if a terminal event or an `error` event arrived.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.end != End::Cut
     }
 
-    /// What the response has cost so far, for one that may never end: the tokens it reports, and of
-    /// the output at least one for four bytes that came, since usage is reported at the end.
+    /// Returns the tokens of the response so far, for a response that may never end: the tokens it
+    /// reports, but at least one output token for each four bytes that arrived, since usage is
+    /// reported at the end.
     #[must_use]
     pub fn so_far(&self) -> Tokens {
         let reported = self.response.usage.tokens;
@@ -174,7 +180,8 @@ impl Assembler {
         Tokens { output: reported.output.max(self.written as u64 / 4), ..reported }
     }
 
-    /// The response as far as it came. To be called at the end of the stream, however it ended.
+    /// Returns the response as far as it arrived. Call this at the end of the stream, however it
+    /// ended.
     #[must_use]
     pub fn finish(mut self) -> Finished {
         self.response.items = mem::take(&mut self.open).into_iter().map(Building::finish).collect();
@@ -199,7 +206,7 @@ impl Assembler {
     }
 
     fn snapshot(&mut self, phase: Phase, found: &Snapshot<'_>) -> Result<(), AssembleError> {
-        // The one there is, is replaced.
+        // The previous object is replaced.
         self.bound.shrink(self.response.raw.len());
         self.bound.grow(found.raw.len())?;
         if phase == Phase::Created {
@@ -224,7 +231,7 @@ impl Assembler {
             });
         }
         self.closed = true;
-        // An error before it says more than the failure that it caused.
+        // An earlier error is more specific than the failure that it caused.
         if self.end == End::Cut {
             self.end = match phase {
                 Phase::Failed => End::Error(self.response.error.clone().unwrap_or_default()),
@@ -234,7 +241,7 @@ impl Assembler {
         self.stand_in(found.output)
     }
 
-    /// Takes from the terminal event what did not come before it.
+    /// Fills in items that are missing before the terminal event from its output.
     fn stand_in(&mut self, output: &str) -> Result<(), AssembleError> {
         if self.open.iter().all(|item| item.whole.is_some()) && !self.open.is_empty() {
             return Ok(());
@@ -267,7 +274,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Ends an item. False if the very same one had ended before.
+    /// Ends an item. Returns false if an identical item ended before.
     fn done(&mut self, index: u32, item: &StreamItem<'_>) -> Result<bool, AssembleError> {
         let at = self.by_index.get(&index).copied();
         let known = at.and_then(|at| self.open.get(at));
@@ -275,7 +282,8 @@ impl Assembler {
         if ended.is_some_and(|whole| whole.raw == item.raw) {
             return Ok(false);
         }
-        // What was gathered of it goes as the whole comes: text and raw.
+        // The pieces collected so far are dropped when the whole item arrives, which is stored
+        // twice: as text and raw.
         let gathered = known.filter(|_| ended.is_none());
         let freed = gathered.map_or(0, |building| building.bytes);
         let silent = gathered.is_none_or(|building| building.pieces.is_empty());
@@ -298,7 +306,8 @@ impl Assembler {
         Ok(true)
     }
 
-    /// Adds a piece to its item, or puts the whole in the pieces' place. False if it has no place.
+    /// Adds a piece to its item, or replaces the pieces by the whole text. Returns false if it fits
+    /// nowhere.
     fn piece(
         &mut self,
         index: Option<u32>,
@@ -334,7 +343,7 @@ impl Assembler {
     }
 }
 
-/// The item that a piece opens which no item announced.
+/// Returns the item to open for a piece that no item announced.
 const fn begun_by(channel: Channel) -> Option<&'static str> {
     match channel {
         Channel::Text | Channel::Refusal => {
@@ -346,7 +355,7 @@ const fn begun_by(channel: Channel) -> Option<&'static str> {
 }
 
 impl Building {
-    /// Whether `item` is the one that began.
+    /// Returns true if `item` is the one that began.
     fn is_like(&self, item: &OutputItem) -> bool {
         let Ok(begun) = stream_item(&mut Cursor::new(&self.begun)) else { return false };
         match (&begun.kind, &item.kind) {
@@ -380,7 +389,7 @@ impl Building {
                 Channel::Arguments | Channel::Input => streamed.push_str(&piece),
             }
         }
-        // What began was scanned when it came, so this reads it again.
+        // The start was scanned when it arrived, so reading it again cannot fail.
         match stream_item(&mut Cursor::new(&begun)) {
             Ok(item) => OutputItem::cut(&item, texts, streamed),
             Err(_) => OutputItem {

@@ -1,4 +1,4 @@
-//! One item of a response, and how it goes back.
+//! An item of a response, and its form in the next request.
 
 use crate::{
     json::{Cursor, Error, Kind, Str, is_strict_object, write_str},
@@ -6,71 +6,72 @@ use crate::{
     splice::quoted,
 };
 
-/// One output item.
+/// An output item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputItem {
-    /// What it is.
+    /// The item's kind.
     pub kind: OutputKind,
     /// `id`; empty where absent.
     pub id: String,
-    /// The item as it goes back: a JSON object, byte for byte as received when it was done. Of an
-    /// item that was cut, what began, with what came of it.
+    /// The item in the form that goes back: a JSON object, byte for byte as received when it was
+    /// done. For an item that was cut, its start combined with the content that arrived.
     pub raw: String,
-    /// Whether the item was received whole.
+    /// True if the item was received whole.
     pub done: bool,
-    /// Whether its `status` is `completed`.
+    /// True if its `status` is `completed`.
     pub completed: bool,
 }
 
-/// What an output item is.
+/// The kind of an output item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputKind {
     /// `message`
     Message {
-        /// Its text: that of all parts, one after the other.
+        /// The text of all its parts, concatenated.
         text: String,
-        /// Its refusal, where the model refused.
+        /// The refusal, if the model refused.
         refusal: Option<String>,
         /// `phase`: `commentary` or `final_answer`.
         phase: Option<String>,
     },
-    /// `function_call`, or with `custom` `custom_tool_call`. A call named `parallel`, which wraps
-    /// others, is kept as it is.
+    /// `function_call`. If `custom` is true, `custom_tool_call`. A call named `parallel`, which
+    /// wraps others, is kept as it is.
     Call {
-        /// What the output must name.
+        /// The id that the call's output must name.
         call_id: String,
         /// The tool's name.
         name: String,
-        /// The tool's namespace, where it has one.
+        /// The tool's namespace, if it has one.
         namespace: Option<String>,
         /// The arguments: JSON text as received, or the input of a custom tool.
         arguments: String,
-        /// Whether the call is whole: the item was done and is not said to be incomplete, and a
-        /// function's arguments are a JSON object that every parser takes. Half a call ends like a
-        /// whole one, with broken arguments (recorded). An incomplete call is never to be run.
+        /// True if the call is whole: the item was done and is not marked incomplete, and a
+        /// function's arguments are a JSON object that every parser accepts. A partial call ends
+        /// like a whole one, but with broken arguments (recorded). An incomplete call must never be
+        /// run.
         complete: bool,
-        /// Whether it is a custom tool, which takes any text.
+        /// True if the tool is a custom tool, which takes any text.
         custom: bool,
     },
     /// `reasoning`
     Reasoning {
-        /// The summary: its parts, an empty line between.
+        /// The parts of the summary, separated by empty lines.
         summary: String,
-        /// The reasoning itself, where the provider shows it.
+        /// The reasoning itself, if the provider shows it.
         text: String,
-        /// Whether it can be sent back without the provider having stored it.
+        /// True if it can be sent back without being stored at the provider.
         encrypted: bool,
     },
     /// Any other item.
     Other {
-        /// Its type.
+        /// The item's type.
         kind: String,
         /// `call_id`; empty where absent.
         call_id: String,
     },
 }
 
-/// The texts of an item, from its members or as they were streamed.
+/// The texts of an item, from its members or from streamed pieces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Texts {
     pub(super) text: String,
@@ -80,7 +81,7 @@ pub(super) struct Texts {
 }
 
 impl OutputItem {
-    /// The text of a message.
+    /// Returns the text of a message.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.kind {
@@ -89,12 +90,12 @@ impl OutputItem {
         }
     }
 
-    /// Appends the item as it goes back to the API.
+    /// Appends the item in the form that goes back to the API.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.raw.as_bytes());
     }
 
-    /// An item received whole.
+    /// Creates an item that was received whole.
     pub(super) fn whole(item: &StreamItem<'_>) -> Self {
         let texts = match item.kind {
             StreamItemKind::Message { .. } | StreamItemKind::Reasoning { .. } => {
@@ -116,7 +117,7 @@ impl OutputItem {
         }
     }
 
-    /// An item that began and was cut, with what was streamed of it.
+    /// Creates an item that began and was cut, with the content that was streamed.
     pub(super) fn cut(item: &StreamItem<'_>, texts: Texts, streamed: String) -> Self {
         let raw = rewritten(item.raw, &item.kind, &texts, &streamed);
         let mut kind = begun(&item.kind, texts);
@@ -157,10 +158,10 @@ fn begun(kind: &StreamItemKind<'_>, texts: Texts) -> OutputKind {
 }
 
 impl Texts {
-    /// The texts of an item's `content` and `summary`.
+    /// Reads the texts of an item's `content` and `summary`.
     fn read(raw: &str) -> Self {
         let mut texts = Self::default();
-        // It was scanned before, so there is no error to report.
+        // The item was scanned before, so there is no error to report.
         let _ = Cursor::new(raw).members(|cursor, member| {
             let list = cursor.peek()? == Kind::Array;
             match &*member.key.unescape() {
@@ -201,7 +202,7 @@ impl Texts {
         Ok(())
     }
 
-    /// Makes room for one more part of the summary.
+    /// Adds a separator before a further part of the summary.
     pub(super) fn next_summary(&mut self) {
         if !self.summary.is_empty() {
             self.summary.push_str("\n\n");
@@ -209,7 +210,7 @@ impl Texts {
     }
 }
 
-/// The item as it began, with what was streamed in the place of what was empty then.
+/// Returns the item as it started, with its empty members replaced by the streamed content.
 fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str) -> String {
     let mut set: Vec<(&str, Vec<u8>)> = Vec::new();
     match kind {
@@ -233,11 +234,11 @@ fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str
         out.push(b':');
         out.extend_from_slice(value);
     };
-    // It was scanned before, so there is no error to report.
+    // The item was scanned before, so there is no error to report.
     let _ = Cursor::new(raw).members(|cursor, member| {
         let value = cursor.skip_value()?.of(raw);
         let name = member.key.unescape();
-        // Only a reasoning that was done has the content that can go back.
+        // Only reasoning that is done has content that can go back.
         let stale = name == "encrypted_content";
         if !stale && !set.iter().any(|(key, _)| *key == name) {
             put(&name, value.as_bytes());
@@ -248,11 +249,11 @@ fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str
         put(name, value);
     }
     out.push(b'}');
-    // Only text went into it, so the check cannot fail.
+    // Only text was written to it, so the check cannot fail.
     String::from_utf8(out).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// The content of a message that was cut.
+/// Returns the content of a message that was cut.
 fn content(texts: &Texts) -> Vec<u8> {
     let mut out = vec![b'['];
     if !texts.text.is_empty() {

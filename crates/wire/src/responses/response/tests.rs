@@ -58,7 +58,7 @@ fn only_done_calls_with_objects_are_complete() {
     assert!(done(r#"{"type":"custom_tool_call","input":"","status":"completed"}"#));
 }
 
-/// Where the response was cut and the item does not say that it is whole, it is not.
+/// In a response that was cut, an item that is not marked completed is incomplete.
 #[test]
 fn a_cut_response_leaves_only_completed_calls_whole() {
     let item = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"custom_tool_call","input":"half"}}"#;
@@ -74,7 +74,7 @@ fn a_cut_response_leaves_only_completed_calls_whole() {
 fn the_terminal_event_stands_in_for_what_did_not_come() {
     let finished = fold(&[CREATED, COMPLETED]);
     assert_eq!((finished.response.text().as_str(), finished.end), ("whole", End::Stop));
-    // Of an item that began, where it is the same; of one that was done, nothing.
+    // An item that began is filled in if it is the same. An item that was done is not changed.
     let finished = fold(&[CREATED, MESSAGE, TEXT, COMPLETED]);
     assert_eq!(finished.response.text(), "whole");
     assert!(finished.response.items[0].done);
@@ -106,7 +106,8 @@ fn a_failure_is_an_error_and_still_says_what_it_used() {
 fn what_has_no_place_is_counted() {
     let finished = fold(&[CREATED, TEXT, ARGUMENTS]);
     assert_eq!((finished.response.text().as_str(), finished.strays), ("Hel\"lo", 2));
-    // Done without having begun is taken; the same again is not; after the end nothing is.
+    // An item done without having begun is accepted; the same item again is not, nor anything after
+    // the end.
     let finished = fold(&[CREATED, CALL_DONE, CALL_DONE, COMPLETED, TEXT]);
     assert_eq!((finished.response.items.len(), finished.strays), (1, 2));
     let no_index = r#"{"type":"response.output_text.delta","delta":"x"}"#;
@@ -138,7 +139,7 @@ fn memory_is_bounded_and_the_error_stays() {
     assert!(fold_within(10, &[CREATED]).is_err());
 }
 
-/// What is too large leaves nothing of itself, and what was there before.
+/// An event that is too large leaves no trace, and the earlier content stays.
 #[test]
 fn an_item_too_large_is_left_out() {
     let long = "x".repeat(5000);
@@ -157,7 +158,7 @@ fn an_item_too_large_is_left_out() {
     }
 }
 
-/// A text is held once, however often the stream repeats it.
+/// A text is stored once, however often the stream repeats it.
 #[test]
 fn repetitions_cost_no_memory() {
     let done = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"x"}]}}"#;

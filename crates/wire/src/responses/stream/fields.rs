@@ -1,4 +1,4 @@
-//! The members of an event's data, collected in one pass and sorted out by type afterwards,
+//! The members of an event's data, collected in one pass and interpreted by type afterwards,
 //! because the type may come last.
 
 use super::{
@@ -25,7 +25,7 @@ pub(super) struct Fields<'a> {
     item: Option<StreamItem<'a>>,
     part: Option<&'a str>,
     response: Option<Box<Snapshot<'a>>>,
-    /// A nested `error`, and the flat members that stand in its place.
+    /// A nested `error`, and the flat members used in its place.
     error: Option<StreamError<'a>>,
     flat: StreamError<'a>,
 }
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
         Event { sequence_number, output_index, kind: known.unwrap_or(EventKind::Unknown { kind }) }
     }
 
-    /// `None` where a known event lacks what it must hold, or the event is not known.
+    /// Returns `None` if the event is not known, or is known but lacks a required member.
     #[inline]
     fn into_kind(self, name: &str, kind: Str<'a>) -> Option<EventKind<'a>> {
         let Some(event) = name.strip_prefix("response.") else {
@@ -152,7 +152,7 @@ impl Phase {
     }
 }
 
-/// The families of events about built-in tools, in the vendor's SDK types.
+/// Returns true for events of built-in tools, by the families in the vendor's SDK types.
 fn is_progress(event: &str) -> bool {
     const FAMILIES: [&str; 10] = [
         "web_search_call",
@@ -220,7 +220,7 @@ fn error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
     Ok(found)
 }
 
-/// The members of an item that decide what it is.
+/// The members of an item that determine its kind.
 #[derive(Default)]
 struct ItemFields<'a> {
     kind: Str<'a>,

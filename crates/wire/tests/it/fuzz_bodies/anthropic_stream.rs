@@ -28,7 +28,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// The event under another index is the same event, but for the index.
+/// An event with another index differs only in the index.
 fn reindexed(raw: &[u8]) {
     let Some(index) = alone(raw, |event| event.index()) else { return };
     let other = 7_000_000;
@@ -39,7 +39,7 @@ fn reindexed(raw: &[u8]) {
     alone(raw, |event| alone(&back, |again| assert_eq!(again, event)).unwrap()).unwrap();
 }
 
-/// Reads a frame's event out of its stream, where a byte order mark may mean something else.
+/// Reads a frame's event outside of its stream, where a byte order mark may differ in meaning.
 fn alone<T>(raw: &[u8], read: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
     let mut decoder = Decoder::new(4 * LIMIT);
     decoder.push(raw);

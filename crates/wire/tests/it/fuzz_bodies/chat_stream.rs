@@ -41,7 +41,7 @@ fn response(data: &[u8]) {
     }
 }
 
-/// What goes back is JSON, and a completion that is written reads the same.
+/// The message that goes back is JSON, and a completion that is written reads the same.
 fn written(mut message: Message) {
     let mut back = Vec::new();
     message.write_back(&mut back);
@@ -55,7 +55,7 @@ fn written(mut message: Message) {
     };
     assert_eq!(texts(&again), texts(&message));
     assert_eq!(again.usage.present, message.usage.present);
-    // Of deprecated calls a message holds one, and it comes last.
+    // A message contains only one deprecated call, and it comes last.
     message.calls.sort_by_key(|call| call.kind == softland_wire::chat::CallKind::Legacy);
     let calls = |message: &Message| -> Vec<(String, String, String)> {
         let call = |call: &softland_wire::chat::Call| {
@@ -71,7 +71,7 @@ fn written(mut message: Message) {
     }
 }
 
-/// A frame with other indexes and another id is the same but for them; and back again.
+/// A frame with other indexes and another id differs only in them, and the edit is reversible.
 fn rewritten(raw: &[u8]) {
     let Some((id, numbered)) = alone(raw, |chunk| {
         let numbered = pieces(chunk).all(|call| call.index.is_some());
@@ -106,7 +106,7 @@ fn pieces<'c, 'a>(chunk: &'c Chunk<'a>) -> impl Iterator<Item = &'c CallDelta<'a
     chunk.choices.iter().flat_map(|choice| choice.delta.tool_calls.iter())
 }
 
-/// Reads a frame's chunk out of its stream, where a byte order mark may mean something else.
+/// Reads a frame's chunk outside of its stream, where a byte order mark may differ in meaning.
 fn alone<T>(raw: &[u8], read: impl FnOnce(&Chunk<'_>) -> T) -> Option<T> {
     let mut decoder = Decoder::new(8 * LIMIT);
     decoder.push(raw);

@@ -31,7 +31,7 @@ pub(crate) fn run(api: Api, data: &[u8]) {
     assert_eq!(after.iter().map(lines_in_results).sum::<usize>(), results);
 }
 
-/// Every edit there is, and how many results take a line.
+/// Makes every possible edit. Returns the number of results that accept a line.
 fn every_edit(request: &Request<'_>) -> (Splice, usize) {
     let (mut splice, mut results) = (Splice::new(), 0);
     splice.append_messages(request, &[r#"{"role":"user","content":"on"}"#; 2]);
@@ -51,7 +51,7 @@ fn every_edit(request: &Request<'_>) -> (Splice, usize) {
     (splice, results)
 }
 
-/// Whether a text can stand at the message's end: in its string, in its list, or as its content.
+/// Returns true if a text can be added to the message: to its string, its list or its content.
 fn takes_text(message: &Message<'_>) -> bool {
     match &message.content {
         Content::Text(..) => true,

@@ -63,7 +63,7 @@ fn rebuilt(response: &Response) {
     let changed = respond::changed(&response.raw, &changes).unwrap();
     let again = Response::from_json(changed.as_bytes()).unwrap();
     assert_eq!(again.id, "resp_shown");
-    // Of several announcements the last one is the response's, and it may leave the model out.
+    // Of several announcements the last one applies, and it may leave the model out.
     if let Ok(own) = Response::from_json(response.raw.as_bytes()) {
         assert_eq!((&again.model, again.created_at), (&own.model, own.created_at));
     }
@@ -72,7 +72,7 @@ fn rebuilt(response: &Response) {
     assert_eq!(again.usage.tokens.output, response.usage.tokens.output);
 }
 
-/// The event under other numbers is the same event, but for the numbers; and back again.
+/// A renumbered event differs only in its numbers, and the edit is reversible.
 fn renumbered(raw: &[u8]) {
     let Some((sequence, index)) = alone(raw, |e| (e.sequence_number, e.output_index)) else {
         return;
@@ -94,7 +94,7 @@ fn renumbered(raw: &[u8]) {
     alone(raw, |event| alone(&back, |again| assert_eq!(again, event)).unwrap()).unwrap();
 }
 
-/// Reads a frame's event out of its stream, where a byte order mark may mean something else.
+/// Reads a frame's event outside of its stream, where a byte order mark may differ in meaning.
 fn alone<T>(raw: &[u8], read: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
     let mut decoder = Decoder::new(4 * LIMIT);
     decoder.push(raw);

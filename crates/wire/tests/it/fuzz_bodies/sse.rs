@@ -2,7 +2,7 @@
 
 use softland_wire::sse::{Decoder, SseError};
 
-/// Event, data, raw bytes and whether it was cut.
+/// Event, data, raw bytes, and true if the frame was cut.
 type Owned = (String, String, Vec<u8>, bool);
 
 fn frames(chunks: &[&[u8]], limit: usize) -> (Vec<Owned>, Option<SseError>) {

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use reference::{Got, joined};
 use softland_wire::tags::{PartialBlocks, Piece, Shape, Shaper, StopAfter, Summary, Tags};
 
-/// Longest text that is looked at, in bytes: the reference is quadratic.
+/// Longest text that is examined, in bytes: the reference is quadratic.
 const LONGEST: usize = 4096;
 
 /// The first byte chooses the shape, the second the cutting, the rest is the text.
@@ -29,7 +29,7 @@ pub(crate) fn run(data: &[u8]) {
     adds_up(text, &whole);
 }
 
-/// What is sent, what is repeated and what is dropped is the text.
+/// The text sent, repeated and dropped adds up to the input.
 pub(crate) fn adds_up(text: &str, (got, summary): &(Vec<Got>, Summary)) {
     let length = |piece: &Got| match piece {
         Got::Text(text) => text.len(),
@@ -90,7 +90,7 @@ pub(crate) fn own(piece: Piece<'_>, tags: &Tags) -> Got {
     }
 }
 
-/// What a shaper makes of a text that comes in pieces.
+/// Shapes a text that arrives in pieces.
 pub(crate) fn shaped<'t>(
     shape: &Shape,
     chunks: impl IntoIterator<Item = &'t str>,

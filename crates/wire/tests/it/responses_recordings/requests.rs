@@ -20,7 +20,7 @@ fn requests_scan_and_stay_as_they_are() {
     }
 }
 
-/// The bodies that real clients sent, written anew from the recordings of them.
+/// The bodies that real clients sent, rebuilt from recordings.
 #[test]
 fn real_clients_requests_scan() {
     let Some(folder) = shared("clients") else { return };
@@ -42,7 +42,7 @@ fn real_clients_requests_scan() {
     assert!(seen >= 20, "only {seen} requests");
 }
 
-/// Compares the view of a request with its JSON: members, and every span by what stands under it.
+/// Compares the view of a request with its JSON: its members, and the text under every span.
 fn check_request(name: &str, request: &Request<'_>, body: &Value) {
     let under = |span: Span| -> Value { serde_json::from_str(span.of(request.text)).unwrap() };
     let at = |span: Option<Span>| span.map(under).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Bytes that are nearly what a reader expects.
+//! Bytes that are nearly valid input for a reader.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ pub(crate) fn mixed(
     pieces.prop_map(move |pieces| pieces.join(between).into_bytes())
 }
 
-/// With one byte spoiled or the end cut off, in some cases.
+/// Spoils one byte or cuts off the end, in some cases.
 pub(crate) fn spoiled(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let spoil = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
     let cut = prop::option::weighted(0.2, any::<prop::sample::Index>());

@@ -1,4 +1,4 @@
-//! What the codec's tests share: cutting streams, and a reading of the same JSON by other means.
+//! Shared by the codec's tests: cutting streams, and an independent reading of the same JSON.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a failed step is a failed test")]
 
@@ -11,7 +11,7 @@ use softland_wire::{
     sse::Decoder,
 };
 
-/// How many cases a property is tried on: `SOFTLAND_CASES`, or else what is usual.
+/// Returns the number of cases for a property: `SOFTLAND_CASES`, or the default.
 #[expect(clippy::disallowed_methods, reason = "a setting of the tests")]
 pub(crate) fn cases(usual: u32) -> u32 {
     let cases = std::env::var("SOFTLAND_CASES").ok();
@@ -26,7 +26,7 @@ pub(crate) struct OwnedFrame {
     pub(crate) raw: Vec<u8>,
 }
 
-/// All frames of a stream that arrives in `chunks`.
+/// Returns all frames of a stream that arrives in `chunks`.
 pub(crate) fn frames(chunks: &[&[u8]]) -> Vec<OwnedFrame> {
     let mut found = Vec::new();
     each_frame(chunks, |event, data, raw| {
@@ -55,7 +55,7 @@ pub(crate) fn each_frame(chunks: &[&[u8]], mut each: impl FnMut(&str, &str, &[u8
     }
 }
 
-/// The message that a stream adds up to.
+/// Assembles the message of a stream.
 pub(crate) fn assembled(stream: &[u8]) -> Finished {
     let mut assembler = Assembler::new(1 << 26);
     each_frame(&[stream], |event, data, _| {

@@ -7,7 +7,7 @@ use softland_wire::request::{
     Block as RequestBlock, BlockKind, Content, Input, Request, ResultContent, Role,
 };
 
-/// What a response says.
+/// The content of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) id: String,
@@ -106,7 +106,7 @@ fn read_delta(block: &mut Value, input: &mut String, delta: &Value) {
     }
 }
 
-/// Compares what the crate made of a response with the independent reading of it.
+/// Compares the crate's reading of a response with the independent one.
 pub(crate) fn check_message(name: &str, message: &Message, expected: &Reading) {
     assert_eq!(message.id, expected.id, "{name}");
     assert_eq!(message.model, expected.model, "{name}");
@@ -165,7 +165,7 @@ fn check_usage(name: &str, message: &Message, usage: &Map<String, Value>) {
     }
 }
 
-/// Compares the view of a request with its JSON: members, and every span by what stands under it.
+/// Compares the view of a request with its JSON: its members, and the text under every span.
 pub(crate) fn check_request(name: &str, request: &Request<'_>, body: &Value) {
     let under = |span: softland_wire::json::Span| -> Value {
         serde_json::from_str(span.of(request.text)).unwrap()

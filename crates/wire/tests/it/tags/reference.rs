@@ -19,7 +19,7 @@ pub(crate) enum Got {
     Trimmed(u64),
 }
 
-/// What stands in a text, in order.
+/// An element of a text, in order.
 #[derive(Clone, Debug)]
 enum Item {
     Block { start: usize, inner: (usize, usize), end: usize, name: String },
@@ -187,7 +187,7 @@ fn outline(text: &str, tags: &[String]) -> Vec<Item> {
     items
 }
 
-/// How far a fence reaches that opens here.
+/// Returns the end of a fence that opens here.
 fn fence(text: &str) -> Option<usize> {
     let mark = text.chars().next().filter(|c| "`~".contains(*c))?;
     let run = text.len() - text.trim_start_matches(mark).len();
@@ -224,7 +224,7 @@ fn thinking(text: &str) -> Option<usize> {
     None
 }
 
-/// How long the shortest beginning is that looks like a result.
+/// Returns the length of the shortest beginning that looks like a result.
 fn mark(text: &str, tags: &[String]) -> Option<usize> {
     let line: String = text.split('\n').next().unwrap_or_default().to_owned();
     let bare = line.trim_start_matches(['*', '#', '>', '_', ' ', '\t']);
@@ -247,7 +247,7 @@ fn mark(text: &str, tags: &[String]) -> Option<usize> {
         .map(|n| n + decorated)
 }
 
-/// Whether a text is what a mark says, `*` standing for 1 to 64 bytes.
+/// Returns true if a text matches a mark, in which `*` matches 1 to 64 bytes.
 fn is(mark: &str, text: &str) -> bool {
     let Some((head, tail)) = mark.split_once('*') else { return text.eq_ignore_ascii_case(mark) };
     let Some(start) = text.get(..head.len()) else { return false };
@@ -340,7 +340,7 @@ fn closing(text: &str, name: &str) -> Option<usize> {
     (length <= 1024).then_some(length)
 }
 
-/// Where the closing tag of a block begins and ends whose body begins at `at`.
+/// Returns the start and end of the closing tag of a block whose body begins at `at`.
 fn body(text: &str, at: usize, name: &str, tags: &[String]) -> Option<(usize, usize)> {
     let at = at + space(&text[at..]);
     match text[at..].chars().next()? {
@@ -411,7 +411,7 @@ fn child(text: &str, from: usize, name: &str) -> Option<usize> {
     }
 }
 
-/// The end of a JSON value; else where it is wrong, or nothing where the text ends first.
+/// Returns the end of a JSON value or the position of an error, or nothing if the text ends.
 fn json(text: &str, at: usize) -> Result<usize, Option<usize>> {
     Json { bytes: text.as_bytes() }.value(at, 0)
 }

@@ -1,4 +1,4 @@
-//! Texts to shape: written by hand, one line of thought each, and made by a generator.
+//! Texts to shape: written by hand, each for a single case, and made by a generator.
 
 use crate::tags::body::Seeded;
 
@@ -8,7 +8,7 @@ impl Seeded {
     }
 }
 
-/// Parts that texts are made of: whole constructs, halves of them, and what they are confused by.
+/// Parts of texts: whole constructs, halves of them, and text that may be confused with them.
 pub(crate) const PARTS: &[&str] = &[
     "Let me look. ",
     "haha haha",
@@ -194,7 +194,7 @@ pub(crate) fn generated(count: usize) -> Vec<String> {
     texts
 }
 
-/// Long lines, at the edges of what is looked at.
+/// Long lines, at the limits of the examined part.
 pub(crate) fn long() -> Vec<String> {
     let mut texts = Vec::new();
     for length in [1015, 1018, 1019, 1020, 1021, 1022, 1023, 1024, 1025, 1026, 1030] {

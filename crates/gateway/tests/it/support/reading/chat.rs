@@ -20,7 +20,7 @@ pub(super) fn whole(body: &Value) -> Response {
     }
 }
 
-/// What a message says, as blocks.
+/// Converts a message to blocks.
 fn content(message: &Value) -> Vec<Value> {
     let mut content: Vec<Value> = Vec::new();
     let text = |key: &str| message[key].as_str().filter(|text| !text.is_empty());

@@ -21,7 +21,7 @@ pub(super) fn whole(body: &Value) -> Response {
     }
 }
 
-/// What an item says, as a block.
+/// Converts an item to a block.
 fn block(item: &Value) -> Option<Value> {
     match item["type"].as_str().expect("a type") {
         "message" => {
