@@ -100,7 +100,7 @@ impl Flow {
         };
         state.touch(now);
         state.row = self.opening.place.row(outline).saturating_add(shown_calls(&done).count());
-        state.delivered = calls_of(&done);
+        state.delivered = next_turn(outline, &done).content;
         state.used = with_calls(&mut done);
         state.key = self.exchange.key().unwrap_or(self.run);
         let (clues, past_clues) = self.clues(&done);
@@ -122,14 +122,14 @@ impl Flow {
     /// the results that the history shows.
     fn clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
         let Opening { place, outline, results, .. } = &*self.opening;
-        let turn = Answered { before: outline.here, calls: calls_of(done) };
-        let begun = turn.calls.map(|calls| place.clues.begun(outline.opening(), calls));
+        let turn = next_turn(outline, done);
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
         });
         // A client of the Responses API may name a call by `item_reference` and show its result only.
         let kept = shown_calls(done).filter(|_| self.opening.asked.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id(Outline::id_of(&call.id)?)));
+        let begun = place.clues.begun(outline.opening(), &turn);
         let now =
             [place.clues.turn(&turn)].into_iter().chain(begun).chain(calls).chain(ids).collect();
         let said = summary::passages(done.answer.as_deref().unwrap_or_default());
@@ -158,7 +158,7 @@ impl Flow {
         };
         state.touch(now);
         // What the client has of the answer may stand in its history all the same.
-        let turn = Answered { before: self.opening.outline.here, calls: None };
+        let turn = self.opening.outline.next_turn(&[]);
         let clues = vec![self.opening.place.clues.turn(&turn)];
         let (run, named) = (Some((self.run, state)), self.named(now, false));
         // Without a name and a turn, it is found again by what it asked.
@@ -205,9 +205,9 @@ fn shown_calls(done: &Done) -> impl Iterator<Item = &Pending> {
 }
 
 /// What a turn's calls are known by.
-fn calls_of(done: &Done) -> Option<Digest> {
+fn next_turn(outline: &Outline, done: &Done) -> Answered {
     let calls = shown_calls(done).map(|call| (&*call.id, &*call.name, &*call.input));
-    Outline::calls_of(&calls.collect::<Vec<_>>())
+    outline.next_turn(&calls.collect::<Vec<_>>())
 }
 
 /// Whether a turn is a landing's, or softland's own in its place.

@@ -38,9 +38,15 @@ impl Clues {
     }
 
     /// A turn's calls in a conversation that began with what stands before its first turn, wherever
-    /// they stand in it.
-    pub(in crate::govern) fn begun(self, opening: Digest, calls: Digest) -> Digest {
-        self.clue("begun").then(opening).then(calls)
+    /// they stand in it: with their ids, then without, since a client may give calls ids of its own.
+    pub(in crate::govern) fn begun(
+        self,
+        opening: Digest,
+        turn: &Answered,
+    ) -> impl Iterator<Item = Digest> + use<> {
+        let begun = self.clue("begun").then(opening);
+        let content = turn.content.filter(|content| turn.calls != Some(*content));
+        turn.calls.into_iter().chain(content).map(move |calls| begun.then(calls))
     }
 
     /// A call whose id tells it from others.
@@ -95,11 +101,12 @@ impl Clues {
         let ids = Outline::telling_calls(request);
         let ids = ids.map(|(turn, call)| (turn, 0, self.call(call)));
         let turns = outline.answered.iter().enumerate();
-        let turns =
-            turns.filter_map(|(turn, shown)| Some((turn, 1, self.begun(opening, shown.calls?))));
+        let turns = turns.flat_map(|(turn, shown)| {
+            self.begun(opening, shown).enumerate().map(move |(kind, clue)| (turn, 1 + kind, clue))
+        });
         let pairs = outline.calls.windows(2).filter_map(|pair| {
             let [one, next] = pair else { return None };
-            Some((next.turn, 2, self.pair(one, next)?))
+            Some((next.turn, 3, self.pair(one, next)?))
         });
         let mut all: Vec<_> = ids.chain(turns).chain(pairs).collect();
         all.sort_by_key(|(turn, kind, _)| (Reverse(*turn), *kind));
