@@ -62,12 +62,12 @@ take_nginx() {
   [ -n "$nginx" ] || skip 'no nginx here, and Debian has not given one'
 }
 
-# The binary that was named, or else a release build.
+# The binary that was named, or else the one that `cargo run` builds.
 take_binary() {
   [ -n "$binary" ] && return
-  (cd "$root" && cargo build --quiet --release --locked -p softland-cli --bin softland)
+  (cd "$root" && cargo build --quiet --locked --workspace --bin softland)
   binary=$(cd "$root" && cargo metadata --format-version 1 --no-deps \
-    | node -e 'let t="";process.stdin.on("data",d=>t+=d).on("end",()=>console.log(JSON.parse(t).target_directory))')/release/softland
+    | node -e 'let t="";process.stdin.on("data",d=>t+=d).on("end",()=>console.log(JSON.parse(t).target_directory))')/debug/softland
 }
 
 # A folder that goes with the script: sets `work`. Workers of nginx have a user of their own.

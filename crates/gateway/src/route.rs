@@ -163,7 +163,8 @@ pub(crate) fn find(
         Some((_, route)) => (route, behind(whole, skip)),
         None => {
             let refuse = |what: String| Refusal::new(StatusCode::BAD_REQUEST, protocol, what);
-            sound(path).map_err(refuse)?;
+            let before = uri.path().get(..skip).unwrap_or_default();
+            sound(before, path).map_err(refuse)?;
             if !path.starts_with("/v1/") {
                 return Err(nowhere(match named {
                     Some(_) => "the path behind /to/NAME must begin with /v1/".to_owned(),
@@ -189,9 +190,10 @@ fn meant(path: &str) -> Option<(&'static str, Route)> {
 }
 
 /// Returns the governed path that a less careful server could take `path` for: one that ignores
-/// case, decodes escapes, drops parameters or ignores a prefix.
+/// case, decodes escapes first, drops parameters or ignores a prefix.
 fn resembles(path: &str) -> Option<&'static str> {
     let plain = String::from_utf8_lossy(&unescape(path)).to_lowercase();
+    let plain = plain.split(['?', '#']).next().unwrap_or_default();
     let segments = plain.split(['/', '\\']);
     let segments = segments.map(|segment| segment.split(';').next().unwrap_or_default().trim());
     let segments: Vec<&str> = segments.filter(|segment| !segment.is_empty()).collect();
@@ -244,13 +246,13 @@ fn unknown(live: &Live) -> String {
     format!("/to/ must be followed by the name of an upstream: {}", names.join(", "))
 }
 
-/// Refuses paths that two servers may read differently: paths that climb, that have empty segments
-/// or backslashes, and those that another server may take for a governed path, which would then
-/// reach a provider ungoverned.
-fn sound(path: &str) -> Result<(), String> {
+/// Refuses a path that two servers may read differently: one that climbs, that has empty segments
+/// or backslashes, or that another server may take for a governed path, which would then reach a
+/// provider ungoverned. `before`: the `/to/NAME` in front of the path, for the message.
+fn sound(before: &str, path: &str) -> Result<(), String> {
     let meant = meant(path).is_some();
     if let Some(known) = resembles(path).filter(|_| !meant) {
-        return Err(format!("the path must be written {known}"));
+        return Err(format!("the path must be written {before}{known}"));
     }
     if path.contains("//") {
         return Err("the path has an empty segment".to_owned());

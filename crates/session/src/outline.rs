@@ -62,6 +62,9 @@ pub struct Answered {
     /// The digest of its calls: of their ids, where these tell it from every other turn, else of
     /// their names and arguments. `None` for a turn without calls.
     pub calls: Option<Digest>,
+    /// The digest of its calls by their names and arguments, as a client shows them that gives calls
+    /// ids of its own. `None` for a turn without calls.
+    pub content: Option<Digest>,
 }
 
 /// One tool call of a history.
@@ -98,8 +101,9 @@ impl Outline {
                     outline.take_calls(request, message, &mut waiting);
                     let flat = flat::ids_of(message, list.get(at + 1));
                     let told = telling(ids(message).chain(flat));
-                    let calls = told.or_else(|| content_of(calls(request, message)));
-                    outline.answered.push(Answered { before: chain, calls });
+                    let content = content_of(calls(request, message));
+                    let calls = told.or(content);
+                    outline.answered.push(Answered { before: chain, calls, content });
                 }
                 // A client may rewrite a system message in mid-conversation each time.
                 Role::System if chain == Digest::EMPTY => {
@@ -162,16 +166,18 @@ impl Outline {
         })
     }
 
-    /// Returns the digest by which later histories know a response's calls: the id, the name and
-    /// the arguments of each.
+    /// Returns the turn that a response to this request becomes in later histories. `calls`: the
+    /// id, the name and the arguments of each of its calls.
     #[must_use]
-    pub fn calls_of(calls: &[(&str, &str, &str)]) -> Option<Digest> {
+    pub fn next_turn(&self, calls: &[(&str, &str, &str)]) -> Answered {
         let told = telling(calls.iter().map(|(id, ..)| Cow::Borrowed(*id)));
         let borrowed = |text| Cow::Borrowed(text);
-        let calls = calls
-            .iter()
-            .map(|(id, name, input)| (borrowed(*id), borrowed(*name), borrowed(*input)));
-        told.or_else(|| content_of(calls))
+        let content = content_of(
+            calls
+                .iter()
+                .map(|(id, name, input)| (borrowed(*id), borrowed(*name), borrowed(*input))),
+        );
+        Answered { before: self.here, calls: told.or(content), content }
     }
 
     fn empty(request: &Request<'_>) -> Self {

@@ -61,7 +61,7 @@ def parse():
         "--direct", action="store_true", help="without a gateway: does the client meet the sim?"
     )
     parser.add_argument(
-        "--binary", type=Path, help="a softland that is there; none: builds the release binary"
+        "--binary", type=Path, help="a softland that is there; none: builds one as `cargo run` does"
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leaves logs and records there")
     parser.add_argument("--plan", type=Path, help=argparse.SUPPRESS)
@@ -112,11 +112,11 @@ def outside(options, chosen, plan):
 
 
 def build():
-    command = ["cargo", "build", "--release", "--quiet", "--locked", "-p", "softland-cli"]
+    command = ["cargo", "build", "--quiet", "--locked", "--workspace", "--bin", "softland"]
     subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
     out = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
     told = subprocess.run(out, cwd=ROOT, capture_output=True, text=True, check=True)
-    return Path(json.loads(told.stdout)["target_directory"]) / "release" / "softland"
+    return Path(json.loads(told.stdout)["target_directory"]) / "debug" / "softland"
 
 
 # --- inside: only loopback

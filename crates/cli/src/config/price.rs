@@ -30,6 +30,10 @@ impl Reader<'_> {
         if model.as_deref().is_none_or(|model| model.trim().is_empty()) {
             self.problem(at, "price.model", "is required: the model's name");
         }
+        let named = model.as_deref().map(str::trim);
+        if self.config.prices.iter().any(|(known, _)| Some(known.as_str()) == named) {
+            self.problem(at, "price.model", "names a model that another row has already");
+        }
         let input = self.per_million(at, table, "input", true);
         let output = self.per_million(at, table, "output", true);
         let read = self.per_million(at, table, "cache_read", false);

@@ -108,6 +108,10 @@ fn every_problem_names_file_line_and_key() {
             "[[price]]\nmodel = 'm'\ninput = 2\noutput = 1\ncache_reads = 1",
             "c.toml:5: cache_reads: unknown key; did you mean `cache_read`?",
         ),
+        (
+            "[[price]]\nmodel = '*'\ninput = 2\noutput = 1\n[[price]]\nmodel = '*'\ninput = 3\noutput = 1",
+            "c.toml:5: price.model: names a model that another row has already",
+        ),
     ] {
         assert_eq!(problems(text), [wanted], "{text}");
     }

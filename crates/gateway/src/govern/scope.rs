@@ -186,7 +186,7 @@ impl Place {
             return from.then.row;
         }
         // The newest turn was also answered here if it is the one that was delivered last.
-        let newest = outline.answered.get(last).and_then(|turn| turn.calls);
+        let newest = outline.answered.get(last).and_then(|turn| turn.content);
         let is_newest =
             |state: &Arc<RunState>| state.delivered.is_some() && state.delivered == newest;
         if turn + 1 != last || !self.kept.runs.values().any(is_newest) {

@@ -13,7 +13,7 @@ fn a_path_has_one_reading() {
         "/v1/%zz%4",
         "/v1/x%20y",
     ] {
-        assert_eq!(sound(path), Ok(()), "{path}");
+        assert_eq!(sound("", path), Ok(()), "{path}");
     }
     for path in [
         "/v1//x",
@@ -26,10 +26,12 @@ fn a_path_has_one_reading() {
         "/v1/%00",
         "/v1/%7f",
         "/v1/mess%61ges",
+        "/v1/messages%3Fbeta=true",
+        "/v1/messages%23x",
         "/to/x/v1/messages/count%5ftokens",
         "/v1/chat%2fcompletions",
     ] {
-        assert!(sound(path).is_err(), "{path}");
+        assert!(sound("", path).is_err(), "{path}");
     }
 }
 
@@ -76,7 +78,7 @@ fn what_another_reader_takes_for_a_governed_path_is_refused() {
         "/v1/openai/chat/completions",
         "/v1/engines/gpt-5/chat/completions",
     ] {
-        assert!(meant(path).is_none() && sound(path).is_err(), "{path}");
+        assert!(meant(path).is_none() && sound("", path).is_err(), "{path}");
     }
     for path in [
         "/v1/messages/batches",
@@ -88,7 +90,7 @@ fn what_another_reader_takes_for_a_governed_path_is_refused() {
         "/v1/completions",
         "/v1/models/",
     ] {
-        assert!(meant(path).is_none() && sound(path).is_ok(), "{path}");
+        assert!(meant(path).is_none() && sound("", path).is_ok(), "{path}");
     }
 }
 
@@ -126,7 +128,7 @@ proptest! {
             .collect();
         match meant(&path) {
             Some((known, _)) => prop_assert_eq!(known, route),
-            None => prop_assert!(sound(&path).is_err() || !path.starts_with("/v1/"), "{}", path),
+            None => prop_assert!(sound("", &path).is_err() || !path.starts_with("/v1/"), "{}", path),
         }
     }
 
@@ -149,12 +151,18 @@ proptest! {
                 path.push(char::from(byte));
             }
         }
-        prop_assert_eq!(sound(&path).is_ok(), path == route, "{}", path);
+        prop_assert_eq!(sound("", &path).is_ok(), path == route, "{}", path);
     }
 
     #[test]
     fn any_path_is_judged(path in "(/|%|\\.|[0-9a-f]|\\\\|v1|é){0,20}") {
-        let _ = sound(&path);
+        let _ = sound("", &path);
         prop_assert_eq!(unescape(&path).len() <= path.len(), true);
     }
+}
+
+#[test]
+fn a_refused_path_is_told_as_it_must_be_written() {
+    let told = sound("/to/east", "/chat/completions").unwrap_err();
+    assert_eq!(told, "the path must be written /to/east/v1/chat/completions");
 }

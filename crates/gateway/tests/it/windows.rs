@@ -26,12 +26,24 @@ struct Case {
     api: Api,
     /// Rounds that it sends.
     window: usize,
-    /// True if each call has an id of its own.
-    own_ids: bool,
+    ids: Ids,
     /// The number of different arguments and results: 1 is always the same, 0 each time another.
     arguments: usize,
     results: usize,
     header: Option<&'static str>,
+}
+
+/// The ids of calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ids {
+    /// Each call has one of its own.
+    Own,
+    /// All have the same.
+    Same,
+    /// The client writes others than the provider's: the same ones for a call in every request, or
+    /// new ones each time.
+    Mapped,
+    Drawn,
 }
 
 impl Case {
@@ -40,10 +52,10 @@ impl Case {
         let mut all = Vec::new();
         for api in APIS {
             for window in [1, 2, 3, 10] {
-                for own_ids in [true, false] {
+                for ids in [Ids::Own, Ids::Same, Ids::Mapped, Ids::Drawn] {
                     for (arguments, results) in [(0, 0), (0, 1), (3, 0), (3, 1), (1, 0), (1, 1)] {
                         for header in headers {
-                            all.push(Self { api, window, own_ids, arguments, results, header });
+                            all.push(Self { api, window, ids, arguments, results, header });
                         }
                     }
                 }
@@ -55,7 +67,9 @@ impl Case {
     /// Without ids, arguments that come again make requests which are equal to older ones: they are
     /// those of a client that asks once more.
     fn tells_its_requests_apart(&self) -> bool {
-        self.own_ids || self.arguments == 0 || (self.results == 0 && self.window > self.arguments)
+        self.ids == Ids::Own
+            || self.arguments == 0
+            || (self.results == 0 && self.window > self.arguments)
     }
 
     /// A provider whose model always calls a tool, if it may.
@@ -66,7 +80,11 @@ impl Case {
             async move {
                 let body: Value = serde_json::from_slice(&asked.body).unwrap();
                 let none = body["tool_choice"] == "none" || body["tool_choice"]["type"] == "none";
-                let id = if self.own_ids { format!("toolu_{n:08}abcd") } else { "call_0".into() };
+                let id = if self.ids == Ids::Same {
+                    "call_0".into()
+                } else {
+                    format!("toolu_{n:08}abcd")
+                };
                 let path = if self.arguments == 0 { n } else { n % self.arguments };
                 let input = json!({"path": format!("notes/{path}")});
                 let call =
@@ -101,8 +119,31 @@ impl Case {
             let messages = client.messages();
             let old = messages.len().saturating_sub(1 + 2 * self.window);
             messages.drain(1..=old);
+            self.rewrite_ids(messages, n);
         }
         provider.turns()
+    }
+
+    /// The ids that the client writes in its `n`th request.
+    fn rewrite_ids(self, messages: &mut [Value], n: usize) {
+        for message in messages {
+            let text = message.to_string();
+            let id = |id: &str| match self.ids {
+                Ids::Own | Ids::Same => id.to_owned(),
+                Ids::Mapped => id.replace("toolu_", "mapped_"),
+                Ids::Drawn => format!("drawn_{n:04}_{}", &id[id.len() - 12..]),
+            };
+            let mut parts = text.split_inclusive("abcd").map(|part| {
+                let from = ["toolu_", "mapped_", "drawn_"].iter().find_map(|kind| part.rfind(kind));
+                let from = from.filter(|_| part.ends_with("abcd")).unwrap_or(part.len());
+                format!(
+                    "{}{}",
+                    &part[..from],
+                    if from < part.len() { id(&part[from..]) } else { String::new() }
+                )
+            });
+            *message = serde_json::from_str(&parts.by_ref().collect::<String>()).unwrap();
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use softland_session::Outline;
+use softland_session::core::Digest;
 use softland_session::wire::{Api, request::Request};
 
 fn of(messages: &Value) -> Outline {
@@ -57,7 +58,7 @@ fn the_way_of_writing_makes_no_difference() {
     assert_eq!(one, other);
     assert_eq!(one.answered.len(), 1);
     assert_eq!(one.answered[0].before, of(&json!([{"role": "user", "content": "go"}])).here);
-    assert_eq!(one.answered[0].calls, Outline::calls_of(&[(id, "shell", r#"{"command":"ls"}"#)]));
+    assert_eq!(one.answered[0].calls, next_calls(&[(id, "shell", r#"{"command":"ls"}"#)]));
 }
 
 /// What is another conversation is another.
@@ -159,11 +160,16 @@ fn a_system_prompt_tells_one_program_from_another() {
     assert_ne!(chat("Be brief.", ""), chat("Be long.", ""));
 }
 
+/// The digest of a response's calls.
+fn next_calls(calls: &[(&str, &str, &str)]) -> Option<Digest> {
+    of(&json!([])).next_turn(calls).calls
+}
+
 /// Ids count only where a backend does not give them again elsewhere.
 #[test]
 fn an_id_tells_only_if_it_is_long_and_has_digits() {
     let calls_of = |ids: &[&str], input: &str| {
-        Outline::calls_of(&ids.iter().map(|id| (*id, "shell", input)).collect::<Vec<_>>())
+        next_calls(&ids.iter().map(|id| (*id, "shell", input)).collect::<Vec<_>>())
     };
     for (ids, tells) in [
         (vec!["toolu_01ABCDEF"], true),
@@ -364,7 +370,7 @@ fn c15_flattened_turns_are_known_by_their_calls() {
     };
     assert_eq!(
         of("Observation:\n1").answered[0].calls,
-        Outline::calls_of(&[("call_000000001", "a", "{}")])
+        next_calls(&[("call_000000001", "a", "{}")])
     );
     assert_eq!(of("What does it write?").answered[0].calls, None, "a text that quotes a list");
 }

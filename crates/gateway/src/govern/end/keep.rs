@@ -101,7 +101,7 @@ impl Flow {
         };
         state.touch(now);
         state.row = self.opening.place.row(outline).saturating_add(shown_calls(&done).count());
-        state.delivered = calls_of(&done);
+        state.delivered = next_turn(outline, &done).content;
         state.used = with_calls(&mut done);
         state.key = self.exchange.key().unwrap_or(self.run);
         let (clues, past_clues) = self.clues(&done);
@@ -123,8 +123,7 @@ impl Flow {
     /// and results that the history shows.
     fn clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
         let Opening { place, outline, results, .. } = &*self.opening;
-        let turn = Answered { before: outline.here, calls: calls_of(done) };
-        let begun = turn.calls.map(|calls| place.clues.begun(outline.opening(), calls));
+        let turn = next_turn(outline, done);
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call(Outline::call_of(&call.id, &call.name, &call.input)?))
         });
@@ -132,6 +131,7 @@ impl Flow {
         // result.
         let kept = shown_calls(done).filter(|_| self.opening.asked.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id(Outline::id_of(&call.id)?)));
+        let begun = place.clues.begun(outline.opening(), &turn);
         let now =
             [place.clues.turn(&turn)].into_iter().chain(begun).chain(calls).chain(ids).collect();
         let said = summary::passages(done.answer.as_deref().unwrap_or_default());
@@ -160,7 +160,7 @@ impl Flow {
         };
         state.touch(now);
         // The part of the answer that the client received may still stand in its history.
-        let turn = Answered { before: self.opening.outline.here, calls: None };
+        let turn = self.opening.outline.next_turn(&[]);
         let clues = vec![self.opening.place.clues.turn(&turn)];
         let (run, named) = (Some((self.run, state)), self.named(now, false));
         // Without a name and a turn, the conversation is found again by its first question.
@@ -207,10 +207,10 @@ fn shown_calls(done: &Done) -> impl Iterator<Item = &Pending> {
     done.calls.iter().filter(move |call| !taken_out(&call.admission))
 }
 
-/// Returns the digest that identifies a turn's calls.
-fn calls_of(done: &Done) -> Option<Digest> {
+/// Returns the turn that the answer becomes in later histories.
+fn next_turn(outline: &Outline, done: &Done) -> Answered {
     let calls = shown_calls(done).map(|call| (&*call.id, &*call.name, &*call.input));
-    Outline::calls_of(&calls.collect::<Vec<_>>())
+    outline.next_turn(&calls.collect::<Vec<_>>())
 }
 
 /// Returns true if a turn is a landing's answer, or softland's own in its place.

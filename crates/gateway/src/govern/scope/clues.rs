@@ -37,10 +37,17 @@ impl Clues {
         self.clue("turn").then(turn.before).then(turn.calls.unwrap_or(Digest::EMPTY))
     }
 
-    /// Returns the clue of a turn's calls, wherever they stand in a conversation that began with
-    /// what is before its first turn.
-    pub(in crate::govern) fn begun(self, opening: Digest, calls: Digest) -> Digest {
-        self.clue("begun").then(opening).then(calls)
+    /// Returns the clues of a turn's calls, wherever they stand in a conversation that began with
+    /// what is before its first turn: with their ids, then without, since a client may give calls
+    /// ids of its own.
+    pub(in crate::govern) fn begun(
+        self,
+        opening: Digest,
+        turn: &Answered,
+    ) -> impl Iterator<Item = Digest> + use<> {
+        let begun = self.clue("begun").then(opening);
+        let content = turn.content.filter(|content| turn.calls != Some(*content));
+        turn.calls.into_iter().chain(content).map(move |calls| begun.then(calls))
     }
 
     /// Returns the clue of a call whose id is unique.
@@ -95,11 +102,12 @@ impl Clues {
         let ids = Outline::telling_calls(request);
         let ids = ids.map(|(turn, call)| (turn, 0, self.call(call)));
         let turns = outline.answered.iter().enumerate();
-        let turns =
-            turns.filter_map(|(turn, shown)| Some((turn, 1, self.begun(opening, shown.calls?))));
+        let turns = turns.flat_map(|(turn, shown)| {
+            self.begun(opening, shown).enumerate().map(move |(kind, clue)| (turn, 1 + kind, clue))
+        });
         let pairs = outline.calls.windows(2).filter_map(|pair| {
             let [one, next] = pair else { return None };
-            Some((next.turn, 2, self.pair(one, next)?))
+            Some((next.turn, 3, self.pair(one, next)?))
         });
         let mut all: Vec<_> = ids.chain(turns).chain(pairs).collect();
         all.sort_by_key(|(turn, kind, _)| (Reverse(*turn), *kind));
