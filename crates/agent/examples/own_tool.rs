@@ -34,7 +34,7 @@ impl Tool for Stock {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut agent = Agent::new("shop", "sim/looper", Arc::new(simulated::Simulated::default()));
-    agent.tools = ToolSet::new().with(Stock)?;
+    agent.tools = ToolSet::new().with_tool(Stock)?;
     agent.policy.tool_calls_limit = Some(4);
     let report = agent.run("How many lamps are there?", &mut |_| {}).await?;
     println!("{}: {}", report.ended.outcome.word(), report.answer.unwrap_or_default());

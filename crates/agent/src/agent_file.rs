@@ -9,15 +9,15 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::Path;
 
-use softland_session::core::policy::{KEYS, KeyError, Policy, Value};
+use softland_session::core::policy::{KEYS, KeyError, Policy, PolicyValue};
 
 #[cfg(doc)]
 use crate::AGENT_TOOL;
-use crate::Crew;
+use crate::SubAgents;
 use crate::tool::{ToolFormat, cut_line};
 use crate::tools::{BY_DEFAULT, CommandDef, Host};
-use front_matter::Entry;
-use softland_session::core::nearest;
+use front_matter::FrontMatterEntry;
+use softland_session::core::find_nearest;
 
 mod commands;
 mod front_matter;
@@ -64,7 +64,7 @@ pub struct AgentFile {
     /// The system prompt: the body without blank lines around it, with line ends as `\n`.
     pub system: String,
     /// The policy keys that the file sets, in its order. All are known to be valid.
-    policy: Vec<(String, Value)>,
+    policy: Vec<(String, PolicyValue)>,
 }
 
 /// An error in an agent file, or a warning about it.
@@ -107,9 +107,9 @@ impl AgentFile {
     /// Reads an agent file from disk. `Err` holds at least one problem.
     pub fn load(path: &Path) -> Parsed {
         let label = path.display().to_string();
-        match read(path) {
+        match read_file(path) {
             Ok(bytes) => Self::parse_bytes(&label, &bytes),
-            Err(message) => (Err(vec![Report::new(&label).problem(None, None, message)]), vec![]),
+            Err(message) => (Err(vec![Diagnostics::new(&label).new_problem(None, None, message)]), vec![]),
         }
     }
 
@@ -121,15 +121,15 @@ impl AgentFile {
                 let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
                 let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
                 let message = "is not UTF-8 text from here on; save it as UTF-8".to_owned();
-                (Err(vec![Report::new(label).problem(Some(line), None, message)]), vec![])
+                (Err(vec![Diagnostics::new(label).new_problem(Some(line), None, message)]), vec![])
             }
         }
     }
 
     /// Parses the text of a file; `label` names it in problems.
     pub fn parse(label: &str, text: &str) -> Parsed {
-        let mut report = Report::new(label);
-        let agent = parse(text, &mut report);
+        let mut report = Diagnostics::new(label);
+        let agent = parse_agent(text, &mut report);
         match agent {
             Some(agent) if report.errors.is_empty() => (Ok(agent), report.warnings),
             _ => (Err(report.errors), report.warnings),
@@ -141,7 +141,7 @@ impl AgentFile {
         for (key, value) in &self.policy {
             // Each key was tried when the file was parsed, and its validity depends on its value
             // alone, so this cannot fail.
-            let tried = policy.set(key, value);
+            let tried = policy.set_key(key, value);
             debug_assert!(tried.is_ok());
         }
     }
@@ -152,7 +152,7 @@ impl AgentFile {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     use std::io::ErrorKind;
     let explain = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => "the file does not exist".to_owned(),
@@ -171,53 +171,53 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(explain)?;
     if bytes.len() > MAX_BYTES {
-        return Err(too_big());
+        return Err(too_big_message());
     }
     Ok(bytes)
 }
 
-fn too_big() -> String {
+fn too_big_message() -> String {
     format!("is larger than the {MAX_BYTES} bytes an agent file may have")
 }
 
 /// Collects the errors and warnings of one file.
-struct Report {
+struct Diagnostics {
     file: String,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
 }
 
-impl Report {
+impl Diagnostics {
     fn new(file: &str) -> Self {
         Self { file: cut_line(file, 400), errors: Vec::new(), warnings: Vec::new() }
     }
 
-    fn problem(&self, line: Option<usize>, key: Option<&str>, message: String) -> Problem {
+    fn new_problem(&self, line: Option<usize>, key: Option<&str>, message: String) -> Problem {
         let key = key.map(|key| cut_line(key, 80));
         Problem { file: self.file.clone(), line, key, message, allowed: None }
     }
 
-    fn error(&mut self, line: Option<usize>, key: Option<&str>, message: impl Into<String>) {
-        let problem = self.problem(line, key, message.into());
+    fn add_error(&mut self, line: Option<usize>, key: Option<&str>, message: impl Into<String>) {
+        let problem = self.new_problem(line, key, message.into());
         self.errors.push(problem);
     }
 
     /// Adds an error about the value of a key.
-    fn value(&mut self, entry: &Entry, allowed: &str, found: &str) {
-        let mut problem = self.problem(Some(entry.line), Some(&entry.key), format!("got {found}"));
+    fn add_value_error(&mut self, entry: &FrontMatterEntry, allowed: &str, found: &str) {
+        let mut problem = self.new_problem(Some(entry.line), Some(&entry.key), format!("got {found}"));
         problem.allowed = Some(allowed.to_owned());
         self.errors.push(problem);
     }
 
-    fn warn(&mut self, line: usize, key: Option<&str>, message: impl Into<String>) {
-        let problem = self.problem(Some(line), key, message.into());
+    fn add_warning(&mut self, line: usize, key: Option<&str>, message: impl Into<String>) {
+        let problem = self.new_problem(Some(line), key, message.into());
         self.warnings.push(problem);
     }
 }
 
 /// The keys of the front matter that have been read so far.
 #[derive(Default)]
-struct Draft {
+struct AgentDraft {
     name: Option<String>,
     description: Option<String>,
     tools: Option<Vec<String>>,
@@ -229,46 +229,46 @@ struct Draft {
     model: Option<String>,
     model_line: Option<usize>,
     tool_format: ToolFormat,
-    policy: Vec<(String, Value)>,
+    policy: Vec<(String, PolicyValue)>,
     scratch: Policy,
 }
 
-fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
+fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
     if text.len() > MAX_BYTES {
-        report.error(None, None, too_big());
+        report.add_error(None, None, too_big_message());
         return None;
     }
-    let parts = match front_matter::split(text) {
+    let parts = match front_matter::split_file(text) {
         Ok(parts) => parts,
         Err((line, message)) => {
-            report.error(Some(line), None, message);
+            report.add_error(Some(line), None, message);
             return None;
         }
     };
-    let entries = front_matter::entries(&parts.yaml, report)?;
-    let mut draft = Draft::default();
+    let entries = front_matter::read_entries(&parts.yaml, report)?;
+    let mut draft = AgentDraft::default();
     // Keys with wrong values are reported once, and not as missing too.
     let present = |key: &str| entries.iter().any(|entry| entry.key == key);
     for key in ["name", "description"] {
         if !present(key) {
-            report.error(Some(1), Some(key), "is required");
+            report.add_error(Some(1), Some(key), "is required");
         }
     }
     // The names of commands are names of tools, wherever the key stands.
     if let Some(entry) = entries.iter().find(|entry| entry.key == "commands") {
-        draft.commands = commands::read(entry, report);
+        draft.commands = commands::read_commands(entry, report);
         draft.commands_line = Some(entry.line);
     }
     for entry in &entries {
-        draft.take(entry, report);
+        draft.take_entry(entry, report);
     }
     if !present("http_allow") && draft.tools.iter().flatten().any(|tool| tool == "http_get") {
         let message = "`http_get` needs `http_allow`, the hosts that it may ask, such as [docs.rs]; \
                        [\"*\"] is every public one";
-        report.error(draft.tools_line, Some("tools"), message);
+        report.add_error(draft.tools_line, Some("tools"), message);
     }
     if parts.body.is_empty() {
-        report.warn(parts.body_line, None, "the body is empty: the agent has no system prompt");
+        report.add_warning(parts.body_line, None, "the body is empty: the agent has no system prompt");
     }
     Some(AgentFile {
         name: draft.name?,
@@ -287,81 +287,81 @@ fn parse(text: &str, report: &mut Report) -> Option<AgentFile> {
     })
 }
 
-impl Draft {
-    fn take(&mut self, entry: &Entry, report: &mut Report) {
+impl AgentDraft {
+    fn take_entry(&mut self, entry: &FrontMatterEntry, report: &mut Diagnostics) {
         match entry.key.as_str() {
-            "name" => self.name = name(entry, report),
-            "description" => self.description = text(entry, report),
+            "name" => self.name = read_name(entry, report),
+            "description" => self.description = read_text(entry, report),
             "tools" => {
-                self.tools = tools::read(entry, &self.commands, report);
+                self.tools = tools::read_tools(entry, &self.commands, report);
                 self.tools_line = Some(entry.line);
             }
             // Already read above.
             "commands" => {}
-            "http_allow" => self.http_allow = commands::hosts(entry, report),
-            "depth_limit" => self.depth_limit = depth_limit(entry, report),
+            "http_allow" => self.http_allow = commands::read_hosts(entry, report),
+            "depth_limit" => self.depth_limit = read_depth_limit(entry, report),
             "model" => {
-                self.model = model(entry, report);
+                self.model = read_model(entry, report);
                 self.model_line = Some(entry.line);
             }
-            "tool_format" => self.tool_format = tool_format(entry, report),
+            "tool_format" => self.tool_format = read_tool_format(entry, report),
             "mode" if is_foreign_mode(&entry.value) => {}
-            key if KEYS.iter().any(|known| known.name == key) => self.policy_key(entry, report),
+            key if KEYS.iter().any(|known| known.name == key) => self.take_policy_key(entry, report),
             key if keys::is_foreign(key) => {}
             key => {
-                let near = nearest(key, keys::known());
+                let near = find_nearest(key, keys::known_keys());
                 let hint = match near {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!(
                         "known are {}, and the policy keys that `softland run --help` has as flags",
-                        keys::own()
+                        keys::own_keys()
                     ),
                 };
-                report.warn(entry.line, Some(key), format!("unknown key, ignored; {hint}"));
+                report.add_warning(entry.line, Some(key), format!("unknown key, ignored; {hint}"));
             }
         }
     }
 
-    fn policy_key(&mut self, entry: &Entry, report: &mut Report) {
-        match self.scratch.set(&entry.key, &entry.value) {
+    fn take_policy_key(&mut self, entry: &FrontMatterEntry, report: &mut Diagnostics) {
+        match self.scratch.set_key(&entry.key, &entry.value) {
             Ok(()) => self.policy.push((entry.key.clone(), entry.value.clone())),
             Err(KeyError::Value { key, allowed, found }) => {
                 let line = entry.line;
-                report.value(&Entry { key, line, value: Value::Null }, allowed, &found);
+                report.add_value_error(&FrontMatterEntry { key, line, value: PolicyValue::Null }, allowed, &found);
             }
             Err(unknown @ KeyError::Unknown { .. }) => {
-                report.error(Some(entry.line), Some(&entry.key), unknown.to_string());
+                report.add_error(Some(entry.line), Some(&entry.key), unknown.to_string());
             }
         }
     }
 }
 
-fn name(entry: &Entry, report: &mut Report) -> Option<String> {
-    let name = text(entry, report)?;
+fn read_name(entry: &FrontMatterEntry, report: &mut Diagnostics) -> Option<String> {
+    let name = read_text(entry, report)?;
     if name.chars().count() > NAME_MAX || name.chars().any(char::is_control) {
         let allowed = format!("one line of at most {NAME_MAX} characters");
-        report.value(entry, &allowed, &entry.value.to_string());
+        report.add_value_error(entry, &allowed, &entry.value.to_string());
         return None;
     }
     Some(name)
 }
 
-fn text(entry: &Entry, report: &mut Report) -> Option<String> {
+fn read_text(entry: &FrontMatterEntry, report: &mut Diagnostics) -> Option<String> {
     match &entry.value {
-        Value::Text(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        PolicyValue::Text(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
         other => {
-            report.value(entry, "text that is not empty", &other.to_string());
+            report.add_value_error(entry, "text that is not empty", &other.to_string());
             None
         }
     }
 }
 
 /// Reads `PROVIDER/MODEL`; `None` for `inherit`.
-fn model(entry: &Entry, report: &mut Report) -> Option<String> {
+fn read_model(entry: &FrontMatterEntry, report: &mut Diagnostics) -> Option<String> {
     const ALLOWED: &str = "inherit or PROVIDER/MODEL, such as anthropic/claude-sonnet-5-5";
-    let Value::Text(model) = &entry.value else {
-        if entry.value != Value::Null {
-            report.value(entry, ALLOWED, &entry.value.to_string());
+    let PolicyValue::Text(model) = &entry.value else {
+        if entry.value != PolicyValue::Null {
+            report.add_value_error(entry, ALLOWED, &entry.value.to_string());
         }
         return None;
     };
@@ -373,7 +373,7 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
         let message = format!(
             "`{model}` is an alias of another program and taken as `inherit`; write PROVIDER/MODEL"
         );
-        report.warn(entry.line, Some("model"), message);
+        report.add_warning(entry.line, Some("model"), message);
         return None;
     }
     // Files of other agents name Claude models without a provider.
@@ -384,37 +384,37 @@ fn model(entry: &Entry, report: &mut Report) -> Option<String> {
         .split_once('/')
         .is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
     if !well_formed || model.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        report.value(entry, ALLOWED, &entry.value.to_string());
+        report.add_value_error(entry, ALLOWED, &entry.value.to_string());
         return None;
     }
     Some(model.to_owned())
 }
 
 /// Reads a whole number, quoted or not, like the limits of a policy.
-fn depth_limit(entry: &Entry, report: &mut Report) -> Option<u64> {
-    if entry.value == Value::Null {
+fn read_depth_limit(entry: &FrontMatterEntry, report: &mut Diagnostics) -> Option<u64> {
+    if entry.value == PolicyValue::Null {
         return None;
     }
-    let read = entry.value.whole().filter(|depth| *depth <= Crew::MAX_DEPTH);
+    let read = entry.value.as_whole().filter(|depth| *depth <= SubAgents::MAX_DEPTH);
     if read.is_none() {
-        let allowed = format!("a whole number from 0 to {}", Crew::MAX_DEPTH);
-        report.value(entry, &allowed, &entry.value.to_string());
+        let allowed = format!("a whole number from 0 to {}", SubAgents::MAX_DEPTH);
+        report.add_value_error(entry, &allowed, &entry.value.to_string());
     }
     read
 }
 
-fn tool_format(entry: &Entry, report: &mut Report) -> ToolFormat {
+fn read_tool_format(entry: &FrontMatterEntry, report: &mut Diagnostics) -> ToolFormat {
     match &entry.value {
-        Value::Text(format) if format == "native" => ToolFormat::Native,
-        Value::Text(format) if format == "tags" => ToolFormat::Tags,
+        PolicyValue::Text(format) if format == "native" => ToolFormat::Native,
+        PolicyValue::Text(format) if format == "tags" => ToolFormat::Tags,
         other => {
-            report.value(entry, "native or tags", &other.to_string());
+            report.add_value_error(entry, "native or tags", &other.to_string());
             ToolFormat::Native
         }
     }
 }
 
 /// Returns true if `mode` has a value of OpenCode's agent files. Here `mode` is a policy key.
-fn is_foreign_mode(value: &Value) -> bool {
-    matches!(value, Value::Text(mode) if ["primary", "subagent", "all"].contains(&mode.as_str()))
+fn is_foreign_mode(value: &PolicyValue) -> bool {
+    matches!(value, PolicyValue::Text(mode) if ["primary", "subagent", "all"].contains(&mode.as_str()))
 }

@@ -17,7 +17,7 @@ pub const DEPTH_LIMIT: u64 = 3;
 
 /// An agent that other agents may call.
 #[derive(Clone)]
-pub struct Member {
+pub struct SubAgent {
     /// The agent. Callers use its name.
     pub agent: Agent,
     /// The agent's purpose, for the model that calls it.
@@ -33,8 +33,8 @@ pub struct Member {
 
 /// The agents that an agent may call.
 #[derive(Clone)]
-pub struct Crew {
-    members: Arc<[Member]>,
+pub struct SubAgents {
+    members: Arc<[SubAgent]>,
     /// The levels of sub-agents below the agent that has these sub-agents.
     depth: u64,
     /// The definition of the tool as the model was told it when the run began.
@@ -43,20 +43,20 @@ pub struct Crew {
 
 /// Two sub-agents with the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SameName {
+pub struct DuplicateName {
     /// The name that both have.
     pub name: String,
 }
 
-impl std::fmt::Display for SameName {
+impl std::fmt::Display for DuplicateName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "two agents are named `{}`; names must be unique", self.name)
     }
 }
 
-impl std::error::Error for SameName {}
+impl std::error::Error for DuplicateName {}
 
-impl Crew {
+impl SubAgents {
     /// The most levels of sub-agents. Each level is polled within the level above it, so that all
     /// of them share one stack.
     pub const MAX_DEPTH: u64 = 16;
@@ -66,11 +66,11 @@ impl Crew {
     ///
     /// # Errors
     /// Returns an error if two sub-agents have the same name.
-    pub fn new(members: Vec<Member>, depth_limit: u64) -> Result<Self, SameName> {
+    pub fn new(members: Vec<SubAgent>, depth_limit: u64) -> Result<Self, DuplicateName> {
         for (n, member) in members.iter().enumerate() {
             let name = &member.agent.name;
             if members.iter().take(n).any(|other| other.agent.name == *name) {
-                return Err(SameName { name: name.clone() });
+                return Err(DuplicateName { name: name.clone() });
             }
         }
         Ok(Self { members: members.into(), depth: depth_limit.min(Self::MAX_DEPTH), told: None })
@@ -78,19 +78,19 @@ impl Crew {
 
     /// Returns the sub-agents, in order.
     #[must_use]
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[SubAgent] {
         &self.members
     }
 
     /// Returns the sub-agent with that name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Member> {
+    pub fn get(&self, name: &str) -> Option<&SubAgent> {
         self.members.iter().find(|member| member.agent.name == name)
     }
 
     /// Returns the definition of the tool; `None` if no agent may be called, so that the tool is
     /// not offered.
-    pub(crate) fn def(&self) -> Option<ToolDef> {
+    pub(crate) fn tool_def(&self) -> Option<ToolDef> {
         if self.told.is_some() {
             return self.told.clone();
         }
@@ -129,14 +129,14 @@ impl Crew {
 
     /// Returns the same sub-agents with the tool definition that the model was told when the run
     /// began.
-    pub(crate) fn with_told(self, told: ToolDef) -> Self {
+    pub(crate) fn with_recorded_tool(self, told: ToolDef) -> Self {
         Self { told: Some(told), ..self }
     }
 
     /// Returns the sub-agent as `caller` calls it, with tools that have seen no file yet.
-    pub(crate) fn called(&self, member: &Member, caller: &Agent) -> Agent {
+    pub(crate) fn agent_for_caller(&self, member: &SubAgent, caller: &Agent) -> Agent {
         let mut agent = member.agent.clone();
-        agent.tools = agent.tools.fresh();
+        agent.tools = agent.tools.for_another_run();
         if member.inherits {
             let (format, thinking) = (agent.options.tool_format, agent.options.show_thinking);
             agent.model.clone_from(&caller.model);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Because, Ended, Evidence};
+use softland_session::core::{Because, RunEnding, Evidence};
 
 /// An event in its envelope. Serialises as the contract's line.
 #[derive(Clone, Debug, Serialize)]
@@ -129,7 +129,7 @@ impl EventKind {
 pub struct Report {
     /// Outcome, reason, rung, limit, value and what is left of every limit.
     #[serde(flatten)]
-    pub ended: Ended,
+    pub ended: RunEnding,
     /// The answer; absent on an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,

@@ -75,7 +75,7 @@ impl Response {
     ///
     /// # Errors
     /// Returns the transport's error, or [`TransportErrorKind::TooLarge`] beyond `max` bytes.
-    pub async fn read(mut self, max: usize) -> Result<Bytes, TransportError> {
+    pub async fn read_body(mut self, max: usize) -> Result<Bytes, TransportError> {
         let mut body = Vec::new();
         while let Some(chunk) = self.body.next().await {
             let chunk = chunk?;

@@ -17,10 +17,10 @@ pub mod tool;
 pub mod tools;
 
 pub use agent_file::{AgentFile, Problem};
-pub use crew::{AGENT_TOOL, Crew, DEPTH_LIMIT, Member, SameName};
+pub use crew::{AGENT_TOOL, SubAgents, DEPTH_LIMIT, SubAgent, DuplicateName};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
 pub use journal::{Journal, JournalError, RunJournal};
-pub use run::{Agent, Conversation, Inbox, Options, Unfit};
+pub use run::{Agent, Conversation, Inbox, Options, SetupError};
 pub use tool::{
     Tool, ToolCall, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet, ToolSetError,
 };

@@ -15,10 +15,10 @@ mod open;
 mod serve;
 mod tool;
 
-pub use client::{Heard, Servers, StartError};
-pub use file::{Declared, Place, Program, ServersFile};
-pub use http::{ListenError, Listening, listen};
-pub use serve::{Specialist, over_stdio};
+pub use client::{StderrHandler, Servers, StartError};
+pub use file::{DeclaredServer, ServerLocation, ServerProgram, ServersFile};
+pub use http::{ListenError, AgentListener, listen_on_loopback};
+pub use serve::{Specialist, serve_stdio};
 
 /// The prefix of the names of all MCP tools.
 pub(crate) const PREFIX: &str = "mcp__";

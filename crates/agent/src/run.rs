@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex};
 use softland_session::core::models::capability::Capability;
 use softland_session::core::models::{self, Model};
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{Ended, NanoUsd, Outcome, Reason, Records, Role, Used};
+use softland_session::core::{RunEnding, NanoUsd, Outcome, Reason, PinnedRecords, Role, RunUsage};
 use softland_session::wire::tags::Shape;
-use softland_session::{Context, Done, Exchange, Out, Pending};
+use softland_session::{Context, Done, Exchange, Output, PendingCall};
 use tokio_util::sync::CancellationToken;
 
-use crate::crew::Crew;
+use crate::crew::SubAgents;
 use crate::event::{AnsweredBy, Event, EventKind, Report};
 use crate::http::Transport;
 use crate::http::provider::Api;
@@ -36,13 +36,13 @@ use crate::tool::{ToolFormat, ToolSet};
 
 pub use body::{Conversation, Inbox};
 #[cfg(feature = "mcp")]
-pub(crate) use child::hand_back;
-use drive::Driven;
+pub(crate) use child::report_to_output;
+use drive::FinishedExchange;
 use emit::Emitter;
 use facts::Meter;
-use kept::Answers;
-use purse::Purse;
-pub use unfit::Unfit;
+use kept::AnsweredRound;
+use purse::SpendingBudget;
+pub use unfit::SetupError;
 
 /// The name of the answer tool that `landing = "respond"` declares.
 const RESPOND: &str = "respond";
@@ -59,7 +59,7 @@ pub struct Agent {
     /// The tools that the agent may call.
     pub tools: ToolSet,
     /// The agents that this agent may call through the tool `agent`; `None` leaves the tool out.
-    pub crew: Option<Crew>,
+    pub crew: Option<SubAgents>,
     /// The policy of the agent's runs.
     pub policy: Policy,
     /// The transport to the model's provider.
@@ -130,9 +130,9 @@ impl Agent {
         &self,
         prompt: &str,
         events: &mut (dyn FnMut(&Event) + Send),
-    ) -> Result<Report, Unfit> {
+    ) -> Result<Report, SetupError> {
         let mut conversation = Conversation::new();
-        self.ask(&mut conversation, prompt, events, &CancellationToken::new()).await
+        self.run_in_conversation(&mut conversation, prompt, events, &CancellationToken::new()).await
     }
 
     /// Runs one prompt in a conversation, to the end of the run, and appends the run's messages to
@@ -140,14 +140,14 @@ impl Agent {
     ///
     /// # Errors
     /// Returns [`SetupError`] before anything is sent.
-    pub async fn ask(
+    pub async fn run_in_conversation(
         &self,
         conversation: &mut Conversation,
         prompt: &str,
         events: &mut (dyn FnMut(&Event) + Send),
         cancel: &CancellationToken,
-    ) -> Result<Report, Unfit> {
-        self.keep(&RunJournal::none(), conversation, prompt, events, cancel).await
+    ) -> Result<Report, SetupError> {
+        self.run_in_journal(&RunJournal::without_journal(), conversation, prompt, events, cancel).await
     }
 
     /// Runs one prompt like [`Self::run_in_conversation`] and records the run in a journal.
@@ -159,58 +159,58 @@ impl Agent {
     ///
     /// # Errors
     /// Returns [`SetupError`] before anything is sent.
-    pub async fn keep(
+    pub async fn run_in_journal(
         &self,
         journal: &RunJournal,
         conversation: &mut Conversation,
         prompt: &str,
         events: &mut (dyn FnMut(&Event) + Send),
         cancel: &CancellationToken,
-    ) -> Result<Report, Unfit> {
-        let agent = match journal.start() {
-            Some(start) => begun::again(self, start)?,
+    ) -> Result<Report, SetupError> {
+        let agent = match journal.start_record() {
+            Some(start) => begun::restore_agent(self, start)?,
             None => self.clone(),
         };
-        begun::children_again(&agent, &journal.children())?;
-        let setup = Setup::of(&agent)?;
-        agent.crew_is_fit()?;
-        match journal.start() {
-            Some(start) => begun::converse(conversation, start, &agent),
-            None => agent.begin(conversation, prompt)?,
+        begun::check_recorded_agents(&agent, &journal.recorded_children())?;
+        let setup = Setup::from_agent(&agent)?;
+        agent.check_sub_agents()?;
+        match journal.start_record() {
+            Some(start) => begun::restore_conversation(conversation, start, &agent),
+            None => agent.add_prompt(conversation, prompt)?,
         }
         let cost_before = conversation.session_cost();
-        let purse = Purse::of_session(&setup.policy, cost_before, journal.clock());
+        let purse = SpendingBudget::for_session(&setup.policy, cost_before, journal.clock());
         let sink = Mutex::new(events);
         let emit = Emitter::new(&sink, journal.clone(), agent.options.show_thinking);
         let mut under_way =
-            UnderWay::new(&agent, setup, conversation, purse, emit, (journal, cancel));
-        under_way.settle_head();
-        under_way.write_start().map_err(Unfit::Journal)?;
-        journal.gather();
+            ActiveRun::new(&agent, setup, conversation, purse, emit, (journal, cancel));
+        under_way.update_prompt_head();
+        under_way.write_start().map_err(SetupError::Journal)?;
+        journal.collect_runs();
         Ok(Box::pin(under_way.run()).await)
     }
 
     /// Adds the prompt to the conversation.
-    fn begin(&self, conversation: &mut Conversation, prompt: &str) -> Result<(), Unfit> {
+    fn add_prompt(&self, conversation: &mut Conversation, prompt: &str) -> Result<(), SetupError> {
         let (api, format) = (self.options.api, self.options.tool_format);
         if let Some(other) = conversation.api().filter(|known| *known != api) {
-            return Err(Unfit::OtherApi { conversation: other, agent: api });
+            return Err(SetupError::OtherApi { conversation: other, agent: api });
         }
-        if conversation.api().is_some() && conversation.format() != format {
-            return Err(Unfit::OtherFormat);
+        if conversation.api().is_some() && conversation.tool_format() != format {
+            return Err(SetupError::OtherFormat);
         }
-        conversation.ask(api, format, prompt);
+        conversation.open_run(api, format, prompt);
         Ok(())
     }
 
     /// Checks that every agent that may be called has a price if a limit on money is set.
-    fn crew_is_fit(&self) -> Result<(), Unfit> {
+    fn check_sub_agents(&self) -> Result<(), SetupError> {
         let Some(crew) = &self.crew else { return Ok(()) };
         let limited = self.policy.cost_limit_usd.or(self.policy.session_cost_limit_usd);
         for member in crew.members() {
-            let mut agent = crew.called(member, self);
+            let mut agent = crew.agent_for_caller(member, self);
             agent.policy.cost_limit_usd = agent.policy.cost_limit_usd.or(limited);
-            Setup::of(&agent)?;
+            Setup::from_agent(&agent)?;
         }
         Ok(())
     }
@@ -227,30 +227,30 @@ struct Setup {
 }
 
 impl Setup {
-    fn of(agent: &Agent) -> Result<Self, Unfit> {
+    fn from_agent(agent: &Agent) -> Result<Self, SetupError> {
         let (provider, name) = agent.named_model();
-        let model = models::find(provider, name);
+        let model = models::find_model(provider, name);
         let price = agent.options.price.or_else(|| model.map(|model| model.price));
         let capability =
-            agent.options.capability.unwrap_or_else(|| models::capability(provider, name));
+            agent.options.capability.unwrap_or_else(|| models::find_capability(provider, name));
         let mut policy = agent.policy.clone();
         if policy.landing == Landing::Respond && policy.answer_tool.is_empty() {
             policy.answer_tool.push(RESPOND.to_owned());
         }
         let money = policy.cost_limit_usd.or(policy.session_cost_limit_usd);
         if money.is_some() && price.is_none() {
-            return Err(Unfit::NoPrice { model: agent.model.clone() });
+            return Err(SetupError::NoPrice { model: agent.model.clone() });
         }
         let shape = match agent.options.tool_format {
             ToolFormat::Native => None,
-            ToolFormat::Tags => form::tags::shape().map(Arc::new),
+            ToolFormat::Tags => form::tags::tag_shape().map(Arc::new),
         };
         Ok(Self { model, price, capability, policy, shape })
     }
 }
 
 /// A run in progress.
-struct UnderWay<'a> {
+struct ActiveRun<'a> {
     agent: &'a Agent,
     setup: Setup,
     conversation: &'a mut Conversation,
@@ -269,12 +269,12 @@ struct UnderWay<'a> {
     reached: (u64, u64),
 }
 
-impl<'a> UnderWay<'a> {
+impl<'a> ActiveRun<'a> {
     fn new(
         agent: &'a Agent,
         setup: Setup,
         conversation: &'a mut Conversation,
-        purse: Purse,
+        purse: SpendingBudget,
         emit: Emitter<'a>,
         (journal, cancel): (&'a RunJournal, &'a CancellationToken),
     ) -> Self {
@@ -297,107 +297,107 @@ impl<'a> UnderWay<'a> {
     }
 }
 
-impl UnderWay<'_> {
+impl ActiveRun<'_> {
     async fn run(&mut self) -> Report {
-        self.emit.send(EventKind::RunStart {
+        self.emit.emit_event(EventKind::RunStart {
             agent: self.agent.name.clone(),
             model: self.agent.model.clone(),
             policy: Box::new(self.setup.policy.clone()),
         });
         loop {
             (self.turn, self.nth) = (self.turn + 1, 0);
-            let (driven, used) = self.turn().await;
-            self.settled().await;
+            let (driven, used) = self.run_turn().await;
+            self.wait_for_replay().await;
             let report = match self.journal.failure() {
-                Some(error) => Some(self.unkept(&error)),
-                None => self.take(driven, &used).await,
+                Some(error) => Some(self.journal_failure_report(&error)),
+                None => self.finish_turn(driven, &used).await,
             };
             if let Some(report) = report {
-                self.settled().await;
-                return self.report(report);
+                self.wait_for_replay().await;
+                return self.emit_report(report);
             }
         }
     }
 
     /// Waits until the whole tree has been replayed, once this run has. Nothing new is written
     /// before that.
-    pub(super) async fn settled(&self) {
+    pub(super) async fn wait_for_replay(&self) {
         if !self.journal.is_replaying() {
-            self.journal.caught_up().await;
+            self.journal.wait_until_caught_up().await;
         }
     }
 
     /// Takes a turn into the conversation. Answers its calls, or returns the report of a run that
     /// has ended.
-    async fn take(&mut self, driven: Driven, used: &Used) -> Option<Report> {
-        let Driven { done, failure } = driven;
+    async fn finish_turn(&mut self, driven: FinishedExchange, used: &RunUsage) -> Option<Report> {
+        let FinishedExchange { done, failure } = driven;
         let Done { ended, answer, local, calls, messages, records, used: after, .. } = done;
         self.reached = (after.turns.max(used.turns + 1), used.calls);
         if let Err(error) = self.take_turn(messages, records) {
-            return Some(self.unkept(&error));
+            return Some(self.journal_failure_report(&error));
         }
         let Some(mut ended) = ended else {
-            let ran = calls.iter().filter(|call| call.admission.runs()).count() as u64;
+            let ran = calls.iter().filter(|call| call.admission.is_run()).count() as u64;
             self.reached.1 += ran;
             return match self.answer_calls(&calls, used.result_chars).await {
-                Err(error) => Some(self.unkept(&error)),
-                Ok(Answers { cancelled: true }) => Some(self.cancelled(used, &calls)),
-                Ok(Answers { cancelled: false }) => None,
+                Err(error) => Some(self.journal_failure_report(&error)),
+                Ok(AnsweredRound { cancelled: true }) => Some(self.cancelled_report(used, &calls)),
+                Ok(AnsweredRound { cancelled: false }) => None,
             };
         };
         if !local && !calls.is_empty() {
             let answer = answer.as_deref().unwrap_or_default();
             if let Err(error) = self.close_answer(&calls, answer) {
-                return Some(self.unkept(&error));
+                return Some(self.journal_failure_report(&error));
             }
         }
         let answered_by = if local { AnsweredBy::Local } else { AnsweredBy::Model };
         let is_answer = ended.outcome.is_done();
-        ended.remaining = after.remaining(&self.setup.policy, &self.meter.spent());
+        ended.remaining = after.remaining_limits(&self.setup.policy, &self.meter.spent_facts());
         Some(Report {
             answered_by: is_answer.then_some(answered_by),
             answer: answer.filter(|_| is_answer),
             failure,
-            ..self.ended(ended, after.turns, after.calls)
+            ..self.report_without_answer(ended, after.turns, after.calls)
         })
     }
 
     /// Returns a report without an answer.
-    fn ended(&self, ended: Ended, turns: u64, tool_calls: u64) -> Report {
-        let resume = self.journal.resumable().filter(|_| !ended.outcome.is_done());
+    fn report_without_answer(&self, ended: RunEnding, turns: u64, tool_calls: u64) -> Report {
+        let resume = self.journal.resumable_id().filter(|_| !ended.outcome.is_done());
         Report {
             ended,
             answer: None,
             answered_by: None,
             turns,
             tool_calls,
-            usage: self.meter.total(),
-            cost_usd: self.meter.cost().map(NanoUsd::dollars),
+            usage: self.meter.total_usage(),
+            cost_usd: self.meter.total_cost().map(NanoUsd::to_dollars),
             resume,
             failure: None,
         }
     }
 
     /// Returns the report of a run that ends because its journal cannot be written.
-    fn unkept(&self, error: &JournalError) -> Report {
-        let ended = Ended::plain(Outcome::Failed, Reason::Journal);
-        let report = self.ended(ended, self.reached.0, self.reached.1);
-        let resume = report.resume.clone().filter(|_| error.leaves_a_good_journal());
+    fn journal_failure_report(&self, error: &JournalError) -> Report {
+        let ended = RunEnding::without_limit(Outcome::Failed, Reason::Journal);
+        let report = self.report_without_answer(ended, self.reached.0, self.reached.1);
+        let resume = report.resume.clone().filter(|_| error.allows_resume());
         Report { failure: Some(error.to_string()), resume, ..report }
     }
 
     /// Runs one turn: its request and every request that softland adds. Also returns what the run
     /// had used before the turn.
-    async fn turn(&mut self) -> (Driven, Used) {
-        let body = self.request();
+    async fn run_turn(&mut self) -> (FinishedExchange, RunUsage) {
+        let body = self.build_request();
         if !self.journal.has_turn(self.turn) {
-            self.journal.caught_up().await;
-            self.wait_for_room(body.len()).await;
+            self.journal.wait_until_caught_up().await;
+            self.wait_for_budget(body.len()).await;
         }
-        let facts = |elapsed| self.meter.facts(body.len(), elapsed);
-        let facts = match self.journal.turn(self.turn, self.shares(), facts) {
+        let facts = |elapsed| self.meter.turn_facts(body.len(), elapsed);
+        let facts = match self.journal.record_turn(self.turn, self.shares_budget(), facts) {
             Ok(facts) => facts,
-            Err(error) => return (Driven::ours(&error), Used::default()),
+            Err(error) => return (FinishedExchange::internal_error(&error), RunUsage::default()),
         };
         let context = Context {
             api: self.agent.options.api.into(),
@@ -412,40 +412,40 @@ impl UnderWay<'_> {
             chain: None,
             asked_at: 0,
         };
-        let mut out = Out::default();
-        let exchange = match Exchange::begin(body, context, &mut out) {
+        let mut out = Output::default();
+        let exchange = match Exchange::from_request(body, context, &mut out) {
             Ok(exchange) => exchange,
-            Err(error) => return (Driven::ours(&error), Used::default()),
+            Err(error) => return (FinishedExchange::internal_error(&error), RunUsage::default()),
         };
         let used = exchange.run().used().clone();
-        self.tell(out);
+        self.emit_output(out);
         if !exchange.is_done() {
-            self.emit.turn(exchange.run(), &self.setup.policy);
+            self.emit.begin_turn(exchange.run(), &self.setup.policy);
         }
-        (self.drive(exchange).await, used)
+        (self.drive_exchange(exchange).await, used)
     }
 
     /// Returns true if the run shares its budget with other runs.
-    fn shares(&self) -> bool {
+    fn shares_budget(&self) -> bool {
         self.agent.crew.is_some() || self.journal.is_child()
     }
 
-    fn cancelled(&self, used: &Used, calls: &[Pending]) -> Report {
-        let ran = calls.iter().filter(|call| call.admission.runs()).count() as u64;
+    fn cancelled_report(&self, used: &RunUsage, calls: &[PendingCall]) -> Report {
+        let ran = calls.iter().filter(|call| call.admission.is_run()).count() as u64;
         let (turns, tool_calls) = (used.turns + 1, used.calls + ran);
-        let after = Used { turns, calls: tool_calls, ..used.clone() };
-        let remaining = after.remaining(&self.setup.policy, &self.meter.spent());
-        let ended = Ended { remaining, ..Ended::plain(Outcome::Cancelled, Reason::User) };
-        self.ended(ended, turns, tool_calls)
+        let after = RunUsage { turns, calls: tool_calls, ..used.clone() };
+        let remaining = after.remaining_limits(&self.setup.policy, &self.meter.spent_facts());
+        let ended = RunEnding { remaining, ..RunEnding::without_limit(Outcome::Cancelled, Reason::User) };
+        self.report_without_answer(ended, turns, tool_calls)
     }
 
     /// Writes the end of the run, then emits it.
-    fn report(&mut self, report: Report) -> Report {
-        let written = self.journal.end(self.turn, self.emit.seq(), &report);
+    fn emit_report(&mut self, report: Report) -> Report {
+        let written = self.journal.record_end(self.turn, self.emit.seq(), &report);
         let report = match written {
             Err(error) if report.ended.reason != Reason::Journal => {
                 self.reached = (report.turns, report.tool_calls);
-                self.unkept(&error)
+                self.journal_failure_report(&error)
             }
             Ok(Some(recorded)) => recorded,
             _ => report,
@@ -456,7 +456,7 @@ impl UnderWay<'_> {
             let message = report.failure.clone().unwrap_or_else(|| "cancelled".to_owned());
             EventKind::Error { message, report: Box::new(report.clone()) }
         };
-        self.emit.send(kind);
+        self.emit.emit_event(kind);
         report
     }
 }
@@ -470,7 +470,7 @@ impl Agent {
             None => (None, self.model.as_str()),
         };
         if provider == Some("sim") {
-            return posed(self.options.api, name);
+            return simulated_model(self.options.api, name);
         }
         (provider, name)
     }
@@ -478,7 +478,7 @@ impl Agent {
 
 /// Returns the provider and the model that a simulated model poses as (`docs/scenarios.md`).
 /// Without an id it poses as one model of each vendor.
-fn posed(api: Api, name: &str) -> (Option<&str>, &str) {
+fn simulated_model(api: Api, name: &str) -> (Option<&str>, &str) {
     let posed = name.split_once('@').map(|(_, model)| model);
     match (api, posed) {
         (Api::Anthropic, posed) => (Some("anthropic"), posed.unwrap_or(SIM_MODEL)),

@@ -175,7 +175,7 @@ impl std::fmt::Display for ToolSetError {
 impl std::error::Error for ToolSetError {}
 
 #[derive(Clone)]
-struct Entry {
+struct RegisteredTool {
     def: ToolDef,
     tool: Arc<dyn Tool>,
 }
@@ -183,7 +183,7 @@ struct Entry {
 /// Tools in the order in which they were added, with unique names.
 #[derive(Clone, Default)]
 pub struct ToolSet {
-    entries: Vec<Entry>,
+    entries: Vec<RegisteredTool>,
     anew: Option<Arc<dyn Fn() -> Self + Send + Sync>>,
 }
 
@@ -203,12 +203,12 @@ impl ToolSet {
     /// Sets the function that builds this set for another run, since tools may remember what they
     /// have shown.
     #[must_use]
-    pub fn made_by(self, anew: impl Fn() -> Self + Send + Sync + 'static) -> Self {
+    pub fn build_with(self, anew: impl Fn() -> Self + Send + Sync + 'static) -> Self {
         Self { anew: Some(Arc::new(anew)), ..self }
     }
 
     /// Returns the set for another run. Without a function that builds it, the tools are shared.
-    pub(crate) fn fresh(&self) -> Self {
+    pub(crate) fn for_another_run(&self) -> Self {
         self.anew.as_ref().map_or_else(|| self.clone(), |anew| anew())
     }
 
@@ -217,7 +217,7 @@ impl ToolSet {
     /// # Errors
     /// Returns an error if the name is taken or the APIs refuse it, or if the schema is not an
     /// object's.
-    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), ToolSetError> {
+    pub fn add_tool(&mut self, tool: Arc<dyn Tool>) -> Result<(), ToolSetError> {
         let def = tool.def();
         if !is_valid_name(&def.name) {
             return Err(ToolSetError::InvalidName { name: def.name });
@@ -228,7 +228,7 @@ impl ToolSet {
         if def.input_schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(ToolSetError::InvalidSchema { name: def.name });
         }
-        self.entries.push(Entry { def, tool });
+        self.entries.push(RegisteredTool { def, tool });
         Ok(())
     }
 
@@ -236,8 +236,8 @@ impl ToolSet {
     ///
     /// # Errors
     /// Returns the errors of [`Self::add_tool`].
-    pub fn with(mut self, tool: impl Tool + 'static) -> Result<Self, ToolSetError> {
-        self.add(Arc::new(tool))?;
+    pub fn with_tool(mut self, tool: impl Tool + 'static) -> Result<Self, ToolSetError> {
+        self.add_tool(Arc::new(tool))?;
         Ok(self)
     }
 
@@ -258,7 +258,7 @@ impl ToolSet {
     }
 
     /// Returns one tool.
-    pub(crate) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+    pub(crate) fn find_tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let entry = self.entries.iter().find(|entry| entry.def.name == name)?;
         Some(Arc::clone(&entry.tool))
     }
@@ -274,9 +274,9 @@ impl ToolSet {
     ///
     /// When `cancel` fires, returns at once with an error result that says so. Must be called
     /// within a tokio runtime: the tool runs as a task of its own, which contains its panics.
-    pub async fn run(&self, call: &ToolCall, cancel: &CancellationToken) -> ToolOutput {
+    pub async fn run_call(&self, call: &ToolCall, cancel: &CancellationToken) -> ToolOutput {
         let Some(entry) = self.entries.iter().find(|entry| entry.def.name == call.name) else {
-            return self.unknown(&call.name);
+            return self.unknown_tool(&call.name);
         };
         let input = match parse_input(&entry.def, &call.input_raw) {
             Ok(input) => input,
@@ -290,7 +290,7 @@ impl ToolSet {
         output
     }
 
-    fn unknown(&self, name: &str) -> ToolOutput {
+    fn unknown_tool(&self, name: &str) -> ToolOutput {
         let name = cut_line(name, 80);
         if self.is_empty() {
             return ToolOutput::error(format!("unknown tool `{name}`: there are no tools"));
@@ -307,19 +307,19 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 }
 
 /// Ends the tool's task and the work that it started, also when the caller drops its future.
-struct Stop {
+struct TaskGuard {
     token: CancellationToken,
     task: tokio::task::AbortHandle,
 }
 
-impl Drop for Stop {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.token.cancel();
         self.task.abort();
     }
 }
 
-async fn run_entry(entry: &Entry, input: Value, cancel: &CancellationToken) -> ToolOutput {
+async fn run_entry(entry: &RegisteredTool, input: Value, cancel: &CancellationToken) -> ToolOutput {
     let name = &entry.def.name;
     if cancel.is_cancelled() {
         return ToolOutput::error(format!("{name}: cancelled before it ran"));
@@ -329,23 +329,23 @@ async fn run_entry(entry: &Entry, input: Value, cancel: &CancellationToken) -> T
     let tool = Arc::clone(&entry.tool);
     let limit = tool.timeout().unwrap_or(DEFAULT_TIMEOUT);
     let mut task = tokio::spawn(async move { tool.call(input, &cx).await });
-    let _stop = Stop { token, task: task.abort_handle() };
+    let _stop = TaskGuard { token, task: task.abort_handle() };
     tokio::select! {
         biased;
         done = &mut task => match done {
             Ok(output) => output,
-            Err(failure) => ToolOutput::error(format!("{name} {}", describe(failure))),
+            Err(failure) => ToolOutput::error(format!("{name} {}", describe_failure(failure))),
         },
         () = cancel.cancelled() => ToolOutput::error(format!("{name}: cancelled")),
         () = tokio::time::sleep(limit) => ToolOutput::error(format!(
             "{name} timed out after {}; ask for less at once",
-            seconds(limit)
+            format_duration(limit)
         )),
     }
 }
 
 /// Describes the end of a task that gave no result.
-fn describe(failure: tokio::task::JoinError) -> String {
+fn describe_failure(failure: tokio::task::JoinError) -> String {
     let Ok(panic) = failure.try_into_panic() else {
         return "was ended before it gave a result".to_owned();
     };
@@ -357,7 +357,7 @@ fn describe(failure: tokio::task::JoinError) -> String {
     format!("failed with an internal error (panic: {})", cut_line(message, 200))
 }
 
-fn seconds(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     if time.subsec_millis() == 0 {
         format!("{} s", time.as_secs())
     } else {

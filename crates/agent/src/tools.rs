@@ -32,7 +32,7 @@ mod write_file;
 
 pub use command::{CommandDef, RunLine};
 pub use http_get::Host;
-pub use programs::{Held, Programs, is_credential, supervise};
+pub use programs::{BackgroundProgram, ProgramRunner, is_credential, supervise_program};
 pub use root::{Root, RootError};
 
 /// The built-in tools of this version, in the order in which models are told about them.
@@ -45,14 +45,14 @@ pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
 /// The resources of the tools of one run. The tools share what they have seen, so each run needs
 /// resources of its own.
 #[derive(Clone)]
-pub struct Means {
+pub struct ToolResources {
     files: Files,
-    programs: Option<Programs>,
+    programs: Option<ProgramRunner>,
     hosts: Vec<Host>,
     offered: Vec<Arc<dyn Tool>>,
 }
 
-impl Means {
+impl ToolResources {
     /// Creates resources for tools that see the files under `root`, none of them read yet. They run
     /// no program and reach no host.
     #[must_use]
@@ -61,13 +61,13 @@ impl Means {
     }
 
     /// Returns the same resources for another run, which has read none of the files yet.
-    pub(crate) fn unseen(&self) -> Self {
+    pub(crate) fn for_another_run(&self) -> Self {
         Self { files: Files::new(self.files.root.clone()), ..self.clone() }
     }
 
     /// Permits the tools to run programs, which are not confined to the root.
     #[must_use]
-    pub fn with_programs(self, programs: Programs) -> Self {
+    pub fn with_programs(self, programs: ProgramRunner) -> Self {
         Self { programs: Some(programs), ..self }
     }
 
@@ -77,11 +77,11 @@ impl Means {
 
     /// Adds the tools of servers (`mcp__SERVER__TOOL`) that agent files may name.
     #[must_use]
-    pub fn with_offered(self, offered: &[Arc<dyn Tool>]) -> Self {
+    pub fn with_server_tools(self, offered: &[Arc<dyn Tool>]) -> Self {
         Self { offered: offered.to_vec(), ..self }
     }
 
-    pub(crate) fn offered(&self) -> &[Arc<dyn Tool>] {
+    pub(crate) fn server_tools(&self) -> &[Arc<dyn Tool>] {
         &self.offered
     }
 
@@ -95,21 +95,21 @@ impl Means {
 /// Returns the built-in tool `name`; `None` if [`BUILT_IN`] does not list it or the resources do
 /// not permit it.
 #[must_use]
-pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
+pub fn built_in(name: &str, means: &ToolResources) -> Option<Arc<dyn Tool>> {
     let files = &means.files;
     Some(match name {
-        "read_file" => over(files, read_file::def, read_file::run),
+        "read_file" => file_tool(files, read_file::def, read_file::run),
         "grep" => {
-            over(files, grep::def, |files, args, cancel| grep::run(&files.root, args, cancel))
+            file_tool(files, grep::def, |files, args, cancel| grep::run(&files.root, args, cancel))
         }
         "glob" => {
-            over(files, glob::def, |files, args, cancel| glob::run(&files.root, args, cancel))
+            file_tool(files, glob::def, |files, args, cancel| glob::run(&files.root, args, cancel))
         }
-        "list_dir" => over(files, list_dir::def, |files, args, cancel| {
+        "list_dir" => file_tool(files, list_dir::def, |files, args, cancel| {
             list_dir::run(&files.root, args, cancel)
         }),
-        "write_file" => over(files, write_file::def, write_file::run),
-        "edit_file" => over(files, edit_file::def, edit_file::run),
+        "write_file" => file_tool(files, write_file::def, write_file::run),
+        "edit_file" => file_tool(files, edit_file::def, edit_file::run),
         "shell" => {
             let (root, programs) = (files.root.clone(), means.programs.clone()?);
             Arc::new(shell::Shell { root, programs })
@@ -123,25 +123,25 @@ pub fn built_in(name: &str, means: &Means) -> Option<Arc<dyn Tool>> {
 
 /// Returns the tool that an agent file defines; `None` if no program may be run.
 #[must_use]
-pub fn command(def: &CommandDef, means: &Means) -> Option<Arc<dyn Tool>> {
+pub fn command_tool(def: &CommandDef, means: &ToolResources) -> Option<Arc<dyn Tool>> {
     let (root, programs) = (means.files.root.clone(), means.programs.clone()?);
     Some(Arc::new(command::Command { root, programs, def: def.clone() }))
 }
 
-fn over<T>(files: &Files, def: fn() -> ToolDef, run: Run<T>) -> Arc<dyn Tool>
+fn file_tool<T>(files: &Files, def: fn() -> ToolDef, run: RunFileTool<T>) -> Arc<dyn Tool>
 where
     T: for<'de> Deserialize<'de> + Send + 'static,
 {
     Arc::new(FileTool { files: files.clone(), def, run })
 }
 
-type Run<T> = fn(&Files, T, &CancellationToken) -> Result<String, String>;
+type RunFileTool<T> = fn(&Files, T, &CancellationToken) -> Result<String, String>;
 
 /// A tool that accesses files under a root and blocks meanwhile.
 struct FileTool<T> {
     files: Files,
     def: fn() -> ToolDef,
-    run: Run<T>,
+    run: RunFileTool<T>,
 }
 
 #[async_trait::async_trait]

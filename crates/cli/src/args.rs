@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
-use softland_agent::core::policy::{KEYS, Key, KeyError, Policy, Value};
+use softland_agent::core::policy::{KEYS, PolicyKey, KeyError, Policy, PolicyValue};
 use softland_agent::http::provider::Api;
 
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub(crate) enum Command {
 /// The parsed arguments of `softland run`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunArgs {
-    pub(crate) which: Which,
+    pub(crate) which: RunSelection,
     /// The agent file; always present for a new run.
     pub(crate) agent: Option<PathBuf>,
     pub(crate) prompt: Option<String>,
@@ -79,11 +79,11 @@ pub(crate) struct RunArgs {
     pub(crate) base_url: Option<String>,
     pub(crate) api: Option<Api>,
     pub(crate) show_thinking: bool,
-    pub(crate) format: Format,
+    pub(crate) format: OutputFormat,
     pub(crate) config: Option<PathBuf>,
     pub(crate) policy: Option<String>,
     /// Policy keys given as flags, each already validated.
-    pub(crate) keys: Vec<(&'static str, Value)>,
+    pub(crate) keys: Vec<(&'static str, PolicyValue)>,
     /// The number of `-v` flags.
     pub(crate) verbose: u8,
     pub(crate) fold_agents: bool,
@@ -91,7 +91,7 @@ pub(crate) struct RunArgs {
 
 /// The run that `softland run` starts or goes on with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum RunSelection {
     /// A new run.
     #[default]
     New,
@@ -103,7 +103,7 @@ pub(crate) enum Which {
 
 /// The content of standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// The answer.
     #[default]
     Text,
@@ -133,15 +133,15 @@ pub(crate) const SUPERVISE: &str = "__supervise";
 ///
 /// # Errors
 /// Returns a message that names the invalid argument and the allowed values, with exit status 2.
-pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
+pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
     let first = args.get(1).and_then(|arg| arg.to_str());
     if first == Some(SUPERVISE) && args.len() == 2 {
         return Ok(Command::Supervise);
     }
-    let matches = match spec::command().try_get_matches_from(args) {
+    let matches = match spec::build_command().try_get_matches_from(args) {
         Ok(matches) => matches,
-        Err(error) => return not_a_command(&error),
+        Err(error) => return command_from_error(&error),
     };
     match matches.subcommand() {
         Some(("run", matches)) => run_args(matches).map(Command::Run),
@@ -151,7 +151,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
         Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches))),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
-        Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: many(matches, "FILE") })),
+        Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: get_values(matches, "FILE") })),
         Some(("completions", matches)) => {
             Ok(Command::Completions(generated::completions_args(matches)))
         }
@@ -161,30 +161,30 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         Some(("notebook", matches)) => {
             notebook::notebook_args(matches).map(|args| Command::Notebook(Box::new(args)))
         }
-        _ => Err(Failure::explained(spec::command().render_help().to_string())),
+        _ => Err(Failure::from_text(spec::build_command().render_help().to_string())),
     }
 }
 
 /// Returns the definition of the command line, from which completions and manual pages are made.
 pub(crate) fn command_line() -> clap::Command {
-    spec::command()
+    spec::build_command()
 }
 
-fn not_a_command(error: &clap::Error) -> Result<Command, Failure> {
+fn command_from_error(error: &clap::Error) -> Result<Command, Failure> {
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Command::Print(text)),
-        _ => Err(Failure::explained(text)),
+        _ => Err(Failure::from_text(text)),
     }
 }
 
 fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
-    let which = which(matches);
-    let (agent, prompt) = agent_and_prompt(matches, &which)?;
-    let keys = policy_keys(matches)?;
-    let policy = one(matches, "policy");
-    if let Which::Resume(run) = &which {
-        let given = keys.first().map(|(key, _)| spec::flag_of(key));
+    let which = select_run(matches);
+    let (agent, prompt) = split_agent_and_prompt(matches, &which)?;
+    let keys = collect_policy_keys(matches)?;
+    let policy = get_value(matches, "policy");
+    if let RunSelection::Resume(run) = &which {
+        let given = keys.first().map(|(key, _)| spec::flag_name(key));
         if let Some(flag) = given.or_else(|| policy.is_some().then(|| "policy".to_owned())) {
             return Err(Failure::usage(format!(
                 "--{flag} cannot be given with --resume: {run} goes on under the policy that it \
@@ -196,20 +196,20 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         which,
         agent,
         prompt,
-        agents: one(matches, "agents"),
-        root: one(matches, "root"),
-        journal: one(matches, "journal"),
-        mcp: one(matches, "mcp"),
+        agents: get_value(matches, "agents"),
+        root: get_value(matches, "root"),
+        journal: get_value(matches, "journal"),
+        mcp: get_value(matches, "mcp"),
         allow_shell: matches.get_flag("allow-shell"),
-        model: one(matches, "model"),
-        base_url: one(matches, "base-url"),
-        api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
+        model: get_value(matches, "model"),
+        base_url: get_value(matches, "base-url"),
+        api: get_value::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
         show_thinking: matches.get_flag("show-thinking"),
-        format: match one::<String>(matches, "format").as_deref() {
-            Some("json") => Format::Json,
-            _ => Format::Text,
+        format: match get_value::<String>(matches, "format").as_deref() {
+            Some("json") => OutputFormat::Json,
+            _ => OutputFormat::Text,
         },
-        config: one(matches, "config"),
+        config: get_value(matches, "config"),
         policy,
         keys,
         verbose: matches.get_count("verbose"),
@@ -217,29 +217,29 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
     })
 }
 
-fn which(matches: &ArgMatches) -> Which {
-    match (one(matches, "resume"), one(matches, "continue")) {
-        (Some(run), _) => Which::Resume(run),
-        (None, Some(run)) => Which::Continue(run),
-        (None, None) => Which::New,
+fn select_run(matches: &ArgMatches) -> RunSelection {
+    match (get_value(matches, "resume"), get_value(matches, "continue")) {
+        (Some(run), _) => RunSelection::Resume(run),
+        (None, Some(run)) => RunSelection::Continue(run),
+        (None, None) => RunSelection::New,
     }
 }
 
 /// Splits the positional arguments into the agent file and the prompt. An existing run already has
 /// an agent file, and an interrupted one has a prompt, too.
-fn agent_and_prompt(
+fn split_agent_and_prompt(
     matches: &ArgMatches,
-    which: &Which,
+    which: &RunSelection,
 ) -> Result<(Option<PathBuf>, Option<String>), Failure> {
-    let (first, second) = (one::<PathBuf>(matches, "AGENT"), one::<String>(matches, "PROMPT"));
+    let (first, second) = (get_value::<PathBuf>(matches, "AGENT"), get_value::<String>(matches, "PROMPT"));
     match (which, first, second) {
-        (Which::New, None, _) => Err(Failure::usage(
+        (RunSelection::New, None, _) => Err(Failure::usage(
             "no agent file: `softland run AGENT.md [PROMPT]` needs one (`softland run --help`)",
         )),
-        (Which::Resume(run), _, Some(_)) => Err(Failure::usage(format!(
+        (RunSelection::Resume(run), _, Some(_)) => Err(Failure::usage(format!(
             "--resume takes no prompt: {run} has one; --continue asks a run that has ended"
         ))),
-        (Which::Continue(_), Some(only), None) => match only.into_os_string().into_string() {
+        (RunSelection::Continue(_), Some(only), None) => match only.into_os_string().into_string() {
             Ok(prompt) => Ok((None, Some(prompt))),
             Err(_) => Err(Failure::usage("the prompt is not UTF-8 text")),
         },
@@ -248,14 +248,14 @@ fn agent_and_prompt(
 }
 
 /// Collects the policy keys among the flags. An invalid value is an error at this point already.
-fn policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Value)>, Failure> {
+fn collect_policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, PolicyValue)>, Failure> {
     let mut scratch = Policy::default();
     let mut keys = Vec::new();
     for key in KEYS {
-        let Some(text) = one::<String>(matches, key.name) else { continue };
-        let value = Value::Text(text);
-        if let Err(error) = scratch.set(key.name, &value) {
-            return Err(Failure::usage(wrong_value(key, &value, error)));
+        let Some(text) = get_value::<String>(matches, key.name) else { continue };
+        let value = PolicyValue::Text(text);
+        if let Err(error) = scratch.set_key(key.name, &value) {
+            return Err(Failure::usage(describe_wrong_value(key, &value, error)));
         }
         keys.push((key.name, value));
     }
@@ -263,8 +263,8 @@ fn policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Value)>, Failu
 }
 
 /// Describes the invalid value of a policy flag; of a table it names the member.
-fn wrong_value(key: &Key, value: &Value, error: KeyError) -> String {
-    let (flag, form) = (spec::flag_of(key.name), key.allowed_in_flag());
+fn describe_wrong_value(key: &PolicyKey, value: &PolicyValue, error: KeyError) -> String {
+    let (flag, form) = (spec::flag_name(key.name), key.allowed_in_flag());
     match error {
         KeyError::Value { key: inner, allowed, found } if inner != key.name => {
             let member = inner.split_once('.').map_or(inner.as_str(), |(_, member)| member);
@@ -276,16 +276,16 @@ fn wrong_value(key: &Key, value: &Value, error: KeyError) -> String {
 
 fn sim_args(matches: &ArgMatches) -> SimArgs {
     SimArgs {
-        listen: one(matches, "listen").unwrap_or_else(|| spec::SIM_LISTEN.to_owned()),
-        scenario: one(matches, "scenario").unwrap_or_else(|| spec::SIM_SCENARIO.to_owned()),
+        listen: get_value(matches, "listen").unwrap_or_else(|| spec::SIM_LISTEN.to_owned()),
+        scenario: get_value(matches, "scenario").unwrap_or_else(|| spec::SIM_SCENARIO.to_owned()),
         accept_foreign_signatures: matches.get_flag("accept-foreign-signatures"),
     }
 }
 
-fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
+fn get_value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
     matches.get_one::<T>(id).cloned()
 }
 
-fn many<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Vec<T> {
+fn get_values<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Vec<T> {
     matches.get_many::<T>(id).map(|values| values.cloned().collect()).unwrap_or_default()
 }

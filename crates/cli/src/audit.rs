@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use softland_agent::core::models::Price;
 use softland_agent::core::policy::Policy;
 use softland_import::report::{Report, SourceLine};
-use softland_import::{Folder, Options, Progress, Settings, Trees, read};
+use softland_import::{FileReplay, ReadOptions, Progress, ReplaySettings, SharedSpending, read_paths};
 
 use crate::args::{AuditArgs, ReportFormat};
 use crate::config::Config;
 use crate::failure::{Failure, status};
-use crate::render::{Lost, Writer, count};
+use crate::render::{OutputLoss, Writer, format_count};
 
 mod find;
 mod html;
@@ -20,16 +20,16 @@ mod pages;
 mod table;
 mod worst;
 
-pub(crate) use pages::Pages;
+pub(crate) use pages::PageReports;
 
 /// The most files that a message names.
 const NAMED: usize = 20;
 
 /// Reads the sessions, replays them, and writes the report.
-pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    let format = format(args)?;
+pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let format = choose_format(args)?;
     if let Some(out) = &args.out {
-        keep_input(out, args.paths.iter().chain(&args.policy))?;
+        ensure_not_input(out, args.paths.iter().chain(&args.policy))?;
     }
     if format == ReportFormat::Html && args.out.is_none() && writer.stdout_is_terminal() {
         return Err(Failure::usage(
@@ -37,70 +37,70 @@ pub(crate) fn run(args: &AuditArgs, writer: &mut Writer) -> Result<ExitCode, Fai
         ));
     }
     let (policy, prices) = match &args.policy {
-        Some(file) => of_file(file)?,
+        Some(file) => load_policy(file)?,
         None => (Policy::default(), Vec::new()),
     };
-    let paths = if args.paths.is_empty() { usual(writer)? } else { args.paths.clone() };
+    let paths = if args.paths.is_empty() { find_usual_paths(writer)? } else { args.paths.clone() };
     let mut settings =
-        Settings { policy, prices, steps: format == ReportFormat::Html, trees: None };
+        ReplaySettings { policy, prices, steps: format == ReportFormat::Html, trees: None };
     let mut report = read_all(&paths, &settings, writer);
     // The first replay counts all that sub-agents spent, the second what the policy would have left
     // of it.
     for _ in 0..2 {
-        settings.trees = trees(&settings, &report);
+        settings.trees = collect_trees(&settings, &report);
         if settings.trees.is_some() {
             report = read_all(&paths, &settings, writer);
         }
     }
     if let Some(out) = &args.out {
         let known = report.sources.iter().filter(|source| source.kind.is_some());
-        keep_input(out, known.map(|source| &source.path))?;
+        ensure_not_input(out, known.map(|source| &source.path))?;
     }
     let nothing = !report.sources.iter().any(|source| was_read(source, &report));
     if nothing && format != ReportFormat::Json {
-        return Err(Failure::all(nothing_read(&report)));
+        return Err(Failure::from_messages(nothing_read(&report)));
     }
     let text = match format {
         ReportFormat::Text => {
             let width = writer.stdout_is_terminal() && args.out.is_none();
-            table::table(&report, width.then(|| writer.width()))
+            table::render_table(&report, width.then(|| writer.width()))
         }
-        ReportFormat::Json => json(&report)?,
-        ReportFormat::Html => html::page(&report),
+        ReportFormat::Json => render_json(&report)?,
+        ReportFormat::Html => html::render_page(&report),
     };
-    give(&text, args, writer)?;
+    write_report(&text, args, writer)?;
     if nothing {
-        return Err(Failure::all(nothing_read(&report)));
+        return Err(Failure::from_messages(nothing_read(&report)));
     }
-    Ok(match writer.lost() {
-        Lost::Failed => ExitCode::from(status::USAGE),
-        Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
+    Ok(match writer.output_loss() {
+        OutputLoss::Failed => ExitCode::from(status::USAGE),
+        OutputLoss::Nothing | OutputLoss::Closed => ExitCode::SUCCESS,
     })
 }
 
-fn read_all(paths: &[PathBuf], settings: &Settings, writer: &Writer) -> Report {
-    let bar = writer.bar();
+fn read_all(paths: &[PathBuf], settings: &ReplaySettings, writer: &Writer) -> Report {
+    let bar = writer.progress_bar();
     let progress = |now: Progress| {
         if let Some(bar) = &bar {
-            bar.show(now.done, now.total);
+            bar.show_progress(now.done, now.total);
         }
     };
-    let sink = |path: &Path| Folder::new(settings, path);
-    let done = read(paths, &Options::default(), sink, progress);
+    let sink = |path: &Path| FileReplay::new(settings, path);
+    let done = read_paths(paths, &ReadOptions::default(), sink, progress);
     if let Some(bar) = bar {
         bar.clear();
     }
-    softland_import::report(done)
+    softland_import::build_report(done)
 }
 
 /// Returns what trees of runs spent together, if the policy has limits that a tree shares. All
 /// sources are then read again.
-fn trees(settings: &Settings, report: &Report) -> Option<Trees> {
-    settings.policy.counts_usage().then(|| Trees::of(report)).flatten()
+fn collect_trees(settings: &ReplaySettings, report: &Report) -> Option<SharedSpending> {
+    settings.policy.counts_usage().then(|| SharedSpending::from_report(report)).flatten()
 }
 
 /// Returns the report's format: the requested one, or else the one that the file extension implies.
-fn format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
+fn choose_format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
     if let Some(format) = args.format {
         return Ok(format);
     }
@@ -117,7 +117,7 @@ fn format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
 }
 
 /// Refuses a report file that is also one of the inputs.
-fn keep_input<P: AsRef<Path>>(
+fn ensure_not_input<P: AsRef<Path>>(
     out: &Path,
     inputs: impl IntoIterator<Item = P>,
 ) -> Result<(), Failure> {
@@ -139,7 +139,7 @@ fn was_read(source: &SourceLine, report: &Report) -> bool {
 
 /// Reads the policy and the prices from a config. The policy is the one named `default`, or else
 /// the only one.
-fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
+fn load_policy(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
     let text = file.to_string_lossy();
     if !file.exists() && !text.contains(['/', '\\', '.']) {
         return Err(Failure::usage(format!(
@@ -147,13 +147,13 @@ fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
              [policy.default] is tried"
         )));
     }
-    let config = Config::load(file).map_err(Failure::all)?;
+    let config = Config::load(file).map_err(Failure::from_messages)?;
     let names: Vec<&str> = config.policy_names().collect();
     let name = match names.as_slice() {
         [only] => only,
         _ => "default",
     };
-    let policy = match config.policy(name) {
+    let policy = match config.find_policy(name) {
         Some(policy) => policy.clone(),
         None if names.is_empty() => Policy::default(),
         None => {
@@ -168,8 +168,8 @@ fn of_file(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
 }
 
 /// Returns the usual locations that exist, and notes them on standard error.
-fn usual(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
-    let places = find::usual(&|name| std::env::var_os(name));
+fn find_usual_paths(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
+    let places = find::usual_locations(&|name| std::env::var_os(name));
     let (there, missing): (Vec<_>, Vec<_>) =
         places.into_iter().partition(|place| place.path.exists());
     if there.is_empty() {
@@ -181,7 +181,7 @@ fn usual(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
         )));
     }
     for place in &there {
-        writer.note(&format!("reading {} ({})", place.path.display(), place.whose));
+        writer.write_note(&format!("reading {} ({})", place.path.display(), place.whose));
     }
     Ok(there.into_iter().map(|place| place.path).collect())
 }
@@ -198,7 +198,7 @@ fn nothing_read(report: &Report) -> Vec<String> {
         .collect();
     let more = report.unreadable.len().saturating_sub(NAMED) as u64;
     if more > 0 {
-        messages.push(format!("and {} like these", count(more, "more problem")));
+        messages.push(format!("and {} like these", format_count(more, "more problem")));
     }
     if messages.is_empty() {
         messages.push("no recorded session was found".to_owned());
@@ -206,20 +206,20 @@ fn nothing_read(report: &Report) -> Vec<String> {
     messages
 }
 
-fn json(report: &Report) -> Result<String, Failure> {
+fn render_json(report: &Report) -> Result<String, Failure> {
     let text = serde_json::to_string(report)
         .map_err(|error| Failure::usage(format!("the report cannot be written: {error}")))?;
     Ok(text + "\n")
 }
 
-fn give(text: &str, args: &AuditArgs, writer: &mut Writer) -> Result<(), Failure> {
+fn write_report(text: &str, args: &AuditArgs, writer: &mut Writer) -> Result<(), Failure> {
     let Some(out) = &args.out else {
-        writer.result(text);
+        writer.write_result(text);
         return Ok(());
     };
     let failed = |error| Failure::usage(format!("{}: cannot be written: {error}", out.display()));
     let mut file = std::fs::File::create(out).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
-    writer.note(&format!("wrote {}", out.display()));
+    writer.write_note(&format!("wrote {}", out.display()));
     Ok(())
 }

@@ -8,54 +8,54 @@ use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::check_model;
 
 use crate::args::CheckArgs;
-use crate::config::{Config, unlimitable};
+use crate::config::{Config, find_unlimitable_tools};
 use crate::failure::{Failure, status};
-use crate::render::{Lost, Writer};
+use crate::render::{OutputLoss, Writer};
 use crate::settings::folder;
-use crate::sim::InProcess;
+use crate::sim::InProcessSim;
 
 /// Checks every file, and reports the valid ones and every error and warning.
-pub(crate) fn run(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+pub(crate) fn run_command(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let mut problems = Vec::new();
     for file in &args.files {
         let files = match file.is_dir() {
-            true => folder::files(file).unwrap_or_else(|problem| {
+            true => folder::list_agent_files(file).unwrap_or_else(|problem| {
                 problems.push(problem);
                 Vec::new()
             }),
             false => vec![file.clone()],
         };
         for file in &files {
-            let found = check(file, writer);
+            let found = check_file(file, writer);
             if found.is_empty() {
-                writer.result(&format!("{}: ok\n", file.display()));
+                writer.write_result(&format!("{}: ok\n", file.display()));
             }
             problems.extend(found);
         }
         if file.is_dir() {
-            problems.extend(folder::same_names(&readable(files)));
+            problems.extend(folder::find_same_names(&load_readable(files)));
         }
     }
-    if problems.is_empty() && writer.lost() == Lost::Failed {
+    if problems.is_empty() && writer.output_loss() == OutputLoss::Failed {
         return Ok(ExitCode::from(status::USAGE));
     }
-    if problems.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::all(problems)) }
+    if problems.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::from_messages(problems)) }
 }
 
 /// Loads the agent files that can be read.
-fn readable(files: Vec<PathBuf>) -> Vec<(PathBuf, AgentFile)> {
+fn load_readable(files: Vec<PathBuf>) -> Vec<(PathBuf, AgentFile)> {
     files
         .into_iter()
         .filter_map(|file| Some((file.clone(), AgentFile::load(&file).0.ok()?)))
         .collect()
 }
 
-fn check(file: &Path, writer: &Writer) -> Vec<String> {
+fn check_file(file: &Path, writer: &Writer) -> Vec<String> {
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("md") => {
             let (agent, warnings) = AgentFile::load(file);
             for warning in warnings {
-                writer.warning(&warning.to_string());
+                writer.write_warning(&warning.to_string());
             }
             match agent {
                 Ok(agent) => {
@@ -66,7 +66,7 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
             }
         }
         Some("toml") => match Config::load(file) {
-            Ok(config) => config.unfit_to_serve().into_iter().collect(),
+            Ok(config) => config.serve_problem().into_iter().collect(),
             Err(problems) => problems,
         },
         _ => vec![format!(
@@ -80,7 +80,7 @@ fn check(file: &Path, writer: &Writer) -> Vec<String> {
 fn unlimitable_tools(file: &Path, agent: &AgentFile) -> Vec<String> {
     let mut policy = Policy::default();
     agent.apply_policy(&mut policy);
-    let wrong = unlimitable(&policy).into_iter();
+    let wrong = find_unlimitable_tools(&policy).into_iter();
     wrong.map(|problem| format!("{}: tool_limits: {problem}", file.display())).collect()
 }
 
@@ -89,7 +89,7 @@ fn unreachable_model(file: &Path, agent: &AgentFile) -> Option<String> {
     let model = agent.model.as_deref()?;
     let problem = match check_model(model) {
         Err(error) => error.to_string(),
-        Ok(()) => InProcess::scenario(model.strip_prefix("sim/")?).err()?,
+        Ok(()) => InProcessSim::find_scenario(model.strip_prefix("sim/")?).err()?,
     };
     let line = agent.model_line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: model: {problem}", file.display()))

@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use softland_agent::core::models::{self, Price};
-use softland_agent::core::policy::{Policy, Value};
+use softland_agent::core::policy::{Policy, PolicyValue};
 use toml::de::{DeTable, DeValue};
 
 mod entry;
@@ -22,10 +22,10 @@ mod shape;
 mod tests;
 mod upstream;
 
-pub(crate) use entry::{LISTEN, listen_address};
-pub(crate) use policy::unlimitable;
-pub(crate) use resolve::{Asked, Env, LEDGER};
-pub(crate) use upstream::Upstream;
+pub(crate) use entry::{LISTEN, parse_listen_address};
+pub(crate) use policy::find_unlimitable_tools;
+pub(crate) use resolve::{Overrides, Env, LEDGER};
+pub(crate) use upstream::UpstreamConfig;
 
 /// The largest config file that is read, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -56,8 +56,8 @@ const STANDING: [&str; 2] = ["anthropic", "openai"];
 pub(crate) struct Config {
     policies: BTreeMap<String, Policy>,
     prices: Vec<(String, Price)>,
-    upstreams: BTreeMap<String, Upstream>,
-    gateway: gateway::Gateway,
+    upstreams: BTreeMap<String, UpstreamConfig>,
+    gateway: gateway::GatewayConfig,
 }
 
 /// An environment variable that a config names.
@@ -77,23 +77,23 @@ impl Config {
     /// Reads a config from disk. An error holds at least one problem.
     pub(crate) fn load(path: &Path) -> Result<Self, Vec<String>> {
         let file = path.display().to_string();
-        let text = read(path).map_err(|problem| vec![format!("{file}: {problem}")])?;
+        let text = read_file(path).map_err(|problem| vec![format!("{file}: {problem}")])?;
         Self::parse(&file, &text)
     }
 
     /// Parses the text of a config; `file` is its name in problems.
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, Vec<String>> {
         let (config, problems) = (Self::default(), Vec::new());
-        let mut reader = Reader { file, text, config, problems };
+        let mut reader = ConfigReader { file, text, config, problems };
         match DeTable::parse(text) {
             Ok(table) => {
-                reader.top(table.get_ref());
-                reader.mentions();
+                reader.read_top_level(table.get_ref());
+                reader.check_references();
             }
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
                 let message = error.message().trim().replace('\n', "; ");
-                reader.problem(at, "", &message);
+                reader.note_problem(at, "", &message);
             }
         }
         if reader.problems.is_empty() {
@@ -104,7 +104,7 @@ impl Config {
     }
 
     /// Returns the policy of that name.
-    pub(crate) fn policy(&self, name: &str) -> Option<&Policy> {
+    pub(crate) fn find_policy(&self, name: &str) -> Option<&Policy> {
         self.policies.get(name)
     }
 
@@ -114,7 +114,7 @@ impl Config {
     }
 
     /// Returns the config of the provider of that name.
-    pub(crate) fn upstream(&self, provider: &str) -> Option<&Upstream> {
+    pub(crate) fn find_upstream(&self, provider: &str) -> Option<&UpstreamConfig> {
         self.upstreams.get(provider)
     }
 
@@ -140,18 +140,18 @@ impl Config {
 
     /// Returns the first price for a model, with or without its provider's name. A price for `*`
     /// applies to a model without a built-in price.
-    pub(crate) fn price(&self, model: &str) -> Option<Price> {
+    pub(crate) fn find_price(&self, model: &str) -> Option<Price> {
         let bare = model.split_once('/').map_or(model, |(_, name)| name);
         let named = |name: &String| name == model || name == bare;
         let find =
             |named: &dyn Fn(&String) -> bool| self.prices.iter().find(|(name, _)| named(name));
-        let any = || find(&|name| name == "*").filter(|_| models::find(None, bare).is_none());
+        let any = || find(&|name| name == "*").filter(|_| models::find_model(None, bare).is_none());
         find(&named).or_else(any).map(|(_, price)| *price)
     }
 }
 
 /// Returns a message about an unknown policy, which lists the known ones.
-pub(crate) fn no_policy(name: &str, config: &Config) -> String {
+pub(crate) fn unknown_policy_message(name: &str, config: &Config) -> String {
     let mut names: Vec<&str> = Policy::NAMES.to_vec();
     names.extend(config.policy_names().filter(|name| !Policy::NAMES.contains(name)));
     format!(
@@ -160,7 +160,7 @@ pub(crate) fn no_policy(name: &str, config: &Config) -> String {
     )
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read_file(path: &Path) -> Result<String, String> {
     use std::io::ErrorKind;
     let explain = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => "the file does not exist".to_owned(),
@@ -181,7 +181,7 @@ fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     file: &'a str,
     text: &'a str,
     config: Config,
@@ -189,16 +189,16 @@ struct Reader<'a> {
     problems: Vec<(usize, String)>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Notes a problem at a byte offset of the text; `key` is empty if the problem is not about a
     /// key.
-    fn problem(&mut self, at: usize, key: &str, message: &str) {
-        let place = self.place(at, key);
+    fn note_problem(&mut self, at: usize, key: &str, message: &str) {
+        let place = self.format_place(at, key);
         self.problems.push((at, format!("{place}: {message}")));
     }
 
     /// Formats a place as `FILE:LINE` or `FILE:LINE: KEY`.
-    fn place(&self, at: usize, key: &str) -> String {
+    fn format_place(&self, at: usize, key: &str) -> String {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
         let file = self.file;
@@ -208,40 +208,40 @@ impl Reader<'_> {
         }
     }
 
-    fn top(&mut self, table: &DeTable<'_>) {
+    fn read_top_level(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "policy" => self.policies(value),
-                "price" => self.prices(value),
-                "upstream" => self.upstreams(value),
-                name if self.gateway(name, key.span().start, value) => {}
-                name => self.unknown(key.span().start, name, name, &TABLES),
+                "policy" => self.read_policies(value),
+                "price" => self.read_prices(value),
+                "upstream" => self.read_upstreams(value),
+                name if self.read_gateway_key(name, key.span().start, value) => {}
+                name => self.note_unknown_key(key.span().start, name, name, &TABLES),
             }
         }
     }
 }
 
 /// Converts a TOML value to a value for the policy's reader.
-fn plain(value: &DeValue<'_>) -> Value {
+fn to_policy_value(value: &DeValue<'_>) -> PolicyValue {
     match value {
-        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::String(text) => PolicyValue::Text(text.to_string()),
         DeValue::Integer(number) => {
             let parsed = i128::from_str_radix(number.as_str(), number.radix());
-            parsed.map_or_else(|_| Value::Text(number.as_str().to_owned()), Value::Int)
+            parsed.map_or_else(|_| PolicyValue::Text(number.as_str().to_owned()), PolicyValue::Int)
         }
         DeValue::Float(number) => {
             let parsed = number.as_str().parse();
-            parsed.map_or_else(|_| Value::Text(number.as_str().to_owned()), Value::Float)
+            parsed.map_or_else(|_| PolicyValue::Text(number.as_str().to_owned()), PolicyValue::Float)
         }
-        DeValue::Boolean(value) => Value::Bool(*value),
-        DeValue::Datetime(when) => Value::Text(when.to_string()),
+        DeValue::Boolean(value) => PolicyValue::Bool(*value),
+        DeValue::Datetime(when) => PolicyValue::Text(when.to_string()),
         DeValue::Array(items) => {
-            Value::List(items.iter().map(|item| plain(item.get_ref())).collect())
+            PolicyValue::List(items.iter().map(|item| to_policy_value(item.get_ref())).collect())
         }
-        DeValue::Table(table) => Value::Map(
+        DeValue::Table(table) => PolicyValue::Map(
             table
                 .iter()
-                .map(|(key, value)| (key.get_ref().to_string(), plain(value.get_ref())))
+                .map(|(key, value)| (key.get_ref().to_string(), to_policy_value(value.get_ref())))
                 .collect(),
         ),
     }

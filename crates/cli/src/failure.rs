@@ -31,16 +31,16 @@ pub(crate) struct Failure {
 impl Failure {
     /// Creates a failure of usage or configuration with one message.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::all(vec![message.into()])
+        Self::from_messages(vec![message.into()])
     }
 
     /// Creates a failure of usage or configuration with several messages.
-    pub(crate) fn all(messages: Vec<String>) -> Self {
+    pub(crate) fn from_messages(messages: Vec<String>) -> Self {
         Self { messages, plain: false, status: status::USAGE }
     }
 
     /// Creates a failure of usage whose text is complete in itself.
-    pub(crate) fn explained(text: String) -> Self {
+    pub(crate) fn from_text(text: String) -> Self {
         Self { messages: vec![text], plain: true, status: status::USAGE }
     }
 
@@ -50,7 +50,7 @@ impl Failure {
     }
 
     /// Returns the exit status of the process.
-    pub(crate) fn code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status)
     }
 }

@@ -10,27 +10,27 @@ use clap_mangen::Man;
 use crate::args::{CompletionsArgs, ManArgs, command_line};
 use crate::failure::Failure;
 use crate::render::Writer;
-use crate::runs::written;
+use crate::runs::output_status;
 
 /// The name of the program.
 const NAME: &str = "softland";
 
 /// Prints the completions for a shell.
-pub(crate) fn completions(args: CompletionsArgs, writer: &mut Writer) -> ExitCode {
+pub(crate) fn print_completions(args: CompletionsArgs, writer: &mut Writer) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command_line(), NAME, &mut text);
-    writer.result(&String::from_utf8_lossy(&text));
-    written(writer)
+    writer.write_result(&String::from_utf8_lossy(&text));
+    output_status(writer)
 }
 
 /// Prints one manual page, or writes all pages into a folder.
-pub(crate) fn man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    let pages = pages();
+pub(crate) fn print_man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let pages = render_pages();
     if let Some(folder) = &args.out {
         for (name, page) in &pages {
-            write(folder, name, page)?;
+            write_page(folder, name, page)?;
         }
-        writer.note(&format!("{} pages written to {}", pages.len(), folder.display()));
+        writer.write_note(&format!("{} pages written to {}", pages.len(), folder.display()));
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = match &args.command {
@@ -41,26 +41,26 @@ pub(crate) fn man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode, Failu
         let command = args.command.as_deref().unwrap_or_default();
         return Err(Failure::usage(format!("softland has no command `{command}`")));
     };
-    writer.result(page);
-    Ok(written(writer))
+    writer.write_result(page);
+    Ok(output_status(writer))
 }
 
 /// Renders the pages of the program and of each command, with their names.
-fn pages() -> Vec<(String, String)> {
+fn render_pages() -> Vec<(String, String)> {
     let whole = command_line();
     let commands = whole.get_subcommands().filter(|command| !command.is_hide_set());
     let named = |command: &Command| {
         let name = format!("{NAME}-{}", command.get_name());
         let usage = format!("{NAME} {}", command.get_name());
         let command = command.clone().bin_name(usage);
-        (name.clone(), page(command.display_name(name)))
+        (name.clone(), render_page(command.display_name(name)))
     };
     let mut pages: Vec<_> = commands.map(named).collect();
-    pages.insert(0, (NAME.to_owned(), page(whole.clone())));
+    pages.insert(0, (NAME.to_owned(), render_page(whole.clone())));
     pages
 }
 
-fn page(command: Command) -> String {
+fn render_page(command: Command) -> String {
     let mut text = Vec::new();
     let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
     // Writing into memory does not fail.
@@ -68,7 +68,7 @@ fn page(command: Command) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn write(folder: &Path, name: &str, page: &str) -> Result<(), Failure> {
+fn write_page(folder: &Path, name: &str, page: &str) -> Result<(), Failure> {
     let path = folder.join(format!("{name}.1"));
     let made = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, page));
     made.map_err(|error| {

@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 use crate::render::Writer;
-pub(crate) use behind::Log;
+pub(crate) use behind::LogGuard;
 
 /// The variable that holds the filter.
 const VARIABLE: &str = "SOFTLAND_LOG";
@@ -29,26 +29,26 @@ const VARIABLE: &str = "SOFTLAND_LOG";
 ///
 /// # Errors
 /// Returns a failure if the filter is invalid.
-pub(crate) fn to_stderr() -> Result<Log, Failure> {
-    start(std::io::stderr(), Writer::of_process().colour())
+pub(crate) fn log_to_stderr() -> Result<LogGuard, Failure> {
+    start_log(std::io::stderr(), Writer::for_process().colour())
 }
 
 /// Appends the log to a file. A new file can be read by its owner only.
 ///
 /// # Errors
 /// Returns a failure if the filter is invalid or the file cannot be written.
-pub(crate) fn to_file(path: &Path) -> Result<Log, Failure> {
+pub(crate) fn log_to_file(path: &Path) -> Result<LogGuard, Failure> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     let file = file.map_err(|error| {
         Failure::usage(format!("--log {}: the file cannot be written: {error}", path.display()))
     })?;
-    start(file, false)
+    start_log(file, false)
 }
 
-fn start(out: impl Write + Send + 'static, colour: bool) -> Result<Log, Failure> {
+fn start_log(out: impl Write + Send + 'static, colour: bool) -> Result<LogGuard, Failure> {
     let cannot = |error: &dyn Display| Failure::usage(format!("the log cannot begin: {error}"));
-    let filter = filter()?;
-    let (lines, log) = behind::write_to(out).map_err(|error| cannot(&error))?;
+    let filter = parse_filter()?;
+    let (lines, log) = behind::start_writer(out).map_err(|error| cannot(&error))?;
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(lines)
         .with_ansi(colour)
@@ -61,7 +61,7 @@ fn start(out: impl Write + Send + 'static, colour: bool) -> Result<Log, Failure>
     Ok(log)
 }
 
-fn filter() -> Result<EnvFilter, Failure> {
+fn parse_filter() -> Result<EnvFilter, Failure> {
     let text = std::env::var(VARIABLE).unwrap_or_default();
     let builder = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
     builder.parse(&text).map_err(|error| {

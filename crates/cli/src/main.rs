@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 use args::Command;
 use failure::status;
-use render::{Lost, Writer};
-use softland_agent::tools::supervise;
+use render::{OutputLoss, Writer};
+use softland_agent::tools::supervise_program;
 
 /// Serving allocates much and keeps little: the C library's allocator takes an eighth more
 /// processor time for it (docs/benchmarks.md). On Linux mimalloc replaces its `malloc` (feature
@@ -45,33 +45,33 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     signals::let_long_writes_fail();
-    let mut writer = Writer::of_process();
-    let command = match args::parse(std::env::args_os()) {
+    let mut writer = Writer::for_process();
+    let command = match args::parse_args(std::env::args_os()) {
         Ok(command) => command,
-        Err(failure) => return writer.failure(&failure),
+        Err(failure) => return writer.report_failure(&failure),
     };
     let done = match command {
         Command::Print(text) => {
-            writer.result(&text);
-            Ok(match writer.lost() {
-                Lost::Failed => ExitCode::from(status::USAGE),
-                Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
+            writer.write_result(&text);
+            Ok(match writer.output_loss() {
+                OutputLoss::Failed => ExitCode::from(status::USAGE),
+                OutputLoss::Nothing | OutputLoss::Closed => ExitCode::SUCCESS,
             })
         }
-        Command::Supervise => Ok(ExitCode::from(supervise(std::io::stdin()))),
-        Command::Run(args) => run::run(args),
-        Command::Serve(args) => serve::run(&args),
-        Command::Wrap(args) => wrap::run(&args),
-        Command::Runs(args) => runs::run(&args, &mut writer),
-        Command::Show(args) => show::run(&args, &mut writer),
-        Command::Audit(args) => audit::run(&args, &mut writer),
-        Command::Sim(args) => sim::run(&args),
-        Command::Mcp(args) => mcp::run(&args),
+        Command::Supervise => Ok(ExitCode::from(supervise_program(std::io::stdin()))),
+        Command::Run(args) => run::run_command(args),
+        Command::Serve(args) => serve::run_command(&args),
+        Command::Wrap(args) => wrap::run_command(&args),
+        Command::Runs(args) => runs::run_command(&args, &mut writer),
+        Command::Show(args) => show::run_command(&args, &mut writer),
+        Command::Audit(args) => audit::run_command(&args, &mut writer),
+        Command::Sim(args) => sim::run_command(&args),
+        Command::Mcp(args) => mcp::run_command(&args),
         #[cfg(feature = "notebook")]
-        Command::Notebook(args) => notebook::run(&args),
-        Command::Check(args) => check::run(&args, &mut writer),
-        Command::Completions(args) => Ok(generated::completions(args, &mut writer)),
-        Command::Man(args) => generated::man(&args, &mut writer),
+        Command::Notebook(args) => notebook::run_command(&args),
+        Command::Check(args) => check::run_command(&args, &mut writer),
+        Command::Completions(args) => Ok(generated::print_completions(args, &mut writer)),
+        Command::Man(args) => generated::print_man(&args, &mut writer),
     };
-    done.unwrap_or_else(|failure| writer.failure(&failure))
+    done.unwrap_or_else(|failure| writer.report_failure(&failure))
 }

@@ -14,31 +14,31 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{McpArgs, RunArgs};
 use crate::failure::{Failure, status};
 use crate::render::Writer;
-use crate::settings::{Settings, folder};
+use crate::settings::{RunSettings, folder};
 use crate::signals::Signals;
 
 mod servers;
 
-pub(crate) use servers::servers;
+pub(crate) use servers::start_servers;
 
 /// Serves until the client disconnects or a signal arrives.
-pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
-    let writer = Writer::of_process();
+pub(crate) fn run_command(args: &McpArgs) -> Result<ExitCode, Failure> {
+    let writer = Writer::for_process();
     let system = |error| Failure::usage(format!("nothing can be served: {error}"));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
     let entered = runtime.enter();
     let mut signals = Signals::with_hangup().map_err(system)?;
-    let files = files(args)?;
+    let files = load_files(args)?;
     let all = RunArgs { agents: Some(args.folder.clone()), ..args.run.clone() };
-    let servers = Arc::new(servers(&all, &runtime, &mut signals)?);
+    let servers = Arc::new(start_servers(&all, &runtime, &mut signals)?);
     for warning in &servers.warnings {
-        writer.warning(warning);
+        writer.write_warning(warning);
     }
-    let specialists = specialists(args, files, &servers, &writer)?;
-    let ended = serve(args, specialists, &runtime, signals, &writer);
+    let specialists = build_specialists(args, files, &servers, &writer)?;
+    let ended = serve_agents(args, specialists, &runtime, signals, &writer);
     if let (Ok(Some(_)), Some(servers)) = (&ended, Arc::into_inner(servers)) {
-        runtime.block_on(servers.end());
+        runtime.block_on(servers.shut_down());
     }
     drop(entered);
     // A thread may still be waiting for standard input.
@@ -51,8 +51,8 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
 
 /// Loads the agent files of the folder. Each must be valid by itself and have a name that is
 /// allowed for a tool.
-fn files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
-    let paths = folder::files(&args.folder).map_err(Failure::usage)?;
+fn load_files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
+    let paths = folder::list_agent_files(&args.folder).map_err(Failure::usage)?;
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         match AgentFile::load(&path).0 {
@@ -65,8 +65,8 @@ fn files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
             Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
         }
     }
-    problems.extend(folder::same_names(&files));
-    if problems.is_empty() { Ok(files) } else { Err(Failure::all(problems)) }
+    problems.extend(folder::find_same_names(&files));
+    if problems.is_empty() { Ok(files) } else { Err(Failure::from_messages(problems)) }
 }
 
 fn is_tool_name(name: &str) -> bool {
@@ -75,7 +75,7 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 /// Prepares the agents. Each is built once, so that problems are known before the first call.
-fn specialists(
+fn build_specialists(
     args: &McpArgs,
     files: Vec<(PathBuf, AgentFile)>,
     servers: &Arc<Servers>,
@@ -90,27 +90,27 @@ fn specialists(
             agents: delegates.then(|| args.folder.clone()),
             ..args.run.clone()
         };
-        match Settings::without_prompt(&run, servers) {
+        match RunSettings::without_prompt(&run, servers) {
             Ok(settings) => {
                 for warning in settings.warnings {
                     if !warned.contains(&warning) {
-                        writer.warning(&warning);
+                        writer.write_warning(&warning);
                         warned.push(warning);
                     }
                 }
                 let AgentFile { name, description, .. } = file;
                 let servers = Arc::clone(servers);
-                specialists.push(Arc::new(Served { name, description, run, servers }));
+                specialists.push(Arc::new(ServedAgent { name, description, run, servers }));
             }
             Err(failure) => problems.extend(failure.messages),
         }
     }
     problems.dedup();
-    if problems.is_empty() { Ok(specialists) } else { Err(Failure::all(problems)) }
+    if problems.is_empty() { Ok(specialists) } else { Err(Failure::from_messages(problems)) }
 }
 
 /// Serves to the end. Returns `None` if a second signal forced the end.
-fn serve(
+fn serve_agents(
     args: &McpArgs,
     specialists: Vec<Arc<dyn Specialist>>,
     runtime: &Runtime,
@@ -123,10 +123,10 @@ fn serve(
         None => None,
         Some(address) => {
             let listening =
-                runtime.block_on(mcp::listen(specialists.clone(), address, until.clone()));
+                runtime.block_on(mcp::listen_on_loopback(specialists.clone(), address, until.clone()));
             let listening =
                 listening.map_err(|error| Failure::usage(format!("--listen: {error}")))?;
-            writer.note(&format!("listening on {}", listening.url()));
+            writer.write_note(&format!("listening on {}", listening.url()));
             Some(listening)
         }
     };
@@ -134,12 +134,12 @@ fn serve(
         let serving = async {
             match listening {
                 Some(listening) => {
-                    listening.run().await;
+                    listening.serve_until_stopped().await;
                     Ok(())
                 }
                 None => {
                     let pipes = (tokio::io::stdin(), tokio::io::stdout());
-                    mcp::over_stdio(specialists, pipes.0, pipes.1, until).await
+                    mcp::serve_stdio(specialists, pipes.0, pipes.1, until).await
                 }
             }
         };
@@ -162,7 +162,7 @@ fn serve(
 
 /// An agent file that is served as a tool. The file is read again for each call, so that each call
 /// is what `softland run` would be, with tools of its own.
-struct Served {
+struct ServedAgent {
     name: String,
     description: String,
     run: RunArgs,
@@ -170,7 +170,7 @@ struct Served {
 }
 
 #[async_trait]
-impl Specialist for Served {
+impl Specialist for ServedAgent {
     fn name(&self) -> &str {
         &self.name
     }
@@ -186,20 +186,20 @@ impl Specialist for Served {
         cancel: &CancellationToken,
     ) -> Result<Report, String> {
         // Each run has the tools that the servers offer when it begins.
-        self.servers.follow().await;
-        let settings = Settings::without_prompt(&self.run, &self.servers)
+        self.servers.refresh_tools().await;
+        let settings = RunSettings::without_prompt(&self.run, &self.servers)
             .map_err(|failure| failure.messages.join("; "))?;
-        let Settings { agent, mut places, .. } = settings;
+        let RunSettings { agent, mut places, .. } = settings;
         let mut failure = None;
         let mut hear = |event: &Event| {
-            let explained = places.explain(event);
+            let explained = places.explain_error(event);
             if let Some(EventKind::Error { message, .. }) = explained.as_ref().map(|e| &e.kind) {
                 failure = Some(message.clone());
             }
             events(explained.as_ref().unwrap_or(event));
         };
         let mut conversation = Conversation::new();
-        let report = Box::pin(agent.ask(&mut conversation, prompt, &mut hear, cancel)).await;
+        let report = Box::pin(agent.run_in_conversation(&mut conversation, prompt, &mut hear, cancel)).await;
         let report = report.map_err(|unfit| unfit.to_string())?;
         Ok(Report { failure: failure.or_else(|| report.failure.clone()), ..report })
     }

@@ -12,7 +12,7 @@ use softland_agent::{Event, EventKind, Report, UsageTotal};
 
 /// A provider, as error messages name it, and the status of its last response.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ProviderStatus {
     name: String,
     /// The provider's origin; `None` for the simulator in this process.
     origin: Option<String>,
@@ -22,9 +22,9 @@ pub(crate) struct Place {
     status: Arc<AtomicU16>,
 }
 
-impl Place {
+impl ProviderStatus {
     /// Creates the entry for the simulator in this process.
-    pub(crate) fn simulator() -> Self {
+    pub(crate) fn for_simulator() -> Self {
         Self {
             name: "the simulator".to_owned(),
             origin: None,
@@ -36,7 +36,7 @@ impl Place {
 
     /// Creates the entry for a provider over HTTP; `key_variable` is the variable that a config
     /// names for its key.
-    pub(crate) fn of(endpoint: &Endpoint, key_variable: Option<&str>) -> Self {
+    pub(crate) fn from_endpoint(endpoint: &Endpoint, key_variable: Option<&str>) -> Self {
         let provider = endpoint.provider();
         let listed = PROVIDERS.iter().find(|known| known.name == provider);
         let variables: Vec<&str> = match (key_variable, listed) {
@@ -58,13 +58,13 @@ impl Place {
     }
 
     /// Wraps a transport so that the statuses of its responses are recorded.
-    pub(crate) fn watch(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Watched { inner, keyless: self.simulator, status: Arc::clone(&self.status) })
+    pub(crate) fn watch_transport(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        Arc::new(WatchedTransport { inner, keyless: self.simulator, status: Arc::clone(&self.status) })
     }
 
     /// Returns the last event of a failed run with the provider and a hint in its message. Returns
     /// `None` if the event needs no explanation.
-    pub(crate) fn explain(&self, event: &Event) -> Option<Event> {
+    pub(crate) fn explain_error(&self, event: &Event) -> Option<Event> {
         let EventKind::Error { message, report } = &event.kind else { return None };
         // A journal that cannot be written is not the provider's fault.
         if report.ended.outcome != Outcome::Failed || report.ended.reason == Reason::Journal {
@@ -72,9 +72,9 @@ impl Place {
         }
         let hint = match self.status.load(Ordering::Relaxed) {
             NOT_ASKED => return None,
-            NO_RESPONSE => self.unreached(message),
-            status if is_success(status) => self.unread(message, report),
-            status => self.hint(status),
+            NO_RESPONSE => self.unreached_hint(message),
+            status if is_success(status) => self.unread_hint(message, report),
+            status => self.status_hint(status),
         };
         let message = match &self.origin {
             // The transport names the address itself.
@@ -86,7 +86,7 @@ impl Place {
     }
 
     /// Returns the hint for a request without a response.
-    fn unreached(&self, message: &str) -> &'static str {
+    fn unreached_hint(&self, message: &str) -> &'static str {
         match self.origin {
             Some(_) if !message.contains("base URL") => "; is the base URL right?",
             _ => "",
@@ -94,7 +94,7 @@ impl Place {
     }
 
     /// Returns the hint for a response without a complete answer.
-    fn unread(&self, message: &str, report: &Report) -> &'static str {
+    fn unread_hint(&self, message: &str, report: &Report) -> &'static str {
         match self.origin {
             None => "",
             // Some usage was read, so the address is right.
@@ -104,7 +104,7 @@ impl Place {
         }
     }
 
-    fn hint(&self, status: u16) -> &str {
+    fn status_hint(&self, status: u16) -> &str {
         match status {
             401 | 403 => &self.key_hint,
             402 => "; the provider's account has no credit left",
@@ -121,20 +121,20 @@ impl Place {
 }
 
 /// The providers of the models of a run and its sub-agents.
-pub(crate) struct Places {
-    of_model: BTreeMap<String, Place>,
+pub(crate) struct ProviderStatuses {
+    of_model: BTreeMap<String, ProviderStatus>,
     /// The models of the runs that are under way, by the run's id.
     models: BTreeMap<String, String>,
 }
 
-impl Places {
+impl ProviderStatuses {
     /// Creates the collection from providers by model.
-    pub(crate) fn new(of_model: BTreeMap<String, Place>) -> Self {
+    pub(crate) fn new(of_model: BTreeMap<String, ProviderStatus>) -> Self {
         Self { of_model, models: BTreeMap::new() }
     }
 
     /// Explains a failed run's last event by the provider of that run's model.
-    pub(crate) fn explain(&mut self, event: &Event) -> Option<Event> {
+    pub(crate) fn explain_error(&mut self, event: &Event) -> Option<Event> {
         if let EventKind::RunStart { model, .. } = &event.kind {
             self.models.insert(event.run.clone(), model.clone());
         }
@@ -142,7 +142,7 @@ impl Places {
             return None;
         }
         let model = self.models.remove(&event.run)?;
-        self.of_model.get(&model)?.explain(event)
+        self.of_model.get(&model)?.explain_error(event)
     }
 }
 
@@ -156,7 +156,7 @@ fn is_success(status: u16) -> bool {
 }
 
 /// A transport that records the status of its last response.
-struct Watched {
+struct WatchedTransport {
     inner: Arc<dyn Transport>,
     /// True if the transport has no key and the provider requires one but accepts any.
     keyless: bool,
@@ -164,7 +164,7 @@ struct Watched {
 }
 
 #[async_trait]
-impl Transport for Watched {
+impl Transport for WatchedTransport {
     async fn send(&self, mut request: Request) -> Result<Response, TransportError> {
         if self.keyless {
             let (name, value) = match request.path {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use softland_agent::tools::Programs;
+use softland_agent::tools::ProgramRunner;
 
 use crate::args::SUPERVISE;
 use crate::config::Config;
@@ -14,10 +14,10 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// Returns a failure if this binary cannot be found.
-pub(crate) fn allowed(config: &Config) -> Result<Programs, Failure> {
+pub(crate) fn allow_programs(config: &Config) -> Result<ProgramRunner, Failure> {
     close_to_others();
     let withheld: Vec<String> = config.key_variables().map(str::to_owned).collect();
-    Ok(Programs::new(this_binary()?, SUPERVISE, std::env::vars_os(), &withheld))
+    Ok(ProgramRunner::new(this_binary()?, SUPERVISE, std::env::vars_os(), &withheld))
 }
 
 /// Returns the path of this binary. Its file may be replaced during the run; on Linux this path is

@@ -14,8 +14,8 @@ mod tree;
 mod view;
 mod writer;
 
-pub(crate) use summary::summary;
-pub(crate) use text::{MIN_WIDTH, count, flow, grouped, harmless_char, harmless_line};
-pub(crate) use tree::Tree;
-pub(crate) use view::{Kept, Show};
-pub(crate) use writer::{Lost, Writer};
+pub(crate) use summary::render_summary;
+pub(crate) use text::{MIN_WIDTH, format_count, flow_items, group_digits, harmless_char, harmless_line};
+pub(crate) use tree::RunTreeView;
+pub(crate) use view::{CallLocator, ViewOptions};
+pub(crate) use writer::{OutputLoss, Writer};

@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use softland_agent::core::{Outcome, Reason};
-use softland_agent::journal::Finished;
-use softland_agent::{Agent, AnsweredBy, Event, EventKind, Report, Unfit};
+use softland_agent::journal::FinishedRun;
+use softland_agent::{Agent, AnsweredBy, Event, EventKind, Report, SetupError};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{Format, RunArgs};
+use crate::args::{OutputFormat, RunArgs};
 use crate::failure::{Failure, status};
 use crate::mcp;
-use crate::place::Places;
-use crate::render::{Kept as Shown, Lost, Show, Tree, Writer, status as status_line, summary};
-use crate::settings::Settings;
+use crate::place::ProviderStatuses;
+use crate::render::{CallLocator as Shown, OutputLoss, ViewOptions, RunTreeView, Writer, status as status_line, render_summary};
+use crate::settings::RunSettings;
 use crate::signals::Signals;
 
 mod begun;
@@ -25,23 +25,23 @@ pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
-use begun::{Begun, Kept};
+use begun::{RunOrigin, StoredRun};
 
 /// The time after which a slow cancellation is reported.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Runs the agent, and returns the exit status of its outcome.
-pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let writer = Writer::of_process();
-    let begun = Begun::of(&args)?;
-    if let Begun::Ended { finished, named } = &begun {
-        let listener = Listener::new(&args, writer, None);
-        return Ok(begun::tell_again(finished, named.as_deref(), listener));
+pub(crate) fn run_command(args: RunArgs) -> Result<ExitCode, Failure> {
+    let writer = Writer::for_process();
+    let begun = RunOrigin::from_args(&args)?;
+    if let RunOrigin::Ended { finished, named } = &begun {
+        let listener = EventPrinter::new(&args, writer, None);
+        return Ok(begun::print_ended_run(finished, named.as_deref(), listener));
     }
-    if let (Begun::Open { was, .. }, Format::Text) = (&begun, args.format) {
-        writer.note(&format!("going on with {}", was.run));
+    if let (RunOrigin::Open { was, .. }, OutputFormat::Text) = (&begun, args.format) {
+        writer.write_note(&format!("going on with {}", was.run));
     }
-    let args = begun.recall(args);
+    let args = begun.recall_args(args);
     let system = |error| Failure::usage(format!("the run cannot begin: {error}"));
     // One thread may be blocked by a slow reader of standard output; the other still receives
     // Ctrl-C.
@@ -53,18 +53,18 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .map_err(system)?;
     let entered = runtime.enter();
     let mut signals = Signals::with_hangup().map_err(system)?;
-    let servers = mcp::servers(&args, &runtime, &mut signals)?;
-    let mut settings = Settings::of(&args, &servers)?;
-    let kept = begun.keep(&args, &mut settings)?;
+    let servers = mcp::start_servers(&args, &runtime, &mut signals)?;
+    let mut settings = RunSettings::from_args(&args, &servers)?;
+    let kept = begun.open_journal(&args, &mut settings)?;
     for warning in servers.warnings.iter().chain(&settings.warnings) {
-        writer.warning(warning);
+        writer.write_warning(warning);
     }
     // A status line goes with text output only.
-    let _status = (args.format == Format::Text).then(|| writer.status());
-    let listener = Listener::new(&args, writer, kept.shown());
-    let ended = drive(&runtime, signals, settings, kept, listener);
+    let _status = (args.format == OutputFormat::Text).then(|| writer.show_status());
+    let listener = EventPrinter::new(&args, writer, kept.call_locator());
+    let ended = drive_run(&runtime, signals, settings, kept, listener);
     if ended.is_some() {
-        runtime.block_on(servers.end());
+        runtime.block_on(servers.shut_down());
     }
     drop(entered);
     // The end does not wait for tools that are still at work.
@@ -77,15 +77,15 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The report of a run, and the loss on standard output.
-type Ended = Result<(Report, Lost), Unfit>;
+type RunResult = Result<(Report, OutputLoss), SetupError>;
 
 /// Returns the exit status of an ended run. An answer that could not be written is not a success.
-fn exit_status(report: &Report, lost: Lost) -> u8 {
+fn exit_status(report: &Report, lost: OutputLoss) -> u8 {
     match (report.ended.outcome, report.answered_by) {
         (Outcome::Failed, _) if report.ended.reason == Reason::Journal => status::USAGE,
         (Outcome::Failed, _) => status::PROVIDER,
-        _ if lost == Lost::Failed => status::USAGE,
-        _ if lost == Lost::Closed => status::CANCELLED,
+        _ if lost == OutputLoss::Failed => status::USAGE,
+        _ if lost == OutputLoss::Closed => status::CANCELLED,
         (Outcome::Cancelled, _) => status::CANCELLED,
         (Outcome::Stopped, _) | (_, Some(AnsweredBy::Local)) => status::LOCAL_ANSWER,
         (Outcome::Answered | Outcome::Landed, _) => 0,
@@ -93,56 +93,56 @@ fn exit_status(report: &Report, lost: Lost) -> u8 {
 }
 
 /// Drives the run to its end. Returns `None` if a second signal forced the end.
-fn drive(
+fn drive_run(
     runtime: &Runtime,
     signals: Signals,
-    settings: Settings,
-    kept: Kept,
-    listener: Listener,
-) -> Option<Ended> {
+    settings: RunSettings,
+    kept: StoredRun,
+    listener: EventPrinter,
+) -> Option<RunResult> {
     let cancel = CancellationToken::new();
-    let running = runtime.spawn(ask(settings, kept, listener, cancel.clone()));
-    runtime.block_on(until_end(running, signals, cancel))
+    let running = runtime.spawn(ask_agent(settings, kept, listener, cancel.clone()));
+    runtime.block_on(wait_for_end(running, signals, cancel))
 }
 
-async fn ask(
-    settings: Settings,
-    mut kept: Kept,
-    mut listener: Listener,
+async fn ask_agent(
+    settings: RunSettings,
+    mut kept: StoredRun,
+    mut listener: EventPrinter,
     cancel: CancellationToken,
-) -> Ended {
-    let Settings { agent, prompt, places, simulated, .. } = settings;
+) -> RunResult {
+    let RunSettings { agent, prompt, places, simulated, .. } = settings;
     let began = Instant::now();
-    let report = converse(&agent, &prompt, places, &mut kept, &mut listener, &cancel).await?;
-    listener.end(&report, began.elapsed(), simulated);
-    listener.further(&report, &kept);
-    Ok((report, listener.lost()))
+    let report = run_conversation(&agent, &prompt, places, &mut kept, &mut listener, &cancel).await?;
+    listener.print_summary(&report, began.elapsed(), simulated);
+    listener.print_next_command(&report, &kept);
+    Ok((report, listener.output_loss()))
 }
 
-async fn converse(
+async fn run_conversation(
     agent: &Agent,
     prompt: &str,
-    mut places: Places,
-    kept: &mut Kept,
-    listener: &mut Listener,
+    mut places: ProviderStatuses,
+    kept: &mut StoredRun,
+    listener: &mut EventPrinter,
     cancel: &CancellationToken,
-) -> Result<Report, Unfit> {
-    let Kept { journal, conversation, .. } = kept;
+) -> Result<Report, SetupError> {
+    let StoredRun { journal, conversation, .. } = kept;
     let mut hear = |event: &Event| {
-        if !listener.hear(places.explain(event).as_ref().unwrap_or(event)) {
+        if !listener.print_event(places.explain_error(event).as_ref().unwrap_or(event)) {
             // Nobody reads the output, so nothing more is spent.
             cancel.cancel();
         }
     };
-    Box::pin(agent.keep(journal, conversation, prompt, &mut hear, cancel)).await
+    Box::pin(agent.run_in_journal(journal, conversation, prompt, &mut hear, cancel)).await
 }
 
 /// Waits for the run's end. The first signal cancels the run, a second one ends the wait.
-async fn until_end(
-    mut running: JoinHandle<Ended>,
+async fn wait_for_end(
+    mut running: JoinHandle<RunResult>,
     mut signals: Signals,
     cancel: CancellationToken,
-) -> Option<Ended> {
+) -> Option<RunResult> {
     let ended = tokio::select! {
         ended = &mut running => ended,
         () = signals.next() => {
@@ -150,7 +150,7 @@ async fn until_end(
             tokio::select! {
                 ended = running => ended,
                 () = signals.next() => return None,
-                never = tell_of_delay() => match never {},
+                never = report_delay() => match never {},
             }
         }
     };
@@ -164,25 +164,25 @@ async fn until_end(
 }
 
 /// Explains after a while how to end a run whose cancellation is slow.
-async fn tell_of_delay() -> Infallible {
+async fn report_delay() -> Infallible {
     tokio::time::sleep(PATIENCE).await;
-    Writer::of_process().note("cancelling; a second signal ends the run at once");
+    Writer::for_process().write_note("cancelling; a second signal ends the run at once");
     std::future::pending().await
 }
 
 /// A printer of a run's events.
-enum Listener {
-    Text { view: Box<Tree>, writer: Writer },
+enum EventPrinter {
+    Text { view: Box<RunTreeView>, writer: Writer },
     Json { writer: Writer },
 }
 
-impl Listener {
+impl EventPrinter {
     /// Creates a printer; `kept` holds the arguments with which the run's calls are looked up.
     fn new(args: &RunArgs, writer: Writer, kept: Option<Shown>) -> Self {
         match args.format {
-            Format::Json => Self::Json { writer },
-            Format::Text => {
-                let show = Show {
+            OutputFormat::Json => Self::Json { writer },
+            OutputFormat::Text => {
+                let show = ViewOptions {
                     stream_text: writer.stdout_is_terminal(),
                     markdown: writer.answer_colour(),
                     thinking: args.show_thinking,
@@ -190,7 +190,7 @@ impl Listener {
                     nested: false,
                 };
                 Self::Text {
-                    view: Box::new(Tree::new(show, args.fold_agents, writer.width(), kept)),
+                    view: Box::new(RunTreeView::new(show, args.fold_agents, writer.width(), kept)),
                     writer,
                 }
             }
@@ -199,53 +199,53 @@ impl Listener {
 
     /// Prints one event, unless an earlier process has done so. Returns false if nobody reads the
     /// output any more.
-    fn hear(&mut self, event: &Event) -> bool {
+    fn print_event(&mut self, event: &Event) -> bool {
         match self {
             Self::Text { view, writer } => {
                 if !is_delta(&event.kind) {
                     view.resize(writer.width());
                 }
-                status_line::hear(event);
+                status_line::update_status(event);
                 // Replayed events update the view, since later output depends on them.
-                let pieces = view.event(event);
+                let pieces = view.render_event(event);
                 if !event.replayed {
-                    writer.pieces(&pieces);
+                    writer.write_pieces(&pieces);
                 }
             }
-            Self::Json { writer } if !event.replayed => writer.json(event),
+            Self::Json { writer } if !event.replayed => writer.write_event(event),
             Self::Json { .. } => {}
         }
-        self.lost() == Lost::Nothing
+        self.output_loss() == OutputLoss::Nothing
     }
 
-    fn lost(&self) -> Lost {
+    fn output_loss(&self) -> OutputLoss {
         match self {
-            Self::Text { writer, .. } | Self::Json { writer } => writer.lost(),
+            Self::Text { writer, .. } | Self::Json { writer } => writer.output_loss(),
         }
     }
 
-    fn end(&mut self, report: &Report, took: Duration, simulated: bool) {
+    fn print_summary(&mut self, report: &Report, took: Duration, simulated: bool) {
         if let Self::Text { writer, .. } = self {
             let width = writer.width();
-            writer.pieces(&summary(report, took, simulated, width));
+            writer.write_pieces(&render_summary(report, took, simulated, width));
         }
     }
 
     /// Prints how to continue a run that had ended before.
-    fn ended_before(&mut self, finished: &Finished, named: Option<&Path>) {
+    fn print_ended_before(&mut self, finished: &FinishedRun, named: Option<&Path>) {
         if let Self::Text { writer, .. } = self {
             let (run, outcome) = (&finished.run, finished.report.ended.outcome.word());
-            let command = begun::command(run, named, false);
-            writer.note(&format!("{run} has ended ({outcome}); ask it more: {command}"));
+            let command = begun::format_resume_command(run, named, false);
+            writer.write_note(&format!("{run} has ended ({outcome}); ask it more: {command}"));
         }
     }
 
     /// Prints how to resume or continue the run.
-    fn further(&mut self, report: &Report, kept: &Kept) {
-        let Some(command) = kept.command(report.resume.is_some()) else { return };
+    fn print_next_command(&mut self, report: &Report, kept: &StoredRun) {
+        let Some(command) = kept.resume_command(report.resume.is_some()) else { return };
         if let Self::Text { writer, .. } = self {
             let what = if report.resume.is_some() { "go on with it" } else { "ask it more" };
-            writer.note(&format!("{what}: {command}"));
+            writer.write_note(&format!("{what}: {command}"));
         }
     }
 }

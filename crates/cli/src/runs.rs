@@ -6,34 +6,34 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use softland_agent::core::Millis;
-use softland_ledger::{Found, OpenProblem, Query, Reader, Run, Which, delete};
+use softland_ledger::{RunLookup, OpenProblem, Query, Reader, Run, DeleteTarget, delete_runs};
 
 use crate::args::{Deletion, LedgerArgs, RunsArgs};
 use crate::config::{Config, LEDGER};
 use crate::failure::{Failure, status};
-use crate::render::{Lost, Writer};
+use crate::render::{OutputLoss, Writer};
 use crate::run::state;
 
 mod kept;
 mod table;
 
-use kept::Listed;
-pub(crate) use table::{dollars, ending, money, tokens};
+use kept::ListedRun;
+pub(crate) use table::{format_dollars, describe_end, format_cost, format_tokens};
 
 /// The most runs that a message about an unknown run names.
 const NAMED: usize = 5;
 
 /// Lists or deletes runs.
-pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    let path = ledger(&args.of)?;
+pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let path = ledger_path(&args.of)?;
     if let Some(deletion) = &args.delete {
-        return deleted(&path, deletion, writer);
+        return run_deletion(&path, deletion, writer);
     }
-    let since = args.since.map(ago);
+    let since = args.since.map(time_ago);
     // Kept runs belong to no ledger and to no session.
     let named = args.of.ledger.is_some() || args.of.config.is_some() || args.session.is_some();
-    let kept = if named { Vec::new() } else { kept::newest(since, args.limit, writer) };
-    let reader = match open(&path) {
+    let kept = if named { Vec::new() } else { kept::newest_runs(since, args.limit, writer) };
+    let reader = match open_ledger(&path) {
         // A user who has only used `softland run` has no ledger.
         Err(_) if !kept.is_empty() && !path.exists() => None,
         reader => reader?,
@@ -43,11 +43,11 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
         Some(reader) => {
             let (session, limit) = (args.session.clone(), args.limit);
             let query = Query { session, since, limit, ..Query::default() };
-            let beside = reader.beside(&query).map_err(failure)?;
-            (reader.runs(&query).map_err(failure)?, beside)
+            let beside = reader.sum_unassigned(&query).map_err(read_failure)?;
+            (reader.list_runs(&query).map_err(read_failure)?, beside)
         }
     };
-    let mut listed: Vec<Listed> = runs.into_iter().map(Listed::from).collect();
+    let mut listed: Vec<ListedRun> = runs.into_iter().map(ListedRun::from).collect();
     if !kept.is_empty() {
         listed.extend(kept);
         listed.sort_by_key(|one| std::cmp::Reverse(one.run.started));
@@ -56,31 +56,31 @@ pub(crate) fn run(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Fail
     // Requests that belong to no run cost money, too.
     let beside = Some(beside).filter(|beside| beside.requests > 0);
     if args.of.json {
-        listed.iter().for_each(|one| writer.result(&(one.json() + "\n")));
+        listed.iter().for_each(|one| writer.write_result(&(one.to_json() + "\n")));
         let session = args.session.as_deref();
-        beside.iter().for_each(|beside| writer.result(&(beside.json(session) + "\n")));
+        beside.iter().for_each(|beside| writer.write_result(&(beside.to_json(session) + "\n")));
     } else if listed.is_empty() && beside.is_none() {
-        writer.note(&format!("no such runs in {}", path.display()));
+        writer.write_note(&format!("no such runs in {}", path.display()));
     } else {
-        writer.result(&table::table(&listed, beside.as_ref(), width(writer)));
+        writer.write_result(&table::render_table(&listed, beside.as_ref(), stdout_width(writer)));
     }
-    Ok(written(writer))
+    Ok(output_status(writer))
 }
 
 /// Returns the path of the ledger that the arguments name.
-pub(crate) fn ledger(args: &LedgerArgs) -> Result<PathBuf, Failure> {
+pub(crate) fn ledger_path(args: &LedgerArgs) -> Result<PathBuf, Failure> {
     if let Some(path) = &args.ledger {
         return Ok(path.clone());
     }
     let Some(config) = &args.config else { return Ok(PathBuf::from(LEDGER)) };
-    Config::load(config).map_err(Failure::all)?.ledger(false).ok_or_else(|| {
+    Config::load(config).map_err(Failure::from_messages)?.ledger_path(false).ok_or_else(|| {
         let file = config.display();
         Failure::usage(format!("{file}: [ledger] is off; --ledger FILE names a ledger"))
     })
 }
 
 /// Opens the ledger. Returns `None` if nothing was written to it yet.
-pub(crate) fn open(path: &Path) -> Result<Option<Reader>, Failure> {
+pub(crate) fn open_ledger(path: &Path) -> Result<Option<Reader>, Failure> {
     match Reader::open(path) {
         Ok(reader) => Ok(Some(reader)),
         Err(error) => match error.problem {
@@ -96,26 +96,26 @@ pub(crate) fn open(path: &Path) -> Result<Option<Reader>, Failure> {
 
 /// Finds the runs by an id, the beginning of an id, or the client's name for them. Returns at least
 /// one run.
-pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run>, Failure> {
+pub(crate) fn find_runs(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run>, Failure> {
     let file = path.display();
-    let found = reader.find(prefix).map_err(failure)?;
-    if !matches!(&found, Found::One(run) if run.run == prefix) {
-        let named = reader.named(prefix).map_err(failure)?;
+    let found = reader.find_run(prefix).map_err(read_failure)?;
+    if !matches!(&found, RunLookup::One(run) if run.run == prefix) {
+        let named = reader.find_named(prefix).map_err(read_failure)?;
         if !named.is_empty() {
             return Ok(named);
         }
     }
     match found {
-        Found::One(run) => Ok(vec![*run]),
-        Found::Several(ids) => Err(Failure::usage(format!(
+        RunLookup::One(run) => Ok(vec![*run]),
+        RunLookup::Several(ids) => Err(Failure::usage(format!(
             "`{prefix}` begins the ids of several runs: {}",
             ids.join(", ")
         ))),
-        Found::Nothing => {
+        RunLookup::Nothing => {
             let session = Some(prefix.to_owned());
             let of_session = Query { session, limit: Some(1), ..Query::default() };
-            if reader.beside(&of_session).map_err(failure)?.requests > 0
-                || !reader.runs(&of_session).map_err(failure)?.is_empty()
+            if reader.sum_unassigned(&of_session).map_err(read_failure)?.requests > 0
+                || !reader.list_runs(&of_session).map_err(read_failure)?.is_empty()
             {
                 return Err(Failure::usage(format!(
                     "{file} has no run `{prefix}`, but a session of that name: see \
@@ -123,7 +123,7 @@ pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run
                 )));
             }
             let query = Query { limit: Some(NAMED), ..Query::default() };
-            let newest = reader.runs(&query).map_err(failure)?;
+            let newest = reader.list_runs(&query).map_err(read_failure)?;
             let newest: Vec<_> = newest.into_iter().map(|run| run.run).collect();
             Err(Failure::usage(match newest.as_slice() {
                 [] => format!("{file} has no run `{prefix}`; it has none at all"),
@@ -133,10 +133,10 @@ pub(crate) fn find(reader: &Reader, path: &Path, prefix: &str) -> Result<Vec<Run
     }
 }
 
-fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode, Failure> {
+fn run_deletion(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode, Failure> {
     if let Deletion::Run(run) = deletion
-        && let Some(folder) = state::folder(&|name| std::env::var(name).ok())
-        && let journal = state::file(&folder, run)
+        && let Some(folder) = state::journal_folder(&|name| std::env::var(name).ok())
+        && let journal = state::journal_file(&folder, run)
         && !run.contains('/')
         && journal.is_file()
     {
@@ -145,13 +145,13 @@ fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode
             journal.display()
         )));
     }
-    let Some(reader) = open(path)? else {
+    let Some(reader) = open_ledger(path)? else {
         return Err(Failure::usage(format!("{} holds no runs yet", path.display())));
     };
-    let gone = |which| delete(path, which).map_err(|error| Failure::usage(error.to_string()));
+    let gone = |which| delete_runs(path, which).map_err(|error| Failure::usage(error.to_string()));
     match deletion {
         Deletion::Run(prefix) => {
-            let runs = find(&reader, path, prefix)?;
+            let runs = find_runs(&reader, path, prefix)?;
             drop(reader);
             let [Run { run, .. }] = runs.as_slice() else {
                 let ids: Vec<_> = runs.into_iter().map(|run| run.run).collect();
@@ -160,14 +160,14 @@ fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode
                     ids.join(", ")
                 )));
             };
-            gone(Which::Run(run))?;
-            writer.note(&format!("deleted {run}"));
+            gone(DeleteTarget::Run(run))?;
+            writer.write_note(&format!("deleted {run}"));
         }
         Deletion::Before(time) => {
             drop(reader);
-            match gone(Which::Before(ago(*time)))? {
-                1 => writer.note("deleted 1 run"),
-                runs => writer.note(&format!("deleted {runs} runs")),
+            match gone(DeleteTarget::Before(time_ago(*time)))? {
+                1 => writer.write_note("deleted 1 run"),
+                runs => writer.write_note(&format!("deleted {runs} runs")),
             }
         }
     }
@@ -175,24 +175,24 @@ fn deleted(path: &Path, deletion: &Deletion, writer: &Writer) -> Result<ExitCode
 }
 
 /// Returns the columns of standard output; `None` if it is not a terminal and lines are not cut.
-pub(crate) fn width(writer: &Writer) -> Option<usize> {
+pub(crate) fn stdout_width(writer: &Writer) -> Option<usize> {
     writer.stdout_is_terminal().then(|| writer.width())
 }
 
 /// Returns the exit status after output was written.
-pub(crate) fn written(writer: &Writer) -> ExitCode {
-    match writer.lost() {
-        Lost::Failed => ExitCode::from(status::USAGE),
-        Lost::Nothing | Lost::Closed => ExitCode::SUCCESS,
+pub(crate) fn output_status(writer: &Writer) -> ExitCode {
+    match writer.output_loss() {
+        OutputLoss::Failed => ExitCode::from(status::USAGE),
+        OutputLoss::Nothing | OutputLoss::Closed => ExitCode::SUCCESS,
     }
 }
 
-pub(crate) fn failure(error: softland_ledger::ReadError) -> Failure {
+pub(crate) fn read_failure(error: softland_ledger::ReadError) -> Failure {
     Failure::usage(error.to_string())
 }
 
 /// Returns the time that long ago, in milliseconds since 1970.
-fn ago(time: Millis) -> u64 {
+fn time_ago(time: Millis) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_sub(time.0)
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
-use crate::config::{Asked, Config};
+use crate::config::{Overrides, Config};
 use crate::failure::{Failure, status};
 use crate::logging;
 use crate::render::Writer;
@@ -16,39 +16,39 @@ use crate::signals::{Hangups, Signals};
 use crate::threads;
 
 /// Serves until a signal stops the gateway.
-pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let _log = logging::to_stderr()?;
-    let (settings, warnings) = settings(args).map_err(Failure::all)?;
-    let writer = Writer::of_process();
+pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let _log = logging::log_to_stderr()?;
+    let (settings, warnings) = read_settings(args).map_err(Failure::from_messages)?;
+    let writer = Writer::for_process();
     for warning in &warnings {
-        writer.warning(warning);
+        writer.write_warning(warning);
     }
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
-    let runtime = threads::serving().map_err(system)?;
-    let served = runtime.block_on(serve(args, settings, &writer));
+    let runtime = threads::build_serving_runtime().map_err(system)?;
+    let served = runtime.block_on(serve_gateway(args, settings, &writer));
     // The process does not wait for requests that a second signal cut off.
     runtime.shutdown_background();
     served
 }
 
 /// Reads the gateway's settings from the flags and the current config, with warnings.
-fn settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String>> {
+fn read_settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String>> {
     let config = match &args.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
     };
-    let asked = Asked {
+    let asked = Overrides {
         listen: args.listen.map(|address| (address, "--listen")),
         upstreams: args.upstreams.clone(),
         policy: args.policy.clone(),
         keys: args.keys.clone(),
         private: false,
     };
-    let settings = config.settings(&asked, &|name| std::env::var(name).ok())?;
-    Ok((settings, config.warnings(&asked)))
+    let settings = config.resolve_settings(&asked, &|name| std::env::var(name).ok())?;
+    Ok((settings, config.list_warnings(&asked)))
 }
 
-async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<ExitCode, Failure> {
+async fn serve_gateway(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let mut signals = Signals::listen().map_err(system)?;
     let mut hangups = Hangups::listen().map_err(system)?;
@@ -58,26 +58,26 @@ async fn serve(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<
     let pages = gateway.pages_url();
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
-    writer.note(&format!("listening on http://{address}"));
-    writer.note(&format!("pages: {pages}"));
+    writer.write_note(&format!("listening on http://{address}"));
+    writer.write_note(&format!("pages: {pages}"));
     if let Some(admin) = admin {
-        writer.note(&format!("health, readiness and metrics also on http://{admin}"));
+        writer.write_note(&format!("health, readiness and metrics also on http://{admin}"));
     }
     loop {
         tokio::select! {
-            ended = &mut serving => return Ok(end(ended)),
+            ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
-            () = hangups.next() => reload(args, &handle),
+            () = hangups.next() => reload_config(args, &handle),
         }
     }
     tracing::info!("stopping; requests under way may end, a second signal ends them at once");
     stop.cancel();
-    Ok(drained(serving, &handle, signals, hangups).await)
+    Ok(drain_requests(serving, &handle, signals, hangups).await)
 }
 
 /// Waits for the requests under way. A second signal cuts them off; their results are still
 /// recorded, within the gateway's time limit. A third signal ends the process at once.
-async fn drained(
+async fn drain_requests(
     mut serving: JoinHandle<Summary>,
     handle: &Handle,
     mut signals: Signals,
@@ -89,7 +89,7 @@ async fn drained(
         tokio::select! {
             biased;
             ended = &mut serving => {
-                let code = end(ended);
+                let code = exit_code(ended);
                 return if cut { cancelled } else { code };
             }
             () = signals.next() => {
@@ -105,7 +105,7 @@ async fn drained(
     }
 }
 
-fn end(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
+fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
     match ended {
         Ok(summary) => {
             let Summary { requests, spend, answered, landed, stopped, .. } = summary;
@@ -120,12 +120,12 @@ fn end(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
 }
 
 /// Reads the config again and applies it, or logs the reason why not.
-fn reload(args: &ServeArgs, handle: &Handle) {
+fn reload_config(args: &ServeArgs, handle: &Handle) {
     if args.config.is_none() {
         tracing::warn!("there is no config to read again (--config FILE)");
         return;
     }
-    let (settings, warnings) = match settings(args) {
+    let (settings, warnings) = match read_settings(args) {
         Ok(read) => read,
         Err(problems) => {
             for problem in problems {

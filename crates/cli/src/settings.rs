@@ -6,18 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use softland_agent::core::policy::Policy;
-use softland_agent::http::provider::{Api, Given, Target, resolve};
+use softland_agent::http::provider::{Api, ProviderOverrides, Target, resolve_model};
 use softland_agent::http::{HttpTransport, Timeouts, Transport};
 use softland_agent::mcp::Servers;
-use softland_agent::tools::Means;
+use softland_agent::tools::ToolResources;
 use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 
-use crate::args::{RunArgs, Which};
-use crate::config::{Config, no_policy, unlimitable};
+use crate::args::{RunArgs, RunSelection};
+use crate::config::{Config, unknown_policy_message, find_unlimitable_tools};
 use crate::failure::Failure;
-use crate::place::{Place, Places};
+use crate::place::{ProviderStatus, ProviderStatuses};
 use crate::programs;
-use crate::sim::InProcess;
+use crate::sim::InProcessSim;
 
 mod crew;
 pub(crate) mod folder;
@@ -26,26 +26,26 @@ pub(crate) mod folder;
 const MAX_PROMPT: u64 = 8 * 1024 * 1024;
 
 /// An agent that can run, and its prompt.
-pub(crate) struct Settings {
+pub(crate) struct RunSettings {
     pub(crate) agent: Agent,
     pub(crate) prompt: String,
-    pub(crate) places: Places,
+    pub(crate) places: ProviderStatuses,
     /// True if all models are simulated, so that nothing is paid.
     pub(crate) simulated: bool,
     /// Problems that do not prevent the run.
     pub(crate) warnings: Vec<String>,
 }
 
-impl Settings {
+impl RunSettings {
     /// Resolves the arguments, in the order in which a person would want to learn of mistakes.
     ///
     /// # Errors
     /// Returns all mistakes of the first part that has any.
-    pub(crate) fn of(args: &RunArgs, servers: &Servers) -> Result<Self, Failure> {
+    pub(crate) fn from_args(args: &RunArgs, servers: &Servers) -> Result<Self, Failure> {
         let settings = Self::without_prompt(args, servers)?;
         let prompt = match args.which {
-            Which::Resume(_) => String::new(),
-            Which::New | Which::Continue(_) => prompt(args.prompt.as_deref())?,
+            RunSelection::Resume(_) => String::new(),
+            RunSelection::New | RunSelection::Continue(_) => read_prompt(args.prompt.as_deref())?,
         };
         Ok(Self { prompt, ..settings })
     }
@@ -59,68 +59,68 @@ impl Settings {
         let (file, warnings) = AgentFile::load(path);
         let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let file = file
-            .map_err(|problems| Failure::all(problems.iter().map(ToString::to_string).collect()))?;
+            .map_err(|problems| Failure::from_messages(problems.iter().map(ToString::to_string).collect()))?;
         let config = match &args.config {
-            Some(path) => Config::load(path).map_err(Failure::all)?,
+            Some(path) => Config::load(path).map_err(Failure::from_messages)?,
             None => Config::default(),
         };
-        let policy = policy(args, &config, &file, true)?;
-        let model = model(args, &file)?;
+        let policy = resolve_policy(args, &config, &file, true)?;
+        let model = choose_model(args, &file)?;
         let mut ways =
-            Ways { args, config: &config, servers, first: &model, known: BTreeMap::new() };
-        let Way { transport, api, .. } = ways.to(&model)?;
+            ModelRoutes { args, config: &config, servers, first: &model, known: BTreeMap::new() };
+        let ModelRoute { transport, api, .. } = ways.route_to(&model)?;
         let root = args.root.as_deref().unwrap_or_else(|| Path::new("."));
         let root = Root::open(root).map_err(|error| Failure::usage(format!("--root: {error}")))?;
-        let means = means(args, &config, &root, servers)?;
-        let tools = tools(&path.display().to_string(), &file, means)?;
+        let means = build_tool_resources(args, &config, &root, servers)?;
+        let tools = build_tools(&path.display().to_string(), &file, means)?;
         let options = Options {
             api,
             show_thinking: args.show_thinking,
-            price: config.price(&model),
+            price: config.find_price(&model),
             tool_format: file.tool_format,
             ..Options::default()
         };
         let (name, system, model) = (file.name.clone(), file.system.clone(), model.clone());
         let mut agent =
             Agent { name, system, model, tools, crew: None, policy, transport, options };
-        hint(&mut agent, servers);
+        apply_hints(&mut agent, servers);
         let asked = (&agent, &mut ways);
-        agent.crew = crew::of(args, &config, &file, &root, asked, &mut warnings)?;
+        agent.crew = crew::build_sub_agents(args, &config, &file, &root, asked, &mut warnings)?;
         let simulated = ways.known.keys().all(|model| model.starts_with("sim/"));
         let places = ways.known.into_iter().map(|(model, way)| (model, way.place));
-        let places = Places::new(places.collect());
+        let places = ProviderStatuses::new(places.collect());
         Ok(Self { agent, prompt: String::new(), places, simulated, warnings })
     }
 }
 
 #[cfg(feature = "notebook")]
-impl Settings {
+impl RunSettings {
     /// Resolves the settings of an assistant that is part of this program. It has no tools yet and
     /// calls no other agents.
     ///
     /// # Errors
     /// Returns all mistakes of the first part that has any.
-    pub(crate) fn of_assistant(
+    pub(crate) fn for_assistant(
         args: &RunArgs,
         config: &Config,
         file: &AgentFile,
     ) -> Result<Self, Failure> {
-        let policy = policy(args, config, file, true)?;
+        let policy = resolve_policy(args, config, file, true)?;
         let Some(model) = args.model.clone() else {
             return Err(Failure::usage(
                 "no model: give one with --model PROVIDER/MODEL (without a key: --model \
                  sim/notebook)",
             ));
         };
-        let Way { transport, place, api } = way(args, config, &model, true)?;
+        let ModelRoute { transport, place, api } = resolve_route(args, config, &model, true)?;
         let options = Options {
             api,
             show_thinking: args.show_thinking,
-            price: config.price(&model),
+            price: config.find_price(&model),
             ..Options::default()
         };
         let simulated = model.starts_with("sim/");
-        let places = Places::new([(model.clone(), place)].into());
+        let places = ProviderStatuses::new([(model.clone(), place)].into());
         let (name, system, tools) = (file.name.clone(), file.system.clone(), ToolSet::new());
         let agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
         Ok(Self { agent, prompt: String::new(), places, simulated, warnings: Vec::new() })
@@ -129,30 +129,30 @@ impl Settings {
 
 /// Resolves the policy of an agent: the built-in default, then the config's policy, then the agent
 /// file's keys, then the flags, if the agent is the one that was `asked` for.
-fn policy(
+fn resolve_policy(
     args: &RunArgs,
     config: &Config,
     file: &AgentFile,
     asked: bool,
 ) -> Result<Policy, Failure> {
     let mut policy = match &args.policy {
-        None => config.policy("default").cloned().unwrap_or_default(),
-        Some(name) => match config.policy(name).cloned().or_else(|| Policy::named(name)) {
+        None => config.find_policy("default").cloned().unwrap_or_default(),
+        Some(name) => match config.find_policy(name).cloned().or_else(|| Policy::built_in(name)) {
             Some(policy) => policy,
-            None => return Err(Failure::usage(no_policy(name, config))),
+            None => return Err(Failure::usage(unknown_policy_message(name, config))),
         },
     };
     file.apply_policy(&mut policy);
     for (key, value) in args.keys.iter().filter(|_| asked) {
-        policy.set(key, value).map_err(|error| Failure::usage(error.to_string()))?;
+        policy.set_key(key, value).map_err(|error| Failure::usage(error.to_string()))?;
     }
-    match unlimitable(&policy).into_iter().next() {
+    match find_unlimitable_tools(&policy).into_iter().next() {
         Some(problem) => Err(Failure::usage(format!("tool_limits: {problem}"))),
         None => Ok(policy),
     }
 }
 
-fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
+fn choose_model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
     args.model.clone().or_else(|| file.model.clone()).ok_or_else(|| {
         Failure::usage(format!(
             "no model: give one with --model PROVIDER/MODEL or with `model:` in {} \
@@ -163,89 +163,89 @@ fn model(args: &RunArgs, file: &AgentFile) -> Result<String, Failure> {
 }
 
 /// The routes to the models of a run, one for each model.
-struct Ways<'a> {
+struct ModelRoutes<'a> {
     args: &'a RunArgs,
     config: &'a Config,
     servers: &'a Servers,
     /// The model of the run's first agent, to whose provider the flags apply.
     first: &'a str,
-    known: BTreeMap<String, Way>,
+    known: BTreeMap<String, ModelRoute>,
 }
 
-impl Ways<'_> {
-    fn to(&mut self, model: &str) -> Result<Way, Failure> {
+impl ModelRoutes<'_> {
+    fn route_to(&mut self, model: &str) -> Result<ModelRoute, Failure> {
         if let Some(way) = self.known.get(model) {
             return Ok(way.clone());
         }
         // A base URL that was given for one provider is never used with another provider's key.
-        let flags = provider(model) == provider(self.first);
-        let way = way(self.args, self.config, model, flags)?;
+        let flags = provider_name(model) == provider_name(self.first);
+        let way = resolve_route(self.args, self.config, model, flags)?;
         self.known.insert(model.to_owned(), way.clone());
         Ok(way)
     }
 }
 
-fn provider(model: &str) -> &str {
+fn provider_name(model: &str) -> &str {
     model.split_once('/').map_or(model, |(provider, _)| provider)
 }
 
 /// The route to a model.
 #[derive(Clone)]
-struct Way {
+struct ModelRoute {
     transport: Arc<dyn Transport>,
-    place: Place,
+    place: ProviderStatus,
     api: Api,
 }
 
 /// Resolves the route to a model. The base URL of the flag takes precedence over the config's, and
 /// that over the environment's; each names the origin for the provider's key. `flags` is true if
 /// the flags of the command line apply to this model.
-fn way(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<Way, Failure> {
+fn resolve_route(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<ModelRoute, Failure> {
     let env = |name: &str| std::env::var(name).ok();
-    let upstream = config.upstream(provider(model)).cloned().unwrap_or_default();
+    let upstream = config.find_upstream(provider_name(model)).cloned().unwrap_or_default();
     let of_flag = args.base_url.as_deref().filter(|_| flags).map(|url| (url, "--base-url"));
     let of_config = upstream.base_url.as_ref().map(|url| (url.text.as_str(), url.place.as_str()));
     let key_variable = upstream.key.as_ref().map(|variable| variable.name.as_str());
     let given =
-        Given { api: args.api.filter(|_| flags), base_url: of_flag.or(of_config), key_variable };
-    let target = resolve(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
+        ProviderOverrides { api: args.api.filter(|_| flags), base_url: of_flag.or(of_config), key_variable };
+    let target = resolve_model(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
     let api = target.api();
     let (transport, place): (Arc<dyn Transport>, _) = match target {
-        Target::Sim { model, .. } => (Arc::new(InProcess::new(&model)?), Place::simulator()),
+        Target::Sim { model, .. } => (Arc::new(InProcessSim::new(&model)?), ProviderStatus::for_simulator()),
         Target::Http(endpoint) => {
-            let place = Place::of(&endpoint, key_variable);
+            let place = ProviderStatus::from_endpoint(&endpoint, key_variable);
             let transport = HttpTransport::new(endpoint, Timeouts::default())
                 .map_err(|error| Failure::usage(error.to_string()))?;
             (Arc::new(transport), place)
         }
     };
-    Ok(Way { transport: place.watch(transport), place, api })
+    Ok(ModelRoute { transport: place.watch_transport(transport), place, api })
 }
 
 /// Returns the resources that the tools of an agent work with.
-fn means(
+fn build_tool_resources(
     args: &RunArgs,
     config: &Config,
     root: &Root,
     servers: &Servers,
-) -> Result<Means, Failure> {
-    let means = Means::new(root.clone()).with_offered(&servers.tools());
-    if args.allow_shell { Ok(means.with_programs(programs::allowed(config)?)) } else { Ok(means) }
+) -> Result<ToolResources, Failure> {
+    let means = ToolResources::new(root.clone()).with_server_tools(&servers.tools());
+    if args.allow_shell { Ok(means.with_programs(programs::allow_programs(config)?)) } else { Ok(means) }
 }
 
 /// Applies the servers' hints about the agent's tools, where its policy does not set them.
-fn hint(agent: &mut Agent, servers: &Servers) {
+fn apply_hints(agent: &mut Agent, servers: &Servers) {
     let tools = &agent.tools;
-    servers.hint(&mut agent.policy, &|name| tools.get(name).is_some());
+    servers.apply_hints(&mut agent.policy, &|name| tools.get(name).is_some());
 }
 
-fn tools(label: &str, file: &AgentFile, means: Means) -> Result<ToolSet, Failure> {
-    let problems = |all: Vec<Problem>| Failure::all(all.iter().map(ToString::to_string).collect());
+fn build_tools(label: &str, file: &AgentFile, means: ToolResources) -> Result<ToolSet, Failure> {
+    let problems = |all: Vec<Problem>| Failure::from_messages(all.iter().map(ToString::to_string).collect());
     file.tool_set(label, means).map_err(problems)
 }
 
 /// Returns the given prompt, or reads it from standard input if it is `-` or missing.
-fn prompt(given: Option<&str>) -> Result<String, Failure> {
+fn read_prompt(given: Option<&str>) -> Result<String, Failure> {
     let (prompt, from) = match given {
         Some(text) if text != "-" => (text.to_owned(), "the prompt"),
         given => {
@@ -256,7 +256,7 @@ fn prompt(given: Option<&str>) -> Result<String, Failure> {
                      (softland run AGENT.md \"a question\")",
                 ));
             }
-            (piped(stdin.lock())?, "the prompt from standard input")
+            (read_piped(stdin.lock())?, "the prompt from standard input")
         }
     };
     if prompt.trim().is_empty() {
@@ -265,7 +265,7 @@ fn prompt(given: Option<&str>) -> Result<String, Failure> {
     Ok(prompt)
 }
 
-fn piped(input: impl std::io::Read) -> Result<String, Failure> {
+fn read_piped(input: impl std::io::Read) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let fail = |error| Failure::usage(format!("standard input cannot be read: {error}"));
     let size = input.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(fail)?;

@@ -51,12 +51,12 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
-            () = hung_up(self.hangup.as_mut()) => {}
+            () = wait_for_hangup(self.hangup.as_mut()) => {}
         }
     }
 }
 
-async fn hung_up(signal: Option<&mut Signal>) {
+async fn wait_for_hangup(signal: Option<&mut Signal>) {
     match signal {
         Some(signal) => {
             signal.recv().await;

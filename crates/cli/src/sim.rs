@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use softland_sim::{Config, Scenario, Sim, serve};
+use softland_sim::{Config, Scenario, Sim, serve_http};
 use tokio::net::TcpListener;
 
 use crate::args::SimArgs;
@@ -14,24 +14,24 @@ use crate::signals::Signals;
 
 mod in_process;
 
-pub(crate) use in_process::InProcess;
+pub(crate) use in_process::InProcessSim;
 
 /// Serves until a signal stops the simulator.
-pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
-    let scenario = Scenario::load(&args.scenario)
+pub(crate) fn run_command(args: &SimArgs) -> Result<ExitCode, Failure> {
+    let scenario = Scenario::from_name_or_path(&args.scenario)
         .map_err(|wrong| Failure::usage(format!("--scenario: {wrong}")))?;
     let mut config = Config::new(scenario);
     config.accept_foreign_signatures = args.accept_foreign_signatures;
     let system = |error| Failure::usage(format!("the simulator cannot run: {error}"));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
-    let served = runtime.block_on(serve_until_told(args, Arc::new(Sim::new(config))));
+    let served = runtime.block_on(serve_until_signal(args, Arc::new(Sim::new(config))));
     // A second Ctrl-C does not wait for responses that are being written slowly.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
 
-async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> {
+async fn serve_until_signal(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> {
     let listen = &args.listen;
     let fail = |error: std::io::Error| {
         Failure::usage(format!(
@@ -41,12 +41,12 @@ async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> 
     let listener = TcpListener::bind(listen).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;
     let mut signals = Signals::listen().map_err(fail)?;
-    let writer = Writer::of_process();
-    for line in usage(&format!("http://{address}"), &args.scenario) {
-        writer.note(&line);
+    let writer = Writer::for_process();
+    for line in usage_lines(&format!("http://{address}"), &args.scenario) {
+        writer.write_note(&line);
     }
     let stop = tokio_util::sync::CancellationToken::new();
-    let serving = serve(listener, sim, stop.clone().cancelled_owned());
+    let serving = serve_http(listener, sim, stop.clone().cancelled_owned());
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map_err(fail),
@@ -60,7 +60,7 @@ async fn serve_until_told(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> 
 }
 
 /// Lists the address, and the commands that use it.
-fn usage(url: &str, scenario: &str) -> [String; 3] {
+fn usage_lines(url: &str, scenario: &str) -> [String; 3] {
     [
         format!("listening on {url} (scenario {scenario}; nothing costs anything)"),
         format!(

@@ -11,12 +11,12 @@ use softland_gateway::{Gateway, Settings, Summary};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WrapArgs;
-use crate::config::{Asked, Config};
+use crate::config::{Overrides, Config};
 use crate::failure::Failure;
 use crate::logging;
 use crate::render::Writer;
 use crate::threads;
-use clients::{Client, Place};
+use clients::{Client, SettingsLookup};
 
 mod account;
 mod clients;
@@ -29,67 +29,67 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Runs the program, and returns its exit status.
-pub(crate) fn run(args: &WrapArgs) -> Result<ExitCode, Failure> {
-    if let Some(why) = environment::elsewhere(&variable) {
+pub(crate) fn run_command(args: &WrapArgs) -> Result<ExitCode, Failure> {
+    if let Some(why) = environment::find_bypass(&read_variable) {
         return Err(Failure::usage(why));
     }
-    let _log = args.log.as_deref().map(logging::to_file).transpose()?;
-    let writer = Writer::of_process();
-    let client = client(args)?;
-    let settings = settings(args, &client, &writer)?;
-    let runtime = threads::serving().map_err(system)?;
-    let wrapped = runtime.block_on(wrap(args, &client, settings, &writer));
+    let _log = args.log.as_deref().map(logging::log_to_file).transpose()?;
+    let writer = Writer::for_process();
+    let client = detect_client(args)?;
+    let settings = read_settings(args, &client, &writer)?;
+    let runtime = threads::build_serving_runtime().map_err(system_failure)?;
+    let wrapped = runtime.block_on(wrap_program(args, &client, settings, &writer));
     runtime.shutdown_background();
     let (code, summary) = wrapped?;
     let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-    for line in account::lines(&summary, &name) {
-        writer.note(&line);
+    for line in account::summary_lines(&summary, &name) {
+        writer.write_note(&line);
     }
     Ok(ExitCode::from(code))
 }
 
-fn variable(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn system(error: std::io::Error) -> Failure {
+fn system_failure(error: std::io::Error) -> Failure {
     Failure::usage(format!("the gateway cannot run: {error}"))
 }
 
-fn client(args: &WrapArgs) -> Result<Client, Failure> {
-    let folder = std::env::current_dir().map_err(system)?;
+fn detect_client(args: &WrapArgs) -> Result<Client, Failure> {
+    let folder = std::env::current_dir().map_err(system_failure)?;
     let read = |path: &Path| std::fs::read_to_string(path).ok();
-    let place = Place { env: &variable, folder: &folder, read: &read };
-    clients::of(&args.command, place).map_err(Failure::usage)
+    let place = SettingsLookup { env: &read_variable, folder: &folder, read: &read };
+    clients::detect_client(&args.command, place).map_err(Failure::usage)
 }
 
-fn settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Settings, Failure> {
+fn read_settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Settings, Failure> {
     let config = match &args.config {
-        Some(path) => Config::load(path).map_err(Failure::all)?,
+        Some(path) => Config::load(path).map_err(Failure::from_messages)?,
         None => Config::default(),
     };
-    let mut named = environment::upstreams(&variable).map_err(Failure::all)?;
+    let mut named = environment::read_upstreams(&read_variable).map_err(Failure::from_messages)?;
     for (upstream, url) in &client.upstreams {
         named.upstreams.retain(|(other, _)| other != upstream);
         named.upstreams.push((upstream, url.clone()));
     }
-    let asked = Asked {
+    let asked = Overrides {
         listen: Some((LISTEN, "wrap")),
         upstreams: named.upstreams,
         policy: args.policy.clone(),
         keys: args.keys.clone(),
         private: true,
     };
-    let mut settings = config.settings(&asked, &variable).map_err(Failure::all)?;
+    let mut settings = config.resolve_settings(&asked, &read_variable).map_err(Failure::from_messages)?;
     settings.limits.drain = DRAIN;
-    for warning in named.warnings.iter().chain(&config.warnings(&asked)) {
-        writer.warning(warning);
+    for warning in named.warnings.iter().chain(&config.list_warnings(&asked)) {
+        writer.write_warning(warning);
     }
     Ok(settings)
 }
 
 /// Runs the program behind a gateway. Returns the program's exit status and the gateway's summary.
-async fn wrap(
+async fn wrap_program(
     args: &WrapArgs,
     client: &Client,
     settings: Settings,
@@ -100,15 +100,15 @@ async fn wrap(
     let url = format!("http://{}", gateway.local_addr());
     let pages = gateway.pages_url();
     // From here on signals are passed on to the program.
-    let heard = program::Heard::listen().map_err(system)?;
+    let heard = program::SignalListener::listen().map_err(system_failure)?;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
-    let given = client.given(&url);
-    let mut variables = environment::changed(&variable, &url);
+    let given = client.launch_options(&url);
+    let mut variables = environment::program_variables(&read_variable, &url);
     variables.extend(given.variables);
-    writer.note(&format!("pages: {pages}"));
-    let program = program::begin(&args.command, &given.arguments, &variables)?;
-    let ended = program::wait(program, heard).await.map_err(system)?;
+    writer.write_note(&format!("pages: {pages}"));
+    let program = program::spawn_program(&args.command, &given.arguments, &variables)?;
+    let ended = program::wait_for_end(program, heard).await.map_err(system_failure)?;
     stop.cancel();
     let summary = serving.await.unwrap_or_else(|failed| match failed.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),

@@ -10,7 +10,7 @@ use crate::because::Because;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addition {
     /// The place of the line.
-    pub place: Place,
+    pub place: LinePlace,
     /// The kind of line.
     pub kind: AdditionKind,
     /// The rule and its numbers.
@@ -21,7 +21,7 @@ pub struct Addition {
 
 /// The place of a line in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum LinePlace {
     /// The end of the message's tool result with this index.
     Result(usize),
     /// The end of the human message.

@@ -39,7 +39,7 @@ pub enum Reason {
 impl Reason {
     /// Returns the policy key of the limit, if the reason is one.
     #[must_use]
-    pub fn key(&self) -> Option<&'static str> {
+    pub fn policy_key(&self) -> Option<&'static str> {
         Some(match self {
             Self::ToolCalls => "tool_calls_limit",
             Self::Tool(_) => "tool_limits",
@@ -133,13 +133,13 @@ impl From<String> for Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the unit is the name")]
-pub enum Limit {
+pub enum Quantity {
     Count(u64),
     Money(NanoUsd),
     Time(Millis),
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => count.fmt(f),
@@ -155,9 +155,9 @@ pub struct Because {
     /// The rule.
     pub reason: Reason,
     /// The amount that was used, counted or seen.
-    pub used: Limit,
+    pub used: Quantity,
     /// The amount that the policy allows.
-    pub limit: Limit,
+    pub limit: Quantity,
     /// The most that one more request may cost, if the decision is that it does not fit into the
     /// rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,13 +167,13 @@ pub struct Because {
 impl Because {
     /// Creates the reason of a decision about a count.
     #[must_use]
-    pub fn count(reason: Reason, used: u64, limit: u64) -> Self {
-        Self::new(reason, Limit::Count(used), Limit::Count(limit))
+    pub fn from_counts(reason: Reason, used: u64, limit: u64) -> Self {
+        Self::new(reason, Quantity::Count(used), Quantity::Count(limit))
     }
 
     /// Creates a reason from a rule and its numbers.
     #[must_use]
-    pub fn new(reason: Reason, used: Limit, limit: Limit) -> Self {
+    pub fn new(reason: Reason, used: Quantity, limit: Quantity) -> Self {
         Self { reason, used, limit, needed: None }
     }
 }

@@ -18,38 +18,38 @@ impl Digest {
 
     /// Returns the digest of these bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut a = SEEDS[0] ^ bytes.len() as u64;
         let mut b = SEEDS[1];
         let (words, tail) = bytes.as_chunks::<16>();
         for word in words {
-            let (x, y) = halves(*word);
-            a = folded(a ^ x, SEEDS[2] ^ y);
-            b = folded(b ^ y, SEEDS[3] ^ x.rotate_left(32));
+            let (x, y) = split_halves(*word);
+            a = fold_product(a ^ x, SEEDS[2] ^ y);
+            b = fold_product(b ^ y, SEEDS[3] ^ x.rotate_left(32));
         }
-        let (x, y) = filled(tail);
-        Self(folded(a ^ x, SEEDS[2] ^ y), folded(b ^ y, SEEDS[3] ^ x.rotate_left(32)))
+        let (x, y) = padded_halves(tail);
+        Self(fold_product(a ^ x, SEEDS[2] ^ y), fold_product(b ^ y, SEEDS[3] ^ x.rotate_left(32)))
     }
 
     /// Returns the digest of this digest and then another. Order matters.
     #[must_use]
-    pub fn then(self, next: Self) -> Self {
+    pub fn followed_by(self, next: Self) -> Self {
         Self(
-            folded(self.0 ^ next.0, SEEDS[1] ^ next.1),
-            folded(self.1 ^ next.1, SEEDS[2] ^ next.0.rotate_left(32)),
+            fold_product(self.0 ^ next.0, SEEDS[1] ^ next.1),
+            fold_product(self.1 ^ next.1, SEEDS[2] ^ next.0.rotate_left(32)),
         )
     }
 
     /// Returns the digest of both digests, in any order.
     #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub fn combined_with(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0), self.1.wrapping_add(other.1))
     }
 }
 
 /// Returns the [`halves`] of fewer than 16 bytes with zeros behind them. Most texts are keys, names
 /// and numbers, for which copying the bytes costs more than the digest.
-fn filled(bytes: &[u8]) -> (u64, u64) {
+fn padded_halves(bytes: &[u8]) -> (u64, u64) {
     let (first, last) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>());
     if let (Some(first), Some(last)) = (first, last) {
         // The last bytes repeat some of the first; those are shifted out.
@@ -65,12 +65,12 @@ fn filled(bytes: &[u8]) -> (u64, u64) {
     (bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
 }
 
-fn halves(word: [u8; 16]) -> (u64, u64) {
+fn split_halves(word: [u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(word);
     (whole as u64, (whole >> 64) as u64)
 }
 
-fn folded(x: u64, y: u64) -> u64 {
+fn fold_product(x: u64, y: u64) -> u64 {
     let product = u128::from(x) * u128::from(y);
     (product as u64) ^ ((product >> 64) as u64)
 }
@@ -115,14 +115,14 @@ mod tests {
         let mut seen = BTreeSet::new();
         for len in 0..70 {
             let mut bytes: Vec<u8> = (0..len).collect();
-            assert!(seen.insert(Digest::of(&bytes)), "length {len}");
+            assert!(seen.insert(Digest::from_bytes(&bytes)), "length {len}");
             for at in 0..bytes.len() {
                 bytes[at] ^= 0x80;
-                assert!(seen.insert(Digest::of(&bytes)), "byte {at} of {len}");
+                assert!(seen.insert(Digest::from_bytes(&bytes)), "byte {at} of {len}");
                 bytes[at] ^= 0x80;
             }
         }
-        assert_ne!(Digest::of(b""), Digest::of(b"\0"));
+        assert_ne!(Digest::from_bytes(b""), Digest::from_bytes(b"\0"));
     }
 
     #[test]
@@ -131,15 +131,15 @@ mod tests {
         for len in 0..16 {
             let mut whole = [0; 16];
             whole[..len].copy_from_slice(&bytes[..len]);
-            assert_eq!(filled(&bytes[..len]), halves(whole), "{len} bytes");
+            assert_eq!(padded_halves(&bytes[..len]), split_halves(whole), "{len} bytes");
         }
     }
 
     #[test]
     fn then_is_ordered_and_with_is_not() {
-        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
-        assert_ne!(a.then(b), b.then(a));
-        assert_eq!(a.with(b), b.with(a));
-        assert_ne!(a.with(b), a);
+        let (a, b) = (Digest::from_bytes(b"a"), Digest::from_bytes(b"b"));
+        assert_ne!(a.followed_by(b), b.followed_by(a));
+        assert_eq!(a.combined_with(b), b.combined_with(a));
+        assert_ne!(a.combined_with(b), a);
     }
 }

@@ -12,7 +12,7 @@ use crate::time::Millis;
 
 /// A user message of the history: results of an open round, texts, or both.
 #[derive(Clone, Debug, Default)]
-pub struct User<'a> {
+pub struct UserMessage<'a> {
     /// Tool results, in the message's order.
     pub results: Vec<ToolResult<'a>>,
     /// Texts beside or instead of results, in order.
@@ -37,11 +37,11 @@ pub struct UserText<'a> {
 impl<'a> UserText<'a> {
     /// Reads a text, unescaped.
     #[must_use]
-    pub fn of(text: impl Into<Cow<'a, str>>) -> Self {
+    pub fn new(text: impl Into<Cow<'a, str>>) -> Self {
         let text = text.into();
         let words = tables::own_words(&text);
         let tags = words.is_empty() && !text.trim().is_empty();
-        let digest = Digest::of(if tags { text.as_bytes() } else { words.as_bytes() });
+        let digest = Digest::from_bytes(if tags { text.as_bytes() } else { words.as_bytes() });
         Self { text, digest, tags }
     }
 
@@ -124,9 +124,9 @@ pub enum Stop {
 
 /// A finished turn of the model.
 #[derive(Clone, Debug)]
-pub struct Finished<'a> {
+pub struct FinishedTurn<'a> {
     /// Its visible text.
-    pub text: Text,
+    pub text: VisibleText,
     /// Its tool calls, in order.
     pub calls: Vec<Call<'a>>,
     /// True if the last call is incomplete: cut by the output limit, or not valid JSON.
@@ -144,7 +144,7 @@ pub struct Finished<'a> {
 
 /// The properties of a turn's visible text that the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Text {
+pub struct VisibleText {
     /// The digest of the text; `None` if there is none.
     pub digest: Option<Digest>,
     /// The number of visible characters, without white space at the ends, counted to
@@ -154,17 +154,17 @@ pub struct Text {
     pub placeholder: bool,
 }
 
-impl Text {
+impl VisibleText {
     /// A number of visible characters above any rule's threshold.
     pub const ENOUGH: u64 = 64;
 
     /// Reads a text, unescaped.
     #[must_use]
-    pub fn of(text: &str) -> Self {
-        let trimmed = text.trim_matches(invisible);
+    pub fn from_text(text: &str) -> Self {
+        let trimmed = text.trim_matches(is_invisible);
         Self {
-            digest: (!trimmed.is_empty()).then(|| Digest::of(text.as_bytes())),
-            visible: counted(trimmed),
+            digest: (!trimmed.is_empty()).then(|| Digest::from_bytes(text.as_bytes())),
+            visible: count_chars(trimmed),
             placeholder: trimmed == crate::lines::NO_ANSWER,
         }
     }
@@ -177,22 +177,22 @@ impl Text {
 
     /// Returns true if nothing of a text is visible, without reading all of it.
     #[must_use]
-    pub fn shows_nothing(text: &str) -> bool {
-        text.chars().all(invisible)
+    pub fn is_invisible_text(text: &str) -> bool {
+        text.chars().all(is_invisible)
     }
 }
 
 /// Counts the characters of a text, to [`Text::ENOUGH`] at most.
-fn counted(text: &str) -> u64 {
+fn count_chars(text: &str) -> u64 {
     // No character is longer than four bytes.
-    let enough = text.floor_char_boundary(4 * Text::ENOUGH as usize);
+    let enough = text.floor_char_boundary(4 * VisibleText::ENOUGH as usize);
     let head = text.get(..enough).unwrap_or_default();
-    (head.chars().count() as u64).min(Text::ENOUGH)
+    (head.chars().count() as u64).min(VisibleText::ENOUGH)
 }
 
 /// Returns true for characters that show nothing: white space, and the zero-width characters that
 /// models emit.
-fn invisible(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
@@ -231,15 +231,15 @@ pub struct Facts {
     /// For a sub-agent's run: the money of the account above it that has the least left, except the
     /// session's.
     #[serde(default)]
-    pub cost_above: Option<Above<NanoUsd>>,
+    pub cost_above: Option<AccountAbove<NanoUsd>>,
     /// The same for tokens.
     #[serde(default)]
-    pub tokens_above: Option<Above<u64>>,
+    pub tokens_above: Option<AccountAbove<u64>>,
 }
 
 /// The usage and limit of an account above the run's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Above<T> {
+pub struct AccountAbove<T> {
     /// The amount that is spent, or held back for the answers of others.
     pub used: T,
     /// The account's limit.
@@ -254,8 +254,8 @@ mod tests {
     fn characters_are_counted_to_enough() {
         for character in ["a", "é", "€", "𝄞"] {
             for count in [0, 1, 63, 64, 65, 300] {
-                let visible = Text::of(&character.repeat(count)).visible;
-                assert_eq!(visible, Text::ENOUGH.min(count as u64), "{count} of {character}");
+                let visible = VisibleText::from_text(&character.repeat(count)).visible;
+                assert_eq!(visible, VisibleText::ENOUGH.min(count as u64), "{count} of {character}");
             }
         }
     }
@@ -269,8 +269,8 @@ mod tests {
             (" a ", false),
             ("\u{200b}.\u{200b}", false),
         ] {
-            assert_eq!(Text::shows_nothing(text), nothing, "{text:?}");
-            assert_eq!(Text::of(text).is_blank(), nothing, "{text:?}");
+            assert_eq!(VisibleText::is_invisible_text(text), nothing, "{text:?}");
+            assert_eq!(VisibleText::from_text(text).is_blank(), nothing, "{text:?}");
         }
     }
 }

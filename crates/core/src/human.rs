@@ -12,9 +12,9 @@ use alloc::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::event::{User, UserText};
+use crate::event::{UserMessage, UserText};
 use crate::lines;
-use crate::run::{Last, Phase, Run};
+use crate::run::{LastTurn, Phase, Run};
 use crate::tables;
 use crate::time::Millis;
 
@@ -52,7 +52,7 @@ pub(crate) enum Sender {
 
 /// The messages of a run so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct SeenMessages {
     /// The digests of its user texts.
     texts: BTreeSet<Digest>,
     /// The digests of its messages behind finished turns, without numbers and times.
@@ -61,26 +61,26 @@ pub(crate) struct Heard {
     behind_landing: bool,
 }
 
-impl Heard {
+impl SeenMessages {
     /// Records a message. `last` is the turn before it.
-    pub(crate) fn hear(&mut self, user: &User<'_>, last: Last, phase: &Phase) {
+    pub(crate) fn record_message(&mut self, user: &UserMessage<'_>, last: LastTurn, phase: &Phase) {
         self.texts.extend(user.texts.iter().map(UserText::digest));
         if user.results.is_empty() && last.is_finished() {
-            self.behind.insert(alike(user));
+            self.behind.insert(digest_message(user));
             self.behind_landing |= *phase != Phase::Open;
         }
     }
 
     /// Finds the sender of a message of a run. `forced` is true if the client forces an answer
     /// tool.
-    pub(crate) fn sender(
+    pub(crate) fn find_sender(
         &self,
         run: &Run,
-        user: &User<'_>,
-        came: Came<'_>,
+        user: &UserMessage<'_>,
+        came: MessageContext<'_>,
         forced: bool,
     ) -> Sender {
-        let last = run.last();
+        let last = run.last_turn();
         let answered = last.is_finished();
         // A text beside the results of an open round is steering. The round of an answer tool is
         // closed. An answer that failed, or has the wrong form, has to be made again.
@@ -99,25 +99,25 @@ impl Heard {
         let mut spoken = user.texts.iter().filter(is_spoken).peekable();
         let shows = user.media && user.results.is_empty();
         let program = match last {
-            Last::Nothing | Last::Unfinished => true,
+            LastTurn::Nothing | LastTurn::Unfinished => true,
             _ if spoken.peek().is_none() => !(shows && answered),
             _ if came.by_another => true,
-            Last::Empty => spoken
+            LastTurn::Empty => spoken
                 .all(|text| tables::is_nudge(text.words()) || self.texts.contains(&text.digest())),
-            Last::Finished | Last::TrivialLooking { .. } => {
-                return self.behind_a_turn(run, user, spoken, came);
+            LastTurn::Finished | LastTurn::TrivialLooking { .. } => {
+                return self.find_sender_after_turn(run, user, spoken, came);
             }
         };
         if program { Sender::Program } else { Sender::Person }
     }
 
     /// Finds the sender of a message with words of its own behind a finished turn.
-    fn behind_a_turn<'u>(
+    fn find_sender_after_turn<'u>(
         &self,
         run: &Run,
-        user: &User<'_>,
+        user: &UserMessage<'_>,
         mut spoken: impl Iterator<Item = &'u UserText<'u>> + Clone,
-        came: Came<'_>,
+        came: MessageContext<'_>,
     ) -> Sender {
         if spoken.clone().all(|text| tables::is_telling_nudge(text.words())) {
             return Sender::Program;
@@ -128,7 +128,7 @@ impl Heard {
         let Some(arrival) = came.arrival.filter(|arrival| arrival.is_at_once()) else {
             return Sender::Person;
         };
-        let again = self.behind.contains(&alike(user));
+        let again = self.behind.contains(&digest_message(user));
         if again || spoken.all(|text| tables::is_nudge(text.words())) {
             return Sender::AtOnce { landing: false };
         }
@@ -139,7 +139,7 @@ impl Heard {
 
 /// The circumstances of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Came<'a> {
+pub(crate) struct MessageContext<'a> {
     /// The digest of all messages, including this one.
     pub(crate) place: Digest,
     /// The arrival, if it is known.
@@ -150,7 +150,7 @@ pub(crate) struct Came<'a> {
 
 /// Returns true if the `name` of a message is another speaker's than the person's. `opener` is the
 /// name of the conversation's first message, which is the person's.
-pub(crate) fn is_by_another(user: &User<'_>, opener: Option<&str>) -> bool {
+pub(crate) fn is_by_another(user: &UserMessage<'_>, opener: Option<&str>) -> bool {
     let name = user.name.as_deref();
     name.is_some_and(|name| Some(name) != opener && !tables::names_a_person(name))
 }
@@ -164,7 +164,7 @@ pub(crate) fn is_machine_made(text: &str) -> bool {
 }
 
 /// Returns the digest of a message's words, without numbers and times.
-fn alike(user: &User<'_>) -> Digest {
+fn digest_message(user: &UserMessage<'_>) -> Digest {
     let spoken = user.texts.iter().filter(|text| !is_machine_made(text.text()));
-    spoken.fold(Digest::EMPTY, |sum, text| sum.then(alike::digest(text.words())))
+    spoken.fold(Digest::EMPTY, |sum, text| sum.followed_by(alike::digest_text(text.words())))
 }

@@ -12,21 +12,21 @@ const MAX_DEPTH: u8 = 64;
 /// Returns the digest of a text, read as JSON if it is JSON. Members for which `drop` returns true
 /// are ignored at every depth.
 #[must_use]
-pub fn of_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
-    of_text_with(text, drop, &mut |_, _| {})
+pub fn digest_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
+    digest_text_with(text, drop, &mut |_, _| {})
 }
 
 /// Returns the digest as [`of_text`] does, and calls `seen` with each top-level member of an
 /// object: its key and its value, both as written ([`unquoted`] reads a value as [`member`] does).
 /// For a text that proves not to be JSON, `seen` may have been called for some of it.
 #[must_use]
-pub fn of_text_with<'a>(
+pub fn digest_text_with<'a>(
     text: &'a str,
     drop: &dyn Fn(&str) -> bool,
     seen: &mut dyn FnMut(&'a str, &'a str),
 ) -> Digest {
-    let json = looks_like_json(text).then(|| json_with(text, drop, seen)).flatten();
-    json.unwrap_or_else(|| Digest::of(text.as_bytes()))
+    let json = looks_like_json(text).then(|| digest_json_with(text, drop, seen)).flatten();
+    json.unwrap_or_else(|| Digest::from_bytes(text.as_bytes()))
 }
 
 /// Returns true if a text may be a JSON object or list, and is worth unescaping and reading.
@@ -37,37 +37,37 @@ pub fn looks_like_json(text: &str) -> bool {
 
 /// Returns the digest of a JSON text; `None` if it is not valid enough to compare.
 #[must_use]
-pub fn of_json(text: &str, drop: &dyn Fn(&str) -> bool) -> Option<Digest> {
-    json_with(text, drop, &mut |_, _| {})
+pub fn digest_json(text: &str, drop: &dyn Fn(&str) -> bool) -> Option<Digest> {
+    digest_json_with(text, drop, &mut |_, _| {})
 }
 
-fn json_with<'a>(
+fn digest_json_with<'a>(
     text: &'a str,
     drop: &dyn Fn(&str) -> bool,
     seen: &mut dyn FnMut(&'a str, &'a str),
 ) -> Option<Digest> {
-    let mut walk = Walk::new(text);
-    walk.space();
+    let mut walk = JsonWalker::new(text);
+    walk.skip_space();
     let digest = match walk.peek()? {
-        b'{' => walk.object(drop, MAX_DEPTH - 1, seen)?,
-        _ => walk.value(drop, MAX_DEPTH)?,
+        b'{' => walk.digest_object(drop, MAX_DEPTH - 1, seen)?,
+        _ => walk.digest_value(drop, MAX_DEPTH)?,
     };
-    walk.space();
+    walk.skip_space();
     (walk.at == text.len()).then_some(digest)
 }
 
 /// Returns the raw text of a top-level member of a JSON object: a string without its quotes
 /// (escapes as they stand), anything else as written.
 #[must_use]
-pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let mut walk = Walk::new(object);
+pub fn find_member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut walk = JsonWalker::new(object);
     let mut found = None;
-    walk.members(&mut |walk, key| {
-        walk.space();
+    walk.visit_members(&mut |walk, key| {
+        walk.skip_space();
         let start = walk.at;
-        walk.pass()?;
+        walk.skip_value()?;
         if key == name {
-            found = Some(unquoted(object.get(start..walk.at)?));
+            found = Some(strip_quotes(object.get(start..walk.at)?));
         }
         Some(())
     });
@@ -76,26 +76,26 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 
 /// Returns a string without its quotes, and anything else without the space around it.
 #[must_use]
-pub fn unquoted(raw: &str) -> &str {
+pub fn strip_quotes(raw: &str) -> &str {
     let raw = raw.trim();
     raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or(raw)
 }
 
 /// Returns the digest of some top-level members of an object, in the order of `names`.
 #[must_use]
-pub fn of_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Digest {
+pub fn digest_members<'n>(object: &str, names: impl Iterator<Item = &'n str>) -> Digest {
     names.fold(Digest::EMPTY, |sum, name| {
-        let raw = member(object, name);
-        let value = raw.map_or(Digest::EMPTY, |raw| of_text(raw, &|_| false));
-        sum.then(Digest::of(name.as_bytes())).then(value)
+        let raw = find_member(object, name);
+        let value = raw.map_or(Digest::EMPTY, |raw| digest_text(raw, &|_| false));
+        sum.followed_by(Digest::from_bytes(name.as_bytes())).followed_by(value)
     })
 }
 
 /// Returns the digest of a plain text without its `volatile` lines within `edge` bytes of its ends.
 /// Returns `None` if there are no such lines, or no others: then the whole text counts.
 #[must_use]
-pub fn of_lines(text: &str, edge: usize, volatile: &dyn Fn(&str) -> bool) -> Option<Digest> {
-    let (mut at, mut left_out, mut kept) = (0, false, Digest::of(b"lines"));
+pub fn digest_lines(text: &str, edge: usize, volatile: &dyn Fn(&str) -> bool) -> Option<Digest> {
+    let (mut at, mut left_out, mut kept) = (0, false, Digest::from_bytes(b"lines"));
     // Adjoining lines that are kept are digested together, as one piece.
     let (mut piece, mut says) = (0, false);
     while at < text.len() {
@@ -108,23 +108,23 @@ pub fn of_lines(text: &str, edge: usize, volatile: &dyn Fn(&str) -> bool) -> Opt
         let end = text.get(at..)?.find('\n').map_or(text.len(), |end| at + end + 1);
         let line = text.get(at..end)?;
         if volatile(line) {
-            kept = kept.then(Digest::of(text.get(piece..at)?.as_bytes()));
+            kept = kept.followed_by(Digest::from_bytes(text.get(piece..at)?.as_bytes()));
             (piece, left_out) = (end, true);
         } else {
             says |= !line.trim().is_empty();
         }
         at = end;
     }
-    let rest = Digest::of(text.get(piece..)?.as_bytes());
-    (left_out && says).then(|| kept.then(rest))
+    let rest = Digest::from_bytes(text.get(piece..)?.as_bytes());
+    (left_out && says).then(|| kept.followed_by(rest))
 }
 
-struct Walk<'a> {
+struct JsonWalker<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> JsonWalker<'a> {
     fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
@@ -133,98 +133,98 @@ impl<'a> Walk<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
     }
 
-    fn take(&mut self, byte: u8) -> Option<()> {
+    fn take_byte(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    fn value(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
-        self.space();
+    fn digest_value(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
+        self.skip_space();
         match self.peek()? {
-            b'{' => self.object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
-            b'[' => self.list(drop, depth.checked_sub(1)?),
+            b'{' => self.digest_object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
+            b'[' => self.digest_list(drop, depth.checked_sub(1)?),
             // A string is not digested like a literal: `"1"` is not `1`.
-            b'"' => self.string().map(|raw| Digest::of(raw.as_bytes()).then(Digest::EMPTY)),
-            _ => self.word().map(|word| Digest::of(word.as_bytes())),
+            b'"' => self.read_string().map(|raw| Digest::from_bytes(raw.as_bytes()).followed_by(Digest::EMPTY)),
+            _ => self.read_literal().map(|word| Digest::from_bytes(word.as_bytes())),
         }
     }
 
     /// Skips a value that is not compared.
-    fn pass(&mut self) -> Option<()> {
+    fn skip_value(&mut self) -> Option<()> {
         match self.peek()? {
-            b'"' => self.string().map(|_| ()),
-            b'{' | b'[' => self.value(&|_| false, MAX_DEPTH).map(|_| ()),
-            _ => self.word().map(|_| ()),
+            b'"' => self.read_string().map(|_| ()),
+            b'{' | b'[' => self.digest_value(&|_| false, MAX_DEPTH).map(|_| ()),
+            _ => self.read_literal().map(|_| ()),
         }
     }
 
     /// Returns the digest of an object. Members are summed, so that their order does not matter.
-    fn object(
+    fn digest_object(
         &mut self,
         drop: &dyn Fn(&str) -> bool,
         depth: u8,
         seen: &mut dyn FnMut(&'a str, &'a str),
     ) -> Option<Digest> {
-        let mut sum = Digest::of(b"{}");
-        self.members(&mut |walk, key| {
+        let mut sum = Digest::from_bytes(b"{}");
+        self.visit_members(&mut |walk, key| {
             let start = walk.at;
-            let value = walk.value(drop, depth)?;
+            let value = walk.digest_value(drop, depth)?;
             seen(key, walk.text.get(start..walk.at)?);
             if !drop(key) {
-                sum = sum.with(Digest::of(key.as_bytes()).then(value));
+                sum = sum.combined_with(Digest::from_bytes(key.as_bytes()).followed_by(value));
             }
             Some(())
         })?;
         Some(sum)
     }
 
-    fn members(&mut self, each: &mut dyn FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
-        self.space();
-        self.take(b'{')?;
-        self.space();
-        if self.take(b'}').is_some() {
+    fn visit_members(&mut self, each: &mut dyn FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+        self.skip_space();
+        self.take_byte(b'{')?;
+        self.skip_space();
+        if self.take_byte(b'}').is_some() {
             return Some(());
         }
         loop {
-            self.space();
-            let key = self.string()?;
-            self.space();
-            self.take(b':')?;
+            self.skip_space();
+            let key = self.read_string()?;
+            self.skip_space();
+            self.take_byte(b':')?;
             each(self, key)?;
-            self.space();
-            if self.take(b',').is_none() {
-                return self.take(b'}');
+            self.skip_space();
+            if self.take_byte(b',').is_none() {
+                return self.take_byte(b'}');
             }
         }
     }
 
-    fn list(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
-        let mut sum = Digest::of(b"[]");
-        self.take(b'[')?;
-        self.space();
-        if self.take(b']').is_some() {
+    fn digest_list(&mut self, drop: &dyn Fn(&str) -> bool, depth: u8) -> Option<Digest> {
+        let mut sum = Digest::from_bytes(b"[]");
+        self.take_byte(b'[')?;
+        self.skip_space();
+        if self.take_byte(b']').is_some() {
             return Some(sum);
         }
         loop {
-            sum = sum.then(self.value(drop, depth)?);
-            self.space();
-            if self.take(b',').is_none() {
-                return self.take(b']').map(|()| sum);
+            sum = sum.followed_by(self.digest_value(drop, depth)?);
+            self.skip_space();
+            if self.take_byte(b',').is_none() {
+                return self.take_byte(b']').map(|()| sum);
             }
         }
     }
 
     /// Reads a string and returns the text between its quotes.
-    fn string(&mut self) -> Option<&'a str> {
-        self.take(b'"')?;
+    fn read_string(&mut self) -> Option<&'a str> {
+        self.take_byte(b'"')?;
         let start = self.at;
         loop {
-            self.at += plain(self.text.as_bytes().get(self.at..)?);
+            self.at += count_plain_bytes(self.text.as_bytes().get(self.at..)?);
             match self.peek()? {
                 b'"' => {
                     let raw = self.text.get(start..self.at);
@@ -237,7 +237,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads a number, `true`, `false` or `null`, as written.
-    fn word(&mut self) -> Option<&'a str> {
+    fn read_literal(&mut self) -> Option<&'a str> {
         let start = self.at;
         while let Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'+' | b'.') = self.peek() {
             self.at += 1;
@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Counts the bytes before the first `"` or `\`, a machine word at a time.
-fn plain(bytes: &[u8]) -> usize {
+fn count_plain_bytes(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     // The lowest set bit marks the first byte that is zero.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn same(a: &str, b: &str) -> bool {
-        of_text(a, &|key| key == "time") == of_text(b, &|key| key == "time")
+        digest_text(a, &|key| key == "time") == digest_text(b, &|key| key == "time")
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn volatile_lines_are_left_out_near_the_ends_only() {
-        let of = |text: &str| of_lines(text, 40, &|line| line.starts_with("Time:"));
+        let of = |text: &str| digest_lines(text, 40, &|line| line.starts_with("Time:"));
         let long = "x\n".repeat(100);
         assert_eq!(of("Time: 1\nfound"), of("Time: 22\nfound"));
         assert_eq!(of("found\nTime: 1\n"), of("found\nTime: 22\n"));
@@ -319,18 +319,18 @@ mod tests {
     #[test]
     fn members_are_found_at_the_top_only() {
         let object = r#"{"x":{"command":"no"},"command":"ls \"a\"","n": 12 }"#;
-        assert_eq!(member(object, "command"), Some(r#"ls \"a\""#));
-        assert_eq!(member(object, "n"), Some("12"));
-        assert_eq!(member(object, "no"), None);
-        assert_eq!(member("not json", "no"), None);
+        assert_eq!(find_member(object, "command"), Some(r#"ls \"a\""#));
+        assert_eq!(find_member(object, "n"), Some("12"));
+        assert_eq!(find_member(object, "no"), None);
+        assert_eq!(find_member("not json", "no"), None);
     }
 
     #[test]
     fn hostile_texts_are_read_as_text() {
         let deep = "[".repeat(100_000);
-        assert_eq!(of_json(&deep, &|_| false), None);
+        assert_eq!(digest_json(&deep, &|_| false), None);
         for text in ["{", "[1,", "{\"a\"", "\"\\", "{\"a\":}", "[]]", ""] {
-            assert_eq!(of_json(text, &|_| false), None, "{text}");
+            assert_eq!(digest_json(text, &|_| false), None, "{text}");
         }
     }
 }

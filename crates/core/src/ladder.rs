@@ -5,12 +5,12 @@
 //! The number of requests is bounded: see [`Ladder::most_requests`].
 
 use crate::because::{Because, Reason};
-use crate::outcome::{Ended, Outcome};
+use crate::outcome::{RunEnding, Outcome};
 use crate::policy::{Landing, Policy};
 use crate::rules;
 use crate::run::{Phase, Role};
 use crate::rung::Rung;
-use crate::turn::Class;
+use crate::turn::TurnClass;
 
 /// The most continuations of a truncated turn.
 const CONTINUATIONS: u64 = 3;
@@ -21,7 +21,7 @@ const RUNGS: u64 = 4;
 
 /// The settings of one client request, apart from the run's state.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct LadderSettings {
     /// The side that executes the tools.
     pub role: Role,
     /// The policy's `landing`.
@@ -70,7 +70,7 @@ pub enum Tail {
 
 /// The reason why a request brought no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum RequestFailure {
     /// The provider failed beyond the caller's retries.
     Provider,
     /// The client went away, or the request was cancelled.
@@ -79,7 +79,7 @@ pub enum Failure {
 
 /// The next action for a client request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAction {
     /// Send a request upstream.
     Send {
         /// The landing rung, if the request is one.
@@ -94,7 +94,7 @@ pub enum Next {
     /// End the run.
     End {
         /// The outcome with its reason.
-        ended: Ended,
+        ended: RunEnding,
         /// True if softland answers in the model's place.
         local: bool,
     },
@@ -103,7 +103,7 @@ pub enum Next {
 /// The state of one client request.
 #[derive(Clone, Debug)]
 pub struct Ladder {
-    setting: Setting,
+    setting: LadderSettings,
     /// The limit, once the run is landing.
     landing: Option<Because>,
     stopping: bool,
@@ -123,7 +123,7 @@ pub struct Ladder {
 impl Ladder {
     /// Begins a client request of a run in this phase.
     #[must_use]
-    pub fn new(setting: Setting, phase: &Phase) -> Self {
+    pub fn new(setting: LadderSettings, phase: &Phase) -> Self {
         let landing = phase.because().cloned();
         Self {
             stopping: matches!(phase, Phase::Stopping { .. }),
@@ -143,13 +143,13 @@ impl Ladder {
 
     /// Returns the most requests upstream that one client request may lead to under this policy.
     #[must_use]
-    pub fn most_requests(policy: &Policy) -> u64 {
+    pub fn max_requests(policy: &Policy) -> u64 {
         policy.empty_limit.max(1) + CONTINUATIONS + PAUSES + RUNGS + rules::tool::REFUSALS
     }
 
     /// Returns the number of empty turns in a row, including those of this request.
     #[must_use]
-    pub fn empties(&self) -> u64 {
+    pub fn empty_turns(&self) -> u64 {
         self.empties
     }
 
@@ -168,7 +168,7 @@ impl Ladder {
 
     /// Counts an empty turn as empty from now on, whatever the request holds, because softland
     /// itself left nothing of the turn.
-    pub fn repair(&mut self) {
+    pub fn enable_repairs(&mut self) {
         self.setting.repairs = true;
     }
 
@@ -192,137 +192,137 @@ impl Ladder {
 
     /// Returns the first action of the client request.
     #[must_use]
-    pub fn first(&mut self) -> Next {
+    pub fn choose_first_action(&mut self) -> NextAction {
         let Some(because) = self.landing.clone() else {
-            return Next::Send { rung: None, tail: Tail::Keep, grow: false };
+            return NextAction::Send { rung: None, tail: Tail::Keep, grow: false };
         };
         if self.stopping || self.setting.landing == Landing::Stop {
-            return self.local(&because);
+            return self.answer_locally(&because);
         }
         if self.late {
-            return self.force(Tail::Expire(because));
+            return self.force_answer(Tail::Expire(because));
         }
         let asks = matches!(self.setting.landing, Landing::Auto | Landing::Ask);
         if asks && self.in_result {
-            self.take(Rung::Ask, Tail::Keep)
+            self.take_rung(Rung::Ask, Tail::Keep)
         } else {
-            self.force(Tail::Keep)
+            self.force_answer(Tail::Keep)
         }
     }
 
     /// Returns the action after a finished turn. `none_pass` is the limit because of which none of
     /// the turn's calls may run. `text` is true if the turn holds visible text.
-    pub fn answered(&mut self, class: Class, none_pass: Option<&Because>, text: bool) -> Next {
+    pub fn handle_turn(&mut self, class: TurnClass, none_pass: Option<&Because>, text: bool) -> NextAction {
         match self.landing.clone() {
-            Some(because) => self.landed(class, &because, text),
-            None => self.explored(class, none_pass, text),
+            Some(because) => self.follow_landing(class, &because, text),
+            None => self.follow_exploring(class, none_pass, text),
         }
     }
 
     /// Returns the action after a request that brought no turn.
-    pub fn failed(&mut self, failure: Failure) -> Next {
-        if failure == Failure::Cancelled {
-            return Self::end(Ended::plain(Outcome::Cancelled, Reason::User), false);
+    pub fn handle_failure(&mut self, failure: RequestFailure) -> NextAction {
+        if failure == RequestFailure::Cancelled {
+            return Self::end_run(RunEnding::without_limit(Outcome::Cancelled, Reason::User), false);
         }
         if let Some(because) = self.landing.clone() {
-            return self.after(&because, Tail::Keep);
+            return self.take_next_rung(&because, Tail::Keep);
         }
         if let Some(because) = self.tool_refused.clone() {
-            return self.local(&because);
+            return self.answer_locally(&because);
         }
         if self.empties > self.setting.empty_before {
             // No further turn was empty: the failure of the provider ends the row.
             let limit = self.setting.empty_limit.max(1);
-            return self.local(&Because::count(Reason::Provider, self.empties, limit));
+            return self.answer_locally(&Because::from_counts(Reason::Provider, self.empties, limit));
         }
-        Self::end(Ended::plain(Outcome::Failed, Reason::Provider), false)
+        Self::end_run(RunEnding::without_limit(Outcome::Failed, Reason::Provider), false)
     }
 
     /// Ends the run with a local answer, because the nudge of [`Tail::Nudge`] cannot be given.
-    pub fn unanswered(&mut self, because: &Because) -> Next {
-        self.local(because)
+    pub fn abandon_nudge(&mut self, because: &Because) -> NextAction {
+        self.answer_locally(because)
     }
 
     /// Lands the run at a limit that was reached while a request was under way. The request was
     /// given up for it.
-    pub fn expired(&mut self, because: Because) -> Next {
+    pub fn handle_expiry(&mut self, because: Because) -> NextAction {
         if self.landing.is_some() {
-            return self.failed(Failure::Provider);
+            return self.handle_failure(RequestFailure::Provider);
         }
         self.landing = Some(because.clone());
         if matches!(self.setting.landing, Landing::Stop) {
-            return self.local(&because);
+            return self.answer_locally(&because);
         }
-        self.force(Tail::Expire(because))
+        self.force_answer(Tail::Expire(because))
     }
 
     /// Ends the run with a local answer, because a request cannot be paid.
-    pub fn denied(&mut self, because: &Because) -> Next {
+    pub fn handle_denial(&mut self, because: &Because) -> NextAction {
         self.landing.get_or_insert_with(|| because.clone());
-        self.local(because)
+        self.answer_locally(because)
     }
 
-    fn explored(&mut self, class: Class, none_pass: Option<&Because>, text: bool) -> Next {
+    fn follow_exploring(&mut self, class: TurnClass, none_pass: Option<&Because>, text: bool) -> NextAction {
         let engine = self.setting.role == Role::Engine;
         match class {
-            Class::Final | Class::Answer => {
-                Self::end(Ended::plain(Outcome::Answered, Reason::Final), false)
+            TurnClass::Final | TurnClass::Answer => {
+                Self::end_run(RunEnding::without_limit(Outcome::Answered, Reason::Final), false)
             }
-            Class::Calls => match none_pass {
-                Some(because) if !engine => self.hidden_refusal(because),
-                _ => Next::Pass,
+            TurnClass::Calls => match none_pass {
+                Some(because) if !engine => self.refuse_unseen(because),
+                _ => NextAction::Pass,
             },
-            Class::Empty => self.nudge(),
-            Class::Silent if engine => self.nudge(),
-            Class::Truncated if engine => self.go_on(text),
-            Class::Paused if engine && self.pauses < PAUSES => {
+            TurnClass::Empty => self.nudge_model(),
+            TurnClass::Silent if engine => self.nudge_model(),
+            TurnClass::Truncated if engine => self.continue_turn(text),
+            TurnClass::Paused if engine && self.pauses < PAUSES => {
                 self.pauses += 1;
-                Next::Send { rung: None, tail: Tail::Resume, grow: false }
+                NextAction::Send { rung: None, tail: Tail::Resume, grow: false }
             }
-            Class::Refused { text } => self.no_answer(Reason::Refusal, text),
-            Class::Full { text } => self.no_answer(Reason::Truncated, text),
-            Class::Paused if engine => self.no_answer(Reason::Truncated, text),
-            Class::Silent | Class::Truncated | Class::Paused => Next::Pass,
+            TurnClass::Refused { text } => self.end_without_answer(Reason::Refusal, text),
+            TurnClass::Full { text } => self.end_without_answer(Reason::Truncated, text),
+            TurnClass::Paused if engine => self.end_without_answer(Reason::Truncated, text),
+            TurnClass::Silent | TurnClass::Truncated | TurnClass::Paused => NextAction::Pass,
         }
     }
 
-    fn landed(&mut self, class: Class, because: &Because, text: bool) -> Next {
+    fn follow_landing(&mut self, class: TurnClass, because: &Because, text: bool) -> NextAction {
         let forced_only = self.setting.client_forces;
-        let silent = class == Class::Silent;
+        let silent = class == TurnClass::Silent;
         match class {
-            Class::Final if !forced_only => self.lands(because),
-            Class::Answer => self.lands(because),
+            TurnClass::Final if !forced_only => self.end_landed(because),
+            TurnClass::Answer => self.end_landed(because),
             // A gateway passes on a turn that was cut by the client's own output limit.
-            Class::Truncated | Class::Silent
+            TurnClass::Truncated | TurnClass::Silent
                 if self.setting.role == Role::Gateway
                     && self.rung == Some(Rung::Ask)
                     && (text || silent) =>
             {
-                self.lands(because)
+                self.end_landed(because)
             }
-            Class::Calls if self.rung == Some(Rung::Ask) && !self.refused => {
+            TurnClass::Calls if self.rung == Some(Rung::Ask) && !self.refused => {
                 self.refused = true;
-                self.take(Rung::Refuse, Tail::Refuse(because.clone()))
+                self.take_rung(Rung::Refuse, Tail::Refuse(because.clone()))
             }
-            _ => self.after(because, Tail::Keep),
+            _ => self.take_next_rung(because, Tail::Keep),
         }
     }
 
     /// Takes the next rung, after one that brought no answer.
-    fn after(&mut self, because: &Because, tail: Tail) -> Next {
+    fn take_next_rung(&mut self, because: &Because, tail: Tail) -> NextAction {
         match (self.setting.landing, self.rung) {
-            (Landing::Auto, Some(Rung::Ask | Rung::Refuse)) => self.force(tail),
+            (Landing::Auto, Some(Rung::Ask | Rung::Refuse)) => self.force_answer(tail),
             (Landing::Auto | Landing::Respond, Some(Rung::Respond))
                 if self.setting.may_none && !self.setting.client_forces =>
             {
-                self.take(Rung::None, tail)
+                self.take_rung(Rung::None, tail)
             }
-            _ => self.local(because),
+            _ => self.answer_locally(because),
         }
     }
 
     /// Takes rung 3: the forced answer tool if it is wanted and legal, otherwise `none`.
-    fn force(&mut self, tail: Tail) -> Next {
+    fn force_answer(&mut self, tail: Tail) -> NextAction {
         let setting = &self.setting;
         let tool = setting.may_force
             && match setting.landing {
@@ -331,51 +331,51 @@ impl Ladder {
                 Landing::Ask | Landing::None | Landing::Stop => false,
             };
         if tool {
-            return self.take(Rung::Respond, tail);
+            return self.take_rung(Rung::Respond, tail);
         }
         // A request that brought nothing is not sent again unchanged.
         let same = self.rung.is_some() && tail == Tail::Keep && !setting.declares;
         if setting.may_none && !setting.client_forces && !same {
-            return self.take(Rung::None, tail);
+            return self.take_rung(Rung::None, tail);
         }
         match self.landing.clone() {
-            Some(because) => self.local(&because),
-            None => Next::Pass,
+            Some(because) => self.answer_locally(&because),
+            None => NextAction::Pass,
         }
     }
 
-    fn take(&mut self, rung: Rung, tail: Tail) -> Next {
+    fn take_rung(&mut self, rung: Rung, tail: Tail) -> NextAction {
         if let Some(because) = self.landing.clone().filter(|_| !self.setting.affordable) {
-            return self.local(&because);
+            return self.answer_locally(&because);
         }
         self.rung = Some(rung);
-        Next::Send { rung: Some(rung), tail, grow: false }
+        NextAction::Send { rung: Some(rung), tail, grow: false }
     }
 
-    fn nudge(&mut self) -> Next {
+    fn nudge_model(&mut self) -> NextAction {
         if !self.setting.repairs {
-            return Next::Pass;
+            return NextAction::Pass;
         }
         self.empties += 1;
         let limit = self.setting.empty_limit.max(1);
-        let because = Because::count(Reason::Empty, self.empties, limit);
-        if rules::empty::over(self.empties, limit) {
-            return self.local(&because);
+        let because = Because::from_counts(Reason::Empty, self.empties, limit);
+        if rules::empty::is_over(self.empties, limit) {
+            return self.answer_locally(&because);
         }
-        Next::Send { rung: None, tail: Tail::Nudge(because), grow: false }
+        NextAction::Send { rung: None, tail: Tail::Nudge(because), grow: false }
     }
 
-    fn go_on(&mut self, text: bool) -> Next {
+    fn continue_turn(&mut self, text: bool) -> NextAction {
         if self.continuations < CONTINUATIONS {
             self.continuations += 1;
-            return Next::Send { rung: None, tail: Tail::Continue, grow: true };
+            return NextAction::Send { rung: None, tail: Tail::Continue, grow: true };
         }
-        self.no_answer(Reason::Truncated, text)
+        self.end_without_answer(Reason::Truncated, text)
     }
 
     /// Ends the run with a turn that is no answer. Its text stands for an answer. Without text, the
     /// engine answers in its place; a gateway passes the turn on as it is.
-    fn no_answer(&mut self, reason: Reason, text: bool) -> Next {
+    fn end_without_answer(&mut self, reason: Reason, text: bool) -> NextAction {
         let outcome = match (&reason, text) {
             (Reason::Refusal, true) => Outcome::Answered,
             (_, true) => Outcome::Landed,
@@ -385,40 +385,40 @@ impl Ladder {
         if local {
             self.rung = Some(Rung::LocalAnswer);
         }
-        Self::end(
-            Ended { rung: self.rung.filter(|_| local), ..Ended::plain(outcome, reason) },
+        Self::end_run(
+            RunEnding { rung: self.rung.filter(|_| local), ..RunEnding::without_limit(outcome, reason) },
             local,
         )
     }
 
     /// Refuses a turn none of whose calls may pass, in a gateway, without showing it to the client.
-    fn hidden_refusal(&mut self, because: &Because) -> Next {
+    fn refuse_unseen(&mut self, because: &Because) -> NextAction {
         if matches!(because.reason, Reason::Tool(_)) {
             self.tool_refusals += 1;
             self.tool_refused = Some(because.clone());
             if self.tool_refusals < rules::tool::REFUSALS {
-                return Next::Send { rung: None, tail: Tail::ToolRefuse, grow: false };
+                return NextAction::Send { rung: None, tail: Tail::ToolRefuse, grow: false };
             }
         }
         self.landing = Some(because.clone());
         self.refused = true;
         match self.setting.landing {
-            Landing::Auto | Landing::Ask => self.take(Rung::Refuse, Tail::Refuse(because.clone())),
-            Landing::Stop => self.local(because),
-            Landing::None | Landing::Respond => self.force(Tail::Refuse(because.clone())),
+            Landing::Auto | Landing::Ask => self.take_rung(Rung::Refuse, Tail::Refuse(because.clone())),
+            Landing::Stop => self.answer_locally(because),
+            Landing::None | Landing::Respond => self.force_answer(Tail::Refuse(because.clone())),
         }
     }
 
-    fn lands(&self, because: &Because) -> Next {
-        Self::end(Ended::by(Outcome::Landed, because, self.rung), false)
+    fn end_landed(&self, because: &Because) -> NextAction {
+        Self::end_run(RunEnding::from_because(Outcome::Landed, because, self.rung), false)
     }
 
-    fn local(&mut self, because: &Because) -> Next {
+    fn answer_locally(&mut self, because: &Because) -> NextAction {
         self.rung = Some(Rung::LocalAnswer);
-        Self::end(Ended::by(Outcome::Stopped, because, self.rung), true)
+        Self::end_run(RunEnding::from_because(Outcome::Stopped, because, self.rung), true)
     }
 
-    fn end(ended: Ended, local: bool) -> Next {
-        Next::End { ended, local }
+    fn end_run(ended: RunEnding, local: bool) -> NextAction {
+        NextAction::End { ended, local }
     }
 }

@@ -28,7 +28,7 @@ mod accounts;
 mod room;
 
 pub use accounts::{AccountId, LeaseId, Leases};
-pub use room::{Short, Standing, What};
+pub use room::{Shortage, CapUsage, CapUnit};
 
 use crate::money::NanoUsd;
 use crate::time::Millis;
@@ -47,7 +47,7 @@ pub struct Amount {
 impl Amount {
     /// Returns the sum of both amounts.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn saturating_add(self, other: Self) -> Self {
         Self {
             money: self.money + other.money,
             tokens: self.tokens.saturating_add(other.tokens),
@@ -57,9 +57,9 @@ impl Amount {
 
     /// Returns the rest of `self` after `other`; nothing falls below zero.
     #[must_use]
-    pub fn less(self, other: Self) -> Self {
+    pub fn saturating_sub(self, other: Self) -> Self {
         Self {
-            money: self.money.less(other.money),
+            money: self.money.saturating_sub(other.money),
             tokens: self.tokens.saturating_sub(other.tokens),
             calls: self.calls.saturating_sub(other.calls),
         }
@@ -91,7 +91,7 @@ pub struct Caps {
 
 /// The terms on which an account is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct AccountTerms {
     /// Its caps.
     pub caps: Caps,
     /// The amount that it holds back for its answer.
@@ -105,7 +105,7 @@ pub struct Terms {
 
 /// The amount that a request asks for: `base`, and output tokens on top of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
+pub struct LeaseRequest {
     /// The most that the request can cost without any output.
     pub base: Amount,
     /// The most that one output token costs, in pico-dollars.
@@ -118,18 +118,18 @@ pub struct Ask {
     pub least: u64,
 }
 
-impl Ask {
+impl LeaseRequest {
     /// Asks for a fixed amount.
     #[must_use]
-    pub fn exactly(base: Amount) -> Self {
+    pub fn from_amount(base: Amount) -> Self {
         Self { base, ..Self::default() }
     }
 
     /// Returns the cost with `output` tokens of output.
     #[must_use]
-    pub fn with(&self, output: u64) -> Amount {
+    pub fn amount_with_output(&self, output: u64) -> Amount {
         let nano = u128::from(output) * u128::from(self.output_pico);
         let money = NanoUsd(u64::try_from(nano.div_ceil(1000)).unwrap_or(u64::MAX));
-        self.base.plus(Amount { money, tokens: output, calls: 0 })
+        self.base.saturating_add(Amount { money, tokens: output, calls: 0 })
     }
 }

@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::because::{Because, Limit, Reason};
+use crate::because::{Because, Quantity, Reason};
 
 /// A version of the wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ const NOT_RUN: &str = "limit reached: not run.";
 
 /// Returns `3 tool calls remaining`; with a tool's name, `3 grep calls remaining`.
 #[must_use]
-pub fn countdown(remaining: u64, tool: Option<&str>) -> String {
+pub fn format_countdown(remaining: u64, tool: Option<&str>) -> String {
     let tool = tool.unwrap_or("tool");
     let calls = if remaining == 1 { "call" } else { "calls" };
     let mut line = String::with_capacity(40 + tool.len());
@@ -55,19 +55,19 @@ pub fn countdown(remaining: u64, tool: Option<&str>) -> String {
 
 /// Returns the text that a person wrote while a round ran, for the end of the round's last result.
 #[must_use]
-pub fn remark(said: &str) -> String {
+pub fn format_remark(said: &str) -> String {
     format!("The user said while this ran:\n{said}\n{REMARK_END}")
 }
 
 /// Returns the note that asks for the answer, at a limit or in a loop.
 #[must_use]
-pub fn ask(because: &Because) -> String {
-    format!("{} {ANSWER_NOW}", what_was_reached(because))
+pub fn format_ask(because: &Because) -> String {
+    format!("{} {ANSWER_NOW}", describe_reached(because))
 }
 
 /// Returns the one warning before a limit. `left` is in percent of the limit.
 #[must_use]
-pub fn warning(reason: &Reason, left: u32) -> String {
+pub fn format_warning(reason: &Reason, left: u32) -> String {
     match reason {
         Reason::ToolCalls => format!("One tool call remains. {PREPARE}"),
         _ => format!("About {left}% of the {} limit remains. {PREPARE}", limit_name(reason)),
@@ -76,19 +76,19 @@ pub fn warning(reason: &Reason, left: u32) -> String {
 
 /// Returns the note about a loop, before the loop leads to anything.
 #[must_use]
-pub fn note(because: &Because) -> String {
-    format!("{} {CHANGE}", what_was_reached(because))
+pub fn format_note(because: &Because) -> String {
+    format!("{} {CHANGE}", describe_reached(because))
 }
 
 /// Returns the result of a call of a tool at its own limit, while other tools remain.
 #[must_use]
-pub fn tool_refused(tool: &str, limit: Limit) -> String {
+pub fn format_tool_refusal(tool: &str, limit: Quantity) -> String {
     format!("{tool}: limit of {limit} reached{REMAIN}")
 }
 
 /// Returns the same for several tools, in one line.
 #[must_use]
-pub fn tools_refused(refused: &[&Because]) -> String {
+pub fn format_tool_refusals(refused: &[&Because]) -> String {
     let reached = |because: &&Because| match &because.reason {
         Reason::Tool(tool) => format!("{tool}: limit of {} reached", because.limit),
         reason => format!("{reason}: limit of {} reached", because.limit),
@@ -99,7 +99,7 @@ pub fn tools_refused(refused: &[&Because]) -> String {
 
 /// Returns the result of a call beyond the limit, in a batch that passed it.
 #[must_use]
-pub fn beyond(because: &Because) -> String {
+pub fn format_not_run(because: &Because) -> String {
     let name = limit_name(&because.reason);
     format!(
         "{}{} {NOT_RUN}",
@@ -110,8 +110,8 @@ pub fn beyond(because: &Because) -> String {
 
 /// Returns the result of a call that is refused while the run is landing.
 #[must_use]
-pub fn refused(because: &Because) -> String {
-    format!("Not run. {}", ask(because))
+pub fn format_refusal(because: &Because) -> String {
+    format!("Not run. {}", format_ask(because))
 }
 
 /// Returns true if a text already ends in a line of softland's, of any version.
@@ -183,7 +183,7 @@ fn is_countdown(line: &str) -> bool {
     })
 }
 
-fn what_was_reached(because: &Because) -> String {
+fn describe_reached(because: &Because) -> String {
     let Because { reason, used, limit, .. } = because;
     match reason {
         Reason::Turns => format!("Turn limit reached (this is the last of {limit})."),
@@ -197,7 +197,7 @@ fn what_was_reached(because: &Because) -> String {
             format!("The same call has returned the same result {used} times.")
         }
         Reason::Cycle => format!("The same calls with the same results repeat ({used} times)."),
-        Reason::Errors if among_few(used, limit) => {
+        Reason::Errors if has_several_errors(used, limit) => {
             format!("The same errors keep coming ({used} times in a row).")
         }
         Reason::Errors => format!("The same error has come {used} times in a row."),
@@ -211,9 +211,9 @@ fn what_was_reached(because: &Because) -> String {
 
 /// Returns true if a streak of errors consists of several errors: it is long enough, and a single
 /// error would have been noted and landed earlier.
-fn among_few(used: &Limit, limit: &Limit) -> bool {
+fn has_several_errors(used: &Quantity, limit: &Quantity) -> bool {
     match (used, limit) {
-        (Limit::Count(used), Limit::Count(limit)) => *limit > 2 && *used >= 2 * limit,
+        (Quantity::Count(used), Quantity::Count(limit)) => *limit > 2 && *used >= 2 * limit,
         _ => false,
     }
 }
@@ -243,50 +243,50 @@ mod tests {
 
     #[test]
     fn the_contracts_words() {
-        assert_eq!(countdown(2, None), "2 tool calls remaining");
-        assert_eq!(countdown(1, None), "1 tool call remaining");
-        assert_eq!(countdown(2, Some("grep")), "2 grep calls remaining");
+        assert_eq!(format_countdown(2, None), "2 tool calls remaining");
+        assert_eq!(format_countdown(1, None), "1 tool call remaining");
+        assert_eq!(format_countdown(2, Some("grep")), "2 grep calls remaining");
         assert_eq!(
-            ask(&Because::count(Reason::ToolCalls, 30, 30)),
+            format_ask(&Because::from_counts(Reason::ToolCalls, 30, 30)),
             "Tool call limit reached (30 of 30). Answer now with what you have; further tool \
              calls will not be run."
         );
         assert_eq!(
-            warning(&Reason::Cost, 10),
+            format_warning(&Reason::Cost, 10),
             "About 10% of the cost limit remains. Finish your research and prepare the final answer."
         );
         assert_eq!(
-            tool_refused("grep", Limit::Count(5)),
+            format_tool_refusal("grep", Quantity::Count(5)),
             "grep: limit of 5 reached; other tools remain"
         );
     }
 
     #[test]
     fn every_line_is_known_again() {
-        let money = |nano| Limit::Money(NanoUsd(nano));
-        let time = |secs| Limit::Time(Millis::from_secs(secs));
+        let money = |nano| Quantity::Money(NanoUsd(nano));
+        let time = |secs| Quantity::Time(Millis::from_secs(secs));
         let becauses = [
-            Because::count(Reason::ToolCalls, 3, 3),
-            Because::count(Reason::Tool("grep".into()), 5, 5),
-            Because::count(Reason::Turns, 5, 5),
-            Because::count(Reason::ResultChars, 5, 5),
-            Because::count(Reason::Tokens, 5, 5),
+            Because::from_counts(Reason::ToolCalls, 3, 3),
+            Because::from_counts(Reason::Tool("grep".into()), 5, 5),
+            Because::from_counts(Reason::Turns, 5, 5),
+            Because::from_counts(Reason::ResultChars, 5, 5),
+            Because::from_counts(Reason::Tokens, 5, 5),
             Because::new(Reason::Cost, money(1), money(2)),
             Because::new(Reason::Time, time(1), time(2)),
-            Because::count(Reason::Repeat, 3, 3),
-            Because::count(Reason::Cycle, 3, 3),
-            Because::count(Reason::Errors, 4, 4),
+            Because::from_counts(Reason::Repeat, 3, 3),
+            Because::from_counts(Reason::Cycle, 3, 3),
+            Because::from_counts(Reason::Errors, 4, 4),
         ];
         for because in &becauses {
             for line in [
-                ask(because),
-                note(because),
-                refused(because),
-                beyond(because),
-                warning(&because.reason, 10),
-                countdown(7, Some("mcp__a__b")),
-                countdown(1, None),
-                tool_refused("x", Limit::Count(1)),
+                format_ask(because),
+                format_note(because),
+                format_refusal(because),
+                format_not_run(because),
+                format_warning(&because.reason, 10),
+                format_countdown(7, Some("mcp__a__b")),
+                format_countdown(1, None),
+                format_tool_refusal("x", Quantity::Count(1)),
             ] {
                 assert!(line.len() < LINE_BYTES);
                 assert!(ends_in_line(&line), "{line}");

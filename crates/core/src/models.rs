@@ -14,7 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use capability::{Capability, CapabilityRow, capability, capability_of};
+pub use capability::{Capability, CapabilityRow, find_capability, capability_of_row};
 pub use table::{TABLE_DATE, TABLE_SOURCE};
 
 /// Prices of one model's tokens, each in pico-dollars per token.
@@ -66,7 +66,7 @@ impl Price {
     /// Returns the most that one input token can cost, in pico-dollars: as plain input or written
     /// to the cache (`hour`: with the one-hour lifetime).
     #[must_use]
-    pub fn dearest_input(&self, hour: bool) -> u64 {
+    pub fn highest_input(&self, hour: bool) -> u64 {
         let written =
             if hour { self.cache_write_1h.max(self.cache_write_5m) } else { self.cache_write_5m };
         self.input.max(self.cache_read).max(written)
@@ -74,7 +74,7 @@ impl Price {
 
     /// Returns the prices multiplied by `thousandths`/1000, rounded up.
     #[must_use]
-    pub fn times(self, thousandths: u64) -> Self {
+    pub fn scaled_by(self, thousandths: u64) -> Self {
         let of = |pico: u64| pico.saturating_mul(thousandths).div_ceil(1000);
         Self {
             input: of(self.input),
@@ -161,7 +161,7 @@ impl Model {
     /// Returns the highest price at which a request with at most `input_tokens` of input can be
     /// billed, at any time of day: each price is the highest of those that may apply.
     #[must_use]
-    pub fn dearest(&self, input_tokens: u64) -> Price {
+    pub fn highest_price(&self, input_tokens: u64) -> Price {
         let tiers = self.tiers.iter().filter(|t| input_tokens > t.above);
         let prices = tiers.map(|t| t.price).chain(self.hours.iter().map(|h| h.price));
         prices.fold(self.price, Price::max)
@@ -177,12 +177,12 @@ impl Model {
 /// `us.anthropic.…`, `bedrock/…`, `-latest`, `:free`, `-v1:0`, `[1m]` and dates (`-20250929`,
 /// `@20250929`, `-2025-09-29`). A dated id with a price of its own (`gpt-4o-2024-05-13`) keeps it.
 #[must_use]
-pub fn find(provider: Option<&str>, model: &str) -> Option<&'static Model> {
-    names::find(provider, model)
+pub fn find_model(provider: Option<&str>, model: &str) -> Option<&'static Model> {
+    names::find_model(provider, model)
 }
 
 /// Returns all rows, sorted by (provider, id).
 #[must_use]
-pub fn all() -> &'static [Model] {
+pub fn all_models() -> &'static [Model] {
     table::MODELS
 }

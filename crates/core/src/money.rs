@@ -23,20 +23,20 @@ impl NanoUsd {
     /// Returns the cost of `tokens` tokens at `pico` pico-dollars each, rounded up to the
     /// nano-dollar.
     #[must_use]
-    pub fn of_tokens(tokens: u64, pico: u64) -> Self {
+    pub fn from_tokens(tokens: u64, pico: u64) -> Self {
         let nano = (u128::from(tokens) * u128::from(pico)).div_ceil(1000);
         Self(u64::try_from(nano).unwrap_or(u64::MAX))
     }
 
     /// Returns the rest of `self` after `spent`; zero if there is none.
     #[must_use]
-    pub const fn less(self, spent: Self) -> Self {
+    pub const fn saturating_sub(self, spent: Self) -> Self {
         Self(self.0.saturating_sub(spent.0))
     }
 
     /// Returns the amount in dollars, for display and JSON.
     #[must_use]
-    pub fn dollars(self) -> f64 {
+    pub fn to_dollars(self) -> f64 {
         // A single division gives the number nearest to the decimal, so it is written as that
         // decimal. The sum of two parts would show their rounding (4.9981919999999995).
         self.0 as f64 / PER_DOLLAR as f64
@@ -76,24 +76,24 @@ impl Sum for NanoUsd {
 
 /// The error for a text that is no amount of money.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoMoney;
+pub struct ParseMoneyError;
 
 impl FromStr for NanoUsd {
-    type Err = NoMoney;
+    type Err = ParseMoneyError;
 
     /// Reads a decimal such as `5`, `0.25` or `$0.25`, to the nano-dollar.
-    fn from_str(text: &str) -> Result<Self, NoMoney> {
+    fn from_str(text: &str) -> Result<Self, ParseMoneyError> {
         let text = text.trim();
         let text = text.strip_prefix('$').unwrap_or(text);
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
         let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
         if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) {
-            return Err(NoMoney);
+            return Err(ParseMoneyError);
         }
         if part.len() > 9 && part.as_bytes().iter().skip(9).any(|&b| b != b'0') {
-            return Err(NoMoney);
+            return Err(ParseMoneyError);
         }
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| NoMoney)? };
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| ParseMoneyError)? };
         let mut nano = 0_u64;
         for place in 0..9 {
             let digit = part.as_bytes().get(place).map_or(0, |b| u64::from(b - b'0'));
@@ -103,7 +103,7 @@ impl FromStr for NanoUsd {
             .checked_mul(PER_DOLLAR)
             .and_then(|dollars| dollars.checked_add(nano))
             .map(Self)
-            .ok_or(NoMoney)
+            .ok_or(ParseMoneyError)
     }
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for NanoUsd {
 
 impl Serialize for NanoUsd {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(self.dollars())
+        to.serialize_f64(self.to_dollars())
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(NanoUsd(nano)), "{text}");
         }
         for text in ["", "-1", "1e3", "0.0000000001", ".", "five", "18446744074"] {
-            assert_eq!(text.parse::<NanoUsd>(), Err(NoMoney), "{text}");
+            assert_eq!(text.parse::<NanoUsd>(), Err(ParseMoneyError), "{text}");
         }
     }
 
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn tokens_are_rounded_up_once_and_saturate() {
-        assert_eq!(NanoUsd::of_tokens(3, 333), NanoUsd(1));
-        assert_eq!(NanoUsd::of_tokens(4, 333), NanoUsd(2));
-        assert_eq!(NanoUsd::of_tokens(0, u64::MAX), NanoUsd::ZERO);
-        assert_eq!(NanoUsd::of_tokens(u64::MAX, u64::MAX), NanoUsd(u64::MAX));
+        assert_eq!(NanoUsd::from_tokens(3, 333), NanoUsd(1));
+        assert_eq!(NanoUsd::from_tokens(4, 333), NanoUsd(2));
+        assert_eq!(NanoUsd::from_tokens(0, u64::MAX), NanoUsd::ZERO);
+        assert_eq!(NanoUsd::from_tokens(u64::MAX, u64::MAX), NanoUsd(u64::MAX));
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn survives_a_json_number() {
         for nano in [0, 1, 999_999_999, 1_234_567_891_234_567] {
-            assert_eq!(NanoUsd::from_dollars(NanoUsd(nano).dollars()), Some(NanoUsd(nano)));
+            assert_eq!(NanoUsd::from_dollars(NanoUsd(nano).to_dollars()), Some(NanoUsd(nano)));
         }
     }
 }

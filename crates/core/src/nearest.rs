@@ -8,10 +8,10 @@ const LONGEST: usize = 64;
 /// Returns the candidate with the smallest edit distance to `name`, if it is near enough to be
 /// meant (a third of the longer name's length, at least 1); the first of equals.
 #[must_use]
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        let Some(distance) = near(name, candidate) else { continue };
+        let Some(distance) = near_distance(name, candidate) else { continue };
         if best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
@@ -21,7 +21,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Returns the distance of two names if they are near enough. Upper and lower case are the same.
 #[must_use]
-pub fn near(a: &str, b: &str) -> Option<usize> {
+pub fn near_distance(a: &str, b: &str) -> Option<usize> {
     let a: Vec<char> = a.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let b: Vec<char> = b.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let allowed = (a.len().max(b.len()) / 3).max(1);
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn the_nearest_is_named_and_strangers_are_not() {
         let keys = ["tool_calls_limit", "turns_limit", "tools"];
-        assert_eq!(nearest("tool_call_limit", keys), Some("tool_calls_limit"));
-        assert_eq!(nearest("Tools", keys), Some("tools"));
-        assert_eq!(nearest("colour", keys), None);
+        assert_eq!(find_nearest("tool_call_limit", keys), Some("tool_calls_limit"));
+        assert_eq!(find_nearest("Tools", keys), Some("tools"));
+        assert_eq!(find_nearest("colour", keys), None);
     }
 }

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::because::{Because, Limit, Reason};
+use crate::because::{Because, Quantity, Reason};
 use crate::money::NanoUsd;
 use crate::rung::Rung;
 
@@ -46,11 +46,11 @@ impl Outcome {
 }
 
 /// The rest of every limit that is set, by policy key.
-pub type Remaining = BTreeMap<Cow<'static, str>, Limit>;
+pub type Remaining = BTreeMap<Cow<'static, str>, Quantity>;
 
 /// The end of a run, with its reason and the numbers behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RunEnding {
     /// The outcome.
     pub outcome: Outcome,
     /// The reason.
@@ -63,7 +63,7 @@ pub struct Ended {
     pub limit: Option<Cow<'static, str>>,
     /// The value of that key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<Limit>,
+    pub value: Option<Quantity>,
     /// The most that one more request may cost, if that is more than the limit leaves.
     #[serde(default, rename = "needed_usd", skip_serializing_if = "Option::is_none")]
     pub needed: Option<NanoUsd>,
@@ -72,20 +72,20 @@ pub struct Ended {
     pub remaining: Remaining,
 }
 
-impl Ended {
+impl RunEnding {
     /// Returns an end that no limit brought.
     #[must_use]
-    pub fn plain(outcome: Outcome, reason: Reason) -> Self {
+    pub fn without_limit(outcome: Outcome, reason: Reason) -> Self {
         let remaining = Remaining::new();
         Self { outcome, reason, rung: None, limit: None, value: None, needed: None, remaining }
     }
 
     /// Returns an end by a rule.
     #[must_use]
-    pub fn by(outcome: Outcome, because: &Because, rung: Option<Rung>) -> Self {
-        let limit = because.reason.key().map(Cow::Borrowed);
+    pub fn from_because(outcome: Outcome, because: &Because, rung: Option<Rung>) -> Self {
+        let limit = because.reason.policy_key().map(Cow::Borrowed);
         let value = limit.is_some().then_some(because.limit);
         let needed = because.needed;
-        Self { limit, value, rung, needed, ..Self::plain(outcome, because.reason.clone()) }
+        Self { limit, value, rung, needed, ..Self::without_limit(outcome, because.reason.clone()) }
     }
 }

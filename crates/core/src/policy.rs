@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::because::{Limit, Reason};
+use crate::because::{Quantity, Reason};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-pub use keys::{KEYS, Key, KeyError, Value, is_limit};
+pub use keys::{KEYS, PolicyKey, KeyError, PolicyValue, is_limit};
 
 /// The policy of one run. Field names are the keys of the contract; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl Default for Policy {
 impl Policy {
     /// Returns a built-in policy: `default`, `coding` or `specialist`.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn built_in(name: &str) -> Option<Self> {
         match name {
             "default" => Some(Self::default()),
             "coding" => Some(Self {
@@ -124,17 +124,17 @@ impl Policy {
 
     /// Returns the value of the key of this reason; `None` without a value or without a key.
     #[must_use]
-    pub fn value(&self, reason: &Reason) -> Option<Limit> {
-        let count = |limit: Option<u64>| limit.map(Limit::Count);
+    pub fn limit_value(&self, reason: &Reason) -> Option<Quantity> {
+        let count = |limit: Option<u64>| limit.map(Quantity::Count);
         match reason {
             Reason::ToolCalls => count(self.tool_calls_limit),
             Reason::Tool(tool) => count(self.tool_limits.get(tool).copied()),
             Reason::Turns => count(self.turns_limit),
             Reason::ResultChars => count(self.result_chars_limit),
             Reason::Tokens => count(self.tokens_limit),
-            Reason::Cost => self.cost_limit_usd.map(Limit::Money),
-            Reason::SessionCost => self.session_cost_limit_usd.map(Limit::Money),
-            Reason::Time => self.time_limit.map(Limit::Time),
+            Reason::Cost => self.cost_limit_usd.map(Quantity::Money),
+            Reason::SessionCost => self.session_cost_limit_usd.map(Quantity::Money),
+            Reason::Time => self.time_limit.map(Quantity::Time),
             Reason::Empty => count(Some(self.empty_limit)),
             Reason::Stale => count(Some(self.stale_limit)),
             Reason::Repeat => count(Some(self.repeat_limit)),
@@ -151,7 +151,7 @@ impl Policy {
 
     /// Returns true if softland leaves the bytes alone.
     #[must_use]
-    pub fn observes(&self) -> bool {
+    pub fn is_observing(&self) -> bool {
         self.mode == Mode::Observe
     }
 
@@ -196,7 +196,7 @@ impl Share {
 
     /// Returns true if `used` of `limit` is at least this share (inclusive).
     #[must_use]
-    pub fn reached(self, used: u64, limit: u64) -> bool {
+    pub fn is_reached(self, used: u64, limit: u64) -> bool {
         u128::from(used) * u128::from(Self::WHOLE) >= u128::from(limit) * u128::from(self.0)
     }
 

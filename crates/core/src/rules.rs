@@ -111,7 +111,7 @@ pub struct Signal {
 impl Signal {
     /// Creates a signal about one turn.
     #[must_use]
-    pub fn of_turn(signal: SignalKind, turn: u64, because: Option<Because>) -> Self {
+    pub fn from_turn(signal: SignalKind, turn: u64, because: Option<Because>) -> Self {
         let evidence = Evidence { turns: alloc::vec![turn], ..Evidence::default() };
         Self { signal, evidence, because, identity: Digest::EMPTY }
     }
@@ -123,12 +123,12 @@ pub(crate) struct Round {
     pub(crate) turn: u64,
     /// The number of tool calls of the run before this round.
     pub(crate) calls_before: u64,
-    pub(crate) calls: Vec<Answered>,
+    pub(crate) calls: Vec<AnsweredCall>,
 }
 
 /// One answered call.
 #[derive(Clone, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredCall {
     pub(crate) name: Digest,
     /// The identity of the call: tool and arguments.
     pub(crate) key: Digest,
@@ -137,13 +137,13 @@ pub(crate) struct Answered {
     pub(crate) failed: bool,
     /// The kind of the tool; `None` if nothing is known about it.
     pub(crate) kind: Option<LoopKind>,
-    pub(crate) words: Words,
+    pub(crate) words: CallWords,
 }
 
 /// The words of a call that are kept, in one text: its id, then the words that evidence shows,
 /// which begin with the tool's name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct CallWords {
     text: String,
     /// The range of the tool's name in the text.
     tool: (usize, usize),
@@ -152,8 +152,8 @@ pub(crate) struct Words {
 /// The length of a call's arguments that evidence shows, in bytes.
 const SHOWN: usize = 120;
 
-impl Words {
-    pub(crate) fn of(call: &Call<'_>) -> Self {
+impl CallWords {
+    pub(crate) fn from_call(call: &Call<'_>) -> Self {
         let shown = call.input.get(..call.input.floor_char_boundary(SHOWN)).unwrap_or_default();
         let more = if shown.len() < call.input.len() { "…" } else { "" };
         let tool = (call.id.len(), call.id.len() + call.name.len());
@@ -176,7 +176,7 @@ impl Words {
 
 impl Round {
     /// Unites equal calls, and leaves out exempt ones.
-    pub(crate) fn new(turn: u64, calls_before: u64, mut calls: Vec<Answered>) -> Self {
+    pub(crate) fn new(turn: u64, calls_before: u64, mut calls: Vec<AnsweredCall>) -> Self {
         // Most rounds consist of one call, which has no copies.
         let alone = calls.len() == 1;
         let mut seen = BTreeSet::new();
@@ -189,12 +189,12 @@ impl Round {
     /// Returns the digest of the round, with its calls in any order; `None` if a result is cleared.
     pub(crate) fn digest(&self) -> Option<Digest> {
         self.calls.iter().try_fold(Digest::EMPTY, |sum, call| {
-            call.result.map(|result| sum.with(call.key.then(result)))
+            call.result.map(|result| sum.combined_with(call.key.followed_by(result)))
         })
     }
 
     /// Returns true if one of its calls waits or polls.
-    pub(crate) fn polls(&self) -> bool {
+    pub(crate) fn has_poll(&self) -> bool {
         self.calls.iter().any(|call| call.kind == Some(LoopKind::Polls))
     }
 }

@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
-use crate::event::{Call, Facts, Finished};
-use crate::pinned::Pinned;
+use crate::event::{Call, Facts, FinishedTurn};
+use crate::pinned::PinnedRecord;
 use crate::policy::Policy;
 use crate::rules::{self, Signal, SignalKind};
-use crate::turn::{Class, classify};
-use crate::used::Used;
+use crate::turn::{TurnClass, classify_turn};
+use crate::used::RunUsage;
 
-use loops::Loops;
+use loops::LoopDetectors;
 use round::OpenRound;
 
-pub use admit::{Admission, Admitted};
-pub(crate) use answers::Answers;
-pub use lands::Advice;
+pub use admit::{Admission, AdmittedCalls};
+pub(crate) use answers::AnswerTools;
+pub use lands::RequestAllowance;
 
 /// The side that executes the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,19 +81,19 @@ impl Phase {
 /// A run in the middle of its transcript.
 #[derive(Clone, Debug)]
 pub struct Run {
-    pinned: Pinned,
+    pinned: PinnedRecord,
     role: Role,
-    used: Used,
+    used: RunUsage,
     phase: Phase,
     open: Option<OpenRound>,
-    loops: Loops,
+    loops: LoopDetectors,
     warned: BTreeSet<Reason>,
     /// Warnings whose result already had another line.
     displaced: Vec<Because>,
     empty_in_row: u64,
-    last: Last,
+    last: LastTurn,
     /// The tools whose calls the client takes as answers, beside those of the policy.
-    answers: Answers,
+    answers: AnswerTools,
     /// Tools that the provider runs.
     hosted: BTreeSet<String>,
     /// True if the next model message belongs to the same turn: the turn was paused, nudged,
@@ -103,7 +103,7 @@ pub struct Run {
 
 /// The last turn, as far as it decides how the next message is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Last {
+pub(crate) enum LastTurn {
     /// No turn yet.
     Nothing,
     /// An answer: the next message is human, unless a machine made it.
@@ -117,7 +117,7 @@ pub(crate) enum Last {
     TrivialLooking { before: u64 },
 }
 
-impl Last {
+impl LastTurn {
     /// Returns true if the turn was an answer.
     pub(crate) fn is_finished(self) -> bool {
         matches!(self, Self::Finished | Self::TrivialLooking { .. })
@@ -126,15 +126,15 @@ impl Last {
 
 impl Run {
     /// Begins a run at a human message.
-    pub(crate) fn begin(pinned: Pinned, role: Role, facts: Option<&Facts>) -> Self {
-        Self::begin_at(Digest::EMPTY, pinned, role, BTreeSet::new(), facts)
+    pub(crate) fn begin_unplaced(pinned: PinnedRecord, role: Role, facts: Option<&Facts>) -> Self {
+        Self::begin_at_place(Digest::EMPTY, pinned, role, BTreeSet::new(), facts)
     }
 
     /// Begins a run at the human message at this place. `hosted` are the tools that the provider
     /// runs.
-    pub(crate) fn begin_at(
+    pub(crate) fn begin_at_place(
         place: Digest,
-        pinned: Pinned,
+        pinned: PinnedRecord,
         role: Role,
         hosted: BTreeSet<String>,
         facts: Option<&Facts>,
@@ -142,21 +142,21 @@ impl Run {
         let mut run = Self {
             pinned,
             role,
-            used: Used::default(),
+            used: RunUsage::default(),
             phase: Phase::Open,
             open: None,
-            loops: Loops::default(),
+            loops: LoopDetectors::default(),
             warned: BTreeSet::new(),
             displaced: Vec::new(),
             empty_in_row: 0,
-            last: Last::Nothing,
-            answers: Answers::default(),
+            last: LastTurn::Nothing,
+            answers: AnswerTools::default(),
             hosted,
             within_turn: false,
         };
-        run.carry(place);
-        let facts = run.look(facts);
-        if let Some(because) = run.limit_reached(facts) {
+        run.count_carried_at(place);
+        let facts = run.take_facts(facts);
+        if let Some(because) = run.find_limit(facts) {
             run.phase = Phase::Landing { because, in_result: false };
         }
         run
@@ -164,53 +164,53 @@ impl Run {
 
     /// Adds usage that the history does not show, if the record counts it from this place on.
     /// Returns true if it does.
-    pub(crate) fn carry(&mut self, place: Digest) -> bool {
+    pub(crate) fn count_carried_at(&mut self, place: Digest) -> bool {
         let Some(carried) = self.pinned.carried_at(place) else { return false };
-        self.used.carry(carried);
+        self.used.add_usage(carried);
         true
     }
 
     /// Lands the run at a message without results, if usage that counts from this place on reaches
     /// a limit. Returns the limit.
-    pub(crate) fn lands_here(&mut self, facts: Option<&Facts>) -> Option<Because> {
-        let facts = self.look(facts);
+    pub(crate) fn land_here(&mut self, facts: Option<&Facts>) -> Option<Because> {
+        let facts = self.take_facts(facts);
         if self.phase != Phase::Open {
             return None;
         }
-        let because = self.limit_reached(facts)?;
+        let because = self.find_limit(facts)?;
         self.phase = Phase::Landing { because: because.clone(), in_result: false };
         Some(because)
     }
 
     /// Returns a run without limits, for a history that has no human message to begin one.
     #[must_use]
-    pub fn unlimited(pinned: Pinned, role: Role) -> Self {
+    pub fn without_limits(pinned: PinnedRecord, role: Role) -> Self {
         let policy = Policy { empty_limit: pinned.policy.empty_limit, ..Policy::default() };
-        let pinned = Pinned { policy: Arc::new(policy), ..pinned };
-        Self::begin(pinned, role, None)
+        let pinned = PinnedRecord { policy: Arc::new(policy), ..pinned };
+        Self::begin_unplaced(pinned, role, None)
     }
 
     /// Adds a turn of the model.
-    pub(crate) fn model(&mut self, turn: &Finished<'_>) {
+    pub(crate) fn add_turn(&mut self, turn: &FinishedTurn<'_>) {
         if !self.within_turn {
             self.used.turns += 1;
         }
-        let class = classify(turn, |call| self.is_answer(call));
+        let class = classify_turn(turn, |call| self.is_answer(call));
         let before = self.empty_in_row;
-        self.empty_in_row = if class == Class::Empty { self.empty_in_row + 1 } else { 0 };
+        self.empty_in_row = if class == TurnClass::Empty { self.empty_in_row + 1 } else { 0 };
         self.last = match class {
-            Class::Calls => Last::Unfinished,
-            Class::Empty | Class::Silent => Last::Empty,
-            Class::Final | Class::Truncated if rules::trivial::looks(turn) => {
-                Last::TrivialLooking { before }
+            TurnClass::Calls => LastTurn::Unfinished,
+            TurnClass::Empty | TurnClass::Silent => LastTurn::Empty,
+            TurnClass::Final | TurnClass::Truncated if rules::trivial::looks_trivial(turn) => {
+                LastTurn::TrivialLooking { before }
             }
-            Class::Truncated | Class::Paused if turn.text.is_blank() => Last::Unfinished,
-            _ => Last::Finished,
+            TurnClass::Truncated | TurnClass::Paused if turn.text.is_blank() => LastTurn::Unfinished,
+            _ => LastTurn::Finished,
         };
         self.open =
-            (class == Class::Calls || class == Class::Answer).then(|| OpenRound::new(self, turn));
+            (class == TurnClass::Calls || class == TurnClass::Answer).then(|| OpenRound::new(self, turn));
         if let Some(open) = &self.open {
-            self.last = if open.answers() { Last::Finished } else { Last::Unfinished };
+            self.last = if open.has_answer() { LastTurn::Finished } else { LastTurn::Unfinished };
             self.count_refusals();
         }
         self.within_turn = true;
@@ -218,28 +218,28 @@ impl Run {
 
     /// Records that the run goes on by itself after a turn that looked finished, because a message
     /// that a machine made followed.
-    pub(crate) fn goes_on(&mut self, own: bool) -> Option<Signal> {
+    pub(crate) fn go_on_by_itself(&mut self, own: bool) -> Option<Signal> {
         self.within_turn &= own;
-        let Last::TrivialLooking { before } = self.last else { return None };
+        let LastTurn::TrivialLooking { before } = self.last else { return None };
         if self.role == Role::Engine {
             return None;
         }
         self.empty_in_row = before + 1;
-        if let Some(because) = rules::empty::reached(self.empty_in_row, self.policy()) {
+        if let Some(because) = rules::empty::check_limit(self.empty_in_row, self.policy()) {
             self.phase = Phase::Stopping { because };
         }
-        Some(Signal::of_turn(SignalKind::Trivial, self.used.turns, None))
+        Some(Signal::from_turn(SignalKind::Trivial, self.used.turns, None))
     }
 
     /// Records that another speaker than the person answered the turn: the run goes on, but not by
     /// itself.
-    pub(crate) fn is_answered(&mut self) {
+    pub(crate) fn end_turn_by_other(&mut self) {
         self.within_turn = false;
     }
 
     /// Records that the message at this place came at once, so the run goes on with it whenever its
     /// history is read. `landing` is true if nothing but a landing before it shows this.
-    pub(crate) fn goes_on_at(&mut self, place: Digest, landing: bool) {
+    pub(crate) fn record_going_on(&mut self, place: Digest, landing: bool) {
         self.pinned.went_on.insert(place);
         if landing {
             self.pinned.behind_landing = Some(place);
@@ -247,14 +247,14 @@ impl Run {
     }
 
     /// Stops the run if one context was answered in vain too often.
-    pub(crate) fn stale(&mut self, facts: &Facts) -> Option<Signal> {
-        let because = rules::stale::reached(facts, self.policy())?;
+    pub(crate) fn stop_if_stale(&mut self, facts: &Facts) -> Option<Signal> {
+        let because = rules::stale::check_limit(facts, self.policy())?;
         self.phase = Phase::Stopping { because: because.clone() };
-        Some(Signal::of_turn(SignalKind::Stale, self.used.turns + 1, Some(because)))
+        Some(Signal::from_turn(SignalKind::Stale, self.used.turns + 1, Some(because)))
     }
 
     /// Clears the loop detectors: a person spoke within a round, so what came before is no loop.
-    pub(crate) fn steer(&mut self) {
+    pub(crate) fn clear_loops(&mut self) {
         self.loops.clear();
     }
 
@@ -274,7 +274,7 @@ impl Run {
     /// by it. An answer is not refused, and it counts only if something comes back for it.
     #[must_use]
     pub fn is_answer(&self, call: &Call<'_>) -> bool {
-        self.names_answer_tool(call.name) || self.answers.has(call)
+        self.names_answer_tool(call.name) || self.answers.has_call(call)
     }
 
     /// Returns true if the provider runs this tool.
@@ -294,12 +294,12 @@ impl Run {
         self.policy().answer_tool.iter().any(|named| named == tool)
     }
 
-    pub(crate) fn answers_by(&mut self, answers: Answers) {
+    pub(crate) fn set_answer_tools(&mut self, answers: AnswerTools) {
         self.answers = answers;
     }
 
     /// Returns the answer tools as known now, for the client's next run.
-    pub(crate) fn answers(&self) -> &Answers {
+    pub(crate) fn answer_tools(&self) -> &AnswerTools {
         &self.answers
     }
 
@@ -307,23 +307,23 @@ impl Run {
     /// it.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {
-        self.last == Last::Finished && self.open.as_ref().is_some_and(OpenRound::answers)
+        self.last == LastTurn::Finished && self.open.as_ref().is_some_and(OpenRound::has_answer)
     }
 
     /// Closes such an answer, because a person goes on behind it.
-    pub(crate) fn closes_answer(&mut self) {
+    pub(crate) fn close_answer(&mut self) {
         (self.open, self.within_turn) = (None, false);
     }
 
     /// Returns the record to store for this run.
     #[must_use]
-    pub fn pinned(&self) -> &Pinned {
+    pub fn pinned(&self) -> &PinnedRecord {
         &self.pinned
     }
 
     /// Returns the usage of the run.
     #[must_use]
-    pub fn used(&self) -> &Used {
+    pub fn used(&self) -> &RunUsage {
         &self.used
     }
 
@@ -339,7 +339,7 @@ impl Run {
         self.empty_in_row
     }
 
-    pub(crate) fn last(&self) -> Last {
+    pub(crate) fn last_turn(&self) -> LastTurn {
         self.last
     }
 
@@ -347,7 +347,7 @@ impl Run {
     fn count_refusals(&mut self) {
         let Some(open) = &self.open else { return };
         if let Some(tool) = open.refused_tool() {
-            let refusals = rules::tool::refusals(&self.used) + 1;
+            let refusals = rules::tool::shown_refusals(&self.used) + 1;
             self.used.refused_tool = Some((tool, refusals));
         }
     }

@@ -18,19 +18,19 @@ mod texts;
 mod tools;
 
 pub use compaction::{asks_for_summary, is_volatile_system};
-pub use flat::{FLAT, Flat, FlatResult};
-pub use hosted::{hosted_name, unlimitable};
+pub use flat::{FLAT, FlatFormat, FlatResult};
+pub use hosted::{hosted_name, explain_unlimitable};
 pub use results::{
     exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,
     may_be_unfinished, may_hold_volatile_line, may_tell_exit, may_tell_exit_escaped,
 };
 pub use shell::shell_kind;
 pub use texts::{
-    Machine, asks_again, is_common_nudge, is_compaction_summary, is_harness_only, is_nudge,
-    is_telling_nudge, is_validation_retry, machine_made, names_a_person, own_words,
+    MachineTextKind, asks_for_retry, is_common_nudge, is_compaction_summary, is_harness_only, is_nudge,
+    is_telling_nudge, is_validation_retry, classify_machine_text, names_a_person, own_words,
 };
 pub use tools::{
-    ToolKind, bare_name, ending_command, is_answer_tool, is_presentation_argument, kind_of,
+    ToolKind, bare_name, ending_command, is_answer_tool, is_presentation_argument, kind_of_tool,
     kind_of_call,
 };
 
@@ -38,7 +38,7 @@ use core::cmp::Ordering;
 
 /// One word of a table, with its source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
+pub(crate) struct TableWord {
     /// The word, folded (lower case letters and digits only) if names are compared.
     pub(crate) word: &'static str,
     /// The program or standard that the word is from.
@@ -46,12 +46,12 @@ pub(crate) struct Word {
     pub(crate) source: &'static str,
 }
 
-const fn w(word: &'static str, source: &'static str) -> Word {
-    Word { word, source }
+const fn w(word: &'static str, source: &'static str) -> TableWord {
+    TableWord { word, source }
 }
 
 /// Returns the letters and digits of a name, in lower case.
-fn folded(name: &str) -> impl Iterator<Item = u8> {
+fn fold_name(name: &str) -> impl Iterator<Item = u8> {
     name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
 }
 
@@ -59,40 +59,40 @@ fn folded(name: &str) -> impl Iterator<Item = u8> {
 const LONGEST: usize = 40;
 
 /// A folded name, to be looked up in several tables.
-struct Folded {
+struct FoldedName {
     bytes: [u8; LONGEST],
     length: usize,
 }
 
-impl Folded {
+impl FoldedName {
     /// Folds a name; `None` for a name that no table with these [`lengths`] has.
-    fn within(lengths: &[u64; 26], name: &str) -> Option<Self> {
-        let letter = folded(name).next()?.checked_sub(b'a')?;
+    fn find_within(lengths: &[u64; 26], name: &str) -> Option<Self> {
+        let letter = fold_name(name).next()?.checked_sub(b'a')?;
         let lengths = *lengths.get(usize::from(letter))?;
         // Folding removes letters and adds none.
         let shorter = u64::MAX >> 63_usize.saturating_sub(name.len());
-        let folded = (lengths & shorter != 0).then(|| Self::of(name))??;
+        let folded = (lengths & shorter != 0).then(|| Self::from_name(name))??;
         (lengths >> folded.length & 1 == 1).then_some(folded)
     }
 
     /// Folds a name; `None` for a name that is longer than every word of the tables.
-    fn of(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         let mut bytes = [0; LONGEST];
         let mut slots = bytes.iter_mut();
-        for byte in folded(name) {
+        for byte in fold_name(name) {
             *slots.next()? = byte;
         }
         let length = LONGEST - slots.len();
         Some(Self { bytes, length })
     }
 
-    fn is(&self, word: &str) -> bool {
+    fn is_word(&self, word: &str) -> bool {
         self.bytes.get(..self.length) == Some(word.as_bytes())
     }
 
     /// Compares a folded word of a table with this name. First letters nearly always decide,
     /// without a call to compare memory.
-    fn order(&self, word: &str) -> Ordering {
+    fn compare_word(&self, word: &str) -> Ordering {
         let name = self.bytes.get(..self.length).unwrap_or_default();
         let word = word.as_bytes();
         word.first().cmp(&name.first()).then_with(|| word.cmp(name))
@@ -101,7 +101,7 @@ impl Folded {
 
 /// Returns the lengths of a table's words, a bit for each, by their first letter. Most names fail
 /// at this check.
-const fn lengths(table: &[Word]) -> [u64; 26] {
+const fn word_lengths(table: &[TableWord]) -> [u64; 26] {
     let mut lengths = [0; 26];
     let mut at = 0;
     while at < table.len() {
@@ -113,15 +113,15 @@ const fn lengths(table: &[Word]) -> [u64; 26] {
 }
 
 /// Returns true if a table sorted by folded word has a name.
-fn has_name(table: &[Word], name: &str) -> bool {
-    Folded::of(name).is_some_and(|name| has_folded(table, &name))
+fn has_name(table: &[TableWord], name: &str) -> bool {
+    FoldedName::from_name(name).is_some_and(|name| has_folded(table, &name))
 }
 
-fn has_folded(table: &[Word], name: &Folded) -> bool {
-    table.binary_search_by(|row| name.order(row.word)).is_ok()
+fn has_folded(table: &[TableWord], name: &FoldedName) -> bool {
+    table.binary_search_by(|row| name.compare_word(row.word)).is_ok()
 }
 
-fn starts_with_any(table: &[Word], text: &str) -> bool {
+fn starts_with_any(table: &[TableWord], text: &str) -> bool {
     table.iter().any(|row| starts_ignoring_case(text, row.word))
 }
 

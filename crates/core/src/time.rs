@@ -25,27 +25,27 @@ impl Millis {
 
 /// The error for a text that is no span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoTime;
+pub struct ParseTimeError;
 
-impl fmt::Display for NoTime {
+impl fmt::Display for ParseTimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a time such as \"30s\", \"10m\", \"1h30m\" or \"500ms\"")
     }
 }
 
 impl FromStr for Millis {
-    type Err = NoTime;
+    type Err = ParseTimeError;
 
-    fn from_str(text: &str) -> Result<Self, NoTime> {
+    fn from_str(text: &str) -> Result<Self, ParseTimeError> {
         let mut rest = text.trim();
         if rest.is_empty() {
-            return Err(NoTime);
+            return Err(ParseTimeError);
         }
         let mut total = 0_u64;
         while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or(NoTime)?;
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or(ParseTimeError)?;
             let (number, tail) = rest.split_at(digits);
-            let number: u64 = number.parse().map_err(|_| NoTime)?;
+            let number: u64 = number.parse().map_err(|_| ParseTimeError)?;
             let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(letters);
             let factor = match unit {
@@ -54,12 +54,12 @@ impl FromStr for Millis {
                 "m" => 60_000,
                 "h" => 3_600_000,
                 "d" => 86_400_000,
-                _ => return Err(NoTime),
+                _ => return Err(ParseTimeError),
             };
             total = number
                 .checked_mul(factor)
                 .and_then(|part| total.checked_add(part))
-                .ok_or(NoTime)?;
+                .ok_or(ParseTimeError)?;
             rest = tail;
         }
         Ok(Self(total))
@@ -67,9 +67,9 @@ impl FromStr for Millis {
 }
 
 impl TryFrom<String> for Millis {
-    type Error = NoTime;
+    type Error = ParseTimeError;
 
-    fn try_from(text: String) -> Result<Self, NoTime> {
+    fn try_from(text: String) -> Result<Self, ParseTimeError> {
         text.parse()
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn refuses_what_is_no_time() {
         for text in ["", "10", "m", "-1s", "1.5h", "10 minutes", "99999999999999999999s", "1s2"] {
-            assert_eq!(text.parse::<Millis>(), Err(NoTime), "{text}");
+            assert_eq!(text.parse::<Millis>(), Err(ParseTimeError), "{text}");
         }
     }
 }

@@ -8,16 +8,16 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::addition::{Addition, AdditionKind, Place};
+use crate::addition::{Addition, AdditionKind, LinePlace};
 use crate::because::Because;
 use crate::digest::Digest;
-use crate::event::{Facts, Finished, ToolResult, User, UserText};
-use crate::human::{Arrival, Came, Heard, Sender, is_by_another, is_machine_made};
+use crate::event::{Facts, FinishedTurn, ToolResult, UserMessage, UserText};
+use crate::human::{Arrival, MessageContext, SeenMessages, Sender, is_by_another, is_machine_made};
 use crate::lines;
-use crate::pinned::{Pinned, Records};
+use crate::pinned::{PinnedRecord, PinnedRecords};
 use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
-use crate::run::{Answers, Last, Phase, Role, Run};
+use crate::run::{AnswerTools, LastTurn, Phase, Role, Run};
 
 /// The fold over a transcript.
 #[derive(Clone, Debug)]
@@ -25,19 +25,19 @@ pub struct Transcript {
     role: Role,
     /// The policy of runs that have no record yet.
     policy: Arc<Policy>,
-    records: Records,
+    records: PinnedRecords,
     /// Digest of all messages so far.
     chain: Digest,
     run: Option<(Digest, Arc<Run>)>,
     runs: u64,
     /// The messages of the newest run.
-    heard: Heard,
+    heard: SeenMessages,
     /// The `name` of the conversation's first message, if it has one.
     opener: Option<String>,
     /// The arrival of the message behind the newest turn, if it is known.
     arrival: Option<Arrival>,
     /// The tools whose calls the client takes as answers, as far as its requests show.
-    answers: Answers,
+    answers: AnswerTools,
     /// True if the client forces one of these tools.
     forces_answer: bool,
     /// Tools that the provider runs.
@@ -48,7 +48,7 @@ pub struct Transcript {
 
 /// The position of a message that the transcript has not taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Here {
+pub struct MessagePosition {
     /// The key of its run.
     pub run: Digest,
     /// True if the message starts that run.
@@ -59,7 +59,7 @@ pub struct Here {
 
 /// The effect of one message.
 #[derive(Clone, Debug, Default)]
-pub struct Step {
+pub struct MessageEffects {
     /// Lines to add to this message.
     pub additions: Vec<Addition>,
     /// The signals of the detectors for this message.
@@ -72,7 +72,7 @@ impl Transcript {
     /// Creates an empty transcript. `records` are the records that earlier requests returned; a run
     /// without a record is pinned to `policy`.
     #[must_use]
-    pub fn new(role: Role, policy: impl Into<Arc<Policy>>, records: Records) -> Self {
+    pub fn new(role: Role, policy: impl Into<Arc<Policy>>, records: PinnedRecords) -> Self {
         Self {
             role,
             policy: policy.into(),
@@ -80,10 +80,10 @@ impl Transcript {
             chain: Digest::EMPTY,
             run: None,
             runs: 0,
-            heard: Heard::default(),
+            heard: SeenMessages::default(),
             opener: None,
             arrival: None,
-            answers: Answers::default(),
+            answers: AnswerTools::default(),
             forces_answer: false,
             hosted: BTreeSet::new(),
             named: None,
@@ -91,25 +91,25 @@ impl Transcript {
     }
 
     /// Adds a user message. `facts` are given for the newest message only.
-    pub fn user(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
-        let mut step = self.message(user, facts);
+    pub fn add_user_message(&mut self, user: &UserMessage<'_>, facts: Option<&Facts>) -> MessageEffects {
+        let mut step = self.apply_message(user, facts);
         if let (Some((_, run)), Some(facts)) = (&mut self.run, facts) {
             let run = Arc::make_mut(run);
-            run.look_last(facts);
-            step.signals.extend(run.stale(facts));
+            run.land_late(facts);
+            step.signals.extend(run.stop_if_stale(facts));
         }
         step
     }
 
     /// Returns the position that a user message would have if it came next.
     #[must_use]
-    pub fn here(&self, user: &User<'_>) -> Here {
-        let place = self.behind(user);
+    pub fn locate_message(&self, user: &UserMessage<'_>) -> MessagePosition {
+        let place = self.digest_with(user);
         match &self.run {
-            Some((run, current)) if self.sender(current, user, place) != Sender::Person => {
-                Here { run: *run, starts: false, place }
+            Some((run, current)) if self.find_sender(current, user, place) != Sender::Person => {
+                MessagePosition { run: *run, starts: false, place }
             }
-            _ => Here { run: place, starts: true, place },
+            _ => MessagePosition { run: place, starts: true, place },
         }
     }
 
@@ -124,49 +124,49 @@ impl Transcript {
 
     /// Returns the digest of all messages so far.
     #[must_use]
-    pub fn place(&self) -> Digest {
+    pub fn history_digest(&self) -> Digest {
         self.chain
     }
 
     /// Returns the position of a history that ends in a turn of the model; `None` before any turn.
     #[must_use]
-    pub fn ends(&self) -> Option<Here> {
-        Some(Here { run: self.key()?, starts: false, place: self.chain })
+    pub fn turn_position(&self) -> Option<MessagePosition> {
+        Some(MessagePosition { run: self.run_key()?, starts: false, place: self.chain })
     }
 
     /// Sets the tools whose calls the client takes as answers, beside those that the policy names.
     /// `forced` is true if the client forces one of them. Call this before any message is added.
-    pub fn answer_by(&mut self, tools: Vec<String>, forced: bool) {
+    pub fn set_answer_tools(&mut self, tools: Vec<String>, forced: bool) {
         self.forces_answer = forced && !tools.is_empty();
-        self.answers = Answers::shown(tools);
+        self.answers = AnswerTools::from_shown(tools);
     }
 
     /// Sets the tools that the provider runs, as the requests declare them. Call this before any
     /// message is added.
-    pub fn host(&mut self, tools: BTreeSet<String>) {
+    pub fn set_hosted_tools(&mut self, tools: BTreeSet<String>) {
         self.hosted = tools;
     }
 
     /// Sets the places where runs of this conversation's name began. Policies whose runs only a
     /// header starts read them. A name without any place is new: its run begins at the newest human
     /// message. Call this before any message is added.
-    pub fn named(&mut self, begun: Vec<Digest>) {
+    pub fn set_named_runs(&mut self, begun: Vec<Digest>) {
         self.named = Some(begun.into_iter().collect());
     }
 
     /// Sets the arrival of the messages that are added next, up to the model's next turn.
-    pub fn arrives(&mut self, arrival: Option<Arrival>) {
+    pub fn set_arrival(&mut self, arrival: Option<Arrival>) {
         self.arrival = arrival;
     }
 
     /// Adds a turn of the model. A history may open with a turn, because the client has left out
     /// the prompt or put a summary in its place; then a run begins there.
-    pub fn model(&mut self, turn: &Finished<'_>) {
+    pub fn add_turn(&mut self, turn: &FinishedTurn<'_>) {
         let calls = turn.calls.iter().fold(Digest::EMPTY, |sum, call| {
-            sum.then(Digest::of(call.name.as_bytes())).then(Digest::of(call.input.as_bytes()))
+            sum.followed_by(Digest::from_bytes(call.name.as_bytes())).followed_by(Digest::from_bytes(call.input.as_bytes()))
         });
         let text = turn.text.digest.unwrap_or(Digest::EMPTY);
-        self.chain = self.chain.then(Digest::of(b"assistant")).then(text).then(calls);
+        self.chain = self.chain.followed_by(Digest::from_bytes(b"assistant")).followed_by(text).followed_by(calls);
         self.arrival = None;
         let opens = self.run.is_none();
         if opens {
@@ -175,108 +175,108 @@ impl Transcript {
         if let Some((_, run)) = &mut self.run {
             let run = Arc::make_mut(run);
             if !opens {
-                run.carry(self.chain);
+                run.count_carried_at(self.chain);
             }
-            run.model(turn);
+            run.add_turn(turn);
         }
     }
 
     /// Returns the newest run.
     #[must_use]
-    pub fn run(&self) -> Option<&Run> {
+    pub fn current_run(&self) -> Option<&Run> {
         self.run.as_ref().map(|(_, run)| &**run)
     }
 
     /// Returns the key of the newest run: the digest of the messages up to and including the human
     /// message that started it.
     #[must_use]
-    pub fn key(&self) -> Option<Digest> {
+    pub fn run_key(&self) -> Option<Digest> {
         self.run.as_ref().map(|(key, _)| *key)
     }
 
     /// Returns the number of runs in the transcript.
     #[must_use]
-    pub fn runs(&self) -> u64 {
+    pub fn run_count(&self) -> u64 {
         self.runs
     }
 
     /// Returns the newest run's [`key`](Self::key), the run itself, and every record to store,
     /// including those that were passed in.
     #[must_use]
-    pub fn into_parts(mut self) -> (Option<Digest>, Option<Arc<Run>>, Records) {
-        self.keep();
+    pub fn into_parts(mut self) -> (Option<Digest>, Option<Arc<Run>>, PinnedRecords) {
+        self.store_record();
         let (key, run) = self.run.unzip();
         (key, run, self.records)
     }
 
-    fn message(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
-        let place = self.behind(user);
+    fn apply_message(&mut self, user: &UserMessage<'_>, facts: Option<&Facts>) -> MessageEffects {
+        let place = self.digest_with(user);
         let moves = place != self.chain;
         self.chain = place;
         let Some((_, run)) = &self.run else {
             self.opener = user.name.as_deref().map(String::from);
-            return self.begin(user, facts);
+            return self.begin_human_run(user, facts);
         };
-        let sender = self.sender(run, user, place);
+        let sender = self.find_sender(run, user, place);
         if sender == Sender::Person {
-            return self.begin(user, facts);
+            return self.begin_human_run(user, facts);
         }
-        let mut step = Step::default();
-        self.heard.hear(user, run.last(), run.phase());
+        let mut step = MessageEffects::default();
+        self.heard.record_message(user, run.last_turn(), run.phase());
         let by_another = is_by_another(user, self.opener.as_deref());
-        let closes = user.spoken_after || closes(user);
+        let closes = user.spoken_after || closes_answer(user);
         let Some((_, run)) = &mut self.run else { return step };
         let run = Arc::make_mut(run);
         if let Sender::AtOnce { landing } = sender {
-            run.goes_on_at(place, landing);
+            run.record_going_on(place, landing);
         }
-        let carries = moves && run.carry(place);
+        let carries = moves && run.count_carried_at(place);
         if run.awaits_answer() && closes {
-            run.closes_answer();
+            run.close_answer();
         } else if !user.results.is_empty() {
-            (step.additions, step.signals) = run.results(&user.results, facts);
+            (step.additions, step.signals) = run.add_results(&user.results, facts);
             let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
             if spoken || user.results.iter().any(|result| result.remarked) {
-                run.steer();
+                run.clear_loops();
             }
         } else if by_another {
-            run.is_answered();
+            run.end_turn_by_other();
         } else {
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
-            step.signals.extend(run.goes_on(own));
-            if carries && let Some(because) = run.lands_here(facts) {
-                step.additions.push(ask(&because));
+            step.signals.extend(run.go_on_by_itself(own));
+            if carries && let Some(because) = run.land_here(facts) {
+                step.additions.push(ask_addition(&because));
             }
         }
         step
     }
 
-    fn begin(&mut self, user: &User<'_>, facts: Option<&Facts>) -> Step {
-        let last = self.run.as_ref().map_or(Last::Nothing, |(_, run)| run.last());
-        self.heard = Heard::default();
-        self.heard.hear(user, last, &Phase::Open);
+    fn begin_human_run(&mut self, user: &UserMessage<'_>, facts: Option<&Facts>) -> MessageEffects {
+        let last = self.run.as_ref().map_or(LastTurn::Nothing, |(_, run)| run.last_turn());
+        self.heard = SeenMessages::default();
+        self.heard.record_message(user, last, &Phase::Open);
         self.begin_run(facts)
     }
 
     /// Begins a run behind the newest message.
-    fn begin_run(&mut self, facts: Option<&Facts>) -> Step {
-        self.keep();
+    fn begin_run(&mut self, facts: Option<&Facts>) -> MessageEffects {
+        self.store_record();
         let key = self.chain;
         let known = self.records.get(&key).map(|known| (**known).clone());
-        let pinned = known.unwrap_or_else(|| Pinned::new(Arc::clone(&self.policy)));
-        let mut run = Run::begin_at(key, pinned, self.role, self.hosted.clone(), facts);
-        let known = self.run.as_ref().map(|(_, before)| before.answers().clone().of_next_run());
-        run.answers_by(known.unwrap_or_else(|| self.answers.clone()));
-        let mut step = Step { starts_run: true, ..Step::default() };
+        let pinned = known.unwrap_or_else(|| PinnedRecord::new(Arc::clone(&self.policy)));
+        let mut run = Run::begin_at_place(key, pinned, self.role, self.hosted.clone(), facts);
+        let known = self.run.as_ref().map(|(_, before)| before.answer_tools().clone().for_next_run());
+        run.set_answer_tools(known.unwrap_or_else(|| self.answers.clone()));
+        let mut step = MessageEffects { starts_run: true, ..MessageEffects::default() };
         if let Phase::Landing { because, .. } = run.phase() {
-            step.additions.push(ask(because));
+            step.additions.push(ask_addition(because));
         }
         self.run = Some((key, Arc::new(run)));
         self.runs += 1;
         step
     }
 
-    fn keep(&mut self) {
+    fn store_record(&mut self) {
         if let Some((key, run)) = &self.run {
             let pinned = run.pinned().clone();
             match self.records.get_mut(key) {
@@ -291,16 +291,16 @@ impl Transcript {
     /// Returns the digest of all messages with this one behind them. A message that consists of a
     /// harness's tags is left out, since some harnesses move their tags from message to message. A
     /// first message counts in any case, because nothing before it could stand for it.
-    fn behind(&self, user: &User<'_>) -> Digest {
+    fn digest_with(&self, user: &UserMessage<'_>) -> Digest {
         let says_nothing = user.results.is_empty() && !user.media && !user.texts.is_empty();
         if says_nothing && self.run.is_some() && user.texts.iter().all(UserText::is_tags) {
             return self.chain;
         }
-        self.chain.then(Digest::of(b"user")).then(content(user))
+        self.chain.followed_by(Digest::from_bytes(b"user")).followed_by(digest_content(user))
     }
 
     /// Finds the sender of a message at this place of the run.
-    fn sender(&self, run: &Run, user: &User<'_>, place: Digest) -> Sender {
+    fn find_sender(&self, run: &Run, user: &UserMessage<'_>, place: Digest) -> Sender {
         let by_name = |begins: bool| if begins { Sender::Person } else { Sender::Program };
         match (run.policy().run_boundary, &self.named) {
             (RunBoundary::Header, Some(begun)) if !begun.is_empty() => {
@@ -309,22 +309,22 @@ impl Transcript {
             (RunBoundary::Header, None) | (RunBoundary::Conversation, _) => by_name(false),
             (RunBoundary::Human | RunBoundary::Header, _) => {
                 let by_another = is_by_another(user, self.opener.as_deref());
-                let came = Came { place, arrival: self.arrival.as_ref(), by_another };
-                self.heard.sender(run, user, came, self.forces_answer)
+                let came = MessageContext { place, arrival: self.arrival.as_ref(), by_another };
+                self.heard.find_sender(run, user, came, self.forces_answer)
             }
         }
     }
 
     /// Returns true if a message holds words or media of a person.
     #[must_use]
-    pub fn is_spoken(user: &User<'_>) -> bool {
+    pub fn is_spoken(user: &UserMessage<'_>) -> bool {
         user.media || user.texts.iter().any(|text| !is_machine_made(text.text()))
     }
 }
 
 /// Returns true if the results close an answer and a person goes on in the same message. A result
 /// that failed asks for the answer again.
-fn closes(user: &User<'_>) -> bool {
+fn closes_answer(user: &UserMessage<'_>) -> bool {
     let taken = |result: &ToolResult<'_>| !result.failed && !result.sent_back;
     !user.results.is_empty()
         && user.results.iter().all(taken)
@@ -332,18 +332,18 @@ fn closes(user: &User<'_>) -> bool {
 }
 
 /// Returns the note at the end of a message that holds no result.
-fn ask(because: &Because) -> Addition {
+fn ask_addition(because: &Because) -> Addition {
     Addition {
-        place: Place::End,
+        place: LinePlace::End,
         kind: AdditionKind::Ask,
         because: Some(because.clone()),
-        text: lines::ask(because),
+        text: lines::format_ask(because),
     }
 }
 
-fn content(user: &User<'_>) -> Digest {
-    let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.then(r.digest));
+fn digest_content(user: &UserMessage<'_>) -> Digest {
+    let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.followed_by(r.digest));
     let bare = user.texts.iter().all(UserText::is_tags);
     let words = user.texts.iter().filter(|text| bare || !text.is_tags());
-    words.fold(results, |sum, text| sum.then(text.digest()))
+    words.fold(results, |sum, text| sum.followed_by(text.digest()))
 }

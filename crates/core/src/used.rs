@@ -6,7 +6,7 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use crate::because::Limit;
+use crate::because::Quantity;
 use crate::event::Facts;
 use crate::money::NanoUsd;
 use crate::outcome::Remaining;
@@ -14,7 +14,7 @@ use crate::policy::Policy;
 
 /// The usage of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Used {
+pub struct RunUsage {
     /// The number of tool calls that were admitted, without calls of answer tools and of tools that
     /// the provider runs.
     pub calls: u64,
@@ -31,11 +31,11 @@ pub struct Used {
     pub refused_tool: Option<(String, u64)>,
 }
 
-impl Used {
+impl RunUsage {
     /// Returns the part of the usage that a history with the usage `shown` does not show. Rounds
     /// are not carried.
     #[must_use]
-    pub fn beyond(&self, shown: &Self) -> Self {
+    pub fn not_shown_in(&self, shown: &Self) -> Self {
         let by_tool = self.by_tool.iter().filter_map(|(tool, used)| {
             let left = used.saturating_sub(shown.by_tool.get(tool).copied().unwrap_or(0));
             (left > 0).then(|| (tool.clone(), left))
@@ -56,12 +56,12 @@ impl Used {
 
     /// Returns true if nothing was used.
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Adds usage that a history does not show.
-    pub(crate) fn carry(&mut self, used: &Self) {
+    pub(crate) fn add_usage(&mut self, used: &Self) {
         self.calls = self.calls.saturating_add(used.calls);
         for (tool, calls) in &used.by_tool {
             let count = self.by_tool.entry(tool.clone()).or_default();
@@ -78,10 +78,10 @@ impl Used {
     /// Returns the rest of every limit that is set, by policy key (`tool_limits.NAME` for a
     /// tool's): counts, money in dollars, time in whole seconds.
     #[must_use]
-    pub fn remaining(&self, policy: &Policy, facts: &Facts) -> Remaining {
+    pub fn remaining_limits(&self, policy: &Policy, facts: &Facts) -> Remaining {
         let count =
-            |limit: Option<u64>, used| limit.map(|l: u64| Limit::Count(l.saturating_sub(used)));
-        let money = |limit: Option<NanoUsd>, used| limit.map(|l| Limit::Money(l.less(used)));
+            |limit: Option<u64>, used| limit.map(|l: u64| Quantity::Count(l.saturating_sub(used)));
+        let money = |limit: Option<NanoUsd>, used| limit.map(|l| Quantity::Money(l.saturating_sub(used)));
         let seconds = |l: crate::time::Millis| l.0.saturating_sub(facts.elapsed.0) / 1000;
         let set = [
             ("tool_calls_limit", count(policy.tool_calls_limit, self.calls)),
@@ -90,13 +90,13 @@ impl Used {
             ("tokens_limit", count(policy.tokens_limit, facts.tokens)),
             ("cost_limit_usd", money(policy.cost_limit_usd, facts.cost)),
             ("session_cost_limit_usd", money(policy.session_cost_limit_usd, facts.session_cost)),
-            ("time_limit", policy.time_limit.map(|l| Limit::Count(seconds(l)))),
+            ("time_limit", policy.time_limit.map(|l| Quantity::Count(seconds(l)))),
         ];
         let tools = policy.tool_limits.iter().map(|(tool, limit)| {
             let used = self.by_tool.get(tool).copied().unwrap_or(0);
             (
                 Cow::Owned(alloc::format!("tool_limits.{tool}")),
-                Limit::Count(limit.saturating_sub(used)),
+                Quantity::Count(limit.saturating_sub(used)),
             )
         });
         let set = set.into_iter().filter_map(|(key, left)| Some((Cow::Borrowed(key), left?)));

@@ -37,18 +37,18 @@ pub(crate) trait Accounts: Send + Sync + fmt::Debug {
     /// # Errors
     /// Returns a [`Refusal`] that says which account is short, and whether others could still free
     /// it.
-    async fn reserve(
+    async fn reserve_money(
         &self,
         claims: Vec<Claim>,
-        ask: Ask,
-        patience: Patience,
-    ) -> Result<Lease, Refusal>;
+        ask: ReservationAmounts,
+        patience: WaitLimits,
+    ) -> Result<Lease, ReservationError>;
 
     /// Returns the balance of each of these accounts, in their order; zero for unknown ones.
     ///
     /// # Errors
     /// Returns an error if the store does not answer.
-    async fn balance(&self, accounts: &[&str]) -> Result<Vec<Balance>, Away>;
+    async fn read_balances(&self, accounts: &[&str]) -> Result<Vec<Balance>, AccountsUnavailable>;
 }
 
 /// The time for which waiting requests may be overtaken by smaller ones.
@@ -67,15 +67,15 @@ pub(crate) struct Claim {
 
 /// The amounts that a request asks for. Always `least` ≤ `enough` ≤ `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct ReservationAmounts {
     most: NanoUsd,
     enough: NanoUsd,
     least: NanoUsd,
 }
 
-impl Ask {
+impl ReservationAmounts {
     /// Asks for exactly this amount.
-    pub(crate) fn exactly(amount: NanoUsd) -> Self {
+    pub(crate) fn from_exact(amount: NanoUsd) -> Self {
         Self::new(amount, amount, amount)
     }
 
@@ -91,14 +91,14 @@ impl Ask {
 /// others hold would not suffice for the most, less is taken at once, and if it would not suffice
 /// for the least, the request is refused at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimits {
     /// The time to wait for the most. After it, a share of what fits is taken, if that is enough.
     pub(crate) for_most: Duration,
     /// The time to wait in all. At its end, any amount that is not below the least is taken.
     pub(crate) in_all: Duration,
 }
 
-impl Patience {
+impl WaitLimits {
     /// Takes what fits now, ahead of waiting requests, or nothing.
     pub(crate) const NONE: Self = Self { for_most: Duration::ZERO, in_all: Duration::ZERO };
 }
@@ -114,13 +114,13 @@ pub(crate) struct Balance {
 
 /// The reason why there is no lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ReservationError {
     /// The money is spent: nothing that others free would help.
-    Spent(Short),
+    Spent(Shortfall),
     /// Other requests hold the money, and did not free it in time.
-    Busy(Short),
+    Busy(Shortfall),
     /// The store does not answer.
-    Away(Away),
+    Away(AccountsUnavailable),
     /// There are too many accounts; more would need unbounded memory.
     Full {
         /// The largest number of accounts.
@@ -128,7 +128,7 @@ pub(crate) enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ReservationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spent(short) | Self::Busy(short) => write!(f, "{short}"),
@@ -138,11 +138,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ReservationError {}
 
 /// The account with the least left, of those with a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Short {
+pub(crate) struct Shortfall {
     /// Its name.
     pub(crate) account: Arc<str>,
     /// Its limit, as claimed.
@@ -155,19 +155,19 @@ pub(crate) struct Short {
     pub(crate) least: NanoUsd,
 }
 
-impl Short {
+impl Shortfall {
     /// Returns what is left after the reservations of others.
-    pub(crate) fn left(&self) -> NanoUsd {
-        self.unspent().less(self.reserved)
+    pub(crate) fn remaining_amount(&self) -> NanoUsd {
+        self.unspent_amount().saturating_sub(self.reserved)
     }
 
     /// Returns what would be left if all other requests cost nothing.
-    pub(crate) fn unspent(&self) -> NanoUsd {
-        self.limit.less(self.spent)
+    pub(crate) fn unspent_amount(&self) -> NanoUsd {
+        self.limit.saturating_sub(self.spent)
     }
 }
 
-impl fmt::Display for Short {
+impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { limit, spent, reserved, least, .. } = self;
         write!(f, "{spent} of {limit} is spent, ")?;
@@ -180,26 +180,26 @@ impl fmt::Display for Short {
 
 /// An error of a store that does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Away {
+pub(crate) struct AccountsUnavailable {
     /// The store's message, without credentials.
     pub(crate) because: String,
 }
 
-impl fmt::Display for Away {
+impl fmt::Display for AccountsUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the store of accounts does not answer: {}", self.because)
     }
 }
 
-impl std::error::Error for Away {}
+impl std::error::Error for AccountsUnavailable {}
 
 /// The store to which leases are given back. It may neither block nor fail, since a drop can do
 /// neither.
-pub(crate) trait Book: Send + Sync + fmt::Debug {
+pub(crate) trait LeaseStore: Send + Sync + fmt::Debug {
     /// Reduces the reservations on these accounts by this amount; the lease continues.
-    fn lower(&self, accounts: &[Arc<str>], by: NanoUsd);
+    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd);
     /// Ends a lease: releases its reservation and books what was spent.
-    fn settle(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
+    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
 }
 
 /// Money held for one request. If it is dropped without [`Lease::settle`] (a panic, a cancelled
@@ -209,7 +209,7 @@ pub(crate) trait Book: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 #[must_use = "a lease that is dropped books its whole amount"]
 pub(crate) struct Lease {
-    book: Arc<dyn Book>,
+    book: Arc<dyn LeaseStore>,
     accounts: Vec<Arc<str>>,
     reserved: NanoUsd,
     /// The amount that a drop books.
@@ -218,32 +218,32 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Creates a lease whose reservation is in `book` already.
-    pub(crate) fn new(book: Arc<dyn Book>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
+    pub(crate) fn new(book: Arc<dyn LeaseStore>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
         Self { book, accounts, reserved, received: None }
     }
 
     /// Returns the amount that is held.
-    pub(crate) fn reserved(&self) -> NanoUsd {
+    pub(crate) fn reserved_amount(&self) -> NanoUsd {
         self.reserved
     }
 
     /// Notes what the response has cost so far, in case it ends here.
-    pub(crate) fn received(&mut self, cost: NanoUsd) {
+    pub(crate) fn set_received_cost(&mut self, cost: NanoUsd) {
         self.received = Some(cost);
     }
 
     /// Lowers the reservation to `to`, so that others can have the rest. As soon as a response
     /// states its billed input, only its output is uncertain.
-    pub(crate) fn lower(&mut self, to: NanoUsd) {
-        let by = self.reserved.less(to);
+    pub(crate) fn lower_to(&mut self, to: NanoUsd) {
+        let by = self.reserved.saturating_sub(to);
         if by > NanoUsd::ZERO {
             self.reserved = to;
-            self.book.lower(&self.accounts, by);
+            self.book.lower_reservation(&self.accounts, by);
         }
     }
 
     /// Ends the lease and books the real cost, even if it is more than was held.
-    pub(crate) fn settle(mut self, actual: NanoUsd) {
+    pub(crate) fn settle_cost(mut self, actual: NanoUsd) {
         self.received = Some(actual);
     }
 }
@@ -251,6 +251,6 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let actual = self.received.unwrap_or(self.reserved);
-        self.book.settle(&self.accounts, self.reserved, actual);
+        self.book.settle_lease(&self.accounts, self.reserved, actual);
     }
 }

@@ -15,12 +15,12 @@ pub(crate) struct Conversations {
 impl Conversations {
     /// Waits until no other request of the conversation is running. The turn lasts until the
     /// returned guard is dropped.
-    pub(crate) async fn turn(&self, name: String) -> OwnedMutexGuard<()> {
-        let turn = self.of(name);
+    pub(crate) async fn wait_turn(&self, name: String) -> OwnedMutexGuard<()> {
+        let turn = self.find_turn(name);
         turn.lock_owned().await
     }
 
-    fn of(&self, name: String) -> Arc<Turn<()>> {
+    fn find_turn(&self, name: String) -> Arc<Turn<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = turns.get(&name).and_then(Weak::upgrade) {
             return turn;
@@ -44,10 +44,10 @@ mod tests {
     #[tokio::test]
     async fn a_conversation_has_one_turn_at_a_time() {
         let all = Conversations::default();
-        let first = all.turn("a".to_owned()).await;
-        let mut second = Box::pin(all.turn("a".to_owned()));
+        let first = all.wait_turn("a".to_owned()).await;
+        let mut second = Box::pin(all.wait_turn("a".to_owned()));
         assert!(second.as_mut().now_or_never().is_none());
-        let other = all.turn("b".to_owned()).now_or_never();
+        let other = all.wait_turn("b".to_owned()).now_or_never();
         assert!(other.is_some(), "another conversation does not wait");
         drop(first);
         assert!(second.now_or_never().is_some());
@@ -57,7 +57,7 @@ mod tests {
     async fn those_that_are_over_are_forgotten() {
         let all = Conversations::default();
         for n in 0..10_000 {
-            drop(all.turn(n.to_string()).await);
+            drop(all.wait_turn(n.to_string()).await);
         }
         assert!(all.turns.lock().expect("no panic").len() < 100);
     }

@@ -13,33 +13,33 @@ use crate::settings::Protocol;
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Returns an error in Anthropic's shape.
-pub(crate) fn anthropic(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
+pub(crate) fn anthropic_error(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
     let error = json!({"type": "error", "error": {"type": kind, "message": message}});
-    response(status, error.to_string())
+    json_response(status, error.to_string())
 }
 
 /// Returns an error in Anthropic's shape with `error.details`, which some of its SDKs read.
-pub(crate) fn anthropic_with(
+pub(crate) fn anthropic_error_with(
     status: StatusCode,
     kind: &str,
     message: &str,
     details: &Value,
 ) -> Response<Body> {
     let error = json!({"type": kind, "message": message, "details": details});
-    response(status, json!({"type": "error", "error": error}).to_string())
+    json_response(status, json!({"type": "error", "error": error}).to_string())
 }
 
 /// Returns an error in OpenAI's shape.
-pub(crate) fn openai(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
+pub(crate) fn openai_error(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
     let error = json!({"message": message, "type": kind, "param": null, "code": null});
-    response(status, json!({"error": error}).to_string())
+    json_response(status, json!({"error": error}).to_string())
 }
 
 /// Returns an error in the shape of a protocol, with the protocol's error type for the status.
-pub(crate) fn shaped(protocol: Protocol, status: StatusCode, message: &str) -> Response<Body> {
+pub(crate) fn protocol_error(protocol: Protocol, status: StatusCode, message: &str) -> Response<Body> {
     match protocol {
-        Protocol::Anthropic => anthropic(status, anthropic_kind(status), message),
-        Protocol::OpenAi => openai(status, openai_kind(status), message),
+        Protocol::Anthropic => anthropic_error(status, anthropic_kind(status), message),
+        Protocol::OpenAi => openai_error(status, openai_kind(status), message),
     }
 }
 
@@ -66,14 +66,14 @@ impl Refusal {
     }
 
     /// Returns the response. It forbids a retry of a client error, which would fail again.
-    pub(crate) fn response(&self) -> Response<Body> {
-        let response = shaped(self.protocol, self.status, &self.message);
+    pub(crate) fn to_response(&self) -> Response<Body> {
+        let response = protocol_error(self.protocol, self.status, &self.message);
         if self.status.is_client_error() { without_retry(response) } else { response }
     }
 }
 
-fn response(status: StatusCode, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::full(body));
+fn json_response(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from_bytes(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -109,16 +109,16 @@ mod tests {
 
     fn text(response: Response<Body>) -> String {
         let body = response.into_body();
-        String::from_utf8(body.whole().expect("a whole body").to_vec()).expect("UTF-8")
+        String::from_utf8(body.as_bytes().expect("a whole body").to_vec()).expect("UTF-8")
     }
 
     #[test]
     fn each_protocol_gets_its_own_shape() {
-        let response = shaped(Protocol::Anthropic, StatusCode::BAD_GATEWAY, "gone \"x\"");
+        let response = protocol_error(Protocol::Anthropic, StatusCode::BAD_GATEWAY, "gone \"x\"");
         assert_eq!(response.status(), 502);
         let wanted = r#"{"error":{"message":"gone \"x\"","type":"api_error"},"type":"error"}"#;
         assert_eq!(text(response), wanted);
-        let response = shaped(Protocol::OpenAi, StatusCode::NOT_FOUND, "no");
+        let response = protocol_error(Protocol::OpenAi, StatusCode::NOT_FOUND, "no");
         let wanted =
             r#"{"error":{"code":null,"message":"no","param":null,"type":"invalid_request_error"}}"#;
         assert_eq!(text(response), wanted);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_refusal_by_the_clients_fault_is_final() {
-        let refusal = |status| Refusal::new(status, Protocol::OpenAi, "x").response();
+        let refusal = |status| Refusal::new(status, Protocol::OpenAi, "x").to_response();
         assert_eq!(refusal(StatusCode::BAD_REQUEST).headers()[&SHOULD_RETRY], "false");
         assert!(!refusal(StatusCode::BAD_GATEWAY).headers().contains_key(&SHOULD_RETRY));
     }

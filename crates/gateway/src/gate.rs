@@ -17,13 +17,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accounts::{Accounts, MemoryAccounts};
-use crate::body::Budget;
+use crate::body::BodyBudget;
 use crate::conversations::Conversations;
 use crate::govern;
 use crate::guard::Guard;
-use crate::learned::Learned;
-use crate::metrics::{Metrics, Requests};
-use crate::names::{self, Names};
+use crate::learned::LearnedModels;
+use crate::metrics::{Metrics, RequestIds};
+use crate::names::{self, NameGenerator};
 use crate::pages::Tapes;
 use crate::runs::{OpenRun, Runs};
 use crate::secret::Secret;
@@ -33,24 +33,24 @@ use crate::store::{MemoryStore, Store};
 use crate::upstream::{Origin, Upstreams};
 
 /// The state that all requests of a gateway share.
-pub(crate) struct Gate {
-    live: ArcSwap<Live>,
+pub(crate) struct GatewayState {
+    live: ArcSwap<LiveConfig>,
     pub(crate) upstreams: Upstreams,
     pub(crate) metrics: Metrics,
-    pub(crate) requests: Requests,
+    pub(crate) requests: RequestIds,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) accounts: Arc<dyn Accounts>,
-    pub(crate) learned: Learned,
+    pub(crate) learned: LearnedModels,
     /// Token counts that providers have returned.
-    pub(crate) counts: govern::Counts,
-    pub(crate) names: Names,
+    pub(crate) counts: govern::TokenCounts,
+    pub(crate) names: NameGenerator,
     pub(crate) conversations: Conversations,
     pub(crate) runs: Runs,
     pub(crate) ledger: Option<Ledger>,
     /// The metrics label of requests that are not sent to an upstream.
     pub(crate) no_upstream: Arc<str>,
     /// The memory that the bodies of all requests may use together.
-    pub(crate) bodies: Budget,
+    pub(crate) bodies: BodyBudget,
     /// The number of open client connections.
     pub(crate) connections: AtomicUsize,
     /// Running streams, whose spend is not booked yet.
@@ -64,7 +64,7 @@ pub(crate) struct Gate {
     /// A permit to make an audit report; only one is made at a time.
     pub(crate) pages_audit: Arc<Semaphore>,
     /// Short texts of what runs were asked, where the ledger keeps contents.
-    pub(crate) pages_questions: crate::pages::Questions,
+    pub(crate) pages_questions: crate::pages::RunQuestions,
     /// The address at which the pages are served.
     pages: SocketAddr,
     /// The token of the pages, for a configuration that names none.
@@ -78,33 +78,33 @@ pub(crate) struct Gate {
 }
 
 /// The settings in force, and the values that are derived from them once.
-pub(crate) struct Live {
+pub(crate) struct LiveConfig {
     pub(crate) settings: Settings,
     pub(crate) origins: BTreeMap<String, Arc<Origin>>,
     pub(crate) guard: Guard,
 }
 
-impl Gate {
+impl GatewayState {
     pub(crate) fn new(
         settings: Settings,
         clock: Clock,
         pages: SocketAddr,
     ) -> Result<Self, StartError> {
         let upstreams = Upstreams::new(&settings.limits);
-        let bodies = Budget::of(settings.limits.bodies);
+        let bodies = BodyBudget::from_limit(settings.limits.bodies);
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
-        let live = Live::new(settings, &upstreams).map_err(StartError::Upstream)?;
-        let (pages_token, stamp) = names::secrets();
+        let live = LiveConfig::new(settings, &upstreams).map_err(StartError::Upstream)?;
+        let (pages_token, stamp) = names::make_secrets();
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             upstreams,
             metrics: Metrics::new(),
-            requests: Requests::new(),
+            requests: RequestIds::new(),
             store: Arc::new(MemoryStore::default()),
             accounts: Arc::new(MemoryAccounts::new()),
-            learned: Learned::default(),
-            counts: govern::Counts::default(),
-            names: Names::new(clock(), std::process::id()),
+            learned: LearnedModels::default(),
+            counts: govern::TokenCounts::default(),
+            names: NameGenerator::new(clock(), std::process::id()),
             conversations: Conversations::default(),
             runs: Runs::default(),
             ledger,
@@ -116,7 +116,7 @@ impl Gate {
             tapes: Tapes::default(),
             pages_seats: Arc::default(),
             pages_audit: Arc::new(Semaphore::new(1)),
-            pages_questions: crate::pages::Questions::default(),
+            pages_questions: crate::pages::RunQuestions::default(),
             pages,
             pages_token,
             stamp,
@@ -129,14 +129,14 @@ impl Gate {
     /// Returns the address of the pages, as it is shown to a person.
     pub(crate) fn pages_url(&self) -> String {
         let at = self.pages;
-        match &self.live().settings.admin.token {
+        match &self.live_config().settings.admin.token {
             Some(_) => format!("http://{at}/"),
             None => format!("http://{at}/#token={}", self.pages_token.expose()),
         }
     }
 
     /// Returns the settings in force now. A request reads them once and keeps them to its end.
-    pub(crate) fn live(&self) -> Arc<Live> {
+    pub(crate) fn live_config(&self) -> Arc<LiveConfig> {
         self.live.load_full()
     }
 
@@ -147,10 +147,10 @@ impl Gate {
 
     /// Ends the runs that have had no request for too long.
     pub(crate) fn end_idle(&self) {
-        self.tapes.sweep();
+        self.tapes.sweep_unread();
         let now = self.now();
-        for (run, open) in self.runs.idle(now) {
-            self.left(now, &run, &open);
+        for (run, open) in self.runs.take_idle(now) {
+            self.record_abandoned(now, &run, &open);
         }
     }
 
@@ -158,35 +158,35 @@ impl Gate {
     /// continues under another run name.
     pub(crate) fn end_all(&self) {
         let now = self.now();
-        for (run, open) in self.runs.all() {
-            self.left(now, &run, &open);
+        for (run, open) in self.runs.take_all() {
+            self.record_abandoned(now, &run, &open);
         }
     }
 
     /// Ends a run that another run continues, unless it has ended already.
-    pub(crate) fn end_left(&self, run: &str) {
-        if let Some(open) = self.runs.ends(run) {
-            self.left(self.now(), run, &open);
+    pub(crate) fn end_superseded(&self, run: &str) {
+        if let Some(open) = self.runs.remove_run(run) {
+            self.record_abandoned(self.now(), run, &open);
         }
     }
 
     /// Records the end of a run that nobody continues.
-    fn left(&self, now: u64, run: &str, open: &OpenRun) {
-        let ended = open.left();
-        self.metrics.run_ended(ended.outcome);
-        self.runs.over(run, open, &ended, false, now);
-        self.tell(|| govern::ends(now, run, ended, false, None, open));
+    fn record_abandoned(&self, now: u64, run: &str, open: &OpenRun) {
+        let ended = open.abandoned_end();
+        self.metrics.count_ended_run(ended.outcome);
+        self.runs.record_ended(run, open, &ended, false, now);
+        self.write_record(|| govern::run_end_record(now, run, ended, false, None, open));
     }
 
     /// Hands a record to the ledger, if there is one, and to the page that watches the run.
-    pub(crate) fn tell(&self, record: impl FnOnce() -> Record) {
+    pub(crate) fn write_record(&self, record: impl FnOnce() -> Record) {
         let watched = !self.tapes.is_idle();
         if self.ledger.is_none() && !watched {
             return;
         }
         let record = record();
         if watched {
-            self.tapes.record(&record);
+            self.tapes.write_record(&record);
         }
         if let Some(ledger) = &self.ledger {
             ledger.record(record);
@@ -199,7 +199,7 @@ impl Gate {
     }
 
     /// Stops accepting new requests and ends the streams to pages.
-    pub(crate) fn drain(&self) {
+    pub(crate) fn start_draining(&self) {
         self.draining.store(true, Ordering::Release);
         self.leaving.cancel();
     }
@@ -208,26 +208,26 @@ impl Gate {
     ///
     /// # Errors
     /// Returns what cannot change while the gateway runs, or an upstream that cannot be used.
-    pub(crate) fn reload(&self, settings: Settings) -> Result<(), ReloadProblem> {
-        let old = self.live();
+    pub(crate) fn replace_settings(&self, settings: Settings) -> Result<(), ReloadProblem> {
+        let old = self.live_config();
         if old.settings.listen != settings.listen {
             return Err(ReloadProblem::Listen);
         }
         if old.settings.admin.listen != settings.admin.listen {
             return Err(ReloadProblem::AdminListen);
         }
-        if kept(&old.settings) != kept(&settings) {
+        if ledger_settings(&old.settings) != ledger_settings(&settings) {
             return Err(ReloadProblem::Ledger);
         }
-        let live = Live::new(settings, &self.upstreams).map_err(ReloadProblem::Upstream)?;
-        self.upstreams.adjust(&live.settings.limits);
+        let live = LiveConfig::new(settings, &self.upstreams).map_err(ReloadProblem::Upstream)?;
+        self.upstreams.adjust_timeouts(&live.settings.limits);
         self.live.store(Arc::new(live));
         Ok(())
     }
 }
 
 /// Returns the settings that the ledger was opened with, which a reload may not change.
-fn kept(settings: &Settings) -> impl PartialEq + '_ {
+fn ledger_settings(settings: &Settings) -> impl PartialEq + '_ {
     let Settings { ledger, ledger_full, retention, log, .. } = settings;
     (ledger, ledger_full, retention, &log.events)
 }
@@ -256,7 +256,7 @@ pub(crate) fn system_clock() -> u64 {
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
-impl Live {
+impl LiveConfig {
     fn new(settings: Settings, upstreams: &Upstreams) -> Result<Self, UpstreamProblem> {
         let mut origins = BTreeMap::new();
         for (name, upstream) in &settings.upstreams {

@@ -27,20 +27,20 @@ use http::request::Parts;
 use softland_session::wire::Api;
 use softland_session::wire::request::{Request, RequestError};
 
-use crate::body::{Body, Share};
-use crate::gate::Gate;
+use crate::body::{Body, BudgetShare};
+use crate::gate::GatewayState;
 use crate::pass;
 use crate::route::Target;
 
-pub(crate) use count::Counts;
-pub(crate) use end::ends;
-use open::Opening;
-pub(crate) use told::{Told, Word};
-pub(crate) use unread::stop as stop_unread;
+pub(crate) use count::TokenCounts;
+pub(crate) use end::run_end_record;
+use open::RequestSetup;
+pub(crate) use told::{RequestSignals, RequestSignal};
+pub(crate) use unread::stop_unread;
 
 /// A client's request whose body has been read.
-pub(crate) struct Asked {
-    pub(crate) gate: Arc<Gate>,
+pub(crate) struct ClientRequest {
+    pub(crate) gate: Arc<GatewayState>,
     /// Its API.
     pub(crate) api: Api,
     pub(crate) target: Target,
@@ -48,52 +48,52 @@ pub(crate) struct Asked {
     pub(crate) body: Bytes,
     /// The memory of its body, until the body is no longer needed.
     #[expect(dead_code, reason = "it is held, and given back when it is dropped")]
-    pub(crate) share: Share,
-    pub(crate) told: Told,
+    pub(crate) share: BudgetShare,
+    pub(crate) told: RequestSignals,
 }
 
 /// Answers a turn. A request that is not valid for the API is passed on unchanged, and the upstream
 /// says what is wrong with it.
-pub(crate) async fn turn(asked: Asked) -> Response<Body> {
+pub(crate) async fn govern_turn(asked: ClientRequest) -> Response<Body> {
     let asked = Arc::new(asked);
     // Built in place: the future is large, and moving it would copy it whole.
-    let making = Box::write(Box::new_uninit(), make(Arc::clone(&asked)));
-    let mut making: alive::Making = Box::into_pin(making);
+    let making = Box::write(Box::new_uninit(), make_response(Arc::clone(&asked)));
+    let mut making: alive::PendingResponse = Box::into_pin(making);
     tokio::select! {
         biased;
         response = &mut making => response,
-        word = asked.told.any() => match word {
-            Word::Stop => open::cancelled(&asked.target),
-            Word::Loud => alive::keep(&asked, making),
+        word = asked.told.wait_any() => match word {
+            RequestSignal::Stop => open::refuse_cancelled(&asked.target),
+            RequestSignal::Loud => alive::keep_alive(&asked, making),
         },
     }
 }
 
-async fn make(asked: Arc<Asked>) -> Response<Body> {
+async fn make_response(asked: Arc<ClientRequest>) -> Response<Body> {
     let body = asked.body.clone();
-    let request = match Request::of(asked.api, &body) {
+    let request = match Request::from_body(asked.api, &body) {
         Ok(request) => request,
-        Err(error) => return unread(&asked, &error).await,
+        Err(error) => return pass_unread(&asked, &error).await,
     };
-    let turn = history::turn(&asked, &request).await;
-    let joined = history::joined(&asked, &request).await;
+    let turn = history::wait_turn(&asked, &request).await;
+    let joined = history::join_history(&asked, &request).await;
     let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
     // A request joined from valid parts is valid.
     let request = match &chain {
-        Some(_) => Request::of(asked.api, &whole).unwrap_or(request),
+        Some(_) => Request::from_body(asked.api, &whole).unwrap_or(request),
         None => request,
     };
-    let mut opening = match Opening::of(&asked, &request).await {
+    let mut opening = match RequestSetup::open_request(&asked, &request).await {
         Ok(opening) => opening,
         Err(answer) => return *answer,
     };
-    opening.join((whole.clone(), chain));
+    opening.set_body((whole.clone(), chain));
     opening.turn = turn;
     if let Some(member) = request.apart {
-        return opening.apart(member).await;
+        return opening.pass_apart(member).await;
     }
-    match opening.begin(&request).await {
-        Ok(flow) => flow.respond().await,
+    match opening.begin_exchange(&request).await {
+        Ok(flow) => flow.answer_client().await,
         Err(answer) => *answer,
     }
 }
@@ -101,28 +101,28 @@ async fn make(asked: Arc<Asked>) -> Response<Body> {
 /// Passes on a request that cannot be read, unless a limit holds. It may be served all the same:
 /// upstreams accept more or less, and OpenAI's API needs neither model nor input if a stored prompt
 /// names them.
-async fn unread(asked: &Asked, error: &RequestError) -> Response<Body> {
-    let Asked { gate, api, target, parts, body, .. } = asked;
-    match unread::stop(gate, (target, *api), parts, body, &error.to_string()) {
+async fn pass_unread(asked: &ClientRequest, error: &RequestError) -> Response<Body> {
+    let ClientRequest { gate, api, target, parts, body, .. } = asked;
+    match unread::stop_unread(gate, (target, *api), parts, body, &error.to_string()) {
         Ok(Some(stopped)) => return stopped,
-        Err(refusal) => return refusal.response(),
+        Err(refusal) => return refusal.to_response(),
         Ok(None) => {}
     }
     tracing::warn!(id = %target.id, %error, "passed on ungoverned");
-    pass::as_unmetered(pass::whole(gate, target, parts.clone(), body.clone()).await)
+    pass::mark_unmetered(pass::pass_whole(gate, target, parts.clone(), body.clone()).await)
 }
 
 /// Answers `POST /v1/messages/count_tokens` with the tokens of what would be sent. Nothing is spent
 /// and nothing is stored.
-pub(crate) async fn count_tokens(asked: Asked) -> Response<Body> {
+pub(crate) async fn count_tokens(asked: ClientRequest) -> Response<Body> {
     let asked = Arc::new(asked);
     let body = asked.body.clone();
-    let (target, governed) = match Request::of(asked.api, &body) {
-        Ok(request) => match Opening::of(&asked, &request).await {
-            Ok(opening) => (opening.target.clone(), opening.governed(&request)),
+    let (target, governed) = match Request::from_body(asked.api, &body) {
+        Ok(request) => match RequestSetup::open_request(&asked, &request).await {
+            Ok(opening) => (opening.target.clone(), opening.governed_body(&request)),
             Err(answer) => return *answer,
         },
         Err(_) => (asked.target.clone(), body.clone()),
     };
-    pass::whole(&asked.gate, &target, asked.parts.clone(), governed).await
+    pass::pass_whole(&asked.gate, &target, asked.parts.clone(), governed).await
 }

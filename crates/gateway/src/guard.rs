@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::errors::Refusal;
 use crate::secret::Secret;
-use crate::server::Door;
+use crate::server::EntryPoint;
 use crate::settings::{Protocol, Settings};
 
 /// Bytes of an identity header's value.
@@ -36,7 +36,7 @@ const PASSED_ON: [HeaderName; 3] = [
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Returns true if a proxy has marked the request as forwarded.
-pub(crate) fn passed_on(headers: &HeaderMap) -> bool {
+pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
     PASSED_ON.iter().any(|name| headers.contains_key(name))
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Guard {
 impl Guard {
     pub(crate) fn new(settings: &Settings) -> Self {
         let allowed = settings.allowed_hosts.iter().filter_map(|name| {
-            let (host, port) = split(name)?;
+            let (host, port) = split_host(name)?;
             Some((host.to_ascii_lowercase(), port))
         });
         Self {
@@ -72,18 +72,18 @@ impl Guard {
     /// # Errors
     /// Returns a refusal that names the problem: the host, the origin, the method, or an identity
     /// header.
-    pub(crate) fn admit(
+    pub(crate) fn check_request(
         &self,
         parts: &Parts,
         local: SocketAddr,
         protocol: Protocol,
     ) -> Result<(), Refusal> {
         let refuse = |status, what: &str| Err(Refusal::new(status, protocol, what));
-        let Some(host) = only(&parts.headers, &HOST) else {
+        let Some(host) = single_value(&parts.headers, &HOST) else {
             return refuse(StatusCode::BAD_REQUEST, "a request must have one Host header");
         };
-        let named = parts.uri.authority().is_none_or(|named| self.knows(named.as_str(), 80, local));
-        if !named || !self.knows_value(host, local) {
+        let named = parts.uri.authority().is_none_or(|named| self.serves_name(named.as_str(), 80, local));
+        if !named || !self.serves_host(host, local) {
             return refuse(
                 StatusCode::FORBIDDEN,
                 "this Host is not served: use the listen address or a loopback name with the \
@@ -91,7 +91,7 @@ impl Guard {
             );
         }
         if parts.headers.contains_key(ORIGIN)
-            && !only(&parts.headers, &ORIGIN).is_some_and(|origin| self.is_own(origin, local))
+            && !single_value(&parts.headers, &ORIGIN).is_some_and(|origin| self.is_own_origin(origin, local))
         {
             return refuse(
                 StatusCode::FORBIDDEN,
@@ -101,14 +101,14 @@ impl Guard {
         if parts.method == Method::CONNECT {
             return refuse(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy for CONNECT");
         }
-        identities(&parts.headers, protocol)
+        check_identity(&parts.headers, protocol)
     }
 
     /// Checks that a client may use a provider through this gateway.
     ///
     /// # Errors
     /// Returns a refusal if tokens are required and the request has none of them.
-    pub(crate) fn authorise(&self, headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
+    pub(crate) fn check_client_token(&self, headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
         if self.tokens.is_none()
             || [X_API_KEY, AUTHORIZATION]
                 .iter()
@@ -125,10 +125,10 @@ impl Guard {
     ///
     /// # Errors
     /// Returns a refusal that says which token is needed, or what to configure.
-    pub(crate) fn may_look(&self, headers: &HeaderMap, door: Door) -> Result<(), Refusal> {
+    pub(crate) fn may_look(&self, headers: &HeaderMap, door: EntryPoint) -> Result<(), Refusal> {
         let loopback = match door {
-            Door::Clients => self.listen.is_loopback(),
-            Door::Admin => self.admin_is_loopback,
+            EntryPoint::Clients => self.listen.is_loopback(),
+            EntryPoint::Admin => self.admin_is_loopback,
         };
         if loopback {
             return Ok(());
@@ -139,8 +139,8 @@ impl Guard {
                         token_env in the gateway's config";
             return refuse(StatusCode::FORBIDDEN, what);
         };
-        let shown = |value: &HeaderValue| same(token.expose().as_bytes(), bearer(value.as_bytes()));
-        if only(headers, &AUTHORIZATION).is_some_and(shown) {
+        let shown = |value: &HeaderValue| equals_secret(token.expose().as_bytes(), bearer_token(value.as_bytes()));
+        if single_value(headers, &AUTHORIZATION).is_some_and(shown) {
             return Ok(());
         }
         let what = "the admin token of this gateway is needed here, as bearer token";
@@ -155,15 +155,15 @@ impl Guard {
     pub(crate) fn may_read(
         &self,
         headers: &HeaderMap,
-        door: Door,
+        door: EntryPoint,
         token: &Secret,
     ) -> Result<(), Refusal> {
         let loopback = match door {
-            Door::Clients => self.listen.is_loopback(),
-            Door::Admin => self.admin_is_loopback,
+            EntryPoint::Clients => self.listen.is_loopback(),
+            EntryPoint::Admin => self.admin_is_loopback,
         };
         // A request through a proxy may come from anywhere, wherever the proxy is.
-        if loopback && !passed_on(headers) { Ok(()) } else { self.may_change(headers, token) }
+        if loopback && !is_forwarded(headers) { Ok(()) } else { self.may_change(headers, token) }
     }
 
     /// Checks that a request may change something through the pages' API: it needs the token of the
@@ -174,10 +174,10 @@ impl Guard {
     pub(crate) fn may_change(&self, headers: &HeaderMap, token: &Secret) -> Result<(), Refusal> {
         let token = self.admin_token.as_ref().unwrap_or(token);
         let shown = |value: &HeaderValue| {
-            let (given, value) = (bearer(value.as_bytes()), value.as_bytes());
-            given.len() < value.len() && same(token.expose().as_bytes(), given)
+            let (given, value) = (bearer_token(value.as_bytes()), value.as_bytes());
+            given.len() < value.len() && equals_secret(token.expose().as_bytes(), given)
         };
-        if only(headers, &AUTHORIZATION).is_some_and(shown) {
+        if single_value(headers, &AUTHORIZATION).is_some_and(shown) {
             return Ok(());
         }
         let what = "the token of these pages is needed here, as bearer token: it is in the address \
@@ -188,24 +188,24 @@ impl Guard {
     /// Returns true if a credential is a client token of this gateway, which must not go upstream.
     pub(crate) fn is_token(&self, value: &HeaderValue) -> bool {
         let Some(tokens) = &self.tokens else { return false };
-        let given = bearer(value.as_bytes());
+        let given = bearer_token(value.as_bytes());
         // Every token is compared to its end, whether or not an earlier one matched.
-        tokens.iter().fold(false, |found, token| same(token.expose().as_bytes(), given) | found)
+        tokens.iter().fold(false, |found, token| equals_secret(token.expose().as_bytes(), given) | found)
     }
 
-    fn knows_value(&self, host: &HeaderValue, local: SocketAddr) -> bool {
-        host.to_str().is_ok_and(|host| self.knows(host, 80, local))
+    fn serves_host(&self, host: &HeaderValue, local: SocketAddr) -> bool {
+        host.to_str().is_ok_and(|host| self.serves_name(host, 80, local))
     }
 
-    fn knows(&self, name: &str, default_port: u16, local: SocketAddr) -> bool {
-        let Some((host, port)) = split(name) else { return false };
-        let here = port.unwrap_or(default_port) == local.port() && self.is_here(host, local);
+    fn serves_name(&self, name: &str, default_port: u16, local: SocketAddr) -> bool {
+        let Some((host, port)) = split_host(name) else { return false };
+        let here = port.unwrap_or(default_port) == local.port() && self.is_local_name(host, local);
         here || self.allowed.iter().any(|(allowed, at)| {
             allowed.eq_ignore_ascii_case(host) && at.is_none_or(|at| Some(at) == port)
         })
     }
 
-    fn is_here(&self, host: &str, local: SocketAddr) -> bool {
+    fn is_local_name(&self, host: &str, local: SocketAddr) -> bool {
         if host.eq_ignore_ascii_case("localhost") {
             return true;
         }
@@ -217,11 +217,11 @@ impl Guard {
         loopback || listened || address == local.ip().to_canonical()
     }
 
-    fn is_own(&self, origin: &HeaderValue, local: SocketAddr) -> bool {
+    fn is_own_origin(&self, origin: &HeaderValue, local: SocketAddr) -> bool {
         let Ok(origin) = origin.to_str() else { return false };
         match origin.split_once("://") {
-            Some(("http", rest)) => self.knows(rest, 80, local),
-            Some(("https", rest)) => self.knows(rest, 443, local),
+            Some(("http", rest)) => self.serves_name(rest, 80, local),
+            Some(("https", rest)) => self.serves_name(rest, 443, local),
             _ => false,
         }
     }
@@ -237,12 +237,12 @@ pub(crate) fn wants_websocket(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the value of a header that occurs exactly once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
 }
 
-fn identities(headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
+fn check_identity(headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
     for name in &IDENTITY {
         if !headers.contains_key(name) {
             continue;
@@ -253,7 +253,7 @@ fn identities(headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
                 && bytes.len() <= IDENTITY_BYTES
                 && bytes.iter().all(u8::is_ascii_graphic)
         };
-        if !only(headers, name).is_some_and(sound) {
+        if !single_value(headers, name).is_some_and(sound) {
             let what = format!(
                 "{name} must be there once, with 1 to {IDENTITY_BYTES} visible ASCII characters"
             );
@@ -264,7 +264,7 @@ fn identities(headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
 }
 
 /// Splits `host`, `host:port`, `[v6]` and `[v6]:port` into host and port, without the brackets.
-fn split(name: &str) -> Option<(&str, Option<u16>)> {
+fn split_host(name: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match name.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
@@ -285,7 +285,7 @@ fn split(name: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-fn bearer(value: &[u8]) -> &[u8] {
+fn bearer_token(value: &[u8]) -> &[u8] {
     match value.split_at_checked(7) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"bearer ") => rest.trim_ascii(),
         _ => value,
@@ -293,7 +293,7 @@ fn bearer(value: &[u8]) -> &[u8] {
 }
 
 /// Compares in a time that reveals only the length of the given value.
-fn same(wanted: &[u8], given: &[u8]) -> bool {
+fn equals_secret(wanted: &[u8], given: &[u8]) -> bool {
     let length = wanted.len() ^ given.len();
     let differ = given.iter().enumerate().fold(0_u8, |differ, (at, byte)| {
         // Past the end of the wanted value, the length already shows that they differ.

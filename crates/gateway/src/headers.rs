@@ -22,9 +22,9 @@ const PREFIX: &str = "x-softland-";
 /// Returns the headers of a client's request as they go upstream. A governed body is sent
 /// uncompressed and in one piece, and its response must be readable.
 pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -> HeaderMap {
-    let named = Named::by(client);
+    let named = ConnectionHeaders::from_headers(client);
     let guard = &target.live.guard;
-    let own = target.origin.key().map(|key| key.under(credential_name(client, target)));
+    let own = target.origin.key().map(|key| key.header_for(credential_name(client, target)));
     let mut headers = HeaderMap::with_capacity(client.len() + 2);
     for (name, value) in client {
         let dropped = is_hop(name)
@@ -32,7 +32,7 @@ pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -
             || governed && matches!(*name, ACCEPT_ENCODING | CONTENT_ENCODING)
             || is_credential(name) && (own.is_some() || guard.is_token(value))
             || name.as_str().starts_with(PREFIX)
-            || named.names(name);
+            || named.contains_name(name);
         if !dropped {
             let mut value = value.clone();
             if is_credential(name) || *name == COOKIE {
@@ -54,13 +54,13 @@ pub(crate) fn to_upstream(client: &HeaderMap, target: &Target, governed: bool) -
 /// Returns the headers of an upstream's response as they go to the client, without
 /// `content-length`: the body that is sent knows its own length.
 pub(crate) fn to_client(upstream: &HeaderMap) -> HeaderMap {
-    let named = Named::by(upstream);
+    let named = ConnectionHeaders::from_headers(upstream);
     let mut headers = HeaderMap::with_capacity(upstream.len() + 4);
     for (name, value) in upstream {
         let dropped = is_hop(name)
             || *name == CONTENT_LENGTH
             || name.as_str().starts_with(PREFIX)
-            || named.names(name);
+            || named.contains_name(name);
         if !dropped {
             headers.append(name, value.clone());
         }
@@ -101,10 +101,10 @@ fn is_hop(name: &HeaderName) -> bool {
 }
 
 /// The headers that `Connection` lists.
-struct Named<'a>(Vec<&'a [u8]>);
+struct ConnectionHeaders<'a>(Vec<&'a [u8]>);
 
-impl<'a> Named<'a> {
-    fn by(headers: &'a HeaderMap) -> Self {
+impl<'a> ConnectionHeaders<'a> {
+    fn from_headers(headers: &'a HeaderMap) -> Self {
         let values = headers.get_all(CONNECTION).iter();
         let tokens = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
         let names = tokens.map(<[u8]>::trim_ascii).filter(|name| {
@@ -115,7 +115,7 @@ impl<'a> Named<'a> {
         Self(names.collect())
     }
 
-    fn names(&self, header: &HeaderName) -> bool {
+    fn contains_name(&self, header: &HeaderName) -> bool {
         let header = header.as_str().as_bytes();
         self.0.iter().any(|name| name.eq_ignore_ascii_case(header))
     }
@@ -143,7 +143,7 @@ impl Credential {
         Some(Self { x_api_key, bearer: key_value(&AUTHORIZATION, key)? })
     }
 
-    pub(crate) fn under(&self, name: HeaderName) -> (HeaderName, &HeaderValue) {
+    pub(crate) fn header_for(&self, name: HeaderName) -> (HeaderName, &HeaderValue) {
         let value = if name == AUTHORIZATION { &self.bearer } else { &self.x_api_key };
         (name, value)
     }

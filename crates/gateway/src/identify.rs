@@ -14,7 +14,7 @@ mod tests;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The session.
-    pub(crate) session: Option<Name>,
+    pub(crate) session: Option<SessionName>,
     /// The client's own name of the session, whoever named the session that shares money.
     pub(crate) client: Option<Arc<str>>,
     /// The agent within the session; `None` is the session's own agent.
@@ -27,7 +27,7 @@ pub(crate) struct Identity {
 
 /// A session's name, and the party that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum SessionName {
     /// A name from the user, in `x-softland-session` or `x-softland-run`: usually one header for
     /// all requests of a program, so that it may carry several conversations.
     Given(Arc<str>),
@@ -35,7 +35,7 @@ pub(crate) enum Name {
     Client(Arc<str>),
 }
 
-impl Name {
+impl SessionName {
     pub(crate) fn text(&self) -> &Arc<str> {
         match self {
             Self::Given(text) | Self::Client(text) => text,
@@ -83,7 +83,7 @@ struct ClientHeaders {
 }
 
 /// Returns true if a header of that name is read here.
-fn tells(name: &str) -> bool {
+fn is_read(name: &str) -> bool {
     let is = |known: &Option<&str>| *known == Some(name);
     OWN.contains(&name)
         || CLIENTS
@@ -96,9 +96,9 @@ const LONGEST: usize = 256;
 
 impl Identity {
     /// Reads the headers and, if they name no session, the body's `metadata.user_id`.
-    pub(crate) fn of(headers: &HeaderMap, user_id: Option<&str>) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap, user_id: Option<&str>) -> Self {
         // One pass over the headers: each look-up by text would first build a header name of it.
-        let named = headers.iter().filter(|(name, _)| tells(name.as_str()));
+        let named = headers.iter().filter(|(name, _)| is_read(name.as_str()));
         let named: Vec<(&HeaderName, &HeaderValue)> = named.collect();
         let get = |name: &str| {
             let (_, value) = named.iter().find(|(named, _)| named.as_str() == name)?;
@@ -112,25 +112,25 @@ impl Identity {
             let Some(own) = get(client.session) else { continue };
             match client.parent.and_then(get) {
                 Some(parent) => {
-                    identity.session = Some(Name::Client(parent));
+                    identity.session = Some(SessionName::Client(parent));
                     identity.agent = Some(own);
                 }
-                None if !client.own => identity.session = Some(Name::Given(own)),
+                None if !client.own => identity.session = Some(SessionName::Given(own)),
                 None => {
                     identity.agent = client.agent.and_then(get).filter(|agent| *agent != own);
-                    identity.session = Some(Name::Client(own));
+                    identity.session = Some(SessionName::Client(own));
                 }
             }
             break;
         }
         if identity.session.is_none() {
-            identity.session = user_id.and_then(session_of).map(Name::Client);
+            identity.session = user_id.and_then(session_of).map(SessionName::Client);
         }
-        if let Some(Name::Client(own)) = &identity.session {
+        if let Some(SessionName::Client(own)) = &identity.session {
             identity.client = Some(Arc::clone(own));
         }
         if let Some(given) = get("x-softland-session").or(run) {
-            identity.session = Some(Name::Given(given));
+            identity.session = Some(SessionName::Given(given));
         }
         identity
     }
@@ -138,17 +138,17 @@ impl Identity {
     /// Adds the provider's conversation, which is the session if nothing else names one.
     pub(crate) fn in_conversation(mut self, id: Option<&str>) -> Self {
         let id = id.filter(|id| !id.is_empty() && id.len() <= LONGEST);
-        self.session = self.session.or_else(|| Some(Name::Client(Arc::from(id?))));
+        self.session = self.session.or_else(|| Some(SessionName::Client(Arc::from(id?))));
         self
     }
 
     /// Returns the name under which the conversation is stored; `None` if it is found by its
     /// content.
-    pub(crate) fn scope(&self) -> Option<Arc<str>> {
+    pub(crate) fn scope_name(&self) -> Option<Arc<str>> {
         let session = self.session.as_ref()?;
         let kind = match session {
-            Name::Given(_) => "given",
-            Name::Client(_) => "client",
+            SessionName::Given(_) => "given",
+            SessionName::Client(_) => "client",
         };
         let agent = self.agent.as_deref().unwrap_or_default();
         let policy = self.policy.as_deref().unwrap_or_default();

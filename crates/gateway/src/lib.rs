@@ -28,9 +28,9 @@ mod settings;
 mod store;
 mod upstream;
 
-pub use audit::{Audit, AuditAsked, AuditForm};
+pub use audit::{Audit, AuditRequest, AuditFormat};
 pub use gate::{ReloadProblem, UpstreamProblem};
-pub use metrics::{INTERVENTIONS, Summary, Would};
+pub use metrics::{INTERVENTIONS, Summary, ObservedSummary};
 pub use secret::Secret;
 pub use server::{Gateway, Handle, StartError};
 pub use settings::{

@@ -15,11 +15,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use softland_session::core::{NanoUsd, Outcome};
 
-use crate::runs::Fate;
+use crate::runs::ObservedEnd;
 
 mod ticket;
 
-pub(crate) use ticket::{RequestId, Requests, Ticket};
+pub(crate) use ticket::{RequestId, RequestIds, RequestTicket};
 
 /// The media type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -82,12 +82,12 @@ pub struct Summary {
     /// Runs that their user ended.
     pub cancelled: u64,
     /// The interventions in runs that were only observed, had they been carried out.
-    pub would: Would,
+    pub would: ObservedSummary,
 }
 
 /// The interventions of policies that only observe, had they been carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Would {
+pub struct ObservedSummary {
     /// Runs that were only observed, including those that are still open.
     pub runs: u64,
     /// Those of them that would have been brought to an answer at a limit.
@@ -173,12 +173,12 @@ impl Metrics {
             ledger_waiting: Gauge::default(),
             tally: Tally::default(),
         };
-        metrics.register();
+        metrics.register_all();
         metrics
     }
 
     /// Registers all metrics. The encoder appends `_total` to the names of counters.
-    fn register(&mut self) {
+    fn register_all(&mut self) {
         let registry = &mut self.registry;
         registry.register("requests", "Requests of clients", self.requests.clone());
         registry.register(
@@ -216,7 +216,7 @@ impl Metrics {
     }
 
     /// Returns all metrics in the OpenMetrics text format.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut out = String::new();
         // Writing into a string cannot fail.
         let _ = text::encode(&mut out, &self.registry);
@@ -224,7 +224,7 @@ impl Metrics {
     }
 
     /// Counts a client's request that has ended. `upstream` is a configured name, or empty.
-    pub(crate) fn request(
+    pub(crate) fn count_request(
         &self,
         route: &'static str,
         upstream: &Arc<str>,
@@ -241,78 +241,78 @@ impl Metrics {
     }
 
     /// Observes the time that softland itself took before a request was sent upstream.
-    pub(crate) fn added_latency(&self, took: Duration) {
+    pub(crate) fn observe_added_latency(&self, took: Duration) {
         self.added.observe(took.as_secs_f64());
     }
 
     /// Counts a stream that begins.
-    pub(crate) fn stream_begins(&self) {
+    pub(crate) fn count_stream_begin(&self) {
         self.streams.inc();
     }
 
     /// Counts a stream that has ended.
-    pub(crate) fn stream_ends(&self) {
+    pub(crate) fn count_stream_end(&self) {
         self.streams.dec();
     }
 
     /// Counts the tool calls of a response that a client receives.
-    pub(crate) fn tool_calls(&self, calls: u64) {
+    pub(crate) fn count_tool_calls(&self, calls: u64) {
         self.tool_calls.inc_by(calls);
     }
 
     /// Counts a governed request by the phase of its run.
-    pub(crate) fn phase(&self, phase: &'static str) {
+    pub(crate) fn count_phase(&self, phase: &'static str) {
         self.phases.get_or_create(&PhaseLabels { phase }).inc();
     }
 
     /// Counts an intervention.
-    pub(crate) fn intervention(&self, intervention: &'static str) {
+    pub(crate) fn count_intervention(&self, intervention: &'static str) {
         self.interventions.get_or_create(&InterventionLabels { intervention }).inc();
     }
 
     /// Counts an intervention that was only observed. `fate` is the end to which it would have
     /// brought the run, if no earlier one would have.
-    pub(crate) fn would(&self, intervention: &'static str, fate: Option<Fate>) {
+    pub(crate) fn count_observed(&self, intervention: &'static str, fate: Option<ObservedEnd>) {
         self.observed.get_or_create(&InterventionLabels { intervention }).inc();
         let at = INTERVENTIONS.iter().position(|known| *known == intervention);
         if let Some(times) = at.and_then(|at| self.tally.would.get(at)) {
             times.fetch_add(1, Ordering::Relaxed);
         }
         match fate {
-            Some(Fate::Landed) => self.tally.would_land.fetch_add(1, Ordering::Relaxed),
-            Some(Fate::Stopped) => self.tally.would_stop.fetch_add(1, Ordering::Relaxed),
+            Some(ObservedEnd::Landed) => self.tally.would_land.fetch_add(1, Ordering::Relaxed),
+            Some(ObservedEnd::Stopped) => self.tally.would_stop.fetch_add(1, Ordering::Relaxed),
             None => 0,
         };
     }
 
     /// Counts a run that begins and is only observed.
-    pub(crate) fn run_observed(&self) {
+    pub(crate) fn count_observed_run(&self) {
         self.tally.observed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a signal of a detector.
-    pub(crate) fn signal(&self, signal: &'static str) {
+    pub(crate) fn count_signal(&self, signal: &'static str) {
         self.signals.get_or_create(&SignalLabels { signal }).inc();
     }
 
     /// Counts a run that ended at a limit (a policy key).
-    pub(crate) fn limit_hit(&self, limit: &str, outcome: &'static str) {
+    pub(crate) fn count_limit_hit(&self, limit: &str, outcome: &'static str) {
         self.limit_hits.get_or_create(&LimitLabels { limit: limit.to_owned(), outcome }).inc();
     }
 
     /// Adds money that was spent.
-    pub(crate) fn spend(&self, amount: NanoUsd) {
-        self.spend.inc_by(amount.dollars());
+    pub(crate) fn add_spend(&self, amount: NanoUsd) {
+        self.spend.inc_by(amount.to_dollars());
         self.tally.spend.fetch_add(amount.0, Ordering::Relaxed);
     }
 
     /// Counts an event that an operator should know about: a word of a closed list.
-    pub(crate) fn event(&self, event: &'static str) {
+    pub(crate) fn count_event(&self, event: &'static str) {
         self.events.get_or_create(&EventLabels { event }).inc();
     }
 
     /// Sets the numbers of records that the ledger has lost so far, and that wait to be written.
-    pub(crate) fn ledger(&self, lost: u64, waiting: u64) {
+    pub(crate) fn set_ledger(&self, lost: u64, waiting: u64) {
         if lost > 0 {
             let labels = EventLabels { event: "ledger_lost" };
             self.events.get_or_create(&labels).inner().store(lost, Ordering::Relaxed);
@@ -321,7 +321,7 @@ impl Metrics {
     }
 
     /// Counts a run that has ended.
-    pub(crate) fn run_ended(&self, outcome: Outcome) {
+    pub(crate) fn count_ended_run(&self, outcome: Outcome) {
         let count = match outcome {
             Outcome::Answered => &self.tally.answered,
             Outcome::Landed => &self.tally.landed,
@@ -333,7 +333,7 @@ impl Metrics {
     }
 
     /// Returns a summary of what has been done so far.
-    pub(crate) fn summary(&self) -> Summary {
+    pub(crate) fn to_summary(&self) -> Summary {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let tally = &self.tally;
         Summary {
@@ -344,7 +344,7 @@ impl Metrics {
             stopped: read(&tally.stopped),
             failed: read(&tally.failed),
             cancelled: read(&tally.cancelled),
-            would: Would {
+            would: ObservedSummary {
                 runs: read(&tally.observed),
                 landed: read(&tally.would_land),
                 stopped: read(&tally.would_stop),
@@ -361,19 +361,19 @@ mod tests {
     #[test]
     fn the_names_are_those_of_the_contract() {
         let metrics = Metrics::new();
-        metrics.request("messages", &"anthropic".into(), 200, Duration::from_millis(3));
-        metrics.added_latency(Duration::from_micros(80));
-        metrics.stream_begins();
-        metrics.tool_calls(3);
-        metrics.phase("landing");
-        metrics.intervention("ask");
-        metrics.would("nudge", None);
-        metrics.signal("empty");
-        metrics.limit_hit("tool_calls_limit", "landed");
-        metrics.spend(NanoUsd(1_500_000_000));
-        metrics.ledger(1, 5);
-        metrics.ledger(2, 7);
-        let text = metrics.text();
+        metrics.count_request("messages", &"anthropic".into(), 200, Duration::from_millis(3));
+        metrics.observe_added_latency(Duration::from_micros(80));
+        metrics.count_stream_begin();
+        metrics.count_tool_calls(3);
+        metrics.count_phase("landing");
+        metrics.count_intervention("ask");
+        metrics.count_observed("nudge", None);
+        metrics.count_signal("empty");
+        metrics.count_limit_hit("tool_calls_limit", "landed");
+        metrics.add_spend(NanoUsd(1_500_000_000));
+        metrics.set_ledger(1, 5);
+        metrics.set_ledger(2, 7);
+        let text = metrics.to_text();
         for line in [
             r#"softland_requests_total{route="messages",upstream="anthropic",status="200"} 1"#,
             "softland_tool_calls_total 3",
@@ -398,19 +398,19 @@ mod tests {
     #[test]
     fn a_summary_counts_runs_and_money() {
         let metrics = Metrics::new();
-        metrics.spend(NanoUsd(7));
-        metrics.run_ended(Outcome::Landed);
-        metrics.run_ended(Outcome::Stopped);
-        metrics.run_ended(Outcome::Stopped);
-        let summary = metrics.summary();
+        metrics.add_spend(NanoUsd(7));
+        metrics.count_ended_run(Outcome::Landed);
+        metrics.count_ended_run(Outcome::Stopped);
+        metrics.count_ended_run(Outcome::Stopped);
+        let summary = metrics.to_summary();
         assert_eq!((summary.spend, summary.landed, summary.stopped), (NanoUsd(7), 1, 2));
         assert_eq!((summary.answered, summary.failed, summary.cancelled), (0, 0, 0));
-        assert_eq!(summary.would, Would::default());
-        metrics.run_observed();
-        metrics.would("countdown", None);
-        metrics.would("ask", Some(Fate::Landed));
-        metrics.would("deny_spend", None);
-        let would = metrics.summary().would;
+        assert_eq!(summary.would, ObservedSummary::default());
+        metrics.count_observed_run();
+        metrics.count_observed("countdown", None);
+        metrics.count_observed("ask", Some(ObservedEnd::Landed));
+        metrics.count_observed("deny_spend", None);
+        let would = metrics.to_summary().would;
         assert_eq!((would.runs, would.landed, would.stopped), (1, 1, 0));
         assert_eq!(would.times, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
     }

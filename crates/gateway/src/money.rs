@@ -11,9 +11,9 @@ mod tests;
 
 use softland_session::core::NanoUsd;
 
-pub(crate) use reserve::{Reserved, Want, reserve, reserve_now};
+pub(crate) use reserve::{Reservation, WorstCase, reserve_worst_case, reserve_now};
 pub(crate) use softland_session::bound::{
-    Bound, Known, Size, input_bound, input_estimate, output_bound, window, writes,
+    UsageBound, KnownAncestor, InputSize, input_bound, input_estimate, output_bound, context_window, cache_writes,
 };
 
 /// Returns the number of tokens at that price (in pico-dollars a token) that an amount pays for.

@@ -12,41 +12,41 @@ pub(crate) const UNNAMED: &str = "content:";
 
 /// A generator of unique names.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameGenerator {
     /// The start of the process, so that another process gives other names.
     begun: Digest,
     given: AtomicU64,
 }
 
-impl Names {
+impl NameGenerator {
     /// Creates a generator. `now` in milliseconds and the number of the `process` occur together
     /// only once.
     pub(crate) fn new(now: u64, process: u32) -> Self {
-        let begun = Digest::of(&now.to_le_bytes()).then(Digest::of(&process.to_le_bytes()));
+        let begun = Digest::from_bytes(&now.to_le_bytes()).followed_by(Digest::from_bytes(&process.to_le_bytes()));
         Self { begun, given: AtomicU64::new(0) }
     }
 
     /// Returns a name for a conversation that has none.
-    pub(crate) fn conversation(&self) -> Arc<str> {
-        format!("{UNNAMED}{}", self.next()).into()
+    pub(crate) fn next_conversation(&self) -> Arc<str> {
+        format!("{UNNAMED}{}", self.next_digest()).into()
     }
 
     /// Returns a name for a run.
-    pub(crate) fn run(&self) -> Arc<str> {
-        let mut name = self.next().to_string();
+    pub(crate) fn next_run(&self) -> Arc<str> {
+        let mut name = self.next_digest().to_string();
         name.truncate(16);
         name.into()
     }
 
-    fn next(&self) -> Digest {
+    fn next_digest(&self) -> Digest {
         let n = self.given.fetch_add(1, Ordering::Relaxed);
-        self.begun.then(Digest::of(&n.to_le_bytes()))
+        self.begun.followed_by(Digest::from_bytes(&n.to_le_bytes()))
     }
 }
 
 /// Returns a token that cannot be guessed, and a short name of this process that does not reveal
 /// it.
-pub(crate) fn secrets() -> (Secret, String) {
+pub(crate) fn make_secrets() -> (Secret, String) {
     let mut token = [0_u8; 24];
     // Without randomness the token is empty: then nothing can be changed through the pages.
     let provider = rustls::crypto::ring::default_provider();
@@ -54,7 +54,7 @@ pub(crate) fn secrets() -> (Secret, String) {
         Ok(()) => token.iter().map(|byte| format!("{byte:02x}")).collect(),
         Err(_) => String::new(),
     };
-    let mut stamp = Digest::of(token.as_bytes()).then(Digest::of(b"stamp")).to_string();
+    let mut stamp = Digest::from_bytes(token.as_bytes()).followed_by(Digest::from_bytes(b"stamp")).to_string();
     stamp.truncate(8);
     (Secret::new(token), stamp)
 }
@@ -66,11 +66,11 @@ mod tests {
 
     #[test]
     fn no_name_is_given_twice() {
-        let (one, other) = (Names::new(1, 7), Names::new(2, 7));
+        let (one, other) = (NameGenerator::new(1, 7), NameGenerator::new(2, 7));
         let mut seen = BTreeSet::new();
         for _ in 0..1000 {
-            assert!(seen.insert(one.run()) && seen.insert(other.run()));
-            assert!(seen.insert(one.conversation()));
+            assert!(seen.insert(one.next_run()) && seen.insert(other.next_run()));
+            assert!(seen.insert(one.next_conversation()));
         }
         assert!(seen.iter().all(|name| name.len() >= 16));
     }

@@ -8,58 +8,58 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use hyper::body::Incoming;
 
-use crate::body::{Body, Outgoing};
+use crate::body::{Body, OutgoingBody};
 use crate::errors;
-use crate::gate::Gate;
+use crate::gate::GatewayState;
 use crate::headers;
 use crate::route::Target;
-use crate::upstream::Response;
+use crate::upstream::UpstreamResponse;
 
 mod unmetered;
 
-pub(crate) use unmetered::{as_unmetered, is_unmetered, refusal, unmetered};
+pub(crate) use unmetered::{mark_unmetered, is_unmetered, unmetered_refusal, check_unmetered};
 
 /// Passes a request on while its body arrives.
-pub(crate) async fn stream(
-    gate: &Arc<Gate>,
+pub(crate) async fn pass_stream(
+    gate: &Arc<GatewayState>,
     target: &Target,
     parts: Parts,
     body: Incoming,
 ) -> http::Response<Body> {
     let pause = target.live.settings.limits.body_time;
-    send(gate, target, parts, Outgoing::stream(body, pause)).await
+    send_upstream(gate, target, parts, OutgoingBody::from_incoming(body, pause)).await
 }
 
 /// Passes a request on whose body has been read.
-pub(crate) async fn whole(
-    gate: &Arc<Gate>,
+pub(crate) async fn pass_whole(
+    gate: &Arc<GatewayState>,
     target: &Target,
     parts: Parts,
     body: Bytes,
 ) -> http::Response<Body> {
-    send(gate, target, parts, Outgoing::from(body)).await
+    send_upstream(gate, target, parts, OutgoingBody::from(body)).await
 }
 
-async fn send(
-    gate: &Arc<Gate>,
+async fn send_upstream(
+    gate: &Arc<GatewayState>,
     target: &Target,
     parts: Parts,
-    body: Outgoing,
+    body: OutgoingBody,
 ) -> http::Response<Body> {
     let headers = headers::to_upstream(&parts.headers, target, false);
-    gate.metrics.added_latency(target.began.elapsed());
-    let sent = gate.upstreams.send(&target.origin, parts.method, &target.path, headers, body);
+    gate.metrics.observe_added_latency(target.began.elapsed());
+    let sent = gate.upstreams.send_request(&target.origin, parts.method, &target.path, headers, body);
     match sent.await {
         Ok(response) => pass_back(response),
         Err(error) => {
             tracing::warn!(id = %target.id, %error, "no response");
-            errors::shaped(target.protocol, error.status(), &error.to_string())
+            errors::protocol_error(target.protocol, error.status(), &error.to_string())
         }
     }
 }
 
 /// Converts an upstream's response into the client's.
-pub(crate) fn pass_back(upstream: Response) -> http::Response<Body> {
+pub(crate) fn pass_back(upstream: UpstreamResponse) -> http::Response<Body> {
     let mut headers = headers::to_client(&upstream.headers);
     // The body is the upstream's own, and so is its length. For a response to HEAD, only this
     // header states the length.
@@ -67,7 +67,7 @@ pub(crate) fn pass_back(upstream: Response) -> http::Response<Body> {
         headers.insert(CONTENT_LENGTH, length.clone());
     }
     let status = upstream.status;
-    let mut response = http::Response::new(Body::upstream(upstream.into_relay()));
+    let mut response = http::Response::new(Body::from_upstream(upstream.into_relay()));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

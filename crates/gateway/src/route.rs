@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use softland_session::wire::Api;
 
 use crate::errors::Refusal;
-use crate::gate::Live;
+use crate::gate::LiveConfig;
 use crate::metrics::RequestId;
 use crate::pages;
 use crate::settings::Protocol;
@@ -21,7 +21,7 @@ use crate::upstream::Origin;
 
 /// The destination of a request.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum Destination {
     /// `/healthz`: the process is alive.
     Health,
     /// `/readyz`: the gateway accepts requests.
@@ -37,7 +37,7 @@ pub(crate) enum Way {
         /// The protocol for errors.
         protocol: Protocol,
         /// The endpoint.
-        route: Route,
+        route: Endpoint,
         /// The path that is sent upstream, from `/v1/` on, with its query.
         path: PathAndQuery,
     },
@@ -45,7 +45,7 @@ pub(crate) enum Way {
 
 /// An endpoint of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum Endpoint {
     /// `POST /v1/messages`
     Messages,
     /// `POST /v1/messages/count_tokens`
@@ -58,7 +58,7 @@ pub(crate) enum Route {
     Other,
 }
 
-impl Route {
+impl Endpoint {
     /// Returns the API whose turns, or whose token counts, this endpoint serves; `None` if the
     /// endpoint is not governed.
     pub(crate) fn api(self) -> Option<Api> {
@@ -71,7 +71,7 @@ impl Route {
     }
 
     /// Returns the label of this endpoint in metrics.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn metric_label(self) -> &'static str {
         match self {
             Self::Messages => "messages",
             Self::CountTokens => "count_tokens",
@@ -90,12 +90,12 @@ pub(crate) struct Target {
     /// The protocol that gives errors their shape.
     pub(crate) protocol: Protocol,
     /// The endpoint.
-    pub(crate) route: Route,
+    pub(crate) route: Endpoint,
     /// The path upstream, from `/v1/` on, with its query. A governed path is written exactly as its
     /// API defines it.
     pub(crate) path: PathAndQuery,
     /// The settings of this request, until it ends.
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveConfig>,
     /// The gateway's name for the request.
     pub(crate) id: RequestId,
     /// The time at which the request's head was complete.
@@ -106,28 +106,28 @@ const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The governed paths, each with the method POST.
-const GOVERNED: [(&str, Route); 4] = [
-    ("/v1/messages", Route::Messages),
-    ("/v1/messages/count_tokens", Route::CountTokens),
-    ("/v1/chat/completions", Route::ChatCompletions),
-    ("/v1/responses", Route::Responses),
+const GOVERNED: [(&str, Endpoint); 4] = [
+    ("/v1/messages", Endpoint::Messages),
+    ("/v1/messages/count_tokens", Endpoint::CountTokens),
+    ("/v1/chat/completions", Endpoint::ChatCompletions),
+    ("/v1/responses", Endpoint::Responses),
 ];
 
 /// Finds the destination of a request.
 ///
 /// # Errors
 /// Returns a refusal if the path leads nowhere or may be read in two ways.
-pub(crate) fn find(
-    live: &Live,
+pub(crate) fn find_destination(
+    live: &LiveConfig,
     method: &Method,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<Way, Refusal> {
+) -> Result<Destination, Refusal> {
     match uri.path() {
-        "/healthz" => return Ok(Way::Health),
-        "/readyz" => return Ok(Way::Ready),
-        "/metrics" => return Ok(Way::Metrics),
-        path if pages::is_here(path) => return Ok(Way::Pages),
+        "/healthz" => return Ok(Destination::Health),
+        "/readyz" => return Ok(Destination::Ready),
+        "/metrics" => return Ok(Destination::Metrics),
+        path if pages::is_page_path(path) => return Ok(Destination::Pages),
         _ => {}
     }
     let (named, skip) = match uri.path().strip_prefix("/to/") {
@@ -138,15 +138,15 @@ pub(crate) fn find(
         None => (None, 0),
     };
     let path = uri.path().get(skip..).unwrap_or_default();
-    let governed = meant(path).filter(|_| *method == Method::POST);
+    let governed = find_governed(path).filter(|_| *method == Method::POST);
     let protocol = match governed.and_then(|(_, route)| route.api()) {
         Some(Api::Anthropic) => Protocol::Anthropic,
         Some(Api::Chat | Api::Responses) => Protocol::OpenAi,
-        None => speaks(named.unwrap_or_default(), path, headers),
+        None => detect_protocol(named.unwrap_or_default(), path, headers),
     };
     let nowhere = |message: String| Refusal::new(StatusCode::NOT_FOUND, protocol, message);
     let origin = match named {
-        Some(name) => live.origins.get(name).ok_or_else(|| nowhere(unknown(live)))?,
+        Some(name) => live.origins.get(name).ok_or_else(|| nowhere(unknown_upstream(live)))?,
         None => {
             let name = match protocol {
                 Protocol::Anthropic => "anthropic",
@@ -160,7 +160,7 @@ pub(crate) fn find(
     let whole = uri.path_and_query().ok_or_else(|| nowhere("the request has no path".into()))?;
     let (route, path) = match governed {
         Some((known, route)) if known != path => (route, known_path(known, whole.query())),
-        Some((_, route)) => (route, behind(whole, skip)),
+        Some((_, route)) => (route, skip_prefix(whole, skip)),
         None => {
             let refuse = |what: String| Refusal::new(StatusCode::BAD_REQUEST, protocol, what);
             let before = uri.path().get(..skip).unwrap_or_default();
@@ -172,16 +172,16 @@ pub(crate) fn find(
                         .to_owned(),
                 }));
             }
-            (Route::Other, behind(whole, skip))
+            (Endpoint::Other, skip_prefix(whole, skip))
         }
     };
     let path = path.ok_or_else(|| nowhere("the request has no path".into()))?;
-    Ok(Way::Provider { origin: Arc::clone(origin), protocol, route, path })
+    Ok(Destination::Provider { origin: Arc::clone(origin), protocol, route, path })
 }
 
 /// Returns the governed path that `path` stands for, also with an extra slash or a second `/v1`.
 /// Clients that join a base URL and a path carelessly write such paths.
-fn meant(path: &str) -> Option<(&'static str, Route)> {
+fn find_governed(path: &str) -> Option<(&'static str, Endpoint)> {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty()).peekable();
     segments.next_if_eq(&"v1")?;
     while segments.next_if_eq(&"v1").is_some() {}
@@ -191,8 +191,8 @@ fn meant(path: &str) -> Option<(&'static str, Route)> {
 
 /// Returns the governed path that a less careful server could take `path` for: one that ignores
 /// case, decodes escapes first, drops parameters or ignores a prefix.
-fn resembles(path: &str) -> Option<&'static str> {
-    let plain = String::from_utf8_lossy(&unescape(path)).to_lowercase();
+fn find_lookalike(path: &str) -> Option<&'static str> {
+    let plain = String::from_utf8_lossy(&decode_percent(path)).to_lowercase();
     let plain = plain.split(['?', '#']).next().unwrap_or_default();
     let segments = plain.split(['/', '\\']);
     let segments = segments.map(|segment| segment.split(';').next().unwrap_or_default().trim());
@@ -203,14 +203,14 @@ fn resembles(path: &str) -> Option<&'static str> {
     };
     // No other API has a path with this ending.
     let (known, _) = GOVERNED.into_iter().find(|(known, route)| {
-        ends_in(known) || *route == Route::ChatCompletions && ends_in("chat/completions")
+        ends_in(known) || *route == Endpoint::ChatCompletions && ends_in("chat/completions")
     })?;
     Some(known)
 }
 
 /// Returns the protocol of a request that is not governed. Both vendors have paths such as
 /// `/v1/models` and `/v1/files`; there, Anthropic's own headers decide.
-fn speaks(named: &str, path: &str, headers: &HeaderMap) -> Protocol {
+fn detect_protocol(named: &str, path: &str, headers: &HeaderMap) -> Protocol {
     let below = |known: &str| {
         path.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -237,11 +237,11 @@ fn known_path(known: &'static str, query: Option<&str>) -> Option<PathAndQuery> 
 }
 
 /// Returns the path and query behind the first `skip` bytes.
-fn behind(whole: &PathAndQuery, skip: usize) -> Option<PathAndQuery> {
+fn skip_prefix(whole: &PathAndQuery, skip: usize) -> Option<PathAndQuery> {
     PathAndQuery::try_from(whole.as_str().get(skip..)?).ok()
 }
 
-fn unknown(live: &Live) -> String {
+fn unknown_upstream(live: &LiveConfig) -> String {
     let names: Vec<_> = live.origins.keys().map(String::as_str).collect();
     format!("/to/ must be followed by the name of an upstream: {}", names.join(", "))
 }
@@ -250,8 +250,8 @@ fn unknown(live: &Live) -> String {
 /// or backslashes, or that another server may take for a governed path, which would then reach a
 /// provider ungoverned. `before`: the `/to/NAME` in front of the path, for the message.
 fn sound(before: &str, path: &str) -> Result<(), String> {
-    let meant = meant(path).is_some();
-    if let Some(known) = resembles(path).filter(|_| !meant) {
+    let meant = find_governed(path).is_some();
+    if let Some(known) = find_lookalike(path).filter(|_| !meant) {
         return Err(format!("the path must be written {before}{known}"));
     }
     if path.contains("//") {
@@ -260,7 +260,7 @@ fn sound(before: &str, path: &str) -> Result<(), String> {
     if !path.contains(['%', '.', '\\']) {
         return Ok(());
     }
-    let plain = unescape(path);
+    let plain = decode_percent(path);
     let climbs = plain.split(|byte| matches!(byte, b'/' | b'\\')).any(|s| s == b"." || s == b"..");
     if climbs || plain.contains(&b'\\') {
         let what = "the path may not contain `.` or `..` segments or backslashes";
@@ -273,7 +273,7 @@ fn sound(before: &str, path: &str) -> Result<(), String> {
 }
 
 /// Decodes `%XX` once, as a server does.
-fn unescape(path: &str) -> Vec<u8> {
+fn decode_percent(path: &str) -> Vec<u8> {
     let hex = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let bytes = path.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use softland_session::core::{Ended, NanoUsd, Outcome, Reason};
+use softland_session::core::{RunEnding, NanoUsd, Outcome, Reason};
 use softland_session::wire::Tokens;
 
 use crate::store::IDLE_MS;
 
 mod shown;
 
-pub(crate) use shown::{Face, Row};
-use shown::{Past, Shown};
+pub(crate) use shown::{RunInfo, RunRow};
+use shown::{PastRuns, RunView};
 
 /// The number of runs that are tracked at once; beyond it, the ones idle longest are ended.
 const MOST: usize = 50_000;
@@ -33,18 +33,18 @@ pub(crate) struct OpenRun {
     /// The newest turn whose start was recorded.
     begun: u64,
     /// The end that it would have had, if it is only observed.
-    fate: Option<Fate>,
+    fate: Option<ObservedEnd>,
     /// True if the newest request brought no turn because the provider failed.
     failed: bool,
     /// The number of running requests; while there are any, the run is not idle.
     under_way: usize,
     /// The view of the run for the pages.
-    shown: Shown,
+    shown: RunView,
 }
 
 impl OpenRun {
     /// Creates the totals of one request.
-    pub(crate) fn request(
+    pub(crate) fn from_request(
         last: u64,
         (turns, calls): (u64, u64),
         tokens: Tokens,
@@ -54,28 +54,28 @@ impl OpenRun {
     }
 
     /// Marks a request that the provider refused.
-    pub(crate) fn refused(self) -> Self {
+    pub(crate) fn with_failure(self) -> Self {
         Self { failed: true, ..self }
     }
 
     /// Returns the run's own turns and calls.
-    pub(crate) fn own(&self) -> (u64, u64) {
+    pub(crate) fn own_counts(&self) -> (u64, u64) {
         let (turns, calls) = self.before;
         (self.turns.saturating_sub(turns), self.calls.saturating_sub(calls))
     }
 
     /// Returns how the run ended, if nobody continues it.
-    pub(crate) fn left(&self) -> Ended {
+    pub(crate) fn abandoned_end(&self) -> RunEnding {
         match self.failed {
-            true => Ended::plain(Outcome::Failed, Reason::Provider),
-            false => Ended::plain(Outcome::Cancelled, Reason::User),
+            true => RunEnding::without_limit(Outcome::Failed, Reason::Provider),
+            false => RunEnding::without_limit(Outcome::Cancelled, Reason::User),
         }
     }
 }
 
 /// The end that a run would have had if it were not only observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ObservedEnd {
     Landed,
     Stopped,
 }
@@ -86,13 +86,13 @@ pub(crate) struct Runs {
     open: Mutex<HashMap<String, OpenRun, RandomState>>,
     /// Counts the changes, so that a page has to read only what is new.
     version: AtomicU64,
-    past: Mutex<Past>,
+    past: Mutex<PastRuns>,
 }
 
 impl Runs {
     /// Counts a request of a run. Returns true if the run is new. `before` are the turns and calls
     /// of the runs that a new run continues.
-    pub(crate) fn begins(&self, run: &str, now: u64, before: (u64, u64)) -> bool {
+    pub(crate) fn begin_request(&self, run: &str, now: u64, before: (u64, u64)) -> bool {
         let mut open = self.lock();
         let version = self.next_version();
         if let Some(open) = open.get_mut(run) {
@@ -102,14 +102,14 @@ impl Runs {
             return false;
         }
         let cost = Some(NanoUsd::ZERO);
-        let shown = Shown::new(version);
+        let shown = RunView::new(version);
         let new = OpenRun { last: now, cost, before, under_way: 1, shown, ..OpenRun::default() };
         open.insert(run.to_owned(), new);
         true
     }
 
     /// Notes the start of a turn. Returns true if the turn is new.
-    pub(crate) fn turn_begins(&self, run: &str, turn: u64) -> bool {
+    pub(crate) fn begin_turn(&self, run: &str, turn: u64) -> bool {
         let mut open = self.lock();
         let Some(open) = open.get_mut(run).filter(|open| open.begun < turn) else { return false };
         open.begun = turn;
@@ -118,11 +118,11 @@ impl Runs {
 
     /// Notes an intervention that was only observed. Returns the end that it would have caused, but
     /// only for the first such intervention: the later ones would not have happened.
-    pub(crate) fn would(&self, run: &str, intervention: &str) -> Option<Fate> {
+    pub(crate) fn observe_intervention(&self, run: &str, intervention: &str) -> Option<ObservedEnd> {
         let fate = match intervention {
             // A call is also refused at its tool's own limit, and then the run continues.
-            "ask" | "none" | "respond" => Fate::Landed,
-            "local_answer" | "stop" => Fate::Stopped,
+            "ask" | "none" | "respond" => ObservedEnd::Landed,
+            "local_answer" | "stop" => ObservedEnd::Stopped,
             _ => return None,
         };
         let mut open = self.lock();
@@ -132,7 +132,7 @@ impl Runs {
     }
 
     /// Adds the totals of a request. Turns and calls are the run's, tokens and cost the request's.
-    pub(crate) fn goes_on(&self, run: &str, request: &OpenRun) {
+    pub(crate) fn end_request(&self, run: &str, request: &OpenRun) {
         let mut open = self.lock();
         let version = self.next_version();
         if let Some(open) = open.get_mut(run) {
@@ -142,18 +142,18 @@ impl Runs {
             open.last = open.last.max(request.last);
             open.turns = open.turns.max(request.turns);
             open.calls = open.calls.max(request.calls);
-            open.tokens = open.tokens.plus(request.tokens);
+            open.tokens = open.tokens.saturating_add(request.tokens);
             open.cost = open.cost.zip(request.cost).map(|(sum, cost)| sum + cost);
         }
     }
 
     /// Removes a run that has ended. Returns its totals.
-    pub(crate) fn ends(&self, run: &str) -> Option<OpenRun> {
+    pub(crate) fn remove_run(&self, run: &str) -> Option<OpenRun> {
         self.lock().remove(run)
     }
 
     /// Removes and returns the runs that nobody continues.
-    pub(crate) fn idle(&self, now: u64) -> Vec<(String, OpenRun)> {
+    pub(crate) fn take_idle(&self, now: u64) -> Vec<(String, OpenRun)> {
         let mut open = self.lock();
         let limit = if open.len() > MOST { IDLE_MS / 10 } else { IDLE_MS };
         let is_idle = |_: &String, run: &mut OpenRun| {
@@ -163,7 +163,7 @@ impl Runs {
     }
 
     /// Removes and returns all runs.
-    pub(crate) fn all(&self) -> Vec<(String, OpenRun)> {
+    pub(crate) fn take_all(&self) -> Vec<(String, OpenRun)> {
         self.lock().drain().collect()
     }
 
@@ -185,26 +185,26 @@ mod tests {
     #[test]
     fn a_run_is_new_once_and_idle_in_the_end() {
         let runs = Runs::default();
-        assert!(runs.begins("a", 5, (0, 0)));
-        assert!(!runs.begins("a", 6, (0, 0)));
+        assert!(runs.begin_request("a", 5, (0, 0)));
+        assert!(!runs.begin_request("a", 6, (0, 0)));
         let cost = Some(NanoUsd(3));
-        let request = OpenRun::request(7, (2, 1), Tokens::default(), cost);
-        runs.goes_on("a", &request);
-        assert!(runs.idle(8 + IDLE_MS).is_empty(), "a request of it is under way");
-        runs.goes_on("a", &request);
-        assert!(runs.idle(7 + IDLE_MS).is_empty());
-        let idle = runs.idle(8 + IDLE_MS);
+        let request = OpenRun::from_request(7, (2, 1), Tokens::default(), cost);
+        runs.end_request("a", &request);
+        assert!(runs.take_idle(8 + IDLE_MS).is_empty(), "a request of it is under way");
+        runs.end_request("a", &request);
+        assert!(runs.take_idle(7 + IDLE_MS).is_empty());
+        let idle = runs.take_idle(8 + IDLE_MS);
         assert_eq!(idle.len(), 1);
         assert_eq!((idle[0].1.turns, idle[0].1.cost), (2, Some(NanoUsd(6))));
-        assert!(runs.ends("a").is_none());
-        assert!(runs.begins("b", 5, (0, 0)));
-        assert!(runs.turn_begins("b", 1) && !runs.turn_begins("b", 1));
-        assert!(runs.turn_begins("b", 2) && !runs.turn_begins("b", 1) && !runs.turn_begins("c", 1));
-        assert_eq!((runs.would("b", "countdown"), runs.would("b", "refuse")), (None, None));
-        assert_eq!(runs.would("b", "ask"), Some(Fate::Landed));
-        assert_eq!(runs.would("b", "stop"), None, "it would have ended before");
-        assert_eq!(runs.would("c", "stop"), None, "no such run");
-        assert_eq!((runs.all().len(), runs.all().len()), (1, 0));
+        assert!(runs.remove_run("a").is_none());
+        assert!(runs.begin_request("b", 5, (0, 0)));
+        assert!(runs.begin_turn("b", 1) && !runs.begin_turn("b", 1));
+        assert!(runs.begin_turn("b", 2) && !runs.begin_turn("b", 1) && !runs.begin_turn("c", 1));
+        assert_eq!((runs.observe_intervention("b", "countdown"), runs.observe_intervention("b", "refuse")), (None, None));
+        assert_eq!(runs.observe_intervention("b", "ask"), Some(ObservedEnd::Landed));
+        assert_eq!(runs.observe_intervention("b", "stop"), None, "it would have ended before");
+        assert_eq!(runs.observe_intervention("c", "stop"), None, "no such run");
+        assert_eq!((runs.take_all().len(), runs.take_all().len()), (1, 0));
     }
 
     #[test]
@@ -216,11 +216,11 @@ mod tests {
         const MANY: usize = 5000;
         let (runs, seen) = (Runs::default(), AtomicUsize::new(0));
         let until = Instant::now() + Duration::from_secs(60);
-        let ended = Ended::plain(Outcome::Answered, Reason::Final);
+        let ended = RunEnding::without_limit(Outcome::Answered, Reason::Final);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0..MANY {
-                    runs.over(&n.to_string(), &OpenRun::default(), &ended, false, 0);
+                    runs.record_ended(&n.to_string(), &OpenRun::default(), &ended, false, 0);
                     // The number of remembered runs is bounded.
                     while n > seen.load(Ordering::Relaxed) + 100 && Instant::now() < until {
                         std::thread::yield_now();
@@ -230,7 +230,7 @@ mod tests {
             let (mut version, mut found) = (0, BTreeSet::new());
             while found.len() < MANY && Instant::now() < until {
                 let newest = runs.version();
-                found.extend(runs.rows(version).into_iter().map(|row| row.run));
+                found.extend(runs.changed_rows(version).into_iter().map(|row| row.run));
                 version = newest;
                 seen.store(found.len(), Ordering::Relaxed);
             }

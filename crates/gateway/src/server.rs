@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use softland_ledger::{Clock, OpenError};
 
-use crate::gate::{self, Gate, ReloadProblem, UpstreamProblem};
+use crate::gate::{self, GatewayState, ReloadProblem, UpstreamProblem};
 use crate::metrics::Summary;
 use crate::settings::Settings;
 
@@ -39,7 +39,7 @@ const LEDGER_CLOSES: Duration = Duration::from_secs(5);
 
 /// The listener that accepted a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum EntryPoint {
     /// The address for clients, which send requests to models.
     Clients,
     /// The admin address, which shows the state of the gateway only.
@@ -48,7 +48,7 @@ pub(crate) enum Door {
 
 /// A gateway that listens.
 pub struct Gateway {
-    gate: Arc<Gate>,
+    gate: Arc<GatewayState>,
     clients: Listener,
     admin: Option<Listener>,
 }
@@ -56,13 +56,13 @@ pub struct Gateway {
 struct Listener {
     listener: TcpListener,
     local: SocketAddr,
-    door: Door,
+    door: EntryPoint,
 }
 
 /// A handle to a running gateway. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    gate: Arc<Gate>,
+    gate: Arc<GatewayState>,
 }
 
 impl Gateway {
@@ -83,10 +83,10 @@ impl Gateway {
     /// The same as those of [`bind`](Self::bind).
     pub async fn bind_with_clock(settings: Settings, clock: Clock) -> Result<Self, StartError> {
         // Bound first, so that an occupied address leaves no file behind.
-        let clients = Listener::at(settings.listen, Door::Clients)?;
-        let admin = settings.admin.listen.map(|at| Listener::at(at, Door::Admin)).transpose()?;
+        let clients = Listener::bind_entry(settings.listen, EntryPoint::Clients)?;
+        let admin = settings.admin.listen.map(|at| Listener::bind_entry(at, EntryPoint::Admin)).transpose()?;
         let pages = admin.as_ref().unwrap_or(&clients).local;
-        let gate = Arc::new(Gate::new(settings, clock, pages)?);
+        let gate = Arc::new(GatewayState::new(settings, clock, pages)?);
         Ok(Self { gate, clients, admin })
     }
 
@@ -120,34 +120,34 @@ impl Gateway {
     /// gateway has done.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let Self { gate, clients, admin } = self;
-        gate.upstreams.warm(gate.live().origins.values().cloned());
-        let (ends, looks) = (Ends::until(&gate.cut), Ends::until(&CancellationToken::new()));
+        gate.upstreams.load_roots(gate.live_config().origins.values().cloned());
+        let (ends, looks) = (Shutdown::with_cutoff(&gate.cut), Shutdown::with_cutoff(&CancellationToken::new()));
         let mut shutdown = pin!(shutdown);
-        let mut sweep = tokio::time::interval(gate.live().settings.limits.sweep.max(PAUSE));
+        let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                accepted = clients.accept() => clients.take(&gate, &ends, accepted).await,
-                accepted = accept(admin.as_ref()) => look(&gate, &looks, accepted).await,
+                accepted = clients.accept() => clients.serve_accepted(&gate, &ends, accepted).await,
+                accepted = accept_admin(admin.as_ref()) => serve_admin(&gate, &looks, accepted).await,
                 _ = sweep.tick() => gate.end_idle(),
             }
         }
-        gate.drain();
+        gate.start_draining();
         drop(clients);
-        let limit = gate.live().settings.limits.drain;
-        let mut drained = pin!(ends.drain(limit));
+        let limit = gate.live_config().settings.limits.drain;
+        let mut drained = pin!(ends.drain_tasks(limit));
         loop {
             tokio::select! {
                 biased;
                 () = &mut drained => break,
-                accepted = accept(admin.as_ref()) => look(&gate, &looks, accepted).await,
+                accepted = accept_admin(admin.as_ref()) => serve_admin(&gate, &looks, accepted).await,
             }
         }
         drop(admin);
-        looks.drain(LAST_LOOKS).await;
+        looks.drain_tasks(LAST_LOOKS).await;
         close_accounts(&gate).await;
-        gate.metrics.summary()
+        gate.metrics.to_summary()
     }
 }
 
@@ -158,7 +158,7 @@ impl Handle {
     /// Returns an error if the settings would need a restart or cannot be used. The old ones stay
     /// then.
     pub fn reload(&self, settings: Settings) -> Result<(), ReloadProblem> {
-        self.gate.reload(settings)
+        self.gate.replace_settings(settings)
     }
 
     /// Returns the same address as [`Gateway::pages_url`].
@@ -170,7 +170,7 @@ impl Handle {
     /// Returns a summary of what the gateway has done so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        self.gate.metrics.summary()
+        self.gate.metrics.to_summary()
     }
 
     /// Cuts off running requests once the gateway is told to stop, instead of letting them end.
@@ -239,7 +239,7 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
 
 /// Books the spend of streams, ends the open runs and writes the ledger, each within its time
 /// limit.
-async fn close_accounts(gate: &Gate) {
+async fn close_accounts(gate: &GatewayState) {
     gate.flows.close();
     if tokio::time::timeout(ACCOUNTS_CLOSE, gate.flows.wait()).await.is_err() {
         tracing::error!(streams = gate.flows.len(), "streams that were cut off are not booked");
@@ -254,7 +254,7 @@ async fn close_accounts(gate: &Gate) {
 
 /// The signals that tell connections to end.
 #[derive(Clone, Debug)]
-struct Ends {
+struct Shutdown {
     tasks: TaskTracker,
     /// Cancelled when no new request may begin; the running one may end.
     soon: CancellationToken,
@@ -262,13 +262,13 @@ struct Ends {
     now: CancellationToken,
 }
 
-impl Ends {
-    fn until(now: &CancellationToken) -> Self {
+impl Shutdown {
+    fn with_cutoff(now: &CancellationToken) -> Self {
         let (tasks, soon) = (TaskTracker::new(), CancellationToken::new());
         Self { tasks, soon, now: now.clone() }
     }
 
-    async fn drain(&self, limit: Duration) {
+    async fn drain_tasks(&self, limit: Duration) {
         self.tasks.close();
         self.soon.cancel();
         let in_time = tokio::select! {
@@ -287,7 +287,7 @@ impl Ends {
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
 impl Listener {
-    fn at(at: SocketAddr, door: Door) -> Result<Self, StartError> {
+    fn bind_entry(at: SocketAddr, door: EntryPoint) -> Result<Self, StartError> {
         let listen = |error| StartError::Listen { at, error };
         let listener = listen_at(at).map_err(listen)?;
         let local = listener.local_addr().map_err(listen)?;
@@ -298,7 +298,7 @@ impl Listener {
         self.listener.accept().await
     }
 
-    async fn take(&self, gate: &Arc<Gate>, ends: &Ends, accepted: Accepted) {
+    async fn serve_accepted(&self, gate: &Arc<GatewayState>, ends: &Shutdown, accepted: Accepted) {
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -307,38 +307,38 @@ impl Listener {
                 return;
             }
         };
-        let limit = gate.live().settings.limits.connections;
+        let limit = gate.live_config().settings.limits.connections;
         if gate.connections.fetch_add(1, Ordering::Relaxed) >= limit {
             gate.connections.fetch_sub(1, Ordering::Relaxed);
-            gate.metrics.event("connection_refused");
-            connection::refuse(stream);
+            gate.metrics.count_event("connection_refused");
+            connection::refuse_connection(stream);
             return;
         }
-        let place = Place(Arc::clone(gate));
+        let place = ConnectionSlot(Arc::clone(gate));
         let (soon, now) = (ends.soon.clone(), ends.now.clone());
         let (local, door) = (self.local, self.door);
         ends.tasks.spawn(async move {
-            connection::serve(&place.0, stream, (local, door), soon, now).await;
+            connection::serve_connection(&place.0, stream, (local, door), soon, now).await;
         });
     }
 }
 
 /// Accepts a connection at the admin address; never resolves if there is none.
-async fn accept(admin: Option<&Listener>) -> (&Listener, Accepted) {
+async fn accept_admin(admin: Option<&Listener>) -> (&Listener, Accepted) {
     match admin {
         Some(admin) => (admin, admin.accept().await),
         None => std::future::pending().await,
     }
 }
 
-async fn look(gate: &Arc<Gate>, looks: &Ends, (admin, accepted): (&Listener, Accepted)) {
-    admin.take(gate, looks, accepted).await;
+async fn serve_admin(gate: &Arc<GatewayState>, looks: &Shutdown, (admin, accepted): (&Listener, Accepted)) {
+    admin.serve_accepted(gate, looks, accepted).await;
 }
 
 /// One of the limited number of connections. It is released however the connection's task ends.
-struct Place(Arc<Gate>);
+struct ConnectionSlot(Arc<GatewayState>);
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }

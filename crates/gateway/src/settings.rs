@@ -66,7 +66,7 @@ impl Settings {
     ///
     /// # Errors
     /// Returns the names that may be selected, if the header names another one.
-    pub(crate) fn selected<'a>(
+    pub(crate) fn selected_policy<'a>(
         &'a self,
         header: Option<&'a str>,
     ) -> Result<Option<&'a str>, NotSelectable> {
@@ -80,8 +80,8 @@ impl Settings {
     }
 
     /// Returns the policy of that name: the configuration's, or else the built-in one.
-    pub(crate) fn policy(&self, name: &str) -> Option<Policy> {
-        self.policies.get(name).cloned().or_else(|| Policy::named(name))
+    pub(crate) fn find_policy(&self, name: &str) -> Option<Policy> {
+        self.policies.get(name).cloned().or_else(|| Policy::built_in(name))
     }
 }
 
@@ -163,13 +163,13 @@ impl Shaping {
 impl Route {
     /// Returns true if this route is for that model.
     #[must_use]
-    pub fn matches(&self, model: &str) -> bool {
-        fits(self.model.as_bytes(), model.as_bytes())
+    pub fn matches_model(&self, model: &str) -> bool {
+        matches_pattern(self.model.as_bytes(), model.as_bytes())
     }
 }
 
 /// Matches a text against a pattern, in which `*` is any run of bytes.
-fn fits(pattern: &[u8], text: &[u8]) -> bool {
+fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // The position to resume at if the text behind the newest star does not match.
     let mut star: Option<(usize, usize)> = None;
@@ -264,24 +264,24 @@ impl Prices {
 
     /// Returns the configuration's own price of a model, by its name.
     #[must_use]
-    pub fn own(&self, model: &str) -> Option<Price> {
+    pub fn own_price(&self, model: &str) -> Option<Price> {
         self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price)
     }
 
     /// Returns the configuration's price of the model `*`, which holds for models that no other row
     /// and no table prices.
     #[must_use]
-    pub fn of_any(&self) -> Option<Price> {
-        self.own("*")
+    pub fn default_price(&self) -> Option<Price> {
+        self.own_price("*")
     }
 
     /// Returns the highest price at which `input` tokens of a model may be billed; `None` if it is
     /// unknown.
     #[must_use]
-    pub fn of(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
-        self.own(model)
-            .or_else(|| models::find(provider, model).map(|row: &Model| row.dearest(input)))
-            .or_else(|| self.of_any())
+    pub fn find_price(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
+        self.own_price(model)
+            .or_else(|| models::find_model(provider, model).map(|row: &Model| row.highest_price(input)))
+            .or_else(|| self.default_price())
     }
 }
 
@@ -392,7 +392,7 @@ mod tests {
         ] {
             let route =
                 Route { model: pattern.to_owned(), policy: None, upstream: None, shape: None };
-            assert_eq!(route.matches(model), fit, "{pattern} {model}");
+            assert_eq!(route.matches_model(model), fit, "{pattern} {model}");
         }
     }
 }

@@ -17,8 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use softland_session::core::{Digest, NanoUsd, Records, Used};
-use softland_session::{KeptTail, Link, Seen, Shown};
+use softland_session::core::{Digest, NanoUsd, PinnedRecords, RunUsage};
+use softland_session::{StoredTail, ChainLink, SeenResult, ShownResponse};
 
 pub(crate) use memory::MemoryStore;
 
@@ -27,29 +27,29 @@ pub(crate) use memory::MemoryStore;
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// Finds the conversation of the first of these clues that is known. `here` is the history of
     /// the request.
-    async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError>;
+    async fn find_conversation(&self, clues: &[Digest], here: Digest) -> Result<Option<FoundConversation>, StoreError>;
 
     /// Returns how many of these clues are known, up to the first that is not.
-    async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError>;
+    async fn count_known(&self, clues: &[Digest]) -> Result<usize, StoreError>;
 
     /// Returns the conversations with a name, the last stored one at the end.
-    async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError>;
+    async fn find_named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError>;
 
     /// Finds a conversation without a name that asked this and was not answered. Each is found
     /// once.
-    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError>;
+    async fn take_unanswered(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError>;
 
     /// Returns the stored state of a conversation; empty if there is none.
-    async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError>;
+    async fn load_scope(&self, scope: &str) -> Result<Arc<StoredScope>, StoreError>;
 
     /// Stores the changes of a request.
-    async fn keep(&self, scope: &str, changes: Changes) -> Result<(), StoreError>;
+    async fn apply_changes(&self, scope: &str, changes: StoreChanges) -> Result<(), StoreError>;
 
     /// Returns the link of a response that a client was shown, from which a conversation continues.
-    async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError>;
+    async fn find_link(&self, id: &str) -> Result<Option<Arc<ChainLink>>, StoreError>;
 
     /// Stores a response under all its ids.
-    async fn show(&self, shown: Shown) -> Result<(), StoreError>;
+    async fn store_shown(&self, shown: ShownResponse) -> Result<(), StoreError>;
 }
 
 /// The error of a store that cannot be reached.
@@ -66,7 +66,7 @@ impl std::error::Error for StoreError {}
 
 /// A conversation that was found by the content of its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundConversation {
     /// The index of the clue that matched.
     pub(crate) clue: usize,
     /// The conversation's scope.
@@ -82,13 +82,13 @@ pub(crate) struct Found {
 
 /// The stored state of one conversation of one agent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Scope {
+pub(crate) struct StoredScope {
     /// The records of its runs.
-    pub(crate) pins: Records,
+    pub(crate) pins: PinnedRecords,
     /// Tails in its history, by place.
-    pub(crate) tails: BTreeMap<Digest, KeptTail>,
+    pub(crate) tails: BTreeMap<Digest, StoredTail>,
     /// Results at first sight, by place.
-    pub(crate) results: BTreeMap<Digest, Seen>,
+    pub(crate) results: BTreeMap<Digest, SeenResult>,
     /// The states of its runs.
     pub(crate) runs: BTreeMap<Digest, Arc<RunState>>,
     /// Its newest run.
@@ -132,7 +132,7 @@ pub(crate) struct RunState {
     pub(crate) key: Digest,
     /// The usage along this branch of its history, with its newest calls and with calls that the
     /// history no longer shows.
-    pub(crate) used: Used,
+    pub(crate) used: RunUsage,
     /// The number of consecutive tool calls up to here that were answered in this conversation.
     pub(crate) row: usize,
     /// The digest of the calls of its newest turn.
@@ -155,7 +155,7 @@ pub(crate) struct RunState {
     /// The context that was answered last, and how often it was answered in vain.
     pub(crate) vain: Option<(Digest, u64)>,
     /// The newest context whose size the provider has counted.
-    pub(crate) known: Option<Counted>,
+    pub(crate) known: Option<CountedContext>,
     /// The end of its newest turn.
     pub(crate) turn: Option<TurnEnd>,
 }
@@ -173,7 +173,7 @@ pub(crate) struct TurnEnd {
 
 /// A context that the provider has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct CountedContext {
     /// The digest of its messages.
     pub(crate) context: Digest,
     /// Its tokens, including the answer's.
@@ -194,7 +194,7 @@ impl RunState {
     }
 
     /// Notes that the run continues at this moment.
-    pub(crate) fn touch(&mut self, now: u64) {
+    pub(crate) fn continue_at(&mut self, now: u64) {
         self.active = self.active_at(now);
         self.last = self.last.max(now);
     }
@@ -202,11 +202,11 @@ impl RunState {
 
 /// The changes of a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct StoreChanges {
     /// Records of runs. Of two records of a run, the one that has looked further wins.
-    pub(crate) pins: Records,
-    pub(crate) tails: Vec<(Digest, KeptTail)>,
-    pub(crate) results: Vec<(Digest, Seen)>,
+    pub(crate) pins: PinnedRecords,
+    pub(crate) tails: Vec<(Digest, StoredTail)>,
+    pub(crate) results: Vec<(Digest, SeenResult)>,
     /// The run and its new state. Tokens and cost are added, the rest is replaced.
     pub(crate) run: Option<(Digest, RunState)>,
     /// Tokens of a sub-agent, which count for another run of the conversation.

@@ -19,7 +19,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
-use crate::body::{Outgoing, Progress, Relay};
+use crate::body::{OutgoingBody, UploadProgress, UpstreamRelay};
 use crate::gate::UpstreamProblem;
 use crate::headers::Credential;
 use crate::settings::{Limits, Upstream};
@@ -28,7 +28,7 @@ mod connect;
 mod error;
 
 use connect::Connector;
-pub(crate) use error::{Phase, UpstreamError, causes};
+pub(crate) use error::{TimeoutPhase, UpstreamError, join_causes};
 
 /// The time for which an unused connection is kept. The client closes it within twice this time;
 /// vendors' load balancers close theirs after a minute or more.
@@ -75,7 +75,7 @@ impl Origin {
             ),
         };
         let base_path = path.trim_end_matches('/').to_owned();
-        let proxy = upstreams.connector.reader(&base);
+        let proxy = upstreams.connector.reading_proxy(&base);
         let proxy_login = proxy.and_then(|proxy| proxy.basic_auth().cloned());
         let name = Arc::from(name);
         Ok(Self { name, upstream, scheme, authority, proxy_login, base_path, key })
@@ -100,18 +100,18 @@ impl Origin {
     }
 
     /// Returns the address of a request. Only path and query come from a client.
-    fn address(&self, path: &PathAndQuery) -> Result<Uri, UpstreamError> {
+    fn address_for(&self, path: &PathAndQuery) -> Result<Uri, UpstreamError> {
         let path = if self.base_path.is_empty() {
             path.clone()
         } else {
             let whole = [&self.base_path, path.as_str()].concat();
-            PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable(self))?
+            PathAndQuery::try_from(whole).map_err(|_| UpstreamError::unusable_path(self))?
         };
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(self.authority.clone());
         parts.path_and_query = Some(path);
-        Uri::from_parts(parts).map_err(|_| UpstreamError::unusable(self))
+        Uri::from_parts(parts).map_err(|_| UpstreamError::unusable_path(self))
     }
 }
 
@@ -120,16 +120,16 @@ impl Origin {
 pub(crate) struct Upstreams {
     connector: Connector,
     /// Keeps connections for further requests, also across reloads.
-    client: Client<Connector, Outgoing>,
-    first_byte: Millis,
-    idle: Millis,
+    client: Client<Connector, OutgoingBody>,
+    first_byte: AtomicMillis,
+    idle: AtomicMillis,
 }
 
 /// A duration that a reload changes.
 #[derive(Debug)]
-struct Millis(AtomicU64);
+struct AtomicMillis(AtomicU64);
 
-impl Millis {
+impl AtomicMillis {
     fn new(time: Duration) -> Self {
         let millis = Self(AtomicU64::new(0));
         millis.set(time);
@@ -159,23 +159,23 @@ impl Upstreams {
         Self {
             connector,
             client,
-            first_byte: Millis::new(limits.first_byte),
-            idle: Millis::new(limits.idle),
+            first_byte: AtomicMillis::new(limits.first_byte),
+            idle: AtomicMillis::new(limits.idle),
         }
     }
 
     /// Applies the time limits of new settings.
-    pub(crate) fn adjust(&self, limits: &Limits) {
-        self.connector.adjust(limits.connect);
+    pub(crate) fn adjust_timeouts(&self, limits: &Limits) {
+        self.connector.set_timeout(limits.connect);
         self.first_byte.set(limits.first_byte);
         self.idle.set(limits.idle);
     }
 
     /// Reads the system's root certificates, for which a first request would otherwise wait.
-    pub(crate) fn warm(&self, origins: impl IntoIterator<Item = Arc<Origin>>) {
+    pub(crate) fn load_roots(&self, origins: impl IntoIterator<Item = Arc<Origin>>) {
         if origins.into_iter().any(|origin| origin.is_secure()) {
             let connector = self.connector.clone();
-            tokio::task::spawn_blocking(move || connector.warm());
+            tokio::task::spawn_blocking(move || connector.load_roots());
         }
     }
 
@@ -183,73 +183,73 @@ impl Upstreams {
     ///
     /// # Errors
     /// Returns an error if there is no response. It names the upstream, never a credential.
-    pub(crate) async fn send(
+    pub(crate) async fn send_request(
         &self,
         to: &Origin,
         method: Method,
         path: &PathAndQuery,
         headers: HeaderMap,
-        body: impl Into<Outgoing>,
-    ) -> Result<Response, UpstreamError> {
+        body: impl Into<OutgoingBody>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let body = body.into();
-        let progress = body.progress();
+        let progress = body.upload_progress();
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.headers_mut() = headers;
-        *request.uri_mut() = to.address(path)?;
+        *request.uri_mut() = to.address_for(path)?;
         if let Some(login) = &to.proxy_login {
             request.headers_mut().insert(PROXY_AUTHORIZATION, login.clone());
         }
         let mut sent = self.client.request(request);
         let limit = self.first_byte.get();
-        let mut before = pieces(progress.as_ref());
+        let mut before = count_pieces(progress.as_ref());
         let answer = loop {
             match timeout(limit, &mut sent).await {
                 Ok(answer) => break answer,
                 // A long upload does not count as a silent upstream.
-                Err(_) if pieces(progress.as_ref()) != before => before = pieces(progress.as_ref()),
-                Err(_) => return Err(UpstreamError::timeout(to, Phase::FirstByte, limit)),
+                Err(_) if count_pieces(progress.as_ref()) != before => before = count_pieces(progress.as_ref()),
+                Err(_) => return Err(UpstreamError::from_timeout(to, TimeoutPhase::FirstByte, limit)),
             }
         };
-        let answer = answer.map_err(|error| UpstreamError::of(to, &error))?;
+        let answer = answer.map_err(|error| UpstreamError::from_client_error(to, &error))?;
         let (head, incoming) = answer.into_parts();
-        Ok(Response {
+        Ok(UpstreamResponse {
             status: head.status,
             headers: head.headers,
-            relay: Relay::new(incoming, self.idle.get()),
+            relay: UpstreamRelay::new(incoming, self.idle.get()),
             received: 0,
             name: Arc::clone(&to.name),
         })
     }
 }
 
-fn pieces(progress: Option<&Progress>) -> u64 {
-    progress.map_or(0, Progress::pieces)
+fn count_pieces(progress: Option<&UploadProgress>) -> u64 {
+    progress.map_or(0, UploadProgress::piece_count)
 }
 
 /// An upstream's response, whose body is still arriving.
-pub(crate) struct Response {
+pub(crate) struct UpstreamResponse {
     /// Any status, redirects too.
     pub(crate) status: StatusCode,
     /// The headers as received. They are slices of the connection's read buffer, so they must not
     /// be kept for the length of a stream.
     pub(crate) headers: HeaderMap,
-    relay: Relay,
+    relay: UpstreamRelay,
     /// Bytes of the body that have arrived.
     received: u64,
     name: Arc<str>,
 }
 
-impl Response {
+impl UpstreamResponse {
     /// Returns the next bytes; `None` at the end.
     ///
     /// # Errors
     /// Returns an error if the connection breaks, or nothing arrives within the idle limit.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         loop {
             match poll_fn(|cx| self.relay.poll_frame(cx)).await {
                 None => return Ok(None),
-                Some(Err(cut)) => return Err(UpstreamError::cut(&self.name, cut)),
+                Some(Err(cut)) => return Err(UpstreamError::from_cut(&self.name, cut)),
                 Some(Ok(frame)) => {
                     // The gateway reads nothing in trailers.
                     if let Ok(bytes) = frame.into_data() {
@@ -266,25 +266,25 @@ impl Response {
     /// # Errors
     /// The same as those of [`chunk`](Self::chunk), and an error if the body has more than `limit`
     /// bytes.
-    pub(crate) async fn whole(&mut self, limit: usize) -> Result<Bytes, UpstreamError> {
-        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.chunk().await? else { return self.within(first, limit) };
+    pub(crate) async fn read_whole(&mut self, limit: usize) -> Result<Bytes, UpstreamError> {
+        let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_chunk().await? else { return self.check_size(first, limit) };
         let mut bytes = BytesMut::with_capacity(first.len() + second.len());
         bytes.extend_from_slice(&first);
         bytes.extend_from_slice(&second);
         while bytes.len() <= limit {
-            let Some(next) = self.chunk().await? else { break };
+            let Some(next) = self.next_chunk().await? else { break };
             bytes.extend_from_slice(&next);
         }
-        self.within(bytes.freeze(), limit)
+        self.check_size(bytes.freeze(), limit)
     }
 
     /// Returns the number of bytes of the body that have arrived.
-    pub(crate) fn received(&self) -> u64 {
+    pub(crate) fn received_bytes(&self) -> u64 {
         self.received
     }
 
-    fn within(&self, bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
+    fn check_size(&self, bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
         if bytes.len() > limit {
             return Err(UpstreamError::too_large(&self.name, limit));
         }
@@ -292,12 +292,12 @@ impl Response {
     }
 
     /// Returns the body, to be passed on as it arrives.
-    pub(crate) fn into_relay(self) -> Relay {
+    pub(crate) fn into_relay(self) -> UpstreamRelay {
         self.relay
     }
 }
 
-impl fmt::Debug for Response {
+impl fmt::Debug for UpstreamResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
     }

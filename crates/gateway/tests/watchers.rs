@@ -9,7 +9,7 @@ mod support;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use support::client::Client;
 use support::events::Events;
 use support::script::{Form, INPUT, OUTPUT, Reply, Scripted, calls, whole_with};

@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use softland_session::core::Digest;
 
-use crate::draft::{Draft, Results, time};
+use crate::draft::{TurnDraft, Results, parse_time};
 use crate::input::Input;
 use crate::message::Message;
-use crate::out::{Out, Said};
-use crate::step::{Begin, Talk};
+use crate::out::{StepOutput, MessageFacts};
+use crate::step::{ConversationStart, ConversationId};
 use line::Line;
 
 /// The ids of a file that other files may hold as well.
 #[derive(Debug, Default)]
-pub(crate) struct Ids {
+pub(crate) struct RecordIds {
     pub(crate) messages: HashSet<Digest>,
     pub(crate) lines: HashSet<Digest>,
     /// True if the file is a sub-agent's own.
@@ -25,8 +25,8 @@ pub(crate) struct Ids {
 
 pub(crate) struct Reader<'x> {
     /// The ids of the files before this one.
-    known: &'x Ids,
-    ids: Ids,
+    known: &'x RecordIds,
+    ids: RecordIds,
     /// Ids that were first seen in this file.
     done: HashSet<Digest>,
     session: Option<String>,
@@ -37,44 +37,44 @@ pub(crate) struct Reader<'x> {
 
 /// One conversation: the session's own, or a sub-agent's.
 struct Chain {
-    talk: Talk,
-    open: Option<Open>,
+    talk: ConversationId,
+    open: Option<OpenResponse>,
     results: Results,
 }
 
 /// A response whose lines are still coming.
-struct Open {
+struct OpenResponse {
     id: Digest,
-    draft: Draft,
+    draft: TurnDraft,
     calls: HashSet<String>,
 }
 
 /// Reads a session, without the messages and lines in `known`, which were read before.
-pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>, known: &Ids) -> Ids {
+pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>, known: &RecordIds) -> RecordIds {
     let mut reader = Reader {
         known,
-        ids: Ids { agent: true, ..Ids::default() },
+        ids: RecordIds { agent: true, ..RecordIds::default() },
         done: HashSet::new(),
         session: None,
         chains: BTreeMap::new(),
         sides: BTreeMap::new(),
     };
-    out.lines(input, &mut |out, text, number| {
-        let line = Line::of(text)?;
-        reader.line(out, &line, number)
+    out.read_lines(input, &mut |out, text, number| {
+        let line = Line::from_json(text)?;
+        reader.take_line(out, &line, number)
     });
     for chain in reader.chains.values_mut() {
-        chain.close(out);
+        chain.close_response(out);
     }
     reader.ids.agent &= !reader.chains.is_empty();
     reader.ids
 }
 
 impl Reader<'_> {
-    fn line(&mut self, out: &mut Out<'_>, line: &Line<'_>, number: u64) -> Result<(), String> {
+    fn take_line(&mut self, out: &mut StepOutput<'_>, line: &Line<'_>, number: u64) -> Result<(), String> {
         let Some(said) = line.inner.as_ref().or(line.message.as_ref()) else { return Ok(()) };
-        let user = said.is("user");
-        if !user && !said.is("assistant") {
+        let user = said.has_role("user");
+        if !user && !said.has_role("assistant") {
             return Ok(());
         }
         if user && self.is_known(line) {
@@ -83,34 +83,34 @@ impl Reader<'_> {
         if !user && said.model.is_some_and(|model| model.eq_str("<synthetic>")) {
             return Ok(());
         }
-        let agent = self.agent(line);
+        let agent = self.find_agent(line);
         self.ids.agent &= agent.is_some() && line.inner.is_none();
         if user {
-            let chain = self.chain(out, line, agent, number);
-            chain.user(out, line, said, number);
+            let chain = self.open_chain(out, line, agent, number);
+            chain.take_user(out, line, said, number);
             return Ok(());
         }
         let id = said.id.or(line.request).or(line.uuid);
         let id =
-            Digest::of(id.map_or_else(|| number.to_string().into(), |id| id.unescape()).as_bytes());
+            Digest::from_bytes(id.map_or_else(|| number.to_string().into(), |id| id.unescape()).as_bytes());
         if self.known.messages.contains(&id) {
             return Ok(());
         }
         self.ids.messages.insert(id);
         let again = !self.done.insert(id);
-        let chain = self.chain(out, line, agent, number);
-        chain.model(out, said, id, again, line, number)
+        let chain = self.open_chain(out, line, agent, number);
+        chain.take_block(out, said, id, again, line, number)
     }
 
     /// Returns true if this line was read before, here or in another file.
     fn is_known(&mut self, line: &Line<'_>) -> bool {
         let Some(uuid) = line.inner_uuid.or(line.uuid) else { return false };
-        let uuid = Digest::of(uuid.raw().as_bytes());
+        let uuid = Digest::from_bytes(uuid.raw().as_bytes());
         self.known.lines.contains(&uuid) || !self.ids.lines.insert(uuid)
     }
 
     /// Returns the sub-agent that wrote this line.
-    fn agent(&mut self, line: &Line<'_>) -> Option<String> {
+    fn find_agent(&mut self, line: &Line<'_>) -> Option<String> {
         if let Some(agent) = line.agent {
             return (line.inner.is_some() || line.sidechain).then(|| agent.unescape().into_owned());
         }
@@ -118,19 +118,19 @@ impl Reader<'_> {
             return None;
         }
         // Older versions name no agent: its lines are linked by their parents.
-        let parent = line.parent.map(|parent| Digest::of(parent.raw().as_bytes()));
+        let parent = line.parent.map(|parent| Digest::from_bytes(parent.raw().as_bytes()));
         let known = parent.and_then(|parent| self.sides.get(&parent)).cloned();
         let count = self.chains.len() + 1;
         let agent = known.unwrap_or_else(|| format!("sidechain-{count}"));
         if let Some(uuid) = line.uuid {
-            self.sides.insert(Digest::of(uuid.raw().as_bytes()), agent.clone());
+            self.sides.insert(Digest::from_bytes(uuid.raw().as_bytes()), agent.clone());
         }
         Some(agent)
     }
 
-    fn chain(
+    fn open_chain(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut StepOutput<'_>,
         line: &Line<'_>,
         agent: Option<String>,
         number: u64,
@@ -141,22 +141,22 @@ impl Reader<'_> {
         let session = self.session.as_deref();
         self.chains.entry(agent.clone().unwrap_or_default()).or_insert_with(|| {
             let agent = agent.as_deref();
-            let begin = Begin { session, agent, line: Some(number), ..Begin::default() };
-            Chain { talk: out.begin(&begin), open: None, results: Results::default() }
+            let begin = ConversationStart { session, agent, line: Some(number), ..ConversationStart::default() };
+            Chain { talk: out.begin_conversation(&begin), open: None, results: Results::default() }
         })
     }
 }
 
 impl Chain {
-    fn user(&mut self, out: &mut Out<'_>, line: &Line<'_>, said: &Message<'_>, number: u64) {
-        let (results, texts, media) = said.said();
-        let time = line.time.and_then(|at| time(&at.unescape()));
+    fn take_user(&mut self, out: &mut StepOutput<'_>, line: &Line<'_>, said: &Message<'_>, number: u64) {
+        let (results, texts, media) = said.collect_contents();
+        let time = line.time.and_then(|at| parse_time(&at.unescape()));
         let machine = line.machine || (!texts.is_empty() && texts.iter().all(|t| is_echo(t)));
         if results.is_empty() {
-            self.close(out);
+            self.close_response(out);
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-            let said = Said { machine, media, time, line: Some(number) };
-            out.texts(self.talk, &texts, said);
+            let said = MessageFacts { machine, media, time, line: Some(number) };
+            out.send_texts(self.talk, &texts, said);
             return;
         }
         // Results come between the lines of one response: they answer the response as a whole.
@@ -167,9 +167,9 @@ impl Chain {
         (of.time, of.line) = (of.time.or(time), of.line.or(Some(number)));
     }
 
-    fn model(
+    fn take_block(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut StepOutput<'_>,
         said: &Message<'_>,
         id: Digest,
         again: bool,
@@ -180,10 +180,10 @@ impl Chain {
             if again {
                 return Ok(());
             }
-            self.close(out);
-            let mut draft = Draft { line: Some(number), ..Draft::default() };
-            draft.time = line.time.and_then(|at| time(&at.unescape()));
-            self.open = Some(Open { id, draft, calls: HashSet::new() });
+            self.close_response(out);
+            let mut draft = TurnDraft { line: Some(number), ..TurnDraft::default() };
+            draft.time = line.time.and_then(|at| parse_time(&at.unescape()));
+            self.open = Some(OpenResponse { id, draft, calls: HashSet::new() });
         }
         let Some(open) = &mut self.open else { return Ok(()) };
         let before = open.draft.calls.len();
@@ -202,11 +202,11 @@ impl Chain {
         Ok(())
     }
 
-    fn close(&mut self, out: &mut Out<'_>) {
+    fn close_response(&mut self, out: &mut StepOutput<'_>) {
         if let Some(open) = self.open.take() {
-            open.draft.give(out, self.talk);
+            open.draft.emit_turn(out, self.talk);
         }
-        self.results.give(out, self.talk);
+        self.results.emit_results(out, self.talk);
     }
 }
 

@@ -2,82 +2,82 @@
 
 use softland_session::wire::Tokens;
 
-use crate::draft::{Draft, Results, time};
-use crate::fields::{Fields, elements, string};
+use crate::draft::{TurnDraft, Results, parse_time};
+use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::Input;
 use crate::items;
-use crate::out::{Out, Said};
-use crate::step::{Begin, Talk};
+use crate::out::{StepOutput, MessageFacts};
+use crate::step::{ConversationStart, ConversationId};
 
 #[derive(Default)]
 struct Reader {
-    talk: Option<Talk>,
+    talk: Option<ConversationId>,
     session: Option<String>,
     agent: Option<String>,
     model: Option<String>,
-    draft: Option<Draft>,
+    draft: Option<TurnDraft>,
     results: Results,
     total: Option<String>,
 }
 
-pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
+pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     let mut reader = Reader::default();
-    out.lines(input, &mut |out, text, line| reader.line(out, text, line));
+    out.read_lines(input, &mut |out, text, line| reader.take_line(out, text, line));
     if let Some(talk) = reader.talk {
-        reader.results.give(out, talk);
+        reader.results.emit_results(out, talk);
     }
 }
 
 impl Reader {
-    fn line(&mut self, out: &mut Out<'_>, text: &str, line: u64) -> Result<(), String> {
-        let fields = Fields::of(text)?;
+    fn take_line(&mut self, out: &mut StepOutput<'_>, text: &str, line: u64) -> Result<(), String> {
+        let fields = Fields::from_json(text)?;
         let Some(payload) = fields.object("payload") else { return Ok(()) };
-        let at = fields.text("timestamp").and_then(|at| time(&at));
+        let at = fields.text("timestamp").and_then(|at| parse_time(&at));
         let inner = payload.text("type").unwrap_or_default();
         match &*fields.text("type").unwrap_or_default() {
             "session_meta" => {
-                self.session = payload.owned("id").or_else(|| payload.owned("session_id"));
+                self.session = payload.owned_text("id").or_else(|| payload.owned_text("session_id"));
                 let source = payload.object("source");
                 let spawned = source.as_ref().and_then(|source| source.raw("subagent"));
                 self.agent = spawned.map(|raw| {
-                    string(raw)
+                    decode_string(raw)
                         .map_or_else(|| "subagent".to_owned(), |name| name.unescape().into_owned())
                 });
             }
-            "turn_context" => self.model = payload.owned("model").or_else(|| self.model.take()),
-            "response_item" => self.item(out, &inner, &payload, at, line)?,
+            "turn_context" => self.model = payload.owned_text("model").or_else(|| self.model.take()),
+            "response_item" => self.take_item(out, &inner, &payload, at, line)?,
             "event_msg" if inner == "user_message" => {
-                let talk = self.talk(out, line);
-                self.results.give(out, talk);
+                let talk = self.open_conversation(out, line);
+                self.results.emit_results(out, talk);
                 let text = payload.text("message").unwrap_or_default();
-                let media = payload.raw("images").is_some_and(|raw| !elements(raw).is_empty());
-                let said = Said { media, time: at, line: Some(line), ..Said::default() };
-                out.texts(talk, &[&text], said);
+                let media = payload.raw("images").is_some_and(|raw| !array_elements(raw).is_empty());
+                let said = MessageFacts { media, time: at, line: Some(line), ..MessageFacts::default() };
+                out.send_texts(talk, &[&text], said);
             }
-            "event_msg" if inner == "token_count" => self.count(out, &payload, at, line),
+            "event_msg" if inner == "token_count" => self.take_token_count(out, &payload, at, line),
             _ => {}
         }
         Ok(())
     }
 
-    fn talk(&mut self, out: &mut Out<'_>, line: u64) -> Talk {
+    fn open_conversation(&mut self, out: &mut StepOutput<'_>, line: u64) -> ConversationId {
         let (session, agent) = (self.session.as_deref(), self.agent.as_deref());
-        let begin = Begin { session, agent, line: Some(line), ..Begin::default() };
-        *self.talk.get_or_insert_with(|| out.begin(&begin))
+        let begin = ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
+        *self.talk.get_or_insert_with(|| out.begin_conversation(&begin))
     }
 
     /// Returns the turn that is being written. Results of the turn before are handed on first.
-    fn draft(&mut self, out: &mut Out<'_>, at: Option<u64>, line: u64) -> &mut Draft {
-        let talk = self.talk(out, line);
+    fn open_draft(&mut self, out: &mut StepOutput<'_>, at: Option<u64>, line: u64) -> &mut TurnDraft {
+        let talk = self.open_conversation(out, line);
         if self.draft.is_none() {
-            self.results.give(out, talk);
+            self.results.emit_results(out, talk);
         }
-        self.draft.get_or_insert_with(|| Draft { time: at, line: Some(line), ..Draft::default() })
+        self.draft.get_or_insert_with(|| TurnDraft { time: at, line: Some(line), ..TurnDraft::default() })
     }
 
-    fn item(
+    fn take_item(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut StepOutput<'_>,
         kind: &str,
         payload: &Fields<'_>,
         at: Option<u64>,
@@ -85,20 +85,20 @@ impl Reader {
     ) -> Result<(), String> {
         match kind {
             "message" if payload.text("role").as_deref() == Some("assistant") => {
-                let draft = self.draft(out, at, line);
-                for part in elements(payload.raw("content").unwrap_or_default()) {
-                    if let Some(text) = Fields::of(part)?.str("text") {
-                        draft.text(text);
+                let draft = self.open_draft(out, at, line);
+                for part in array_elements(payload.raw("content").unwrap_or_default()) {
+                    if let Some(text) = Fields::from_json(part)?.str("text") {
+                        draft.add_text(text);
                     }
                 }
             }
-            kind if items::is_models(kind) => {
-                items::add_to(self.draft(out, at, line), kind, payload)?;
+            kind if items::is_model_item(kind) => {
+                items::add_item(self.open_draft(out, at, line), kind, payload)?;
             }
             kind if items::is_result(kind) => {
-                self.talk(out, line);
-                let id = payload.owned("call_id").unwrap_or_default();
-                self.results.list.push((id, items::output(payload)));
+                self.open_conversation(out, line);
+                let id = payload.owned_text("call_id").unwrap_or_default();
+                self.results.list.push((id, items::read_output(payload)));
                 self.results.time = self.results.time.or(at);
                 self.results.line = self.results.line.or(Some(line));
             }
@@ -108,7 +108,7 @@ impl Reader {
     }
 
     /// Ends a response, if its total is a new one.
-    fn count(&mut self, out: &mut Out<'_>, payload: &Fields<'_>, at: Option<u64>, line: u64) {
+    fn take_token_count(&mut self, out: &mut StepOutput<'_>, payload: &Fields<'_>, at: Option<u64>, line: u64) {
         let Some(info) = payload.object("info") else { return };
         let Some(total) = info.raw("total_token_usage") else { return };
         if self.total.as_deref() == Some(total) {
@@ -116,21 +116,21 @@ impl Reader {
         }
         self.total = Some(total.to_owned());
         let model = self.model.clone();
-        let talk = self.talk(out, line);
+        let talk = self.open_conversation(out, line);
         if self.draft.is_none() {
-            self.results.give(out, talk);
+            self.results.emit_results(out, talk);
         }
         let mut draft = self.draft.take().unwrap_or_default();
         draft.model = model;
         draft.time = draft.time.or(at);
         draft.line = draft.line.or(Some(line));
-        draft.tokens = info.object("last_token_usage").map(|usage| tokens(&usage));
-        draft.give(out, talk);
-        self.results.give(out, talk);
+        draft.tokens = info.object("last_token_usage").map(|usage| read_tokens(&usage));
+        draft.emit_turn(out, talk);
+        self.results.emit_results(out, talk);
     }
 }
 
-fn tokens(usage: &Fields<'_>) -> Tokens {
+fn read_tokens(usage: &Fields<'_>) -> Tokens {
     let count = |key| usage.uint(key).unwrap_or(0);
     let read = count("cached_input_tokens");
     Tokens {

@@ -1,22 +1,22 @@
 //! A turn and its results, assembled from pieces.
 
-use softland_session::TextRead;
-use softland_session::core::{Call, Finished, NanoUsd, Stop, ToolResult, User, UserText};
+use softland_session::TextReader;
+use softland_session::core::{Call, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText};
 use softland_session::wire::Tokens;
 use softland_session::wire::json::Str;
 
-use crate::out::Out;
-use crate::step::{Row, Talk, Turn, Usage, UserStep};
+use crate::out::StepOutput;
+use crate::step::{ActivityRow, ConversationId, TurnStep, TurnUsage, UserStep};
 
 /// Output tokens that may be no real count (`docs/audit.md`): Claude Code mostly records 1 to 10.
 const PLACEHOLDER: u64 = 5;
 
 /// A turn of the model that is being read.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct TurnDraft {
     /// The visible text so far.
-    pub(crate) seen: TextRead,
-    pub(crate) calls: Vec<OwnCall>,
+    pub(crate) seen: TextReader,
+    pub(crate) calls: Vec<OwnedCall>,
     pub(crate) hidden: bool,
     pub(crate) gives: bool,
     pub(crate) cut_call: bool,
@@ -28,38 +28,38 @@ pub(crate) struct Draft {
     pub(crate) cost: Option<NanoUsd>,
     pub(crate) time: Option<u64>,
     pub(crate) line: Option<u64>,
-    pub(crate) row: Option<Row>,
+    pub(crate) row: Option<ActivityRow>,
     /// True if one of its calls submits the answer.
     pub(crate) submits: bool,
 }
 
 /// A call, kept until its turn is over.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnCall {
+pub(crate) struct OwnedCall {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: String,
     pub(crate) server: bool,
 }
 
-impl Draft {
-    pub(crate) fn text(&mut self, text: Str<'_>) {
-        self.chars += text.chars() as u64;
-        self.seen.add(text);
+impl TurnDraft {
+    pub(crate) fn add_text(&mut self, text: Str<'_>) {
+        self.chars += text.char_count() as u64;
+        self.seen.add_text(text);
     }
 
-    pub(crate) fn hidden(&mut self, text: Option<Str<'_>>) {
+    pub(crate) fn add_hidden(&mut self, text: Option<Str<'_>>) {
         self.hidden = true;
-        self.chars += text.map_or(0, |text| text.chars() as u64);
+        self.chars += text.map_or(0, |text| text.char_count() as u64);
     }
 
-    pub(crate) fn call(&mut self, id: String, name: String, input: String, server: bool) {
+    pub(crate) fn add_call(&mut self, id: String, name: String, input: String, server: bool) {
         self.chars += input.len() as u64;
-        self.calls.push(OwnCall { id, name, input, server });
+        self.calls.push(OwnedCall { id, name, input, server });
     }
 
     /// Hands the turn to the sink.
-    pub(crate) fn give(self, out: &mut Out<'_>, talk: Talk) {
+    pub(crate) fn emit_turn(self, out: &mut StepOutput<'_>, talk: ConversationId) {
         let by_content = self.chars / 4;
         let recorded = self.tokens.is_some();
         let tokens = self.tokens.unwrap_or_default();
@@ -70,8 +70,8 @@ impl Draft {
             input: &call.input,
             server: call.server,
         });
-        let finished = Finished {
-            text: self.seen.finish(),
+        let finished = FinishedTurn {
+            text: self.seen.into_text(),
             calls: calls.collect(),
             cut_call: self.cut_call,
             hidden: self.hidden,
@@ -81,10 +81,10 @@ impl Draft {
             // response.
             output_tokens: Some(tokens.output).filter(|output| *output > PLACEHOLDER),
         };
-        let usage = Usage { tokens, estimated, recorded, chars: self.chars };
+        let usage = TurnUsage { tokens, estimated, recorded, chars: self.chars };
         let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);
         let (model, submits) = (self.model.as_deref(), self.submits);
-        out.turn(talk, &Turn { finished, model, usage, submits, cost, time, line, row });
+        out.send_turn(talk, &TurnStep { finished, model, usage, submits, cost, time, line, row });
     }
 }
 
@@ -105,7 +105,7 @@ impl Results {
     }
 
     /// Hands the results to the sink as one message, if there are any.
-    pub(crate) fn give(&mut self, out: &mut Out<'_>, talk: Talk) {
+    pub(crate) fn emit_results(&mut self, out: &mut StepOutput<'_>, talk: ConversationId) {
         let this = std::mem::take(self);
         if this.is_empty() {
             return;
@@ -113,15 +113,15 @@ impl Results {
         let results =
             this.list.iter().map(|(id, result)| ToolResult { id: id.into(), ..*result }).collect();
         let texts = if this.machine { &[][..] } else { &this.texts };
-        let texts = texts.iter().map(UserText::of).collect();
-        let user = User { results, texts, media: this.media, ..User::default() };
+        let texts = texts.iter().map(UserText::new).collect();
+        let user = UserMessage { results, texts, media: this.media, ..UserMessage::default() };
         let Self { machine, time, line, .. } = this;
-        out.user(talk, &UserStep { user, machine, time, line });
+        out.send_user_step(talk, &UserStep { user, machine, time, line });
     }
 }
 
 /// Parses any provider's word for the reason why a turn ended.
-pub(crate) fn stop(word: &str) -> Stop {
+pub(crate) fn parse_stop(word: &str) -> Stop {
     match word.to_ascii_lowercase().as_str() {
         "end_turn" | "stop" | "tool_use" | "tool_calls" | "tool-calls" | "function_call" => {
             Stop::Natural
@@ -136,7 +136,7 @@ pub(crate) fn stop(word: &str) -> Stop {
 }
 
 /// Parses a time as recordings write it; returns milliseconds since 1970.
-pub(crate) fn time(text: &str) -> Option<u64> {
+pub(crate) fn parse_time(text: &str) -> Option<u64> {
     let moment: jiff::Timestamp = text.parse().ok().or_else(|| {
         let civil: jiff::civil::DateTime = text.trim_end_matches(" UTC").parse().ok()?;
         civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())

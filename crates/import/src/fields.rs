@@ -12,19 +12,19 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Reads a text that is one object.
-    pub(crate) fn of(text: &'a str) -> Result<Self, String> {
-        Self::read(text).map_err(|error| error.to_string())
+    pub(crate) fn from_json(text: &'a str) -> Result<Self, String> {
+        Self::parse_object(text).map_err(|error| error.to_string())
     }
 
-    fn read(text: &'a str) -> Result<Self, Error> {
+    fn parse_object(text: &'a str) -> Result<Self, Error> {
         let mut cursor = Cursor::new(text);
         let mut list = Vec::new();
-        cursor.members(|cursor, member| {
-            let value = cursor.skip_value()?.of(text);
+        cursor.read_members(|cursor, member| {
+            let value = cursor.skip_value()?.slice_of(text);
             list.push((member.key, value));
             Ok::<_, Error>(())
         })?;
-        cursor.end()?;
+        cursor.expect_end()?;
         Ok(Self { list })
     }
 
@@ -33,13 +33,13 @@ impl<'a> Fields<'a> {
         self.list.iter().rev().find(|(name, _)| name.eq_str(key)).map(|(_, value)| *value)
     }
 
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has_key(&self, key: &str) -> bool {
         self.raw(key).is_some()
     }
 
     /// Returns a member that is a string.
     pub(crate) fn str(&self, key: &str) -> Option<Str<'a>> {
-        string(self.raw(key)?)
+        decode_string(self.raw(key)?)
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<Cow<'a, str>> {
@@ -47,17 +47,17 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a member that is a string, owned.
-    pub(crate) fn owned(&self, key: &str) -> Option<String> {
+    pub(crate) fn owned_text(&self, key: &str) -> Option<String> {
         self.text(key).map(Cow::into_owned)
     }
 
     /// Returns a member that is an id: a string, or a number as some recordings write it.
     pub(crate) fn id(&self, key: &str) -> Option<String> {
-        id(self.raw(key)?)
+        decode_id(self.raw(key)?)
     }
 
     pub(crate) fn uint(&self, key: &str) -> Option<u64> {
-        Cursor::new(self.raw(key)?).uint_or_skip().ok().flatten()
+        Cursor::new(self.raw(key)?).read_uint_or_skip().ok().flatten()
     }
 
     pub(crate) fn is_true(&self, key: &str) -> bool {
@@ -66,31 +66,31 @@ impl<'a> Fields<'a> {
 
     /// Returns a member that is an object.
     pub(crate) fn object(&self, key: &str) -> Option<Self> {
-        Self::read(self.raw(key)?).ok()
+        Self::parse_object(self.raw(key)?).ok()
     }
 }
 
 /// Decodes a value that is a string.
-pub(crate) fn string(raw: &str) -> Option<Str<'_>> {
-    raw.starts_with('"').then(|| Cursor::new(raw).string().ok().map(|(text, _)| text)).flatten()
+pub(crate) fn decode_string(raw: &str) -> Option<Str<'_>> {
+    raw.starts_with('"').then(|| Cursor::new(raw).read_string().ok().map(|(text, _)| text)).flatten()
 }
 
 /// Decodes a value that is an id.
-pub(crate) fn id(raw: &str) -> Option<String> {
+pub(crate) fn decode_id(raw: &str) -> Option<String> {
     match raw.as_bytes().first()? {
-        b'"' => string(raw).map(|text| text.unescape().into_owned()),
+        b'"' => decode_string(raw).map(|text| text.unescape().into_owned()),
         b'-' | b'0'..=b'9' => Some(raw.to_owned()),
         _ => None,
     }
 }
 
 /// Returns the elements of an array, as written; none for any other value.
-pub(crate) fn elements(raw: &str) -> Vec<&str> {
+pub(crate) fn array_elements(raw: &str) -> Vec<&str> {
     let mut list = Vec::new();
     let mut cursor = Cursor::new(raw);
     if cursor.peek() == Ok(Kind::Array) {
-        let _ = cursor.elements(|cursor| {
-            list.push(cursor.skip_value()?.of(raw));
+        let _ = cursor.read_elements(|cursor| {
+            list.push(cursor.skip_value()?.slice_of(raw));
             Ok::<_, Error>(())
         });
     }
@@ -99,11 +99,11 @@ pub(crate) fn elements(raw: &str) -> Vec<&str> {
 
 /// Calls `take` with a text, as JSON would write it as a string.
 pub(crate) fn with_str<R>(text: &str, take: impl FnOnce(Str<'_>) -> R) -> R {
-    if let Some(plain) = Str::plain(text) {
+    if let Some(plain) = Str::from_plain(text) {
         return take(plain);
     }
     let mut quoted = Vec::with_capacity(text.len() + 2);
     softland_session::wire::json::write_str(&mut quoted, text);
     let quoted = String::from_utf8(quoted).unwrap_or_default();
-    take(Cursor::new(&quoted).string().map(|(text, _)| text).unwrap_or_default())
+    take(Cursor::new(&quoted).read_string().map(|(text, _)| text).unwrap_or_default())
 }

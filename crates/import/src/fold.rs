@@ -14,25 +14,25 @@ use std::path::Path;
 use softland_session::core::models::Price;
 use softland_session::core::policy::{Mode, Policy, RunBoundary};
 use softland_session::core::{
-    Call, Class, Digest, Facts, Finished, NanoUsd, Role, Stop, Text, Transcript, User, UserText,
-    classify, looks_trivial,
+    Call, TurnClass, Digest, Facts, FinishedTurn, NanoUsd, Role, Stop, VisibleText, Transcript, UserMessage, UserText,
+    classify_turn, looks_trivial,
 };
 
 use crate::report::RunReport;
-use crate::step::{Begin, Noted, Row, Sink, Talk, Turn, UserStep};
-use current::Current;
+use crate::step::{ConversationStart, RecordedSignal, ActivityRow, Sink, ConversationId, TurnStep, UserStep};
+use current::OpenRun;
 use judge::Judge;
-use listed::Seen;
-use money::{Input, Prices, held, with_price};
-use trees::Place;
-pub use trees::{Spend, Trees};
+use listed::SeenSignals;
+use money::{InputBound, Prices, compute_held, with_price};
+use trees::RunMoment;
+pub use trees::{TurnSpend, SharedSpending};
 
 /// The stand-in for a message that a program wrote and that carries no information.
 const MACHINE: &str = "<system-reminder></system-reminder>";
 
 /// Settings of the replay.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ReplaySettings {
     /// The policy that `what_if` asks about.
     pub policy: Policy,
     /// Prices by model, which take precedence over the table.
@@ -41,22 +41,22 @@ pub struct Settings {
     pub steps: bool,
     /// The spending that runs share, as a first reading of the same files found it. It counts under
     /// limits of money and tokens.
-    pub trees: Option<Trees>,
+    pub trees: Option<SharedSpending>,
 }
 
 /// Folds the conversations of one file into runs.
 #[derive(Debug)]
-pub struct Folder<'s> {
-    settings: &'s Settings,
+pub struct FileReplay<'s> {
+    settings: &'s ReplaySettings,
     path: String,
-    talks: BTreeMap<Talk, Conversation<'s>>,
+    talks: BTreeMap<ConversationId, ConversationReplay<'s>>,
     runs: Vec<RunReport>,
 }
 
-impl<'s> Folder<'s> {
+impl<'s> FileReplay<'s> {
     /// Creates a sink for the file at `path`.
     #[must_use]
-    pub fn new(settings: &'s Settings, path: &Path) -> Self {
+    pub fn new(settings: &'s ReplaySettings, path: &Path) -> Self {
         let path = path.display().to_string();
         Self { settings, path, talks: BTreeMap::new(), runs: Vec::new() }
     }
@@ -65,53 +65,53 @@ impl<'s> Folder<'s> {
     #[must_use]
     pub fn into_runs(mut self) -> Vec<RunReport> {
         for (_, mut talk) in std::mem::take(&mut self.talks) {
-            talk.finish(&mut self.runs);
+            talk.finish_run(&mut self.runs);
         }
         self.runs
     }
 }
 
-impl Sink for Folder<'_> {
-    fn begin(&mut self, talk: Talk, begin: &Begin<'_>) {
-        let conversation = Conversation::new(self.settings, &self.path, begin);
+impl Sink for FileReplay<'_> {
+    fn begin_conversation(&mut self, talk: ConversationId, begin: &ConversationStart<'_>) {
+        let conversation = ConversationReplay::new(self.settings, &self.path, begin);
         if let Some(mut before) = self.talks.insert(talk, conversation) {
-            before.finish(&mut self.runs);
+            before.finish_run(&mut self.runs);
         }
     }
 
-    fn user(&mut self, talk: Talk, step: &UserStep<'_>) {
+    fn take_user_step(&mut self, talk: ConversationId, step: &UserStep<'_>) {
         if let Some(talk) = self.talks.get_mut(&talk) {
-            talk.user(step, &mut self.runs);
+            talk.take_user_step(step, &mut self.runs);
         }
     }
 
-    fn turn(&mut self, talk: Talk, turn: &Turn<'_>) {
+    fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>) {
         if let Some(talk) = self.talks.get_mut(&talk) {
-            talk.turn(turn, &mut self.runs);
+            talk.take_turn(turn, &mut self.runs);
         }
     }
 
-    fn counted(&mut self, talk: Talk, calls: u64) {
+    fn take_call_total(&mut self, talk: ConversationId, calls: u64) {
         if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
-            run.counted(calls);
+            run.take_call_total(calls);
         }
     }
 
-    fn noted(&mut self, talk: Talk, noted: Noted) {
+    fn take_signal(&mut self, talk: ConversationId, noted: RecordedSignal) {
         if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
             run.noted.push(noted);
         }
     }
 
-    fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
+    fn take_outcome(&mut self, talk: ConversationId, outcome: &str, reason: &str) {
         if let Some(run) = self.talks.get_mut(&talk).and_then(|talk| talk.run.as_mut()) {
-            run.ended(outcome, reason);
+            run.take_outcome(outcome, reason);
         }
     }
 
-    fn end(&mut self, talk: Talk) {
+    fn end_conversation(&mut self, talk: ConversationId) {
         if let Some(mut talk) = self.talks.remove(&talk) {
-            talk.finish(&mut self.runs);
+            talk.finish_run(&mut self.runs);
         }
         // There may be a million small files: release unused capacity.
         if self.talks.is_empty() {
@@ -125,8 +125,8 @@ impl Sink for Folder<'_> {
 
 /// One conversation while its steps are read.
 #[derive(Debug)]
-struct Conversation<'s> {
-    settings: &'s Settings,
+struct ConversationReplay<'s> {
+    settings: &'s ReplaySettings,
     /// The limits by which signals are listed.
     limits: Policy,
     path: String,
@@ -141,20 +141,20 @@ struct Conversation<'s> {
     transcript: Transcript,
     judge: Judge,
     prices: Prices,
-    run: Option<Current>,
+    run: Option<OpenRun>,
     runs: u64,
     /// The signals' state that the run before leaves to the detectors.
-    seen: Seen,
+    seen: SeenSignals,
     /// True if the step before was the model's.
     spoke: bool,
     /// Money of all runs so far.
     spent: NanoUsd,
     /// The estimate of the next request's input.
-    input: Input,
+    input: InputBound,
 }
 
-impl<'s> Conversation<'s> {
-    fn new(settings: &'s Settings, path: &str, begin: &Begin<'_>) -> Self {
+impl<'s> ConversationReplay<'s> {
+    fn new(settings: &'s ReplaySettings, path: &str, begin: &ConversationStart<'_>) -> Self {
         let whole = begin.run.is_some() || begin.inferred;
         let run_boundary = if whole { RunBoundary::Conversation } else { RunBoundary::Human };
         // The policy's knowledge of tools holds for the detectors too; its limits do not.
@@ -181,100 +181,100 @@ impl<'s> Conversation<'s> {
             prices: Prices::default(),
             run: None,
             runs: 0,
-            seen: Seen::default(),
+            seen: SeenSignals::default(),
             spoke: false,
             spent: NanoUsd::ZERO,
-            input: Input::default(),
+            input: InputBound::default(),
         }
     }
 
-    fn user(&mut self, step: &UserStep<'_>, done: &mut Vec<RunReport>) {
+    fn take_user_step(&mut self, step: &UserStep<'_>, done: &mut Vec<RunReport>) {
         let user = &step.user;
         if user.results.is_empty() && user.texts.is_empty() && (step.machine || !user.media) {
-            return self.machine(step.time, step.line, done);
+            return self.take_program_message(step.time, step.line, done);
         }
-        self.take(user, step.time, step.line, done);
+        self.take_message(user, step.time, step.line, done);
     }
 
     /// Takes a message that a program wrote, or that nobody is recorded to have written.
-    fn machine(&mut self, time: Option<u64>, line: Option<u64>, done: &mut Vec<RunReport>) {
-        let texts = vec![UserText::of(MACHINE)];
-        self.take(&User { texts, ..User::default() }, time, line, done);
+    fn take_program_message(&mut self, time: Option<u64>, line: Option<u64>, done: &mut Vec<RunReport>) {
+        let texts = vec![UserText::new(MACHINE)];
+        self.take_message(&UserMessage { texts, ..UserMessage::default() }, time, line, done);
     }
 
-    fn take(
+    fn take_message(
         &mut self,
-        user: &User<'_>,
+        user: &UserMessage<'_>,
         time: Option<u64>,
         line: Option<u64>,
         done: &mut Vec<RunReport>,
     ) {
         self.spoke = false;
-        let step = self.transcript.user(user, None);
+        let step = self.transcript.add_user_message(user, None);
         if step.starts_run {
-            self.finish(done);
+            self.finish_run(done);
             self.runs += 1;
             let first = if self.runs == 1 { self.line.or(line) } else { line };
             self.run =
-                Some(Current::new(first, self.settings.steps, std::mem::take(&mut self.seen)));
+                Some(OpenRun::new(first, self.settings.steps, std::mem::take(&mut self.seen)));
         }
         let Some(run) = &mut self.run else { return };
         run.clock.tick(time);
-        run.results(user);
-        self.input.user(user);
-        let next = run.turns() + 1;
+        run.attach_results(user);
+        self.input.add_user(user);
+        let next = run.turn_count() + 1;
         for signal in step.signals {
-            let silent = run.seen.signal(signal, &self.limits);
+            let silent = run.seen.take_signal(signal, &self.limits);
             if silent.is_some_and(|count| count >= self.settings.policy.empty_limit.max(1)) {
-                self.judge.stop(run.turns(), softland_session::core::Reason::Empty);
+                self.judge.note_stop(run.turn_count(), softland_session::core::Reason::Empty);
             }
         }
-        self.judge.user(user, next);
+        self.judge.take_user(user, next);
     }
 
-    fn turn(&mut self, turn: &Turn<'_>, done: &mut Vec<RunReport>) {
+    fn take_turn(&mut self, turn: &TurnStep<'_>, done: &mut Vec<RunReport>) {
         // Two turns in a row are two turns. A turn without a message before it gets one.
         if self.spoke || self.run.is_none() {
-            self.machine(turn.time, turn.line, done);
+            self.take_program_message(turn.time, turn.line, done);
         }
         self.spoke = true;
         let settings = self.settings;
-        let cost = self.prices.cost(turn, &settings.prices);
-        let facts = self.facts(turn, cost);
+        let cost = self.prices.turn_cost(turn, &settings.prices);
+        let facts = self.compute_facts(turn, cost);
         let Some(run) = &mut self.run else { return };
-        let number = run.turns() + 1;
-        self.judge.request(number, Some(&facts).filter(|_| self.judge.needs_facts()));
-        run.needs(&facts, cost.is_some(), self.limits.reserve_tokens);
+        let number = run.turn_count() + 1;
+        self.judge.take_request(number, Some(&facts).filter(|_| self.judge.needs_facts()));
+        run.note_cost_needed(&facts, cost.is_some(), self.limits.reserve_tokens);
         run.clock.tick(turn.time);
-        let of_row = turn.row.map(finished_of);
+        let of_row = turn.row.map(finished_from_row);
         let finished = of_row.as_ref().unwrap_or(&turn.finished);
-        self.transcript.model(finished);
+        self.transcript.add_turn(finished);
         let told = finished.text.digest.is_some() || !finished.calls.is_empty();
         if self.whole && finished.gives && !told {
-            self.judge.turn_untold(number);
+            self.judge.take_untold_turn(number);
         } else {
-            self.judge.turn(finished);
+            self.judge.take_turn(finished);
         }
         let answers =
             |call: &Call<'_>| self.limits.answer_tool.iter().any(|tool| tool == call.name);
-        let class = classify(finished, answers);
-        let held = held(&facts, turn, &settings.policy);
-        run.spend(turn, (cost, held), class);
-        if let Some(reason) = run.look(turn, finished, class, (&self.limits, &settings.policy)) {
-            self.judge.stop(number, reason);
+        let class = classify_turn(finished, answers);
+        let held = compute_held(&facts, turn, &settings.policy);
+        run.count_turn(turn, (cost, held), class);
+        if let Some(reason) = run.check_turn(turn, finished, class, (&self.limits, &settings.policy)) {
+            self.judge.note_stop(number, reason);
         }
         self.spent += cost.unwrap_or(NanoUsd::ZERO);
-        self.input.turn(turn);
+        self.input.add_turn(turn);
     }
 
     /// Returns the facts that hold when the request of this turn is sent.
-    fn facts(&mut self, turn: &Turn<'_>, cost: Option<NanoUsd>) -> Facts {
+    fn compute_facts(&mut self, turn: &TurnStep<'_>, cost: Option<NanoUsd>) -> Facts {
         let Some(run) = &self.run else { return Facts::default() };
         let recorded = turn.usage.tokens.input_total();
-        let row = self.prices.row(turn.model, &self.settings.prices);
-        let most = self.input.most(recorded, row);
+        let row = self.prices.table_row(turn.model, &self.settings.prices);
+        let most = self.input.max_tokens(recorded, row);
         let next_input = if recorded > 0 { recorded } else { most };
-        let (tokens, spent) = run.used();
+        let (tokens, spent) = run.used_so_far();
         let mut facts = Facts {
             tokens,
             cost: spent,
@@ -286,36 +286,36 @@ impl<'s> Conversation<'s> {
         if let (Some(trees), Some(time)) = (&self.settings.trees, turn.time) {
             let at = (time, turn.line.unwrap_or(0));
             let policy = &self.settings.policy;
-            let place = Place {
+            let place = RunMoment {
                 source: &self.path,
                 session: &self.session,
                 name: self.name.as_deref(),
                 agent: self.agent.as_deref(),
-                began: run.began().unwrap_or(at),
+                began: run.first_moment().unwrap_or(at),
                 at,
                 limits: (policy.cost_limit_usd, policy.tokens_limit),
             };
-            trees.tell(&mut facts, &place);
+            trees.add_shared_use(&mut facts, &place);
         }
-        let price = self.prices.dearest(turn.model, &self.settings.prices, most);
+        let price = self.prices.highest_price(turn.model, &self.settings.prices, most);
         with_price(facts, most, price, cost)
     }
 
     /// Ends the open run.
-    fn finish(&mut self, done: &mut Vec<RunReport>) {
+    fn finish_run(&mut self, done: &mut Vec<RunReport>) {
         let Some(run) = self.run.take() else { return };
-        let verdict = self.judge.finish(run.turns());
-        self.seen = run.seen.next();
-        if run.turns() == 0 {
+        let verdict = self.judge.finish_run(run.turn_count());
+        self.seen = run.seen.for_next_run();
+        if run.turn_count() == 0 {
             // A question that nobody answered is no run.
             self.runs -= 1;
             return;
         }
-        let mut report = run.report(verdict, self.inferred, &self.limits);
+        let mut report = run.into_report(verdict, self.inferred, &self.limits);
         if !self.settings.policy.counts_usage() {
             report.beside.spends = Vec::new();
         }
-        report.run = self.name_of();
+        report.run = self.run_name();
         report.beside.name.clone_from(&self.name);
         report.beside.caller.clone_from(&self.caller);
         report.session.clone_from(&self.session);
@@ -324,7 +324,7 @@ impl<'s> Conversation<'s> {
         done.push(report);
     }
 
-    fn name_of(&self) -> String {
+    fn run_name(&self) -> String {
         let session = &self.session;
         match (&self.name, &self.agent) {
             (Some(name), _) if name.starts_with(session.as_str()) => name.clone(),
@@ -336,14 +336,14 @@ impl<'s> Conversation<'s> {
 }
 
 /// Returns the turn that stands for a row of numbers: a word, an unknown call, or an answer.
-fn finished_of(row: Row) -> Finished<'static> {
-    let digest = Digest::of(b"row");
+fn finished_from_row(row: ActivityRow) -> FinishedTurn<'static> {
+    let digest = Digest::from_bytes(b"row");
     let text = if row.trivial {
-        Text { digest: Some(digest), visible: 1, placeholder: false }
+        VisibleText { digest: Some(digest), visible: 1, placeholder: false }
     } else {
-        Text::default()
+        VisibleText::default()
     };
-    Finished {
+    FinishedTurn {
         text,
         calls: Vec::new(),
         cut_call: false,
@@ -355,19 +355,19 @@ fn finished_of(row: Row) -> Finished<'static> {
 }
 
 /// Returns a person's word for a turn.
-fn word_of(class: Class) -> &'static str {
+fn class_word(class: TurnClass) -> &'static str {
     match class {
-        Class::Final | Class::Answer => "answer",
-        Class::Calls => "calls",
-        Class::Empty | Class::Silent => "empty",
-        Class::Truncated => "truncated",
-        Class::Refused { .. } => "refused",
-        Class::Paused => "paused",
-        Class::Full { .. } => "context full",
+        TurnClass::Final | TurnClass::Answer => "answer",
+        TurnClass::Calls => "calls",
+        TurnClass::Empty | TurnClass::Silent => "empty",
+        TurnClass::Truncated => "truncated",
+        TurnClass::Refused { .. } => "refused",
+        TurnClass::Paused => "paused",
+        TurnClass::Full { .. } => "context full",
     }
 }
 
 /// Returns true if a turn would be trivial in case its run goes on.
-fn may_be_trivial(finished: &Finished<'_>, class: Class) -> bool {
-    matches!(class, Class::Final | Class::Truncated) && looks_trivial(finished)
+fn may_be_trivial(finished: &FinishedTurn<'_>, class: TurnClass) -> bool {
+    matches!(class, TurnClass::Final | TurnClass::Truncated) && looks_trivial(finished)
 }

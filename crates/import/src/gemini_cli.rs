@@ -1,47 +1,47 @@
 //! Chats of Gemini CLI: one document, with calls and their results within the model's messages.
 
-use softland_session::ResultRead;
+use softland_session::ResultReader;
 use softland_session::core::ToolResult;
 use softland_session::wire::Tokens;
 
-use crate::draft::{Draft, Results, time};
-use crate::fields::{Fields, elements, string};
-use crate::input::{Broken, Input};
-use crate::out::{Out, Said};
-use crate::step::{Begin, Talk};
+use crate::draft::{TurnDraft, Results, parse_time};
+use crate::fields::{Fields, array_elements, decode_string};
+use crate::input::{JsonError, Input};
+use crate::out::{StepOutput, MessageFacts};
+use crate::step::{ConversationStart, ConversationId};
 
-pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
+pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     while input.peek().is_some() {
-        if let Err(broken) = document(input, out) {
-            out.broken(input, &broken);
+        if let Err(broken) = read_document(input, out) {
+            out.list_broken(input, &broken);
             input.pass_line();
         }
     }
 }
 
-fn document(input: &mut Input<'_>, out: &mut Out<'_>) -> Result<(), Broken> {
+fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), JsonError> {
     let mut session: Option<String> = None;
     let mut talk = None;
-    let read = input.object(&mut |input, key| {
+    let read = input.take_object(&mut |input, key| {
         match key {
             "sessionId" => {
                 session = input
-                    .take()?
-                    .and_then(|piece| string(&piece.text).map(|text| text.unescape().into_owned()));
+                    .take_value()?
+                    .and_then(|piece| decode_string(&piece.text).map(|text| text.unescape().into_owned()));
             }
             "messages" if input.peek() == Some(b'[') => {
                 let begin =
-                    Begin { session: session.as_deref(), line: Some(1), ..Begin::default() };
-                let talk = *talk.get_or_insert_with(|| out.begin(&begin));
-                return input.array(&mut |input| {
+                    ConversationStart { session: session.as_deref(), line: Some(1), ..ConversationStart::default() };
+                let talk = *talk.get_or_insert_with(|| out.begin_conversation(&begin));
+                return input.take_array(&mut |input| {
                     let line = input.line_number();
-                    let Some(piece) = input.take()? else {
-                        out.unreadable(Some(line), "a message is longer than 64 MiB");
+                    let Some(piece) = input.take_value()? else {
+                        out.list_unreadable(Some(line), "a message is longer than 64 MiB");
                         return Ok(());
                     };
-                    out.mended(&piece);
-                    if let Err(reason) = message(out, talk, &piece.text, piece.line) {
-                        out.unreadable(Some(piece.line), reason);
+                    out.list_mended(&piece);
+                    if let Err(reason) = read_message(out, talk, &piece.text, piece.line) {
+                        out.list_unreadable(Some(piece.line), reason);
                     }
                     Ok(())
                 });
@@ -51,41 +51,41 @@ fn document(input: &mut Input<'_>, out: &mut Out<'_>) -> Result<(), Broken> {
         Ok(())
     });
     if let Some(talk) = talk {
-        out.end(talk);
+        out.end_conversation(talk);
     }
     read
 }
 
-fn message(out: &mut Out<'_>, talk: Talk, text: &str, line: u64) -> Result<(), String> {
-    let fields = Fields::of(text)?;
-    let at = fields.text("timestamp").and_then(|at| time(&at));
+fn read_message(out: &mut StepOutput<'_>, talk: ConversationId, text: &str, line: u64) -> Result<(), String> {
+    let fields = Fields::from_json(text)?;
+    let at = fields.text("timestamp").and_then(|at| parse_time(&at));
     let content = fields.raw("content").unwrap_or_default();
     match &*fields.text("type").unwrap_or_default() {
         "user" => {
-            let texts: Vec<_> = texts(content).collect();
+            let texts: Vec<_> = collect_texts(content).collect();
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-            out.texts(talk, &texts, Said { time: at, line: Some(line), ..Said::default() });
+            out.send_texts(talk, &texts, MessageFacts { time: at, line: Some(line), ..MessageFacts::default() });
         }
         "gemini" => {
-            let mut draft = Draft { time: at, line: Some(line), ..Draft::default() };
-            draft.model = fields.owned("model");
-            each_text(content, &mut |text| draft.text(text));
-            for thought in elements(fields.raw("thoughts").unwrap_or_default()) {
-                draft.hidden(Fields::of(thought)?.str("description"));
+            let mut draft = TurnDraft { time: at, line: Some(line), ..TurnDraft::default() };
+            draft.model = fields.owned_text("model");
+            each_text(content, &mut |text| draft.add_text(text));
+            for thought in array_elements(fields.raw("thoughts").unwrap_or_default()) {
+                draft.add_hidden(Fields::from_json(thought)?.str("description"));
             }
-            draft.tokens = fields.object("tokens").map(|tokens| usage(&tokens));
+            draft.tokens = fields.object("tokens").map(|tokens| read_tokens(&tokens));
             let mut results = Results { time: at, line: Some(line), ..Results::default() };
-            for call in elements(fields.raw("toolCalls").unwrap_or_default()) {
-                let call = Fields::of(call)?;
-                let id = call.owned("id").unwrap_or_default();
+            for call in array_elements(fields.raw("toolCalls").unwrap_or_default()) {
+                let call = Fields::from_json(call)?;
+                let id = call.owned_text("id").unwrap_or_default();
                 let input = call.raw("args").unwrap_or("{}").to_owned();
-                draft.call(id.clone(), call.owned("name").unwrap_or_default(), input, false);
-                if let Some(result) = result(&call) {
+                draft.add_call(id.clone(), call.owned_text("name").unwrap_or_default(), input, false);
+                if let Some(result) = read_result(&call) {
                     results.list.push((id, result));
                 }
             }
-            draft.give(out, talk);
-            results.give(out, talk);
+            draft.emit_turn(out, talk);
+            results.emit_results(out, talk);
         }
         _ => {}
     }
@@ -94,24 +94,24 @@ fn message(out: &mut Out<'_>, talk: Talk, text: &str, line: u64) -> Result<(), S
 
 /// Calls `take` with each text of a content, which is a text or a list of parts.
 fn each_text<'a>(content: &'a str, take: &mut dyn FnMut(softland_session::wire::json::Str<'a>)) {
-    if let Some(text) = string(content) {
+    if let Some(text) = decode_string(content) {
         take(text);
     }
-    for part in elements(content) {
-        let text = string(part).or_else(|| Fields::of(part).ok()?.str("text"));
+    for part in array_elements(content) {
+        let text = decode_string(part).or_else(|| Fields::from_json(part).ok()?.str("text"));
         if let Some(text) = text {
             take(text);
         }
     }
 }
 
-fn texts(content: &str) -> impl Iterator<Item = String> {
+fn collect_texts(content: &str) -> impl Iterator<Item = String> {
     let mut list = Vec::new();
     each_text(content, &mut |text| list.push(text.unescape().into_owned()));
     list.into_iter()
 }
 
-fn usage(tokens: &Fields<'_>) -> Tokens {
+fn read_tokens(tokens: &Fields<'_>) -> Tokens {
     let count = |key| tokens.uint(key).unwrap_or(0);
     let read = count("cached");
     Tokens {
@@ -123,23 +123,23 @@ fn usage(tokens: &Fields<'_>) -> Tokens {
 }
 
 /// Returns the result of a call; `None` if it is not recorded.
-fn result(call: &Fields<'_>) -> Option<ToolResult<'static>> {
-    let list = elements(call.raw("result")?);
+fn read_result(call: &Fields<'_>) -> Option<ToolResult<'static>> {
+    let list = array_elements(call.raw("result")?);
     let status = call.text("status").unwrap_or_default();
-    let mut read = ResultRead::default();
+    let mut read = ResultReader::default();
     let mut error = false;
     for part in list {
-        let part = Fields::of(part).ok()?;
+        let part = Fields::from_json(part).ok()?;
         let response = part.object("functionResponse").and_then(|part| part.object("response"));
         let text = response.as_ref().and_then(|response| {
-            error |= response.has("error");
+            error |= response.has_key("error");
             response.str("output").or_else(|| response.str("error"))
         });
         match text.or_else(|| part.str("text")) {
-            Some(text) => read.text(text),
-            None => read.media(),
+            Some(text) => read.add_text(text),
+            None => read.add_media(),
         }
     }
-    let facts = read.facts();
+    let facts = read.to_facts();
     Some(ToolResult { failed: facts.failed || error || status == "error", ..facts })
 }

@@ -7,7 +7,7 @@ mod scan;
 use std::borrow::Cow;
 use std::io::Read;
 
-pub(crate) use open::{GIVEN_UP, open};
+pub(crate) use open::{GIVEN_UP, open_file};
 pub(crate) use scan::Scan;
 
 /// The longest line or value that is read, in bytes.
@@ -16,7 +16,7 @@ const CHUNK: usize = 256 << 10;
 
 /// The reason why a JSON document cannot be read on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum JsonError {
     /// The document ends too early.
     Cut,
     /// The text is not JSON from here on.
@@ -59,7 +59,7 @@ impl<'r> Input<'r> {
     }
 
     /// Returns the error that ended reading early, if there was one.
-    pub(crate) fn failed(&self) -> Option<&str> {
+    pub(crate) fn read_error(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
@@ -73,15 +73,15 @@ impl<'r> Input<'r> {
     }
 
     /// Returns the next bytes: at least `bytes` of them, or all that are left.
-    pub(crate) fn ahead(&mut self, bytes: usize) -> &[u8] {
-        while self.end - self.start < bytes && self.fill() {}
+    pub(crate) fn peek_bytes(&mut self, bytes: usize) -> &[u8] {
+        while self.end - self.start < bytes && self.fill_buffer() {}
         self.rest()
     }
 
     /// Skips a byte order mark.
     pub(crate) fn skip_mark(&mut self) {
-        if self.ahead(3).starts_with(&[0xef, 0xbb, 0xbf]) {
-            self.pass(3);
+        if self.peek_bytes(3).starts_with(&[0xef, 0xbb, 0xbf]) {
+            self.pass_bytes(3);
         }
     }
 
@@ -90,7 +90,7 @@ impl<'r> Input<'r> {
     }
 
     /// Reads more bytes; returns false at the end.
-    fn fill(&mut self) -> bool {
+    fn fill_buffer(&mut self) -> bool {
         if self.over {
             return false;
         }
@@ -126,7 +126,7 @@ impl<'r> Input<'r> {
         }
     }
 
-    fn pass(&mut self, bytes: usize) {
+    fn pass_bytes(&mut self, bytes: usize) {
         let bytes = bytes.min(self.end - self.start);
         let passed = self.buffer.get(self.start..self.start + bytes).unwrap_or_default();
         self.line += memchr::memchr_iter(b'\n', passed).count() as u64;
@@ -135,7 +135,7 @@ impl<'r> Input<'r> {
     }
 
     /// Takes the next line; returns `Err` with the number of a line that is too long.
-    pub(crate) fn line(&mut self) -> Option<Result<Piece<'_>, u64>> {
+    pub(crate) fn take_line(&mut self) -> Option<Result<Piece<'_>, u64>> {
         let mut seen = 0;
         let length = loop {
             if let Some(at) = memchr::memchr(b'\n', self.rest().get(seen..).unwrap_or_default()) {
@@ -145,7 +145,7 @@ impl<'r> Input<'r> {
             if seen > LONGEST {
                 return Some(Err(self.pass_line()));
             }
-            if !self.fill() {
+            if !self.fill_buffer() {
                 break self.end - self.start;
             }
         };
@@ -159,7 +159,7 @@ impl<'r> Input<'r> {
         self.line += 1;
         let bytes = self.buffer.get(from..from + length).unwrap_or_default();
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        Some(Ok(Piece { line, text: text(bytes), whole }))
+        Some(Ok(Piece { line, text: decode_lossy(bytes), whole }))
     }
 
     /// Skips the rest of a line; returns the line's number.
@@ -167,11 +167,11 @@ impl<'r> Input<'r> {
         let line = self.line;
         loop {
             if let Some(at) = memchr::memchr(b'\n', self.rest()) {
-                self.pass(at + 1);
+                self.pass_bytes(at + 1);
                 return line;
             }
-            self.pass(self.end - self.start);
-            if !self.fill() {
+            self.pass_bytes(self.end - self.start);
+            if !self.fill_buffer() {
                 return line;
             }
         }
@@ -183,49 +183,49 @@ impl<'r> Input<'r> {
             let rest = self.rest();
             let space = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             let next = rest.get(space).copied();
-            self.pass(space);
-            if next.is_some() || !self.fill() {
+            self.pass_bytes(space);
+            if next.is_some() || !self.fill_buffer() {
                 return next;
             }
         }
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Broken> {
+    fn expect_byte(&mut self, byte: u8) -> Result<(), JsonError> {
         match self.peek() {
             Some(next) if next == byte => {
-                self.pass(1);
+                self.pass_bytes(1);
                 Ok(())
             }
-            Some(_) => Err(Broken::Malformed),
-            None => Err(Broken::Cut),
+            Some(_) => Err(JsonError::Malformed),
+            None => Err(JsonError::Cut),
         }
     }
 
     /// Takes an object. Calls `each` at every member's value, and skips values that `each` does not
     /// take.
-    pub(crate) fn object(
+    pub(crate) fn take_object(
         &mut self,
-        each: &mut dyn FnMut(&mut Self, &str) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
-        self.expect(b'{')?;
+        each: &mut dyn FnMut(&mut Self, &str) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
+        self.expect_byte(b'{')?;
         if self.peek() == Some(b'}') {
-            self.pass(1);
+            self.pass_bytes(1);
             return Ok(());
         }
         loop {
-            if self.peek().ok_or(Broken::Cut)? != b'"' {
-                return Err(Broken::Malformed);
+            if self.peek().ok_or(JsonError::Cut)? != b'"' {
+                return Err(JsonError::Malformed);
             }
-            let key = self.take()?.ok_or(Broken::Malformed)?;
+            let key = self.take_value()?.ok_or(JsonError::Malformed)?;
             let key = key.text.trim_matches('"').to_owned();
-            self.expect(b':')?;
+            self.expect_byte(b':')?;
             self.peek();
             let before = self.passed;
             each(self, &key)?;
             if self.passed == before {
-                self.skip()?;
+                self.skip_value()?;
             }
-            if self.more(b'}')? {
+            if self.take_separator(b'}')? {
                 continue;
             }
             return Ok(());
@@ -233,13 +233,13 @@ impl<'r> Input<'r> {
     }
 
     /// Takes an array. Calls `each` at every element, and skips elements that `each` does not take.
-    pub(crate) fn array(
+    pub(crate) fn take_array(
         &mut self,
-        each: &mut dyn FnMut(&mut Self) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
-        self.expect(b'[')?;
+        each: &mut dyn FnMut(&mut Self) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
+        self.expect_byte(b'[')?;
         if self.peek() == Some(b']') {
-            self.pass(1);
+            self.pass_bytes(1);
             return Ok(());
         }
         loop {
@@ -247,36 +247,36 @@ impl<'r> Input<'r> {
             let before = self.passed;
             each(self)?;
             if self.passed == before {
-                self.skip()?;
+                self.skip_value()?;
             }
-            if self.more(b']')? {
+            if self.take_separator(b']')? {
                 continue;
             }
             return Ok(());
         }
     }
 
-    fn more(&mut self, closing: u8) -> Result<bool, Broken> {
+    fn take_separator(&mut self, closing: u8) -> Result<bool, JsonError> {
         match self.peek() {
             Some(b',') => {
-                self.pass(1);
+                self.pass_bytes(1);
                 Ok(true)
             }
             Some(byte) if byte == closing => {
-                self.pass(1);
+                self.pass_bytes(1);
                 Ok(false)
             }
-            Some(_) => Err(Broken::Malformed),
-            None => Err(Broken::Cut),
+            Some(_) => Err(JsonError::Malformed),
+            None => Err(JsonError::Cut),
         }
     }
 
     /// Takes one value. A value that is too long is skipped, and `None` is returned.
-    pub(crate) fn take(&mut self) -> Result<Option<Piece<'_>>, Broken> {
-        self.peek().ok_or(Broken::Cut)?;
+    pub(crate) fn take_value(&mut self) -> Result<Option<Piece<'_>>, JsonError> {
+        self.peek().ok_or(JsonError::Cut)?;
         let (mut scan, mut seen) = (Scan::default(), 0);
         let length = loop {
-            if let Some(end) = scan.end(self.rest(), seen)? {
+            if let Some(end) = scan.find_end(self.rest(), seen)? {
                 break end;
             }
             seen = self.end - self.start;
@@ -284,45 +284,45 @@ impl<'r> Input<'r> {
                 self.skip_from(scan)?;
                 return Ok(None);
             }
-            if !self.fill() {
+            if !self.fill_buffer() {
                 break scan.at_end(seen)?;
             }
         };
         let (line, from) = (self.line, self.start);
-        self.pass(length);
+        self.pass_bytes(length);
         let bytes = self.buffer.get(from..from + length).unwrap_or_default();
-        Ok(Some(Piece { line, text: text(bytes), whole: true }))
+        Ok(Some(Piece { line, text: decode_lossy(bytes), whole: true }))
     }
 
     /// Skips one value of any length.
-    pub(crate) fn skip(&mut self) -> Result<(), Broken> {
-        self.peek().ok_or(Broken::Cut)?;
+    pub(crate) fn skip_value(&mut self) -> Result<(), JsonError> {
+        self.peek().ok_or(JsonError::Cut)?;
         self.skip_with(Scan::default())
     }
 
     /// Skips the rest of a value. Everything in the buffer belongs to it and was scanned.
-    fn skip_from(&mut self, scan: Scan) -> Result<(), Broken> {
-        self.pass(self.end - self.start);
-        if !self.fill() {
-            return Err(Broken::Cut);
+    fn skip_from(&mut self, scan: Scan) -> Result<(), JsonError> {
+        self.pass_bytes(self.end - self.start);
+        if !self.fill_buffer() {
+            return Err(JsonError::Cut);
         }
         self.skip_with(scan)
     }
 
-    fn skip_with(&mut self, mut scan: Scan) -> Result<(), Broken> {
+    fn skip_with(&mut self, mut scan: Scan) -> Result<(), JsonError> {
         loop {
-            if let Some(end) = scan.end(self.rest(), 0)? {
-                self.pass(end);
+            if let Some(end) = scan.find_end(self.rest(), 0)? {
+                self.pass_bytes(end);
                 return Ok(());
             }
-            self.pass(self.end - self.start);
-            if !self.fill() {
+            self.pass_bytes(self.end - self.start);
+            if !self.fill_buffer() {
                 return scan.at_end(0).map(drop);
             }
         }
     }
 }
 
-fn text(bytes: &[u8]) -> Cow<'_, str> {
+fn decode_lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }

@@ -1,13 +1,13 @@
 //! Items of OpenAI's Responses API, as rollouts and message arrays hold them.
 
-use softland_session::ResultRead;
+use softland_session::ResultReader;
 use softland_session::core::ToolResult;
 
-use crate::draft::Draft;
-use crate::fields::{Fields, elements, string};
+use crate::draft::TurnDraft;
+use crate::fields::{Fields, array_elements, decode_string};
 
 /// Returns true if a model wrote items of this type, other than messages.
-pub(crate) fn is_models(kind: &str) -> bool {
+pub(crate) fn is_model_item(kind: &str) -> bool {
     kind == "reasoning" || kind.ends_with("_call")
 }
 
@@ -17,23 +17,23 @@ pub(crate) fn is_result(kind: &str) -> bool {
 }
 
 /// Adds an item of the model to its turn.
-pub(crate) fn add_to(draft: &mut Draft, kind: &str, item: &Fields<'_>) -> Result<(), String> {
+pub(crate) fn add_item(draft: &mut TurnDraft, kind: &str, item: &Fields<'_>) -> Result<(), String> {
     match kind {
         "reasoning" => {
-            draft.hidden(None);
-            for part in elements(item.raw("summary").unwrap_or_default()) {
-                draft.hidden(Fields::of(part)?.str("text"));
+            draft.add_hidden(None);
+            for part in array_elements(item.raw("summary").unwrap_or_default()) {
+                draft.add_hidden(Fields::from_json(part)?.str("text"));
             }
         }
         "function_call" | "custom_tool_call" | "local_shell_call" => {
             let id = item.id("call_id").or_else(|| item.id("id"));
-            let name = item.owned("name").unwrap_or_else(|| "local_shell".to_owned());
+            let name = item.owned_text("name").unwrap_or_else(|| "local_shell".to_owned());
             let input = ["arguments", "input", "action"].iter().find_map(|key| item.raw(key));
-            let input = match input.and_then(string) {
+            let input = match input.and_then(decode_string) {
                 Some(text) => text.unescape().into_owned(),
                 None => input.unwrap_or("{}").to_owned(),
             };
-            draft.call(id.unwrap_or_default(), name, input, false);
+            draft.add_call(id.unwrap_or_default(), name, input, false);
         }
         // The provider's own searches.
         _ => draft.hidden = true,
@@ -42,28 +42,28 @@ pub(crate) fn add_to(draft: &mut Draft, kind: &str, item: &Fields<'_>) -> Result
 }
 
 /// Reads the result of a call.
-pub(crate) fn output(payload: &Fields<'_>) -> ToolResult<'static> {
-    let mut read = ResultRead::default();
+pub(crate) fn read_output(payload: &Fields<'_>) -> ToolResult<'static> {
+    let mut read = ResultReader::default();
     let raw = payload.raw("output").unwrap_or_default();
-    match string(raw) {
-        Some(text) => read.text(text),
+    match decode_string(raw) {
+        Some(text) => read.add_text(text),
         None => {
-            let parts = elements(raw);
+            let parts = array_elements(raw);
             for part in &parts {
-                match Fields::of(part).ok().and_then(|part| part.str("text")) {
-                    Some(text) => read.text(text),
-                    None => read.media(),
+                match Fields::from_json(part).ok().and_then(|part| part.str("text")) {
+                    Some(text) => read.add_text(text),
+                    None => read.add_media(),
                 }
             }
-            if let Ok(object) = Fields::of(raw)
+            if let Ok(object) = Fields::from_json(raw)
                 && let Some(text) = object.str("content")
             {
-                read.text(text);
-                let facts = read.facts();
+                read.add_text(text);
+                let facts = read.to_facts();
                 let failed = facts.failed || object.raw("success") == Some("false");
                 return ToolResult { failed, ..facts };
             }
         }
     }
-    read.facts()
+    read.to_facts()
 }

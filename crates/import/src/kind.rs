@@ -66,47 +66,47 @@ impl Form {
 
 /// An object, as far as it was looked at: its members, and the beginnings of their values.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObjectPreview {
     members: Vec<(String, String)>,
 }
 
-impl Seen {
-    pub(crate) fn has(&self, key: &str) -> bool {
+impl ObjectPreview {
+    pub(crate) fn has_key(&self, key: &str) -> bool {
         self.members.iter().any(|(name, _)| name == key)
     }
 
-    fn all(&self, keys: &[&str]) -> bool {
-        keys.iter().all(|key| self.has(key))
+    fn has_all_keys(&self, keys: &[&str]) -> bool {
+        keys.iter().all(|key| self.has_key(key))
     }
 
     /// Returns true if a member is an object whose string `member` begins with `with`.
-    fn object_begins(&self, key: &str, member: &str, with: &str) -> bool {
+    fn object_begins_with(&self, key: &str, member: &str, with: &str) -> bool {
         let value = self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let mut inner = Self::default();
         let value = value.map_or("", String::as_str).as_bytes();
         if value.starts_with(b"{") {
-            let _ = members(value, 1, &mut inner);
+            let _ = read_members(value, 1, &mut inner);
         }
-        inner.string(member).is_some_and(|id| id.starts_with(with))
+        inner.short_string(member).is_some_and(|id| id.starts_with(with))
     }
 
     /// Returns a member that is an id, if it is short.
-    pub(crate) fn id(&self, key: &str) -> Option<String> {
+    pub(crate) fn short_id(&self, key: &str) -> Option<String> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
-        crate::fields::id(value)
+        crate::fields::decode_id(value)
     }
 
     /// Returns a member that is a string, if it is short.
-    pub(crate) fn string(&self, key: &str) -> Option<String> {
+    pub(crate) fn short_string(&self, key: &str) -> Option<String> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
-        let (text, _) = Cursor::new(value).string().ok()?;
+        let (text, _) = Cursor::new(value).read_string().ok()?;
         Some(text.unescape().into_owned())
     }
 }
 
 /// Recognizes a file by its first bytes. Also returns how many of its first lines have to be left
 /// out.
-pub(crate) fn tell(head: &[u8]) -> Result<(Form, usize), &'static str> {
+pub(crate) fn recognize_file(head: &[u8]) -> Result<(Form, usize), &'static str> {
     if head.is_empty() {
         return Err("empty");
     }
@@ -120,7 +120,7 @@ pub(crate) fn tell(head: &[u8]) -> Result<(Form, usize), &'static str> {
     if head.iter().all(u8::is_ascii_whitespace) {
         return Err("empty");
     }
-    if let Some(form) = of(head) {
+    if let Some(form) = recognize_text(head) {
         return Ok((form, 0));
     }
     let mut rest = head;
@@ -131,17 +131,17 @@ pub(crate) fn tell(head: &[u8]) -> Result<(Form, usize), &'static str> {
             break;
         }
         rest = behind;
-        if let Some(form) = of(rest).filter(|_| goes_on(rest)) {
+        if let Some(form) = recognize_text(rest).filter(|_| continues_below(rest)) {
             return Ok((form, left_out));
         }
     }
     Err("no kind of recording that is known")
 }
 
-fn of(head: &[u8]) -> Option<Form> {
+fn recognize_text(head: &[u8]) -> Option<Form> {
     match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
-        b'{' => objects(head, OBJECTS).iter().find_map(|seen| of_object(seen, head)),
-        b'[' => of_array(head),
+        b'{' => preview_objects(head, OBJECTS).iter().find_map(|seen| recognize_object(seen, head)),
+        b'[' => recognize_array(head),
         _ => crate::openrouter_csv::is_header(head).then_some(Form::Csv),
     }
 }
@@ -156,117 +156,117 @@ fn may_be_left_out(line: &[u8]) -> bool {
         }
         _ => false,
     };
-    !begins || !matches!(Scan::default().end(line, 0), Ok(None))
+    !begins || !matches!(Scan::default().find_end(line, 0), Ok(None))
 }
 
 /// Returns true if the next line is of the same kind: an example within a text is no recording.
-fn goes_on(head: &[u8]) -> bool {
+fn continues_below(head: &[u8]) -> bool {
     let mut lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let (Some(first), Some(next)) = (lines.next(), lines.next()) else { return true };
     let object = |line: &[u8]| line.trim_ascii_start().first() == Some(&b'{');
-    !object(first) || object(next) || matches!(Scan::default().end(first, 0), Ok(None))
+    !object(first) || object(next) || matches!(Scan::default().find_end(first, 0), Ok(None))
 }
 
-fn of_object(seen: &Seen, head: &[u8]) -> Option<Form> {
-    let kind = seen.string("type").unwrap_or_default();
+fn recognize_object(seen: &ObjectPreview, head: &[u8]) -> Option<Form> {
+    let kind = seen.short_string("type").unwrap_or_default();
     let holds = |word: &[u8]| memchr::memmem::find(head, word).is_some();
-    if seen.all(&["v", "seq", "run", "event"]) {
+    if seen.has_all_keys(&["v", "seq", "run", "event"]) {
         return Some(Form::Events);
     }
-    if seen.all(&["v", "run", "ms", "kind"]) {
+    if seen.has_all_keys(&["v", "run", "ms", "kind"]) {
         return Some(Form::Journal);
     }
-    if seen.has("payload") && !kind.is_empty() {
+    if seen.has_key("payload") && !kind.is_empty() {
         return Some(Form::Codex);
     }
-    if seen.has("data") && !seen.has("sessionId") && kind.contains('.') {
+    if seen.has_key("data") && !seen.has_key("sessionId") && kind.contains('.') {
         return Some(Form::CopilotCli);
     }
     let claude = ["user", "assistant", "progress", "system", "summary", "file-history-snapshot"];
     if (claude.contains(&kind.as_str()) || kind == "queue-operation")
-        && ["sessionId", "uuid", "leafUuid", "messageId"].iter().any(|key| seen.has(key))
+        && ["sessionId", "uuid", "leafUuid", "messageId"].iter().any(|key| seen.has_key(key))
     {
         return Some(Form::ClaudeCode);
     }
-    if seen.all(&["sessionId", "messages"]) {
+    if seen.has_all_keys(&["sessionId", "messages"]) {
         return Some(Form::GeminiCli);
     }
-    if seen.has("trajectory") || (seen.has("history") && holds(b"\"agent\"")) {
+    if seen.has_key("trajectory") || (seen.has_key("history") && holds(b"\"agent\"")) {
         return Some(Form::SweAgent);
     }
-    let begins = |key: &str, with: &str| seen.string(key).is_some_and(|id| id.starts_with(with));
-    if seen.has("sessionID") && seen.has("messageID") && begins("id", "prt") {
+    let begins = |key: &str, with: &str| seen.short_string(key).is_some_and(|id| id.starts_with(with));
+    if seen.has_key("sessionID") && seen.has_key("messageID") && begins("id", "prt") {
         return Some(Form::OpenCode(Table::PartFile));
     }
-    if seen.has("sessionID") && seen.has("role") && begins("id", "msg") {
+    if seen.has_key("sessionID") && seen.has_key("role") && begins("id", "msg") {
         return Some(Form::OpenCode(Table::MessageFile));
     }
-    if begins("id", "ses") && seen.has("time") && !seen.has("messages") {
+    if begins("id", "ses") && seen.has_key("time") && !seen.has_key("messages") {
         return Some(Form::OpenCode(Table::SessionFile));
     }
-    if seen.all(&["id", "worktree", "time"]) {
+    if seen.has_all_keys(&["id", "worktree", "time"]) {
         return Some(Form::OpenCode(Table::Other));
     }
-    if seen.object_begins("info", "id", "ses") {
+    if seen.object_begins_with("info", "id", "ses") {
         return Some(Form::OpenCodeExport);
     }
-    if seen.has("messages") {
+    if seen.has_key("messages") {
         let responses = holds(b"\"extra\"") && holds(b"\"response\"");
-        let mini = seen.has("info") || seen.has("trajectory_format") || responses;
+        let mini = seen.has_key("info") || seen.has_key("trajectory_format") || responses;
         return Some(if mini { Form::MiniSwe } else { Form::Messages });
     }
     // `{"info": {…}, "messages": […]}` with a long `info`.
-    if seen.has("info") && holds(b"\"mini_version\"") {
+    if seen.has_key("info") && holds(b"\"mini_version\"") {
         return Some(Form::MiniSwe);
     }
-    (seen.has("role") || is_item(seen)).then_some(Form::MessageLines)
+    (seen.has_key("role") || is_item(seen)).then_some(Form::MessageLines)
 }
 
 /// Returns true if an object is an item of OpenAI's Responses API other than a message.
-fn is_item(seen: &Seen) -> bool {
-    let kind = seen.string("type").unwrap_or_default();
-    crate::items::is_result(&kind) || crate::items::is_models(&kind)
+fn is_item(seen: &ObjectPreview) -> bool {
+    let kind = seen.short_string("type").unwrap_or_default();
+    crate::items::is_result(&kind) || crate::items::is_model_item(&kind)
 }
 
-fn of_array(head: &[u8]) -> Option<Form> {
-    let objects = objects(head, OBJECTS);
+fn recognize_array(head: &[u8]) -> Option<Form> {
+    let objects = preview_objects(head, OBJECTS);
     let Some(first) = objects.first() else {
         let rest = head.iter().filter(|byte| !byte.is_ascii_whitespace()).take(2);
         return rest.eq(b"[]").then_some(Form::Messages);
     };
-    if first.has("role") || first.has("messages") || is_item(first) {
+    if first.has_key("role") || first.has_key("messages") || is_item(first) {
         return Some(Form::Messages);
     }
-    if first.all(&["message_id", "session_id", "data"]) {
+    if first.has_all_keys(&["message_id", "session_id", "data"]) {
         return Some(Form::OpenCode(Table::Parts));
     }
-    if first.all(&["session_id", "data", "seq"])
-        || first.all(&["content", "status", "priority"])
-        || first.all(&["file", "additions", "deletions"])
+    if first.has_all_keys(&["session_id", "data", "seq"])
+        || first.has_all_keys(&["content", "status", "priority"])
+        || first.has_all_keys(&["file", "additions", "deletions"])
     {
         return Some(Form::OpenCode(Table::Other));
     }
-    if first.all(&["session_id", "data"]) {
+    if first.has_all_keys(&["session_id", "data"]) {
         return Some(Form::OpenCode(Table::Messages));
     }
-    first.all(&["project_id", "directory"]).then_some(Form::OpenCode(Table::Sessions))
+    first.has_all_keys(&["project_id", "directory"]).then_some(Form::OpenCode(Table::Sessions))
 }
 
 /// Returns the first objects of a JSON text, at its top or in its outermost array. The text may be
 /// cut.
-pub(crate) fn objects(bytes: &[u8], most: usize) -> Vec<Seen> {
+pub(crate) fn preview_objects(bytes: &[u8], most: usize) -> Vec<ObjectPreview> {
     let mut list = Vec::new();
-    let mut at = spaces(bytes, 0, b"");
+    let mut at = skip_spaces(bytes, 0, b"");
     if bytes.get(at) == Some(&b'[') {
         at += 1;
     }
     while list.len() < most {
-        at = spaces(bytes, at, b",");
+        at = skip_spaces(bytes, at, b",");
         if bytes.get(at) != Some(&b'{') {
             break;
         }
-        let mut seen = Seen::default();
-        let end = members(bytes, at + 1, &mut seen);
+        let mut seen = ObjectPreview::default();
+        let end = read_members(bytes, at + 1, &mut seen);
         list.push(seen);
         // This line is broken; the next one may be whole.
         let line = |from: usize| {
@@ -280,18 +280,18 @@ pub(crate) fn objects(bytes: &[u8], most: usize) -> Vec<Seen> {
 }
 
 /// Reads members up to the end of their object; returns `None` if the object does not end.
-fn members(bytes: &[u8], mut at: usize, seen: &mut Seen) -> Option<usize> {
+fn read_members(bytes: &[u8], mut at: usize, seen: &mut ObjectPreview) -> Option<usize> {
     loop {
-        at = spaces(bytes, at, b",");
+        at = skip_spaces(bytes, at, b",");
         if bytes.get(at) == Some(&b'}') {
             return Some(at + 1);
         }
         let key = bytes.get(at..).filter(|rest| rest.starts_with(b"\""))?;
-        let end = Scan::default().end(key, 0).ok()??;
+        let end = Scan::default().find_end(key, 0).ok()??;
         let name = key.get(1..end - 1).unwrap_or_default();
-        at = spaces(bytes, at + end, b":");
+        at = skip_spaces(bytes, at + end, b":");
         let value = bytes.get(at..)?;
-        let end = Scan::default().end(value, 0).ok()?;
+        let end = Scan::default().find_end(value, 0).ok()?;
         let shown = value.get(..end.unwrap_or(value.len()).min(PREVIEW)).unwrap_or_default();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         seen.members.push((text(name), text(shown)));
@@ -299,7 +299,7 @@ fn members(bytes: &[u8], mut at: usize, seen: &mut Seen) -> Option<usize> {
     }
 }
 
-fn spaces(bytes: &[u8], mut at: usize, also: &[u8]) -> usize {
+fn skip_spaces(bytes: &[u8], mut at: usize, also: &[u8]) -> usize {
     while bytes.get(at).is_some_and(|byte| byte.is_ascii_whitespace() || also.contains(byte)) {
         at += 1;
     }

@@ -35,10 +35,10 @@ mod swe_agent;
 mod totals;
 mod walk;
 
-pub use fold::{Folder, Settings, Spend, Trees};
-pub use step::{Begin, Noted, Row, Sink, Talk, Turn, Usage, UserStep};
-pub use suggest::is_good;
-pub use totals::report;
+pub use fold::{FileReplay, ReplaySettings, TurnSpend, SharedSpending};
+pub use step::{ConversationStart, RecordedSignal, ActivityRow, Sink, ConversationId, TurnStep, TurnUsage, UserStep};
+pub use suggest::is_good_run;
+pub use totals::build_report;
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,7 @@ pub struct Unreadable {
 
 /// The result of reading.
 #[derive(Debug)]
-pub struct Read<S> {
+pub struct Recordings<S> {
     /// All files looked at, in the order of the given paths; names are sorted within folders.
     pub sources: Vec<Source<S>>,
     /// Everything that could not be read, in the same order.
@@ -121,12 +121,12 @@ pub struct Read<S> {
 
 /// Options of reading.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ReadOptions {
     /// The number of files that are read at the same time.
     pub threads: usize,
 }
 
-impl Default for Options {
+impl Default for ReadOptions {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self { threads: threads.clamp(2, 16) }
@@ -146,26 +146,26 @@ pub struct Progress {
 ///
 /// `sink` makes the sink that takes the steps of a file. It may be called more than once for the
 /// same file; the last sink counts. `progress` is called now and then, by any thread.
-pub fn read<S: Sink>(
+pub fn read_paths<S: Sink>(
     paths: &[PathBuf],
-    options: &Options,
+    options: &ReadOptions,
     sink: impl Fn(&Path) -> S + Sync,
     progress: impl Fn(Progress) + Sync,
-) -> Read<S> {
+) -> Recordings<S> {
     let on = |now| {
         progress(now);
         true
     };
-    reading::read(paths, options, &sink, &on)
+    reading::read_paths(paths, options, &sink, &on)
 }
 
 /// Reads files and folders like [`read`](fn@read), as long as `on` returns true. `on` is called
 /// wherever `progress` would be. Files that are not read because of it are listed.
-pub fn read_while<S: Sink>(
+pub fn read_paths_while<S: Sink>(
     paths: &[PathBuf],
-    options: &Options,
+    options: &ReadOptions,
     sink: impl Fn(&Path) -> S + Sync,
     on: impl Fn(Progress) -> bool + Sync,
-) -> Read<S> {
-    reading::read(paths, options, &sink, &on)
+) -> Recordings<S> {
+    reading::read_paths(paths, options, &sink, &on)
 }

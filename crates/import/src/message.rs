@@ -4,14 +4,14 @@ mod usage;
 
 use std::borrow::Cow;
 
-use softland_session::ResultRead;
+use softland_session::ResultReader;
 use softland_session::core::{NanoUsd, ToolResult};
 use softland_session::wire::Tokens;
 use softland_session::wire::json::{Cursor, Error, Kind, Str};
 
-use crate::draft::{Draft, stop};
+use crate::draft::{TurnDraft, parse_stop};
 use crate::fields::Fields;
-pub(crate) use usage::usage;
+pub(crate) use usage::parse_usage;
 
 /// A message, as it is written.
 #[derive(Debug, Default)]
@@ -54,28 +54,28 @@ enum Part<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(crate) fn of(text: &'a str) -> Result<Self, String> {
+    pub(crate) fn from_json(text: &'a str) -> Result<Self, String> {
         let mut cursor = Cursor::new(text);
-        let message = Self::read(&mut cursor).map_err(|error| error.to_string())?;
-        cursor.end().map_err(|error| error.to_string())?;
+        let message = Self::from_cursor(&mut cursor).map_err(|error| error.to_string())?;
+        cursor.expect_end().map_err(|error| error.to_string())?;
         Ok(message)
     }
 
-    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+    pub(crate) fn from_cursor(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let mut message = Self::default();
         if cursor.peek()? != Kind::Object {
             cursor.skip_value()?;
             return Ok(message);
         }
-        cursor.members(|cursor, member| message.member(&member.key.unescape(), cursor))?;
+        cursor.read_members(|cursor, member| message.read_member(&member.key.unescape(), cursor))?;
         Ok(message)
     }
 
-    fn member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+    fn read_member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         let target = match key {
             "role" => &mut self.role,
             "id" | "tool_call_id" => {
-                let id = id(cursor)?;
+                let id = read_id(cursor)?;
                 *(if key == "id" { &mut self.id } else { &mut self.call_id }) = id;
                 return Ok(());
             }
@@ -85,32 +85,32 @@ impl<'a> Message<'a> {
             "reasoning_content" | "reasoning" => &mut self.reasoning,
             "refusal" => &mut self.refusal,
             "content" => {
-                self.content = blocks(cursor)?;
+                self.content = read_blocks(cursor)?;
                 return Ok(());
             }
             "usage" => {
-                let raw = cursor.skip_value()?.of(cursor.text());
-                self.usage = usage(raw);
+                let raw = cursor.skip_value()?.slice_of(cursor.text());
+                self.usage = parse_usage(raw);
                 return Ok(());
             }
             "tool_calls" if cursor.peek()? == Kind::Array => {
                 let text = cursor.text();
-                cursor.elements(|cursor| {
-                    self.calls.push(cursor.skip_value()?.of(text));
+                cursor.read_elements(|cursor| {
+                    self.calls.push(cursor.skip_value()?.slice_of(text));
                     Ok::<_, Error>(())
                 })?;
                 return Ok(());
             }
             // SWE-agent's.
             "tool_call_ids" if cursor.peek()? == Kind::Array => {
-                cursor.elements(|cursor| {
-                    self.call_id = cursor.string_or_skip()?.map(|(text, _)| text);
+                cursor.read_elements(|cursor| {
+                    self.call_id = cursor.read_string_or_skip()?.map(|(text, _)| text);
                     Ok::<_, Error>(())
                 })?;
                 return Ok(());
             }
             "function_call" if cursor.peek()? == Kind::Object => {
-                self.function_call = Some(cursor.skip_value()?.of(cursor.text()));
+                self.function_call = Some(cursor.skip_value()?.slice_of(cursor.text()));
                 return Ok(());
             }
             "audio" => {
@@ -122,67 +122,67 @@ impl<'a> Message<'a> {
                 return Ok(());
             }
             "is_error" => {
-                self.is_error = cursor.bool_or_skip()? == Some(true);
+                self.is_error = cursor.read_bool_or_skip()? == Some(true);
                 return Ok(());
             }
             _ => return Ok(()),
         };
-        *target = cursor.string_or_skip()?.map(|(text, _)| text);
+        *target = cursor.read_string_or_skip()?.map(|(text, _)| text);
         Ok(())
     }
 
-    pub(crate) fn is(&self, role: &str) -> bool {
+    pub(crate) fn has_role(&self, role: &str) -> bool {
         self.role.is_some_and(|found| found.eq_str(role))
     }
 
     /// Returns true if the message is an output item of the Responses API.
     pub(crate) fn is_output(&self) -> bool {
-        self.content.iter().any(|block| block.is("output_text"))
+        self.content.iter().any(|block| block.is_kind("output_text"))
     }
 
     /// Adds the message to a turn. `function` is the id for a call in the deprecated function form.
-    pub(crate) fn add_to(&self, draft: &mut Draft, function: &str) -> Result<(), String> {
+    pub(crate) fn add_to(&self, draft: &mut TurnDraft, function: &str) -> Result<(), String> {
         for block in &self.content {
             block.add_to(draft);
         }
         if let Some(text) = self.refusal.filter(|text| !text.is_empty()) {
-            draft.text(text);
+            draft.add_text(text);
         }
         if let Some(text) = self.reasoning.filter(|text| !text.is_empty()) {
-            draft.hidden(Some(text));
+            draft.add_hidden(Some(text));
         }
         draft.hidden |= self.hidden;
         draft.gives |= self.gives;
         for call in &self.calls {
-            let call = Fields::of(call)?;
+            let call = Fields::from_json(call)?;
             let inner = call.object("function").or_else(|| call.object("custom"));
             let of = inner.as_ref().unwrap_or(&call);
-            let name = of.owned("name").unwrap_or_default();
-            let input = of.raw("arguments").or_else(|| of.raw("input")).map(plain);
+            let name = of.owned_text("name").unwrap_or_default();
+            let input = of.raw("arguments").or_else(|| of.raw("input")).map(decode_plain);
             let input = input.unwrap_or_else(|| "{}".into()).into_owned();
-            draft.call(call.id("id").unwrap_or_default(), name, input, false);
+            draft.add_call(call.id("id").unwrap_or_default(), name, input, false);
         }
         if let Some(call) = self.function_call {
-            let call = Fields::of(call)?;
-            let input = call.raw("arguments").map_or_else(|| "{}".into(), plain).into_owned();
-            draft.call(function.to_owned(), call.owned("name").unwrap_or_default(), input, false);
+            let call = Fields::from_json(call)?;
+            let input = call.raw("arguments").map_or_else(|| "{}".into(), decode_plain).into_owned();
+            draft.add_call(function.to_owned(), call.owned_text("name").unwrap_or_default(), input, false);
         }
         if let Some(model) = self.model {
             draft.model = Some(model.unescape().into_owned());
         }
         if let Some(word) = self.stop {
-            draft.stop = Some(stop(&word.unescape()));
+            draft.stop = Some(parse_stop(&word.unescape()));
         }
         Ok(())
     }
 
     /// Returns the results in the message, its texts, and true if it holds media.
-    pub(crate) fn said(&self) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
+    pub(crate) fn collect_contents(&self) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
         let (mut results, mut texts, mut media) = (Vec::new(), Vec::new(), false);
         for block in &self.content {
-            if block.is("tool_result") {
+            if block.is_kind("tool_result") {
                 let id = block.id.map(|id| id.unescape().into_owned()).unwrap_or_default();
-                results.push((id, result(&block.content, block.is_error)));
+                results.push((id, read_result(&block.content, block.is_error)));
             } else if let Some(text) = block.text {
                 texts.push(text.unescape().into_owned());
             } else {
@@ -193,10 +193,10 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the single result of a tool's message.
-    pub(crate) fn result(&self) -> ToolResult<'static> {
+    pub(crate) fn tool_result(&self) -> ToolResult<'static> {
         let part = |block: &Block<'a>| block.text.map_or(Part::Media, Part::Text);
         let parts: Vec<_> = self.content.iter().map(part).collect();
-        result(&parts, self.is_error)
+        read_result(&parts, self.is_error)
     }
 
     /// Returns the text of the message, if it has any.
@@ -212,40 +212,40 @@ impl<'a> Message<'a> {
 }
 
 /// Reads an id; some recordings write numbers.
-fn id<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+fn read_id<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
     if cursor.peek()? == Kind::Number {
-        return Ok(Str::plain(cursor.skip_value()?.of(cursor.text())));
+        return Ok(Str::from_plain(cursor.skip_value()?.slice_of(cursor.text())));
     }
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text))
+    Ok(cursor.read_string_or_skip()?.map(|(text, _)| text))
 }
 
 /// Returns the decoded value if it is a string, else the value as written.
-fn plain(raw: &str) -> Cow<'_, str> {
-    crate::fields::string(raw).map_or(Cow::Borrowed(raw), |text| text.unescape())
+fn decode_plain(raw: &str) -> Cow<'_, str> {
+    crate::fields::decode_string(raw).map_or(Cow::Borrowed(raw), |text| text.unescape())
 }
 
-fn result(parts: &[Part<'_>], is_error: bool) -> ToolResult<'static> {
-    let mut read = ResultRead::default();
+fn read_result(parts: &[Part<'_>], is_error: bool) -> ToolResult<'static> {
+    let mut read = ResultReader::default();
     for part in parts {
         match part {
-            Part::Text(text) => read.text(*text),
-            Part::Media => read.media(),
+            Part::Text(text) => read.add_text(*text),
+            Part::Media => read.add_media(),
         }
     }
-    let facts = read.facts();
+    let facts = read.to_facts();
     ToolResult { failed: is_error || facts.failed, ..facts }
 }
 
-fn blocks<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Block<'a>>, Error> {
+fn read_blocks<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Block<'a>>, Error> {
     let mut list = Vec::new();
     match cursor.peek()? {
         Kind::String => {
-            let (text, _) = cursor.string()?;
+            let (text, _) = cursor.read_string()?;
             list.push(Block { text: Some(text), ..Block::default() });
         }
         Kind::Array => {
-            cursor.elements(|cursor| {
-                list.push(Block::read(cursor)?);
+            cursor.read_elements(|cursor| {
+                list.push(Block::from_cursor(cursor)?);
                 Ok::<_, Error>(())
             })?;
         }
@@ -257,12 +257,12 @@ fn blocks<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Block<'a>>, Error> {
 }
 
 impl<'a> Block<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+    fn from_cursor(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let mut block = Self::default();
         match cursor.peek()? {
             Kind::Object => {}
             Kind::String => {
-                let (text, _) = cursor.string()?;
+                let (text, _) = cursor.read_string()?;
                 return Ok(Self { text: Some(text), ..block });
             }
             Kind::Array | Kind::Number | Kind::Bool | Kind::Null => {
@@ -270,58 +270,58 @@ impl<'a> Block<'a> {
                 return Ok(block);
             }
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             let target = match &*member.key.unescape() {
                 "type" => &mut block.kind,
                 "text" | "thinking" | "refusal" => &mut block.text,
                 "id" | "tool_use_id" => {
-                    block.id = id(cursor)?;
+                    block.id = read_id(cursor)?;
                     return Ok(());
                 }
                 "name" => &mut block.name,
                 "input" => {
-                    block.input = Some(cursor.skip_value()?.of(cursor.text()));
+                    block.input = Some(cursor.skip_value()?.slice_of(cursor.text()));
                     return Ok(());
                 }
                 "is_error" => {
-                    block.is_error = cursor.bool_or_skip()? == Some(true);
+                    block.is_error = cursor.read_bool_or_skip()? == Some(true);
                     return Ok(());
                 }
                 "content" => {
-                    block.content = parts(cursor)?;
+                    block.content = read_parts(cursor)?;
                     return Ok(());
                 }
                 _ => return Ok(()),
             };
-            *target = cursor.string_or_skip()?.map(|(text, _)| text);
+            *target = cursor.read_string_or_skip()?.map(|(text, _)| text);
             Ok::<_, Error>(())
         })?;
         Ok(block)
     }
 
-    fn is(&self, kind: &str) -> bool {
+    fn is_kind(&self, kind: &str) -> bool {
         self.kind.is_some_and(|found| found.eq_str(kind))
     }
 
-    fn add_to(&self, draft: &mut Draft) {
-        if self.is("tool_use") || self.is("server_tool_use") || self.is("mcp_tool_use") {
+    fn add_to(&self, draft: &mut TurnDraft) {
+        if self.is_kind("tool_use") || self.is_kind("server_tool_use") || self.is_kind("mcp_tool_use") {
             let own = |text: Option<Str<'_>>| text.map(|t| t.unescape().into_owned());
             let id = own(self.id).unwrap_or_default();
             let input = self.input.unwrap_or("{}").to_owned();
-            draft.call(id, own(self.name).unwrap_or_default(), input, !self.is("tool_use"));
-        } else if self.is("thinking") {
-            draft.hidden(self.text);
+            draft.add_call(id, own(self.name).unwrap_or_default(), input, !self.is_kind("tool_use"));
+        } else if self.is_kind("thinking") {
+            draft.add_hidden(self.text);
         } else if let Some(text) = self.text {
-            draft.text(text);
+            draft.add_text(text);
         } else {
             draft.hidden = true;
         }
     }
 }
 
-fn parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, Error> {
+fn read_parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, Error> {
     let mut list = Vec::new();
-    for block in blocks(cursor)? {
+    for block in read_blocks(cursor)? {
         list.push(block.text.map_or(Part::Media, Part::Text));
     }
     Ok(list)

@@ -7,71 +7,71 @@ mod storage;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fields::{Fields, elements};
-use crate::input::{Broken, Input};
-use crate::out::Out;
-pub(crate) use database::{is_its, read as database};
-use session::{Message, Session};
+use crate::fields::{Fields, array_elements};
+use crate::input::{JsonError, Input};
+use crate::out::StepOutput;
+pub(crate) use database::{is_opencode, read_database as database};
+use session::{MessageInfo, Session};
 pub(crate) use storage::Storage;
 
 /// The sessions and messages that are known before their parts are read.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownMessages {
     /// The parent of each session that has one.
     parents: HashMap<String, String>,
-    messages: Vec<Message>,
+    messages: Vec<MessageInfo>,
     by_id: HashMap<String, usize>,
 }
 
 /// Calls `each` with the rows of a table.
-fn rows(
+fn each_row(
     input: &mut Input<'_>,
-    out: &mut Out<'_>,
-    each: &mut dyn FnMut(&mut Out<'_>, &Fields<'_>, u64) -> Result<(), String>,
+    out: &mut StepOutput<'_>,
+    each: &mut dyn FnMut(&mut StepOutput<'_>, &Fields<'_>, u64) -> Result<(), String>,
 ) {
-    let read: Result<(), Broken> = input.array(&mut |input| {
+    let read: Result<(), JsonError> = input.take_array(&mut |input| {
         let line = input.line_number();
-        let Some(piece) = input.take()? else {
-            out.unreadable(Some(line), "a row is longer than 64 MiB");
+        let Some(piece) = input.take_value()? else {
+            out.list_unreadable(Some(line), "a row is longer than 64 MiB");
             return Ok(());
         };
-        out.mended(&piece);
+        out.list_mended(&piece);
         let line = piece.line;
-        let taken = Fields::of(&piece.text).and_then(|fields| each(out, &fields, line));
+        let taken = Fields::from_json(&piece.text).and_then(|fields| each(out, &fields, line));
         if let Err(reason) = taken {
-            out.unreadable(Some(line), reason);
+            out.list_unreadable(Some(line), reason);
         }
         Ok(())
     });
     if let Err(broken) = read {
-        out.broken(input, &broken);
+        out.list_broken(input, &broken);
     }
 }
 
-impl Known {
-    pub(crate) fn sessions(&mut self, input: &mut Input<'_>, out: &mut Out<'_>) {
-        rows(input, out, &mut |_, row, _| {
-            if let (Some(id), Some(parent)) = (row.owned("id"), row.owned("parent_id")) {
+impl KnownMessages {
+    pub(crate) fn read_sessions(&mut self, input: &mut Input<'_>, out: &mut StepOutput<'_>) {
+        each_row(input, out, &mut |_, row, _| {
+            if let (Some(id), Some(parent)) = (row.owned_text("id"), row.owned_text("parent_id")) {
                 self.parents.insert(id, parent);
             }
             Ok(())
         });
     }
 
-    pub(crate) fn messages(&mut self, input: &mut Input<'_>, out: &mut Out<'_>) {
+    pub(crate) fn read_messages(&mut self, input: &mut Input<'_>, out: &mut StepOutput<'_>) {
         let mut list = Vec::new();
-        rows(input, out, &mut |_, row, _| {
+        each_row(input, out, &mut |_, row, _| {
             let data = row.text("data").ok_or("no `data`")?;
-            let session = row.owned("session_id").unwrap_or_default();
-            let message = Message::of(session, row.uint("time_created"), &Fields::of(&data)?);
-            list.push((row.owned("id").ok_or("no `id`")?, message));
+            let session = row.owned_text("session_id").unwrap_or_default();
+            let message = MessageInfo::from_fields(session, row.uint("time_created"), &Fields::from_json(&data)?);
+            list.push((row.owned_text("id").ok_or("no `id`")?, message));
             Ok(())
         });
-        self.take(list);
+        self.add_messages(list);
     }
 
     /// Adds messages, in the order of their times.
-    fn take(&mut self, mut list: Vec<(String, Message)>) {
+    fn add_messages(&mut self, mut list: Vec<(String, MessageInfo)>) {
         list.sort_by_key(|(_, message)| message.time);
         for (id, message) in list {
             self.by_id.insert(id, self.messages.len());
@@ -92,25 +92,25 @@ impl Known {
         by_session
     }
 
-    fn begin(&self, out: &mut Out<'_>, first: &Message) -> Session {
-        Session::begin(out, self.parents.get(&first.session).map(String::as_str), first)
+    fn begin_session(&self, out: &mut StepOutput<'_>, first: &MessageInfo) -> Session {
+        Session::begin_conversation(out, self.parents.get(&first.session).map(String::as_str), first)
     }
 
     /// Reads the parts, and hands on every session.
-    pub(crate) fn parts(&self, input: Option<&mut Input<'_>>, out: &mut Out<'_>) {
+    pub(crate) fn read_parts(&self, input: Option<&mut Input<'_>>, out: &mut StepOutput<'_>) {
         let mut by_session = self.by_session();
-        let mut open: HashMap<&str, Open> = HashMap::new();
+        let mut open: HashMap<&str, OpenSession> = HashMap::new();
         // In the order of the first messages.
         for message in &self.messages {
             let name = message.session.as_str();
-            open.entry(name).or_insert_with(|| Open {
-                session: self.begin(out, message),
+            open.entry(name).or_insert_with(|| OpenSession {
+                session: self.begin_session(out, message),
                 order: by_session.remove(name).unwrap_or_default(),
                 next: 0,
             });
         }
         if let Some(input) = input {
-            rows(input, out, &mut |out, row, _| {
+            each_row(input, out, &mut |out, row, _| {
                 let id = row.text("message_id").ok_or("no `message_id`")?;
                 let at = *self.by_id.get(&*id).ok_or("a part of no message")?;
                 let message = self.messages.get(at).ok_or("a part of no message")?;
@@ -120,63 +120,63 @@ impl Known {
                 if open.order.get(open.next..).unwrap_or_default().binary_search(&at).is_err() {
                     return Err("a part that comes behind its message's end".to_owned());
                 }
-                open.advance(self, out, at);
-                open.session.part(message.assistant, &Fields::of(&data)?);
+                open.advance_to(self, out, at);
+                open.session.take_part(message.assistant, &Fields::from_json(&data)?);
                 Ok(())
             });
         }
         let mut rest: Vec<_> = open.into_values().collect();
         rest.sort_by_key(|open| open.session.talk);
         for mut open in rest {
-            open.advance(self, out, usize::MAX);
-            out.end(open.session.talk);
+            open.advance_to(self, out, usize::MAX);
+            out.end_conversation(open.session.talk);
         }
     }
 }
 
 /// A session of a dump, whose parts may come between those of other sessions.
-struct Open {
+struct OpenSession {
     session: Session,
     order: Vec<usize>,
     /// The position in `order`.
     next: usize,
 }
 
-impl Open {
+impl OpenSession {
     /// Hands on the messages before `until`.
-    fn advance(&mut self, known: &Known, out: &mut Out<'_>, until: usize) {
+    fn advance_to(&mut self, known: &KnownMessages, out: &mut StepOutput<'_>, until: usize) {
         while let Some(&at) = self.order.get(self.next) {
             if at == until {
                 return;
             }
             self.next += 1;
             if let Some(message) = known.messages.get(at) {
-                self.session.over(out, message);
+                self.session.finish_message(out, message);
             }
         }
     }
 }
 
 /// Reads the output of `opencode export`: one session, its messages with their parts.
-pub(crate) fn export(input: &mut Input<'_>, out: &mut Out<'_>) {
+pub(crate) fn read_export(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     let mut parent = None;
     let mut session: Option<Session> = None;
-    let read = input.object(&mut |input, key| {
+    let read = input.take_object(&mut |input, key| {
         match key {
             "info" => {
-                let info = input.take()?;
-                let info = info.as_ref().and_then(|piece| Fields::of(&piece.text).ok());
-                parent = info.and_then(|info| info.owned("parentID"));
+                let info = input.take_value()?;
+                let info = info.as_ref().and_then(|piece| Fields::from_json(&piece.text).ok());
+                parent = info.and_then(|info| info.owned_text("parentID"));
             }
-            "messages" if input.peek() == Some(b'[') => rows(input, out, &mut |out, row, _| {
+            "messages" if input.peek() == Some(b'[') => each_row(input, out, &mut |out, row, _| {
                 let info = row.object("info").ok_or("no message: it has no `info`")?;
-                let message = Message::of(info.owned("sessionID").unwrap_or_default(), None, &info);
-                let begin = || Session::begin(out, parent.as_deref(), &message);
+                let message = MessageInfo::from_fields(info.owned_text("sessionID").unwrap_or_default(), None, &info);
+                let begin = || Session::begin_conversation(out, parent.as_deref(), &message);
                 let session = session.get_or_insert_with(begin);
-                for part in elements(row.raw("parts").unwrap_or_default()) {
-                    session.part(message.assistant, &Fields::of(part)?);
+                for part in array_elements(row.raw("parts").unwrap_or_default()) {
+                    session.take_part(message.assistant, &Fields::from_json(part)?);
                 }
-                session.over(out, &message);
+                session.finish_message(out, &message);
                 Ok(())
             }),
             _ => {}
@@ -184,6 +184,6 @@ pub(crate) fn export(input: &mut Input<'_>, out: &mut Out<'_>) {
         Ok(())
     });
     if let Err(broken) = read {
-        out.broken(input, &broken);
+        out.list_broken(input, &broken);
     }
 }

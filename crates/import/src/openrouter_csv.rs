@@ -11,10 +11,10 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use crate::claude_code::Ids;
+use crate::claude_code::RecordIds;
 use crate::input::Input;
-use crate::out::Out;
-use backwards::Backwards;
+use crate::out::StepOutput;
+use backwards::BackwardLines;
 use chains::Chains;
 use columns::Columns;
 pub(crate) use columns::is_header;
@@ -29,57 +29,57 @@ const TOLD_BY: usize = 1000;
 
 /// Reads a file. `plain` is its path if it is not compressed, so that it can be read backwards.
 /// Rows whose ids are `known` were read before, in another export.
-pub(crate) fn read(
+pub(crate) fn read_recording(
     input: &mut Input<'_>,
-    out: &mut Out<'_>,
+    out: &mut StepOutput<'_>,
     plain: Option<&Path>,
-    known: &Ids,
-) -> Ids {
-    let mut reader = Reader { known, ids: Ids::default(), chains: Chains::default() };
-    reader.file(input, out, plain);
-    reader.chains.finish(out);
+    known: &RecordIds,
+) -> RecordIds {
+    let mut reader = Reader { known, ids: RecordIds::default(), chains: Chains::default() };
+    reader.read_file(input, out, plain);
+    reader.chains.place_all(out);
     reader.ids
 }
 
 struct Reader<'x> {
     /// The ids of the files before this one.
-    known: &'x Ids,
-    ids: Ids,
+    known: &'x RecordIds,
+    ids: RecordIds,
     chains: Chains,
 }
 
 impl Reader<'_> {
-    fn file(&mut self, input: &mut Input<'_>, out: &mut Out<'_>, plain: Option<&Path>) {
-        let Some(header) = record(input, out) else { return };
+    fn read_file(&mut self, input: &mut Input<'_>, out: &mut StepOutput<'_>, plain: Option<&Path>) {
+        let Some(header) = read_record(input, out) else { return };
         let behind = input.position();
-        let columns = match Columns::of(&header.1) {
+        let columns = match Columns::from_header(&header.1) {
             Ok(columns) => columns,
             Err(missing) => {
-                out.unreadable(Some(header.0), missing);
+                out.list_unreadable(Some(header.0), missing);
                 return;
             }
         };
-        if let Some(missing) = columns.missing() {
-            out.unreadable(Some(header.0), missing);
+        if let Some(missing) = columns.missing_columns() {
+            out.list_unreadable(Some(header.0), missing);
         }
-        if columns.at("created_at").is_none() {
+        if columns.index_of("created_at").is_none() {
             let order = "no `created_at`: the rows are taken for oldest first";
-            out.unreadable(Some(header.0), order);
+            out.list_unreadable(Some(header.0), order);
         }
-        let Some((number, first)) = record(input, out) else { return };
-        let newest = columns.time(&first);
+        let Some((number, first)) = read_record(input, out) else { return };
+        let newest = columns.record_time(&first);
         let oldest = plain.and_then(|path| last_time(path, &columns, behind));
         match (plain, newest, oldest) {
             (Some(path), Some(newest), Some(oldest)) if newest > oldest => {
-                if let Err(error) = self.backwards(path, behind, &columns, out) {
-                    out.unreadable(None, error.to_string());
+                if let Err(error) = self.read_backwards(path, behind, &columns, out) {
+                    out.list_unreadable(None, error.to_string());
                 }
             }
-            (None, Some(_), _) => self.compressed(input, out, &columns, (number, first)),
+            (None, Some(_), _) => self.read_compressed(input, out, &columns, (number, first)),
             _ => {
-                self.record(out, &columns, &first, number);
-                while let Some((number, text)) = record(input, out) {
-                    self.record(out, &columns, &text, number);
+                self.take_record(out, &columns, &first, number);
+                while let Some((number, text)) = read_record(input, out) {
+                    self.take_record(out, &columns, &text, number);
                 }
             }
         }
@@ -87,10 +87,10 @@ impl Reader<'_> {
 
     /// Reads a compressed file. Rows wait as numbers until their order is known; if the newest come
     /// first, all rows wait.
-    fn compressed(
+    fn read_compressed(
         &mut self,
         input: &mut Input<'_>,
-        out: &mut Out<'_>,
+        out: &mut StepOutput<'_>,
         columns: &Columns,
         first: (u64, String),
     ) {
@@ -98,33 +98,33 @@ impl Reader<'_> {
         let mut oldest_first = None;
         let mut next = Some(first);
         while let Some((number, text)) = next {
-            if let Some(row) = self.entry(out, columns, &text, number) {
+            if let Some(row) = self.parse_entry(out, columns, &text, number) {
                 rows.push(row);
             }
             if oldest_first.is_none() && rows.len() >= TOLD_BY {
-                oldest_first = order(&rows);
+                oldest_first = find_order(&rows);
             }
             if oldest_first == Some(true) {
-                rows.drain(..).for_each(|row| self.chains.row(out, row));
+                rows.drain(..).for_each(|row| self.chains.take_row(out, row));
             }
-            next = record(input, out);
+            next = read_record(input, out);
         }
-        if order(&rows) == Some(false) {
+        if find_order(&rows) == Some(false) {
             rows.reverse();
         }
-        rows.into_iter().for_each(|row| self.chains.row(out, row));
+        rows.into_iter().for_each(|row| self.chains.take_row(out, row));
     }
 
-    fn backwards(
+    fn read_backwards(
         &mut self,
         path: &Path,
         behind: u64,
         columns: &Columns,
-        out: &mut Out<'_>,
+        out: &mut StepOutput<'_>,
     ) -> std::io::Result<()> {
-        let mut lines = Backwards::new(path, behind)?;
+        let mut lines = BackwardLines::new(path, behind)?;
         let mut record: Option<String> = None;
-        while let Some((number, line)) = lines.next()? {
+        while let Some((number, line)) = lines.next_line()? {
             if record.is_none() && line.trim().is_empty() {
                 continue;
             }
@@ -133,38 +133,38 @@ impl Reader<'_> {
                 None => line,
             };
             if is_closed(&whole) || whole.len() > LONGEST {
-                self.record(out, columns, &whole, number);
+                self.take_record(out, columns, &whole, number);
             } else {
                 record = Some(whole);
             }
         }
         if let Some(rest) = record {
-            self.record(out, columns, &rest, 2);
+            self.take_record(out, columns, &rest, 2);
         }
         Ok(())
     }
 
-    fn record(&mut self, out: &mut Out<'_>, columns: &Columns, text: &str, number: u64) {
-        if let Some(row) = self.entry(out, columns, text, number) {
-            self.chains.row(out, row);
+    fn take_record(&mut self, out: &mut StepOutput<'_>, columns: &Columns, text: &str, number: u64) {
+        if let Some(row) = self.parse_entry(out, columns, text, number) {
+            self.chains.take_row(out, row);
         }
     }
 
     /// Parses a record; returns `None` if it cannot be read or was read before.
-    fn entry(
+    fn parse_entry(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut StepOutput<'_>,
         columns: &Columns,
         text: &str,
         number: u64,
     ) -> Option<Entry> {
-        let read = entry::read(columns, text, number, &mut self.chains, &mut |reason| {
-            out.unreadable(Some(number), reason);
+        let read = entry::read_entry(columns, text, number, &mut self.chains, &mut |reason| {
+            out.list_unreadable(Some(number), reason);
         });
         let (entry, id) = match read {
             Ok(read) => read,
             Err(reason) => {
-                out.unreadable(Some(number), reason);
+                out.list_unreadable(Some(number), reason);
                 return None;
             }
         };
@@ -175,22 +175,22 @@ impl Reader<'_> {
 }
 
 /// Returns true if rows come oldest first, if their times tell.
-fn order(rows: &[Entry]) -> Option<bool> {
+fn find_order(rows: &[Entry]) -> Option<bool> {
     let (first, last) = (rows.first()?.time?, rows.iter().rev().find_map(|row| row.time)?);
     (first != last).then_some(first < last)
 }
 
 /// Takes one record, up to the line that closes its last quote. Returns it with the number of its
 /// first line.
-fn record(input: &mut Input<'_>, out: &mut Out<'_>) -> Option<(u64, String)> {
+fn read_record(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Option<(u64, String)> {
     let mut whole = String::new();
     let mut first = None;
     loop {
-        match input.line() {
+        match input.take_line() {
             None => return first.map(|line| (line, whole)),
-            Some(Err(line)) => out.unreadable(Some(line), "longer than 64 MiB"),
+            Some(Err(line)) => out.list_unreadable(Some(line), "longer than 64 MiB"),
             Some(Ok(piece)) => {
-                out.mended(&piece);
+                out.list_mended(&piece);
                 if first.is_none() && piece.text.trim().is_empty() {
                     continue;
                 }
@@ -220,5 +220,5 @@ fn last_time(path: &Path, columns: &Columns, behind: u64) -> Option<u64> {
     let mut bytes = Vec::new();
     file.take(2 * TAIL).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    text.lines().rev().find_map(|line| columns.time(line))
+    text.lines().rev().find_map(|line| columns.record_time(line))
 }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::claude_code::Ids;
-use crate::input::{GIVEN_UP, Input, open};
-use crate::kind::{Form, LOOKED_AT, Table, tell};
-use crate::out::Out;
-use crate::sqlite::{self, Whose};
+use crate::claude_code::RecordIds;
+use crate::input::{GIVEN_UP, Input, open_file};
+use crate::kind::{Form, LOOKED_AT, Table, recognize_file};
+use crate::out::StepOutput;
+use crate::sqlite::{self, DatabaseOwner};
 use crate::step::Sink;
-use crate::walk::{Found, files};
-use crate::{Options, Progress, Read, Source, Unreadable};
+use crate::walk::{FoundFile, find_files};
+use crate::{ReadOptions, Progress, Recordings, Source, Unreadable};
 use crate::{
     claude_code, codex, copilot_cli, gemini_cli, messages, mini_swe, opencode, openrouter_csv,
     softland, swe_agent,
@@ -26,24 +26,24 @@ const LOOKED_FURTHER: usize = 4 << 20;
 const NO_LINE: &str = "no line of a recording that is known: passed over";
 
 /// Reads all files that the paths lead to.
-pub(crate) fn read<S: Sink>(
+pub(crate) fn read_paths<S: Sink>(
     paths: &[PathBuf],
-    options: &Options,
+    options: &ReadOptions,
     sink: &(impl Fn(&Path) -> S + Sync),
     progress: &(dyn Fn(Progress) -> bool + Sync),
-) -> Read<S> {
-    let (found, unreadable) = files(paths);
+) -> Recordings<S> {
+    let (found, unreadable) = find_files(paths);
     let total = found.iter().map(|file| file.bytes).sum();
     let done = AtomicU64::new(0);
     let tell = || progress(Progress { done: done.load(Ordering::Relaxed).min(total), total });
     let _ = tell();
     let next = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<File<S>>>> = found.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<FileResult<S>>>> = found.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(file), Some(slot)) = (found.get(at), slots.get(at)) else { return };
-            let read = one(file, sink, &done, &tell, &Ids::default());
+            let read = read_file(file, sink, &done, &tell, &RecordIds::default());
             if let Ok(mut slot) = slot.lock() {
                 *slot = Some(read);
             }
@@ -57,41 +57,41 @@ pub(crate) fn read<S: Sink>(
         work();
     });
     let read = slots.into_iter().map(|slot| slot.into_inner().ok().flatten().unwrap_or_default());
-    let mut read: Vec<File<S>> = read.collect();
-    once(&found, &mut read, sink);
-    join::dumps(&found, &mut read, sink);
-    join::storage(&found, &mut read, sink);
+    let mut read: Vec<FileResult<S>> = read.collect();
+    reread_duplicates(&found, &mut read, sink);
+    join::join_dumps(&found, &mut read, sink);
+    join::join_storage(&found, &mut read, sink);
     done.store(total, Ordering::Relaxed);
     let _ = tell();
-    collect(found, read, unreadable)
+    collect_results(found, read, unreadable)
 }
 
 /// The result of reading one file.
-struct File<S> {
+struct FileResult<S> {
     form: Option<Form>,
     sink: Option<S>,
-    ids: Option<Ids>,
+    ids: Option<RecordIds>,
     /// The ids of a database of opencode's.
-    database: Option<Ids>,
+    database: Option<RecordIds>,
     unreadable: Vec<(Option<u64>, String)>,
 }
 
-impl<S> Default for File<S> {
+impl<S> Default for FileResult<S> {
     fn default() -> Self {
         Self { form: None, sink: None, ids: None, database: None, unreadable: Vec::new() }
     }
 }
 
 /// Reads one file. `known` holds the ids that earlier files share with this one.
-fn one<S: Sink>(
-    file: &Found,
+fn read_file<S: Sink>(
+    file: &FoundFile,
     sink: &impl Fn(&Path) -> S,
     done: &AtomicU64,
     tell_progress: &(dyn Fn() -> bool + Sync),
-    known: &Ids,
-) -> File<S> {
-    let mut read = File::default();
-    let (inner, compressed) = match open(&file.path, done, tell_progress) {
+    known: &RecordIds,
+) -> FileResult<S> {
+    let mut read = FileResult::default();
+    let (inner, compressed) = match open_file(&file.path, done, tell_progress) {
         Ok(opened) => opened,
         Err(error) => {
             read.unreadable.push((None, error.to_string()));
@@ -100,10 +100,10 @@ fn one<S: Sink>(
     };
     let mut input = Input::new(inner);
     input.skip_mark();
-    let form = match first_lines(&mut input, &mut read.unreadable) {
+    let form = match recognize_lines(&mut input, &mut read.unreadable) {
         Ok(form) => form,
         Err(reason) => {
-            let reason = input.failed().map_or_else(|| reason.to_owned(), damaged);
+            let reason = input.read_error().map_or_else(|| reason.to_owned(), damage_reason);
             read.unreadable.push((None, reason));
             return read;
         }
@@ -113,73 +113,73 @@ fn one<S: Sink>(
         return read;
     }
     let mut taker = sink(&file.path);
-    let mut out = Out::new(&mut taker);
+    let mut out = StepOutput::new(&mut taker);
     out.unreadable = std::mem::take(&mut read.unreadable);
     let plain = (!compressed).then_some(file.path.as_path());
     match form {
-        Form::ClaudeCode => read.ids = Some(claude_code::read(&mut input, &mut out, known)),
-        Form::Codex => codex::read(&mut input, &mut out),
-        Form::Csv => read.ids = Some(openrouter_csv::read(&mut input, &mut out, plain, known)),
-        Form::Messages => messages::read(&mut input, &mut out),
-        Form::MessageLines => messages::lines(&mut input, &mut out),
-        Form::GeminiCli => gemini_cli::read(&mut input, &mut out),
-        Form::CopilotCli => copilot_cli::read(&mut input, &mut out),
-        Form::MiniSwe => mini_swe::read(&mut input, &mut out),
-        Form::SweAgent => swe_agent::read(&mut input, &mut out),
-        Form::Events => softland::read(&mut input, &mut out),
+        Form::ClaudeCode => read.ids = Some(claude_code::read_recording(&mut input, &mut out, known)),
+        Form::Codex => codex::read_recording(&mut input, &mut out),
+        Form::Csv => read.ids = Some(openrouter_csv::read_recording(&mut input, &mut out, plain, known)),
+        Form::Messages => messages::read_recording(&mut input, &mut out),
+        Form::MessageLines => messages::read_lines(&mut input, &mut out),
+        Form::GeminiCli => gemini_cli::read_recording(&mut input, &mut out),
+        Form::CopilotCli => copilot_cli::read_recording(&mut input, &mut out),
+        Form::MiniSwe => mini_swe::read_recording(&mut input, &mut out),
+        Form::SweAgent => swe_agent::read_recording(&mut input, &mut out),
+        Form::Events => softland::read_events(&mut input, &mut out),
         Form::Journal => softland::journal(&mut input, &mut out),
-        Form::OpenCodeExport => opencode::export(&mut input, &mut out),
-        Form::Ledger => match database(&file.path, compressed, &mut out, tell_progress) {
-            Whose::Softland => {}
-            Whose::OpenCode(ids) => {
+        Form::OpenCodeExport => opencode::read_export(&mut input, &mut out),
+        Form::Ledger => match read_database(&file.path, compressed, &mut out, tell_progress) {
+            DatabaseOwner::Softland => {}
+            DatabaseOwner::OpenCode(ids) => {
                 read.form = Some(Form::OpenCode(Table::Database));
                 read.database = Some(ids);
             }
-            Whose::Others => read.form = None,
+            DatabaseOwner::Others => read.form = None,
         },
         Form::OpenCode(_) => {}
     }
-    finish(&input, &mut out);
+    finish_file(&input, &mut out);
     read.unreadable = out.unreadable;
     read.sink = read.form.is_some().then_some(taker);
     read
 }
 
 /// Reads a database. A compressed database is unpacked into a temporary file first.
-fn database(
+fn read_database(
     path: &Path,
     compressed: bool,
-    out: &mut Out<'_>,
+    out: &mut StepOutput<'_>,
     on: &(dyn Fn() -> bool + Sync),
-) -> Whose {
+) -> DatabaseOwner {
     if !compressed {
-        return sqlite::read(path, out, on);
+        return sqlite::read_database(path, out, on);
     }
-    match sqlite::unpacked(path, on) {
-        Ok(file) => sqlite::read(file.path(), out, on),
+    match sqlite::unpack_database(path, on) {
+        Ok(file) => sqlite::read_database(file.path(), out, on),
         Err(error) => {
-            out.unreadable(None, damaged(&error.to_string()));
-            Whose::Others
+            out.list_unreadable(None, damage_reason(&error.to_string()));
+            DatabaseOwner::Others
         }
     }
 }
 
 /// Recognizes a file. Lines before the first one that is recognized are left out, and listed.
-fn first_lines(
+fn recognize_lines(
     input: &mut Input<'_>,
     unreadable: &mut Vec<(Option<u64>, String)>,
 ) -> Result<Form, &'static str> {
     for _ in 0..LONG_LINES {
-        let mut told = tell(input.ahead(LOOKED_AT));
+        let mut told = recognize_file(input.peek_bytes(LOOKED_AT));
         let is_long = |head: &[u8]| !head.contains(&b'\n') && !head.contains(&0);
-        if told.is_err() && is_long(input.ahead(LOOKED_AT)) {
-            told = tell(input.ahead(LOOKED_FURTHER));
+        if told.is_err() && is_long(input.peek_bytes(LOOKED_AT)) {
+            told = recognize_file(input.peek_bytes(LOOKED_FURTHER));
         }
         let (form, left_out) = match told {
             Ok(told) => told,
             Err(_)
-                if is_long(input.ahead(LOOKED_FURTHER))
-                    && input.ahead(LOOKED_FURTHER).len() >= LOOKED_FURTHER =>
+                if is_long(input.peek_bytes(LOOKED_FURTHER))
+                    && input.peek_bytes(LOOKED_FURTHER).len() >= LOOKED_FURTHER =>
             {
                 let line = input.pass_line();
                 if input.peek().is_none() {
@@ -191,7 +191,7 @@ fn first_lines(
             Err(reason) => return Err(reason),
         };
         for _ in 0..left_out {
-            if let Some(Ok(piece)) = input.line()
+            if let Some(Ok(piece)) = input.take_line()
                 && !piece.text.trim().is_empty()
             {
                 unreadable.push((Some(piece.line), NO_LINE.to_owned()));
@@ -203,14 +203,14 @@ fn first_lines(
 }
 
 /// Ends all open conversations, and lists the file if it could not be read to its end.
-fn finish(input: &Input<'_>, out: &mut Out<'_>) {
+fn finish_file(input: &Input<'_>, out: &mut StepOutput<'_>) {
     out.end_all();
-    if let Some(reason) = input.failed() {
-        out.unreadable(Some(input.line_number()), damaged(reason));
+    if let Some(reason) = input.read_error() {
+        out.list_unreadable(Some(input.line_number()), damage_reason(reason));
     }
 }
 
-fn damaged(reason: &str) -> String {
+fn damage_reason(reason: &str) -> String {
     if reason == GIVEN_UP {
         return reason.to_owned();
     }
@@ -223,8 +223,8 @@ fn damaged(reason: &str) -> String {
 /// may have files of their own. A message counts in the agent's own file, else in the file that
 /// holds most messages, so that a resumed run stays whole. Activities that were exported twice are
 /// counted once as well.
-fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
-    let agent = |file: &File<S>| {
+fn reread_duplicates<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], sink: &impl Fn(&Path) -> S) {
+    let agent = |file: &FileResult<S>| {
         file.ids.as_ref().map(|ids| (!ids.agent, std::cmp::Reverse(ids.messages.len())))
     };
     let mut order: Vec<usize> = (0..read.len()).collect();
@@ -233,28 +233,28 @@ fn once<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) ->
     if order.len() < 2 {
         return;
     }
-    let mut known = Ids::default();
+    let mut known = RecordIds::default();
     for at in order {
         let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { continue };
         let Some(ids) = slot.ids.take() else { continue };
         let again =
             !known.messages.is_disjoint(&ids.messages) || !known.lines.is_disjoint(&ids.lines);
         if again {
-            *slot = one(file, sink, &AtomicU64::new(0), &|| true, &known);
+            *slot = read_file(file, sink, &AtomicU64::new(0), &|| true, &known);
         }
         known.messages.extend(ids.messages);
         known.lines.extend(ids.lines);
     }
 }
 
-fn collect<S>(found: Vec<Found>, read: Vec<File<S>>, mut unreadable: Vec<Unreadable>) -> Read<S> {
+fn collect_results<S>(found: Vec<FoundFile>, read: Vec<FileResult<S>>, mut unreadable: Vec<Unreadable>) -> Recordings<S> {
     let mut sources = Vec::with_capacity(found.len());
-    for (Found { path, bytes }, file) in found.into_iter().zip(read) {
+    for (FoundFile { path, bytes }, file) in found.into_iter().zip(read) {
         for (line, reason) in file.unreadable {
             unreadable.push(Unreadable { path: path.clone(), line, reason });
         }
         let kind = file.form.map(Form::kind);
         sources.push(Source { path, kind, bytes, sink: file.sink });
     }
-    Read { sources, unreadable }
+    Recordings { sources, unreadable }
 }

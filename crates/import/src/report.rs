@@ -5,7 +5,7 @@ use serde::Serialize;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Evidence, NanoUsd, SignalKind};
 
-use crate::fold::Spend;
+use crate::fold::TurnSpend;
 
 /// A whole report.
 #[derive(Debug, Default, Serialize)]
@@ -21,7 +21,7 @@ pub struct Report {
     /// The runs, in the order of their files.
     pub runs: Vec<RunReport>,
     /// Limits that fit these runs, by policy key.
-    pub suggested_policy: Suggested,
+    pub suggested_policy: SuggestedPolicy,
 }
 
 /// One file.
@@ -102,7 +102,7 @@ impl UsageSum {
 
     /// Returns the sum of all recorded tokens.
     #[must_use]
-    pub fn recorded(&self) -> u64 {
+    pub fn recorded_tokens(&self) -> u64 {
         [self.output, self.cache_read, self.cache_write]
             .into_iter()
             .fold(self.input, u64::saturating_add)
@@ -143,7 +143,7 @@ pub struct RunReport {
     /// The tokens of the wasted turns; `None` if none are recorded.
     pub wasted_tokens: Option<u64>,
     /// The signals that the detectors saw.
-    pub signals: Vec<Listed>,
+    pub signals: Vec<ListedSignal>,
     /// The effect that the policy would have had; `None` if it would have had none.
     pub what_if: Option<WhatIf>,
     /// The end of the run as softland recorded it, if it did.
@@ -151,12 +151,12 @@ pub struct RunReport {
     pub ended: Option<RunEnded>,
     /// The details that only tables, charts and sums need.
     #[serde(skip)]
-    pub beside: Beside,
+    pub beside: RunDetails,
 }
 
 /// A signal whose limit was reached.
 #[derive(Clone, Debug, Serialize)]
-pub struct Listed {
+pub struct ListedSignal {
     /// The signal.
     pub signal: SignalKind,
     /// The first member turn, from 1.
@@ -206,14 +206,14 @@ pub struct WhatIf {
 
 /// The details of a run that are in no JSON.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct RunDetails {
     /// The recording's own name of the run, if it has one.
     pub name: Option<String>,
     /// The recording's own name of the run that called this one, if it is recorded.
     pub caller: Option<String>,
     /// The cost of each turn, for runs that share a limit with this one. Empty if no such limit is
     /// set.
-    pub spends: Vec<Spend>,
+    pub spends: Vec<TurnSpend>,
     /// The number of wasted turns.
     pub wasted_turns: u64,
     /// The number of wasted turns without a known cost.
@@ -256,7 +256,7 @@ pub struct StepLine {
 
 /// Limits that fit the runs, with the reasons for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Suggested {
+pub struct SuggestedPolicy {
     /// Tool calls per run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls_limit: Option<u64>,
@@ -271,10 +271,10 @@ pub struct Suggested {
     pub why: Vec<String>,
 }
 
-impl Suggested {
+impl SuggestedPolicy {
     /// Returns the policy: the default one with these limits.
     #[must_use]
-    pub fn policy(&self) -> Policy {
+    pub fn to_policy(&self) -> Policy {
         Policy {
             tool_calls_limit: self.tool_calls_limit,
             turns_limit: self.turns_limit,
@@ -288,12 +288,12 @@ impl Suggested {
 #[must_use]
 pub fn sum_tokens(tokens: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     let as_money = tokens.into_iter().map(|tokens| tokens.map(NanoUsd));
-    sum(as_money).map(|sum| sum.0)
+    sum_costs(as_money).map(|sum| sum.0)
 }
 
 /// Sums the known costs; returns `None` if there are values and none of them is known.
 #[must_use]
-pub fn sum(costs: impl IntoIterator<Item = Option<NanoUsd>>) -> Option<NanoUsd> {
+pub fn sum_costs(costs: impl IntoIterator<Item = Option<NanoUsd>>) -> Option<NanoUsd> {
     let (mut known, mut unknown, mut any) = (NanoUsd::ZERO, false, false);
     for cost in costs {
         match cost {

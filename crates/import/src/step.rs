@@ -1,11 +1,11 @@
 //! The steps of a recording, one after the other.
 
-use softland_session::core::{Evidence, Finished, NanoUsd, SignalKind, User};
+use softland_session::core::{Evidence, FinishedTurn, NanoUsd, SignalKind, UserMessage};
 use softland_session::wire::Tokens;
 
 /// A conversation of a file, counted from 0. Several may be open at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Talk(pub usize);
+pub struct ConversationId(pub usize);
 
 /// Takes the steps of one file, in the order in which they are recorded.
 ///
@@ -13,25 +13,25 @@ pub struct Talk(pub usize);
 /// into runs: a conversation may hold several.
 pub trait Sink: Send {
     /// Begins a conversation.
-    fn begin(&mut self, talk: Talk, begin: &Begin<'_>);
+    fn begin_conversation(&mut self, talk: ConversationId, begin: &ConversationStart<'_>);
     /// Takes a message of a person or a tool.
-    fn user(&mut self, talk: Talk, step: &UserStep<'_>);
+    fn take_user_step(&mut self, talk: ConversationId, step: &UserStep<'_>);
     /// Takes a turn of the model.
-    fn turn(&mut self, talk: Talk, turn: &Turn<'_>);
+    fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>);
     /// Takes the recorded total of a conversation's tool calls, whatever its turns say about them.
-    fn counted(&mut self, _talk: Talk, _calls: u64) {}
+    fn take_call_total(&mut self, _talk: ConversationId, _calls: u64) {}
     /// Takes a signal that softland's own loop, or a gateway, saw in the conversation at the time.
-    fn noted(&mut self, _talk: Talk, _noted: Noted) {}
+    fn take_signal(&mut self, _talk: ConversationId, _noted: RecordedSignal) {}
     /// Takes the recorded end of the conversation's last run, in the contract's words. A run that
     /// was landed, stopped or broken off was not ended by the model, whatever it said last.
-    fn outcome(&mut self, _talk: Talk, _outcome: &str, _reason: &str) {}
+    fn take_outcome(&mut self, _talk: ConversationId, _outcome: &str, _reason: &str) {}
     /// Ends a conversation: no further steps follow.
-    fn end(&mut self, talk: Talk);
+    fn end_conversation(&mut self, talk: ConversationId);
 }
 
 /// The facts that are known when a conversation begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Begin<'a> {
+pub struct ConversationStart<'a> {
     /// The recording's own session id, or the `id` of a message array; `None` stands for the path.
     pub session: Option<&'a str>,
     /// The recording's own name of the run, if the conversation is exactly one run (in softland's
@@ -49,7 +49,7 @@ pub struct Begin<'a> {
 
 /// A signal that softland recorded when it saw it.
 #[derive(Clone, Debug)]
-pub struct Noted {
+pub struct RecordedSignal {
     /// The signal.
     pub signal: SignalKind,
     /// The evidence to check the signal by. Its turns are those of the conversation, from 1.
@@ -60,7 +60,7 @@ pub struct Noted {
 #[derive(Debug)]
 pub struct UserStep<'a> {
     /// Results and texts, as the core's types. No texts if `machine` is set.
-    pub user: User<'a>,
+    pub user: UserMessage<'a>,
     /// True if the recording says that a program wrote the texts. They are left out then, so that
     /// nothing takes them for a person's.
     pub machine: bool,
@@ -72,14 +72,14 @@ pub struct UserStep<'a> {
 
 /// A turn of the model.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct TurnStep<'a> {
     /// Text and calls, as the core's types. `output_tokens` is set only if more than a placeholder
     /// is recorded: a few tokens do not tell how much was said.
-    pub finished: Finished<'a>,
+    pub finished: FinishedTurn<'a>,
     /// The model, as recorded.
     pub model: Option<&'a str>,
     /// The tokens.
-    pub usage: Usage,
+    pub usage: TurnUsage,
     /// True if one of its calls submits the result. If the run ends there, the call is the answer.
     pub submits: bool,
     /// The recorded cost, if any. It takes precedence over every price table.
@@ -90,12 +90,12 @@ pub struct Turn<'a> {
     pub line: Option<u64>,
     /// The numbers of the turn, if a row of numbers is all that is recorded. `finished` is empty
     /// then.
-    pub row: Option<Row>,
+    pub row: Option<ActivityRow>,
 }
 
 /// The tokens of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TurnUsage {
     /// The tokens, as recorded.
     pub tokens: Tokens,
     /// Output tokens estimated from the content (characters / 4) beyond the recorded ones.
@@ -108,7 +108,7 @@ pub struct Usage {
 
 /// A turn, as a row of an activity CSV describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct ActivityRow {
     /// Prompt tokens, cached or not.
     pub prompt: u64,
     /// True if the row is trivial by its numbers: 1 to 5 completion tokens, not cancelled, not

@@ -3,7 +3,7 @@
 
 use softland_session::core::NanoUsd;
 
-use crate::report::{RunReport, Suggested};
+use crate::report::{RunReport, SuggestedPolicy};
 
 /// The least number of good runs: fewer do not tell a 99th percentile.
 const ENOUGH: usize = 20;
@@ -12,15 +12,15 @@ const ENOUGH: usize = 20;
 const HEADROOM: u64 = 125;
 
 /// Suggests limits for the runs.
-pub(crate) fn suggested(runs: &[RunReport]) -> Suggested {
-    let good: Vec<&RunReport> = runs.iter().filter(|run| is_good(run)).collect();
+pub(crate) fn suggest_policy(runs: &[RunReport]) -> SuggestedPolicy {
+    let good: Vec<&RunReport> = runs.iter().filter(|run| is_good_run(run)).collect();
     if good.len() < ENOUGH {
         let why = format!(
             "{} good runs (a final answer, no signal) are too few to make limits from; {ENOUGH} \
              are needed.",
             good.len()
         );
-        return Suggested { why: vec![why], ..Suggested::default() };
+        return SuggestedPolicy { why: vec![why], ..SuggestedPolicy::default() };
     }
     let mut why = vec![format!(
         "Made from {} good runs (a final answer, no signal) of {}. A limit is the larger of the \
@@ -39,18 +39,18 @@ pub(crate) fn suggested(runs: &[RunReport]) -> Suggested {
     // The call that reaches the limit already lands the run; so does the turn before the last.
     let tool_calls_limit = count("Tool calls", &|run| run.tool_calls, 1);
     let turns_limit = count("Turns", &|run| run.turns, 1);
-    let cost_limit_usd = cost(&good, &mut why);
-    Suggested { tool_calls_limit, turns_limit, cost_limit_usd, why }
+    let cost_limit_usd = suggest_cost(&good, &mut why);
+    SuggestedPolicy { tool_calls_limit, turns_limit, cost_limit_usd, why }
 }
 
 /// Returns true if limits may be derived from a run.
 #[must_use]
-pub fn is_good(run: &RunReport) -> bool {
+pub fn is_good_run(run: &RunReport) -> bool {
     run.beside.answered && !run.beside.rows && run.signals.is_empty()
 }
 
 /// Suggests a cost limit, only if the cost of every good run is known.
-fn cost(good: &[&RunReport], why: &mut Vec<String>) -> Option<NanoUsd> {
+fn suggest_cost(good: &[&RunReport], why: &mut Vec<String>) -> Option<NanoUsd> {
     let needed: Option<Vec<u64>> =
         good.iter().map(|run| run.beside.cost_needed.map(|cost| cost.0)).collect();
     let Some(mut needed) = needed else {
@@ -88,10 +88,10 @@ fn round_up(number: u64) -> u64 {
     number.div_ceil(unit).saturating_mul(unit)
 }
 
-impl Suggested {
+impl SuggestedPolicy {
     /// Formats the limits as a config for `serve`, `wrap` and `run`.
     #[must_use]
-    pub fn toml(&self) -> String {
+    pub fn to_toml(&self) -> String {
         let mut text = String::from("[policy.default]\n");
         for line in &self.why {
             text += &format!("# {line}\n");

@@ -1,90 +1,90 @@
 //! Trajectories of SWE-agent: one document. A step is a response, its action and the observation.
 //! Demonstrations hold a history alone.
 
-use softland_session::ResultRead;
+use softland_session::ResultReader;
 
-use crate::draft::{Draft, Results};
+use crate::draft::{TurnDraft, Results};
 use crate::fields::{Fields, with_str};
-use crate::input::{Broken, Input};
-use crate::messages::{Conversation, command, message};
-use crate::out::{Out, Said};
-use crate::step::{Begin, Talk};
+use crate::input::{JsonError, Input};
+use crate::messages::{Conversation, command_call, read_message};
+use crate::out::{StepOutput, MessageFacts};
+use crate::step::{ConversationStart, ConversationId};
 
-pub(crate) fn read(input: &mut Input<'_>, out: &mut Out<'_>) {
+pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     while input.peek().is_some() {
-        if let Err(broken) = document(input, out) {
-            out.broken(input, &broken);
+        if let Err(broken) = read_document(input, out) {
+            out.list_broken(input, &broken);
             input.pass_line();
         }
     }
 }
 
-fn document(input: &mut Input<'_>, out: &mut Out<'_>) -> Result<(), Broken> {
+fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), JsonError> {
     let line = input.line_number();
-    let head = crate::kind::objects(input.ahead(1 << 20), 1);
-    let session = head.first().and_then(|seen| seen.string("environment"));
-    let begin = Begin { session: session.as_deref(), line: Some(line), ..Begin::default() };
+    let head = crate::kind::preview_objects(input.peek_bytes(1 << 20), 1);
+    let session = head.first().and_then(|seen| seen.short_string("environment"));
+    let begin = ConversationStart { session: session.as_deref(), line: Some(line), ..ConversationStart::default() };
     let mut talk = None;
-    let read = input.object(&mut |input, key| match key {
+    let read = input.take_object(&mut |input, key| match key {
         "trajectory" if talk.is_none() && input.peek() == Some(b'[') => {
-            let talk = *talk.insert(out.begin(&begin));
-            let task = Said { line: Some(line), ..Said::default() };
-            out.texts(talk, &["the task"], task);
-            steps(input, out, talk)
+            let talk = *talk.insert(out.begin_conversation(&begin));
+            let task = MessageFacts { line: Some(line), ..MessageFacts::default() };
+            out.send_texts(talk, &["the task"], task);
+            read_steps(input, out, talk)
         }
         "history" if talk.is_none() && input.peek() == Some(b'[') => {
-            let talk = *talk.insert(out.begin(&begin));
+            let talk = *talk.insert(out.begin_conversation(&begin));
             let mut conversation = Conversation::new(talk, None);
-            let read = input.array(&mut |input| message(input, out, &mut conversation));
+            let read = input.take_array(&mut |input| read_message(input, out, &mut conversation));
             conversation.flush(out);
             read
         }
         _ => Ok(()),
     });
     if let Some(talk) = talk {
-        out.end(talk);
+        out.end_conversation(talk);
     }
     read
 }
 
-fn steps(input: &mut Input<'_>, out: &mut Out<'_>, talk: Talk) -> Result<(), Broken> {
+fn read_steps(input: &mut Input<'_>, out: &mut StepOutput<'_>, talk: ConversationId) -> Result<(), JsonError> {
     let mut count = 0_u64;
-    input.array(&mut |input| {
+    input.take_array(&mut |input| {
         let line = input.line_number();
-        let Some(piece) = input.take()? else {
-            out.unreadable(Some(line), "a step is longer than 64 MiB");
+        let Some(piece) = input.take_value()? else {
+            out.list_unreadable(Some(line), "a step is longer than 64 MiB");
             return Ok(());
         };
-        out.mended(&piece);
+        out.list_mended(&piece);
         count += 1;
-        match Fields::of(&piece.text) {
-            Ok(fields) => step(out, talk, &fields, count, piece.line),
-            Err(reason) => out.unreadable(Some(piece.line), reason),
+        match Fields::from_json(&piece.text) {
+            Ok(fields) => read_step(out, talk, &fields, count, piece.line),
+            Err(reason) => out.list_unreadable(Some(piece.line), reason),
         }
         Ok(())
     })
 }
 
-fn step(out: &mut Out<'_>, talk: Talk, fields: &Fields<'_>, count: u64, line: u64) {
-    let mut draft = Draft { line: Some(line), ..Draft::default() };
+fn read_step(out: &mut StepOutput<'_>, talk: ConversationId, fields: &Fields<'_>, count: u64, line: u64) {
+    let mut draft = TurnDraft { line: Some(line), ..TurnDraft::default() };
     if let Some(text) = fields.str("response") {
-        draft.text(text);
+        draft.add_text(text);
     }
     let action = fields.text("action").unwrap_or_default();
     let id = format!("call_{count}");
     let called = !action.trim().is_empty();
     if called {
-        draft.calls.push(command(id.clone(), "bash", action.trim_end_matches('\n')));
+        draft.calls.push(command_call(id.clone(), "bash", action.trim_end_matches('\n')));
     }
     draft.submits = action.split_whitespace().next() == Some("submit");
-    draft.give(out, talk);
+    draft.emit_turn(out, talk);
     let observed = fields.text("observation");
     if !called || observed.is_none() {
         return;
     }
-    let mut read = ResultRead::default();
-    with_str(&observed.unwrap_or_default(), |text| read.text(text));
+    let mut read = ResultReader::default();
+    with_str(&observed.unwrap_or_default(), |text| read.add_text(text));
     let mut results = Results { line: Some(line), ..Results::default() };
-    results.list.push((id, read.facts()));
-    results.give(out, talk);
+    results.list.push((id, read.to_facts()));
+    results.emit_results(out, talk);
 }

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fold::Folder;
-use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum, sum_tokens};
-use crate::{Read, suggest};
+use crate::fold::FileReplay;
+use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum_costs, sum_tokens};
+use crate::{Recordings, suggest};
 
 /// Builds the report on everything that was read.
 #[must_use]
-pub fn report(read: Read<Folder<'_>>) -> Report {
+pub fn build_report(read: Recordings<FileReplay<'_>>) -> Report {
     let mut runs: Vec<RunReport> = Vec::new();
     let mut sources = Vec::new();
     for source in read.sources {
         let path = source.path.display().to_string();
-        let of_file = source.sink.map(Folder::into_runs).unwrap_or_default();
+        let of_file = source.sink.map(FileReplay::into_runs).unwrap_or_default();
         sources.push(SourceLine {
             path: path.clone(),
             kind: source.kind.map(crate::Kind::name),
@@ -22,7 +22,7 @@ pub fn report(read: Read<Folder<'_>>) -> Report {
         });
         runs.extend(of_file);
     }
-    name_apart(&mut runs);
+    make_names_unique(&mut runs);
     let unreadable = read
         .unreadable
         .into_iter()
@@ -32,12 +32,12 @@ pub fn report(read: Read<Folder<'_>>) -> Report {
             reason: one.reason,
         })
         .collect();
-    with_callers(&mut runs);
-    let suggested_policy = suggest::suggested(&runs);
-    Report { v: 1, sources, unreadable, totals: totals(&runs), runs, suggested_policy }
+    add_called_costs(&mut runs);
+    let suggested_policy = suggest::suggest_policy(&runs);
+    Report { v: 1, sources, unreadable, totals: sum_totals(&runs), runs, suggested_policy }
 }
 
-fn totals(runs: &[RunReport]) -> Totals {
+fn sum_totals(runs: &[RunReport]) -> Totals {
     let mut totals = Totals { runs: runs.len() as u64, ..Totals::default() };
     for run in runs {
         totals.turns += run.turns;
@@ -46,19 +46,19 @@ fn totals(runs: &[RunReport]) -> Totals {
         totals.unpriced_turns += run.beside.unpriced_turns;
         totals.wasted_turns += run.beside.wasted_turns;
     }
-    totals.cost_usd = sum(runs.iter().map(|run| run.cost_usd));
+    totals.cost_usd = sum_costs(runs.iter().map(|run| run.cost_usd));
     let simulated = runs.iter().filter(|run| run.simulated_usd.is_some());
     totals.simulated_usd =
-        simulated.map(|run| run.simulated_usd).reduce(|a, b| sum([a, b])).flatten();
+        simulated.map(|run| run.simulated_usd).reduce(|a, b| sum_costs([a, b])).flatten();
     // A run without waste has no wasted cost: it says nothing about the waste of other runs.
     let wasted = || runs.iter().filter(|run| run.beside.wasted_turns > 0);
-    totals.wasted_usd = sum(wasted().map(|run| run.wasted_usd));
+    totals.wasted_usd = sum_costs(wasted().map(|run| run.wasted_usd));
     totals.wasted_tokens = sum_tokens(wasted().map(|run| run.wasted_tokens));
     totals
 }
 
 /// Adds the cost of sub-agents to the cost limit that their callers need.
-fn with_callers(runs: &mut [RunReport]) {
+fn add_called_costs(runs: &mut [RunReport]) {
     let named = |(at, run): (usize, &RunReport)| Some((run.beside.name.clone()?, at));
     let names: BTreeMap<String, usize> = runs.iter().enumerate().filter_map(named).collect();
     let of = |runs: &[RunReport], at: usize| -> Option<usize> {
@@ -78,7 +78,7 @@ fn with_callers(runs: &mut [RunReport]) {
 }
 
 /// Makes run names unique: files may share a session, and sub-agents a name.
-fn name_apart(runs: &mut [RunReport]) {
+fn make_names_unique(runs: &mut [RunReport]) {
     let mut known = BTreeSet::new();
     // The next number to try for each name: many runs may share it.
     let mut next: BTreeMap<String, u64> = BTreeMap::new();

@@ -7,17 +7,17 @@ use crate::Unreadable;
 
 /// A file to look at.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
 }
 
 /// Returns the files that paths lead to, sorted by name within folders. A folder is walked once,
 /// however many links lead to it.
-pub(crate) fn files(paths: &[PathBuf]) -> (Vec<Found>, Vec<Unreadable>) {
+pub(crate) fn find_files(paths: &[PathBuf]) -> (Vec<FoundFile>, Vec<Unreadable>) {
     let mut walk = Walk::default();
     for path in paths {
-        walk.path(path);
+        walk.walk_path(path);
     }
     (walk.found, walk.unreadable)
 }
@@ -25,16 +25,16 @@ pub(crate) fn files(paths: &[PathBuf]) -> (Vec<Found>, Vec<Unreadable>) {
 #[derive(Default)]
 struct Walk {
     seen: HashSet<PathBuf>,
-    found: Vec<Found>,
+    found: Vec<FoundFile>,
     unreadable: Vec<Unreadable>,
 }
 
 impl Walk {
-    fn path(&mut self, from: &Path) {
+    fn walk_path(&mut self, from: &Path) {
         // No recursion: folders may be nested deeper than a stack allows.
         let mut waiting = vec![from.to_owned()];
         while let Some(path) = waiting.pop() {
-            match self.look(&path) {
+            match self.visit_path(&path) {
                 Ok(inside) => waiting.extend(inside),
                 Err(error) => {
                     let reason = error.to_string();
@@ -44,7 +44,7 @@ impl Walk {
         }
     }
 
-    fn look(&mut self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    fn visit_path(&mut self, path: &Path) -> std::io::Result<Vec<PathBuf>> {
         let metadata = std::fs::metadata(path)?;
         if !self.seen.insert(std::fs::canonicalize(path)?) {
             return Ok(Vec::new());
@@ -61,7 +61,7 @@ impl Walk {
             return Err(std::io::Error::other("no regular file"));
         }
         if !is_beside_a_database(path) {
-            self.found.push(Found { path: path.to_owned(), bytes: metadata.len() });
+            self.found.push(FoundFile { path: path.to_owned(), bytes: metadata.len() });
         }
         Ok(Vec::new())
     }

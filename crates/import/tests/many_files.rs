@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
-use softland_import::{Folder, Options, Settings, read, report};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, read_paths, build_report};
 
 const FILES: u64 = 3000;
 
@@ -15,9 +15,9 @@ fn most() -> u64 {
 }
 
 fn audited(paths: &[std::path::PathBuf]) -> u64 {
-    let settings = Settings::default();
-    let sink = |path: &std::path::Path| Folder::new(&settings, path);
-    report(read(paths, &Options { threads: 2 }, sink, |_| {})).totals.turns
+    let settings = ReplaySettings::default();
+    let sink = |path: &std::path::Path| FileReplay::new(&settings, path);
+    build_report(read_paths(paths, &ReadOptions { threads: 2 }, sink, |_| {})).totals.turns
 }
 
 #[test]

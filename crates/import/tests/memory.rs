@@ -30,15 +30,15 @@ fn a_document_of_one_line_is_streamed() {
     let before = most();
     struct Nothing(usize);
     impl softland_import::Sink for Nothing {
-        fn begin(&mut self, _: softland_import::Talk, _: &softland_import::Begin<'_>) {}
-        fn user(&mut self, _: softland_import::Talk, _: &softland_import::UserStep<'_>) {}
-        fn turn(&mut self, _: softland_import::Talk, _: &softland_import::Turn<'_>) {
+        fn begin_conversation(&mut self, _: softland_import::ConversationId, _: &softland_import::ConversationStart<'_>) {}
+        fn take_user_step(&mut self, _: softland_import::ConversationId, _: &softland_import::UserStep<'_>) {}
+        fn take_turn(&mut self, _: softland_import::ConversationId, _: &softland_import::TurnStep<'_>) {
             self.0 += 1;
         }
-        fn end(&mut self, _: softland_import::Talk) {}
+        fn end_conversation(&mut self, _: softland_import::ConversationId) {}
     }
-    let options = softland_import::Options::default();
-    let read = softland_import::read(&[path], &options, |_| Nothing(0), |_| {});
+    let options = softland_import::ReadOptions::default();
+    let read = softland_import::read_paths(&[path], &options, |_| Nothing(0), |_| {});
     assert_eq!(read.sources[0].sink.as_ref().map(|sink| sink.0), Some(1500));
     let grown = most() - before;
     assert!(grown < 32 << 10, "300 MB of messages took {grown} KiB");

@@ -42,7 +42,7 @@ fn ledger(folder: &tempfile::TempDir, records: usize) -> Ledger {
         events_path: Some(folder.path().join("events.ndjson")),
         queue_records: records,
         queue_bytes: usize::MAX / 16,
-        ..Options::at(folder.path().join("ledger.db"))
+        ..Options::with_path(folder.path().join("ledger.db"))
     };
     Ledger::open(options, Arc::new(|| 1_790_000_000_000)).unwrap()
 }
@@ -56,7 +56,7 @@ fn record(bencher: Bencher<'_, '_>) {
         .with_inputs(|| Record::Request(request()))
         .bench_local_values(|record| ledger.record(record));
     ledger.close(Duration::from_secs(60)).unwrap();
-    assert_eq!(ledger.lost(), 0);
+    assert_eq!(ledger.lost_records(), 0);
 }
 
 #[divan::bench(sample_count = 200, sample_size = 500)]
@@ -87,14 +87,14 @@ fn record_and_drain_1000(bencher: Bencher<'_, '_>) {
 fn write_governed_1024(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
     let options =
-        Options { queue_bytes: usize::MAX / 16, ..Options::at(folder.path().join("ledger.db")) };
+        Options { queue_bytes: usize::MAX / 16, ..Options::with_path(folder.path().join("ledger.db")) };
     let ledger = Ledger::open(options, Arc::new(|| 1_790_000_000_000)).unwrap();
     let mut runs = 0..;
     bencher.with_inputs(|| governed(&mut runs)).bench_local_values(|records| {
         records.into_iter().for_each(|record| ledger.record(record));
         ledger.drain(Duration::from_secs(60)).unwrap();
     });
-    assert_eq!(ledger.lost(), 0);
+    assert_eq!(ledger.lost_records(), 0);
 }
 
 fn governed(runs: &mut impl Iterator<Item = u64>) -> Vec<Record> {

@@ -16,7 +16,7 @@ const KEPT: usize = 1 << 20;
 /// Records that are written together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    records: Vec<Packed>,
+    records: Vec<PackedRecord>,
     texts: String,
     /// The size of the records in memory, in bytes.
     bytes: usize,
@@ -26,25 +26,25 @@ pub(crate) struct Batch {
 
 /// A record whose texts are stored in its batch's buffer.
 #[derive(Debug)]
-pub(crate) enum Packed {
+pub(crate) enum PackedRecord {
     RunStart(Box<RunStart>),
-    Sent(Request<Span>),
-    Request(Request<Span>),
-    Event(Event<Span>),
+    Sent(Request<TextSpan>),
+    Request(Request<TextSpan>),
+    Event(Event<TextSpan>),
     RunEnd(Box<RunEnd>),
 }
 
 /// The position of a text in the batch's buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct TextSpan {
     from: u32,
     to: u32,
 }
 
 /// Some records of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'b> {
-    pub(crate) records: &'b [Packed],
+pub(crate) struct BatchPart<'b> {
+    pub(crate) records: &'b [PackedRecord],
     pub(crate) texts: &'b str,
 }
 
@@ -56,14 +56,14 @@ impl Batch {
     }
 
     pub(crate) fn push(&mut self, record: Record) {
-        self.bytes = self.bytes.saturating_add(record.bytes());
+        self.bytes = self.bytes.saturating_add(record.memory_size());
         let texts = &mut self.texts;
         self.records.push(match record {
-            Record::RunStart(start) => Packed::RunStart(Box::new(start)),
-            Record::Sent(request) => Packed::Sent(request.map(|text| lay(texts, &text))),
-            Record::Request(request) => Packed::Request(request.map(|text| lay(texts, &text))),
-            Record::Event(event) => Packed::Event(event.map(|fields| lay(texts, fields.as_str()))),
-            Record::RunEnd(end) => Packed::RunEnd(Box::new(end)),
+            Record::RunStart(start) => PackedRecord::RunStart(Box::new(start)),
+            Record::Sent(request) => PackedRecord::Sent(request.map_texts(|text| append_text(texts, &text))),
+            Record::Request(request) => PackedRecord::Request(request.map_texts(|text| append_text(texts, &text))),
+            Record::Event(event) => PackedRecord::Event(event.map_fields(|fields| append_text(texts, fields.as_str()))),
+            Record::RunEnd(end) => PackedRecord::RunEnd(Box::new(end)),
         });
     }
 
@@ -77,18 +77,18 @@ impl Batch {
     }
 
     /// Returns the approximate size of the records in memory, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn memory_size(&self) -> usize {
         self.bytes
     }
 
     /// Returns the first `size` records that are not done.
-    pub(crate) fn first(&self, size: usize) -> Part<'_> {
+    pub(crate) fn first_records(&self, size: usize) -> BatchPart<'_> {
         let left = self.records.get(self.done..).unwrap_or_default();
-        Part { records: left.get(..size).unwrap_or(left), texts: &self.texts }
+        BatchPart { records: left.get(..size).unwrap_or(left), texts: &self.texts }
     }
 
     /// Marks the next `size` records as done.
-    pub(crate) fn done(&mut self, size: usize) {
+    pub(crate) fn mark_done(&mut self, size: usize) {
         self.done = self.records.len().min(self.done + size);
         if self.is_empty() {
             self.clear();
@@ -105,16 +105,16 @@ impl Batch {
 }
 
 /// Appends a text to the buffer and returns its position. A batch has less than 4 GiB of text.
-fn lay(texts: &mut String, text: &str) -> Span {
+fn append_text(texts: &mut String, text: &str) -> TextSpan {
     let end = |texts: &String| u32::try_from(texts.len()).unwrap_or(u32::MAX);
     let from = end(texts);
     texts.push_str(text);
-    Span { from, to: end(texts) }
+    TextSpan { from, to: end(texts) }
 }
 
-impl Span {
+impl TextSpan {
     /// Returns the text at this position of `texts`.
-    pub(crate) fn of(self, texts: &str) -> &str {
+    pub(crate) fn text_in(self, texts: &str) -> &str {
         texts.get(self.from as usize..self.to as usize).unwrap_or_default()
     }
 }
@@ -129,10 +129,10 @@ mod tests {
     }
 
     fn texts(batch: &Batch, size: usize) -> Vec<&str> {
-        let Part { records, texts } = batch.first(size);
-        let text = |record: &Packed| match record {
-            Packed::Event(event) => Some(event.fields.of(texts)),
-            Packed::RunStart(_) | Packed::Sent(_) | Packed::Request(_) | Packed::RunEnd(_) => None,
+        let BatchPart { records, texts } = batch.first_records(size);
+        let text = |record: &PackedRecord| match record {
+            PackedRecord::Event(event) => Some(event.fields.text_in(texts)),
+            PackedRecord::RunStart(_) | PackedRecord::Sent(_) | PackedRecord::Request(_) | PackedRecord::RunEnd(_) => None,
         };
         records.iter().filter_map(text).collect()
     }
@@ -144,10 +144,10 @@ mod tests {
             batch.push(event(fields));
         }
         assert_eq!(texts(&batch, 2), ["{\"a\":1}", "{}"]);
-        batch.done(1);
+        batch.mark_done(1);
         assert_eq!((texts(&batch, 9), batch.len()), (vec!["{}", "{\"ü\":2}"], 2));
-        batch.done(2);
-        assert!(batch.is_empty() && batch.bytes() == 0);
+        batch.mark_done(2);
+        assert!(batch.is_empty() && batch.memory_size() == 0);
         batch.push(event("{\"b\":3}"));
         assert_eq!(texts(&batch, 1), ["{\"b\":3}"]);
     }
@@ -157,8 +157,8 @@ mod tests {
         let mut batch = Batch::default();
         assert!(batch.has_room(usize::MAX));
         batch.push(event("{}"));
-        assert!(batch.has_room(BATCH_BYTES - batch.bytes()));
-        assert!(!batch.has_room(BATCH_BYTES - batch.bytes() + 1));
+        assert!(batch.has_room(BATCH_BYTES - batch.memory_size()));
+        assert!(!batch.has_room(BATCH_BYTES - batch.memory_size() + 1));
         for _ in 1..BATCH {
             batch.push(event("{}"));
         }

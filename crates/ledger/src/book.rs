@@ -10,9 +10,9 @@ use std::mem;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use softland_core::{Ended, NanoUsd, Outcome, Reason};
+use softland_core::{RunEnding, NanoUsd, Outcome, Reason};
 
-use crate::batch::{Packed, Span};
+use crate::batch::{PackedRecord, TextSpan};
 use crate::fields::{self, Envelope};
 use crate::record::{Event, Request, RunEnd, RunStart};
 
@@ -27,27 +27,27 @@ pub(crate) const LINES: &str = "lines";
 const RESERVED: [&str; 4] = ["run_start", "done", "error", LINES];
 
 /// A destination for numbered records, which are borrowed for `'b`.
-pub(crate) trait Sink<'b> {
+pub(crate) trait RecordSink<'b> {
     /// The error of a failed write.
     type Error;
 
     /// Returns the stored state of a run.
-    fn find(&mut self, run: &str) -> Result<Option<Row>, Self::Error>;
+    fn find_run(&mut self, run: &str) -> Result<Option<RunRow>, Self::Error>;
 
     /// Takes one line of a run that is not a request.
-    fn event(&mut self, line: Line<'b>) -> Result<(), Self::Error>;
+    fn add_event(&mut self, line: NumberedLine<'b>) -> Result<(), Self::Error>;
 
     /// Takes a request that has not ended.
-    fn sent(&mut self, request: &'b Request<Span>);
+    fn add_sent(&mut self, request: &'b Request<TextSpan>);
 
     /// Takes a request that has ended. The id is 0 for a request that belongs to no run.
-    fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>)
+    fn add_request(&mut self, id: i64, seq: u64, request: &'b Request<TextSpan>)
     -> Result<(), Self::Error>;
 }
 
 /// A numbered line that is not a request, of the run with this id.
 #[derive(Debug)]
-pub(crate) struct Line<'b> {
+pub(crate) struct NumberedLine<'b> {
     pub(crate) id: i64,
     pub(crate) seq: u64,
     pub(crate) at: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Line<'b> {
 
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct RunRow {
     /// The id of the run in the database.
     pub(crate) id: i64,
     pub(crate) run: Arc<str>,
@@ -90,7 +90,7 @@ pub(crate) struct Row {
     pub(crate) cost: Option<u64>,
     /// The number of requests without a known price.
     pub(crate) unpriced: u64,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<RowEnd>,
     /// True if the row has changed since it was last stored.
     pub(crate) changed: bool,
     /// True if its names or its end have changed, too, which an open run leaves alone.
@@ -103,7 +103,7 @@ pub(crate) struct Row {
 
 /// The end of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct End {
+pub(crate) struct RowEnd {
     pub(crate) at: u64,
     /// The number of its last line.
     pub(crate) seq: u64,
@@ -116,8 +116,8 @@ pub(crate) struct End {
 
 /// The states of recent runs.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
-    rows: Vec<Row>,
+pub(crate) struct RunRegistry {
+    rows: Vec<RunRow>,
     /// The index of each run in `rows`.
     places: HashMap<Arc<str>, usize, RandomState>,
     /// The indexes of the rows in the current batch, each once. There may be thousands of others.
@@ -132,7 +132,7 @@ pub(crate) struct Book {
 
 /// The result of numbering a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum Numbering {
     /// The record has a line.
     Line,
     /// The record is kept without a line: it came after the end of its run, or belongs to none.
@@ -143,7 +143,7 @@ pub(crate) enum Taken {
     Misnamed,
 }
 
-impl Book {
+impl RunRegistry {
     /// Creates an empty registry. With `full`, full contents are kept.
     pub(crate) fn new(full: bool) -> Self {
         Self { full, ..Self::default() }
@@ -151,95 +151,95 @@ impl Book {
 
     /// Numbers a record of a batch and hands it to the sink. `texts` is the batch's text buffer.
     /// Its line is appended to `text`, if the caller wants lines.
-    pub(crate) fn take<'b, S: Sink<'b>>(
+    pub(crate) fn number_record<'b, S: RecordSink<'b>>(
         &mut self,
-        record: &'b Packed,
+        record: &'b PackedRecord,
         texts: &'b str,
         sink: &mut S,
         text: Option<&mut Vec<u8>>,
-    ) -> Result<Taken, S::Error> {
+    ) -> Result<Numbering, S::Error> {
         let full = self.full;
         match record {
-            Packed::RunStart(start) => {
-                let row = self.row(&start.run, start.at, sink)?;
+            PackedRecord::RunStart(start) => {
+                let row = self.find_or_create(&start.run, start.at, sink)?;
                 if row.met {
-                    return Ok(Taken::Known);
+                    return Ok(Numbering::Known);
                 }
-                row.begin(start);
-                put(row, (start.at, 0, "run_start"), fields::of_start(start), sink, text)
+                row.apply_start(start);
+                number_event(row, (start.at, 0, "run_start"), fields::start_fields(start), sink, text)
             }
-            Packed::Event(event) if RESERVED.contains(&event.event) => Ok(Taken::Misnamed),
-            Packed::Event(event) => {
-                let row = self.row(&event.run, event.at, sink)?;
-                row.touch(event.at, event.turn);
+            PackedRecord::Event(event) if RESERVED.contains(&event.event) => Ok(Numbering::Misnamed),
+            PackedRecord::Event(event) => {
+                let row = self.find_or_create(&event.run, event.at, sink)?;
+                row.note_activity(event.at, event.turn);
                 let Event { at, turn, event, fields, .. } = *event;
-                let fields = fields::of_event(event, fields.of(texts), full);
-                put(row, (at, turn, event), fields, sink, text)
+                let fields = fields::event_fields(event, fields.text_in(texts), full);
+                number_event(row, (at, turn, event), fields, sink, text)
             }
-            Packed::Sent(request) => {
-                sink.sent(request);
-                Ok(Taken::NoLine)
+            PackedRecord::Sent(request) => {
+                sink.add_sent(request);
+                Ok(Numbering::NoLine)
             }
-            Packed::Request(request) => self.request(request, texts, sink, text),
-            Packed::RunEnd(end) => {
-                let row = self.row(&end.run, end.at, sink)?;
+            PackedRecord::Request(request) => self.number_request(request, texts, sink, text),
+            PackedRecord::RunEnd(end) => {
+                let row = self.find_or_create(&end.run, end.at, sink)?;
                 if row.end.is_some() {
-                    return Ok(Taken::Known);
+                    return Ok(Numbering::Known);
                 }
-                let name = fields::last_event(&end.ended);
-                let fields = fields::of_end(end, full);
-                let taken = put(row, (end.at, end.turns, name), fields, sink, text)?;
-                row.finish(end);
+                let name = fields::last_event_name(&end.ended);
+                let fields = fields::end_fields(end, full);
+                let taken = number_event(row, (end.at, end.turns, name), fields, sink, text)?;
+                row.apply_end(end);
                 Ok(taken)
             }
         }
     }
 
-    fn request<'b, S: Sink<'b>>(
+    fn number_request<'b, S: RecordSink<'b>>(
         &mut self,
-        request: &'b Request<Span>,
+        request: &'b Request<TextSpan>,
         texts: &str,
         sink: &mut S,
         text: Option<&mut Vec<u8>>,
-    ) -> Result<Taken, S::Error> {
+    ) -> Result<Numbering, S::Error> {
         let Some(run) = &request.run else {
-            sink.request(0, self.next_loose, request)?;
+            sink.add_request(0, self.next_loose, request)?;
             self.next_loose += 1;
-            return Ok(Taken::NoLine);
+            return Ok(Numbering::NoLine);
         };
-        let row = self.row(run, request.at, sink)?;
-        row.touch(request.at, request.turn);
-        row.add(request);
-        let seq = row.number();
-        sink.request(row.id, seq, request)?;
+        let row = self.find_or_create(run, request.at, sink)?;
+        row.note_activity(request.at, request.turn);
+        row.add_usage(request);
+        let seq = row.take_number();
+        sink.add_request(row.id, seq, request)?;
         if row.end.is_some() {
-            return Ok(Taken::NoLine);
+            return Ok(Numbering::NoLine);
         }
         if let Some(text) = text {
-            let envelope = usage_line(run, seq, request);
-            let fields = fields::of_request(request, request.texts(|span| span.of(texts)));
-            fields::line(text, &envelope, &fields);
+            let envelope = usage_envelope(run, seq, request);
+            let fields = fields::usage_fields(request, request.resolve_texts(|span| span.text_in(texts)));
+            fields::write_line(text, &envelope, &fields);
         }
-        Ok(Taken::Line)
+        Ok(Numbering::Line)
     }
 
-    fn row<'b, S: Sink<'b>>(
+    fn find_or_create<'b, S: RecordSink<'b>>(
         &mut self,
         run: &str,
         at: u64,
         sink: &mut S,
-    ) -> Result<&mut Row, S::Error> {
+    ) -> Result<&mut RunRow, S::Error> {
         let place = match self.places.get(run) {
             Some(place) => *place,
             None => {
-                let row = match sink.find(run)? {
+                let row = match sink.find_run(run)? {
                     Some(row) => row,
                     None => {
                         self.next_id += 1;
-                        Row::new(self.next_id - 1, run, at)
+                        RunRow::new(self.next_id - 1, run, at)
                     }
                 };
-                self.add(Arc::clone(&row.run), row)
+                self.insert_row(Arc::clone(&row.run), row)
             }
         };
         let row = &mut self.rows[place];
@@ -249,7 +249,7 @@ impl Book {
         Ok(row)
     }
 
-    fn add(&mut self, run: Arc<str>, row: Row) -> usize {
+    fn insert_row(&mut self, run: Arc<str>, row: RunRow) -> usize {
         let place = self.rows.len();
         self.rows.push(row);
         self.places.insert(run, place);
@@ -257,13 +257,13 @@ impl Book {
     }
 
     /// Returns the rows that have changed since they were last stored.
-    pub(crate) fn changed(&self) -> impl Iterator<Item = &Row> {
+    pub(crate) fn changed_rows(&self) -> impl Iterator<Item = &RunRow> {
         self.batch.iter().filter_map(|place| self.rows.get(*place)).filter(|row| row.changed)
     }
 
     /// Marks every row as stored. With `all`, runs are stored nowhere else, so that the registry
     /// holds on to as many as possible.
-    pub(crate) fn kept(&mut self, all: bool) {
+    pub(crate) fn mark_stored(&mut self, all: bool) {
         for place in self.batch.drain(..) {
             if let Some(row) = self.rows.get_mut(place) {
                 (row.changed, row.whole, row.new, row.in_batch) = (false, false, false, false);
@@ -272,43 +272,43 @@ impl Book {
         let most = if all { REMEMBERED * 16 } else { REMEMBERED };
         if self.rows.len() > most {
             let (mut rows, places) = (mem::take(&mut self.rows), mem::take(&mut self.places));
-            let open = |row: &&mut Row| row.end.is_none();
+            let open = |row: &&mut RunRow| row.end.is_none();
             for (run, place) in places {
                 if let Some(row) = rows.get_mut(place).filter(open) {
-                    self.add(run, mem::take(row));
+                    self.insert_row(run, mem::take(row));
                 }
             }
         }
         if self.rows.len() > most {
-            self.forget();
+            self.forget_runs();
         }
     }
 
     /// Replaces all states with the given ones.
-    pub(crate) fn learn(&mut self, rows: HashMap<Arc<str>, Row>) {
-        self.forget();
+    pub(crate) fn load_rows(&mut self, rows: HashMap<Arc<str>, RunRow>) {
+        self.forget_runs();
         for (run, row) in rows {
-            self.add(run, row);
+            self.insert_row(run, row);
         }
     }
 
     /// Adds a run from another database, unless this one has it.
-    pub(crate) fn adopt<'b, S: Sink<'b>>(
+    pub(crate) fn adopt_run<'b, S: RecordSink<'b>>(
         &mut self,
-        row: Row,
+        row: RunRow,
         sink: &mut S,
     ) -> Result<(), S::Error> {
-        if self.places.contains_key(&row.run) || sink.find(&row.run)?.is_some() {
+        if self.places.contains_key(&row.run) || sink.find_run(&row.run)?.is_some() {
             return Ok(());
         }
         self.next_id += 1;
         let id = self.next_id - 1;
-        self.add(row.run.clone(), Row { id, new: true, ..row });
+        self.insert_row(row.run.clone(), RunRow { id, new: true, ..row });
         Ok(())
     }
 
     /// Forgets every run. Each is read again when needed.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn forget_runs(&mut self) {
         self.rows.clear();
         self.places.clear();
         self.batch.clear();
@@ -316,44 +316,44 @@ impl Book {
 }
 
 /// Returns the envelope of a request's line.
-pub(crate) fn usage_line<'a, T>(run: &'a str, seq: u64, request: &Request<T>) -> Envelope<'a> {
+pub(crate) fn usage_envelope<'a, T>(run: &'a str, seq: u64, request: &Request<T>) -> Envelope<'a> {
     Envelope { seq, at: request.at, run, turn: request.turn, event: "usage" }
 }
 
-fn put<'b, S: Sink<'b>>(
-    row: &mut Row,
+fn number_event<'b, S: RecordSink<'b>>(
+    row: &mut RunRow,
     (at, turn, event): (u64, u64, &'static str),
     fields: impl Into<Cow<'b, str>>,
     sink: &mut S,
     text: Option<&mut Vec<u8>>,
-) -> Result<Taken, S::Error> {
-    let (seq, fields) = (row.number(), fields.into());
-    let taken = if row.end.is_some() { Taken::NoLine } else { Taken::Line };
-    if let Some(text) = text.filter(|_| taken == Taken::Line) {
+) -> Result<Numbering, S::Error> {
+    let (seq, fields) = (row.take_number(), fields.into());
+    let taken = if row.end.is_some() { Numbering::NoLine } else { Numbering::Line };
+    if let Some(text) = text.filter(|_| taken == Numbering::Line) {
         let envelope = Envelope { seq, at, run: &row.run, turn, event };
-        fields::line(text, &envelope, &fields);
+        fields::write_line(text, &envelope, &fields);
     }
-    sink.event(Line { id: row.id, seq, at, turn, event, fields })?;
+    sink.add_event(NumberedLine { id: row.id, seq, at, turn, event, fields })?;
     Ok(taken)
 }
 
-impl Row {
+impl RunRow {
     fn new(id: i64, run: &str, at: u64) -> Self {
         let run = Arc::from(run);
         Self { id, run, started: at, last: at, cost: Some(0), new: true, ..Self::default() }
     }
 
     /// Creates a row for a run of which only the last line is known.
-    pub(crate) fn standing(run: &str, next_seq: u64) -> Self {
+    pub(crate) fn with_next_seq(run: &str, next_seq: u64) -> Self {
         Self { next_seq, met: true, new: false, ..Self::new(0, run, 0) }
     }
 
     /// Returns the end of a run that its process abandoned, with the sums of its last record. The
     /// number of its tool calls is not known.
-    pub(crate) fn left(self) -> RunEnd {
+    pub(crate) fn into_abandoned_end(self) -> RunEnd {
         RunEnd {
             at: self.last,
-            ended: Ended::plain(Outcome::Cancelled, Reason::User),
+            ended: RunEnding::without_limit(Outcome::Cancelled, Reason::User),
             local: false,
             answer: None,
             turns: self.turns,
@@ -367,7 +367,7 @@ impl Row {
         }
     }
 
-    fn number(&mut self) -> u64 {
+    fn take_number(&mut self) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;
         self.changed = true;
@@ -375,21 +375,21 @@ impl Row {
     }
 
     /// Counts an abandoned request as if it had ended.
-    pub(crate) fn add_left(&mut self, request: &Request) {
-        self.touch(request.at, request.turn);
-        self.add(request);
+    pub(crate) fn add_abandoned(&mut self, request: &Request) {
+        self.note_activity(request.at, request.turn);
+        self.add_usage(request);
     }
 
-    fn touch(&mut self, at: u64, turn: u64) {
+    fn note_activity(&mut self, at: u64, turn: u64) {
         self.last = self.last.max(at);
         if self.end.is_none() {
             self.turns = self.turns.max(turn);
         }
     }
 
-    fn begin(&mut self, start: &RunStart) {
+    fn apply_start(&mut self, start: &RunStart) {
         (self.met, self.whole) = (true, true);
-        self.touch(start.at, 0);
+        self.note_activity(start.at, 0);
         self.session = Some(start.session.clone());
         self.agent = start.agent.clone();
         self.name = start.name.clone();
@@ -401,7 +401,7 @@ impl Row {
     }
 
     /// Adds the usage of a request. A late request does not change the sums that the end stated.
-    fn add<T>(&mut self, request: &Request<T>) {
+    fn add_usage<T>(&mut self, request: &Request<T>) {
         self.requests += 1;
         if self.end.is_some() {
             return;
@@ -422,21 +422,21 @@ impl Row {
         }
     }
 
-    fn finish(&mut self, end: &RunEnd) {
+    fn apply_end(&mut self, end: &RunEnd) {
         self.whole = true;
-        self.touch(end.at, end.turns);
+        self.note_activity(end.at, end.turns);
         self.turns = end.turns;
         self.tool_calls = end.tool_calls;
         (self.input, self.output) = (end.input, end.output);
         (self.cache_read, self.cache_write) = (end.cache_read, end.cache_write);
         self.cost = end.cost.map(|cost| cost.0);
-        self.end = Some(End {
+        self.end = Some(RowEnd {
             at: end.at,
             seq: self.next_seq.saturating_sub(1),
             outcome: end.ended.outcome.word().to_owned(),
             reason: end.ended.reason.to_string(),
             local: end.local,
-            ended: fields::json(&end.ended),
+            ended: fields::to_json(&end.ended),
         });
     }
 }

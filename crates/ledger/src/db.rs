@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::batch::Part;
-use crate::book::{Book, Row, Taken};
-use crate::file::{self, Identity};
-use crate::log::Place;
+use crate::batch::BatchPart;
+use crate::book::{RunRegistry, RunRow, Numbering};
+use crate::file::{self, FileIdentity};
+use crate::log::LineId;
 use crate::options::{OpenError, OpenProblem};
 use crate::record::{Record, Request};
 
@@ -25,8 +25,8 @@ mod share;
 mod sweep;
 mod tables;
 
-pub(crate) use rows::{COLUMNS, Kept, lines, row_of, run_sql};
-pub(crate) use schema::{check, look};
+pub(crate) use rows::{COLUMNS, StoredLine, read_lines, read_run_row, run_sql};
+pub(crate) use schema::{check_version, add_compat_views};
 pub(crate) use sweep::{STEP, drop_old, drop_run};
 
 /// The time to wait for another process's lock before a batch counts as failed.
@@ -38,27 +38,27 @@ const PAGE: u64 = 4096;
 
 /// An open ledger file.
 #[derive(Debug)]
-pub(crate) struct Db {
+pub(crate) struct Database {
     connection: Connection,
     path: PathBuf,
-    identity: Option<Identity>,
-    book: Book,
+    identity: Option<FileIdentity>,
+    book: RunRegistry,
     /// True if full contents are kept.
     full: bool,
     /// SQLite's number for the state of the file, which changes when another connection writes.
     others: i64,
     /// Open runs of the file that was here before this one.
-    left: Vec<Row>,
+    left: Vec<RunRow>,
 }
 
 /// The result of writing a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct BatchReport {
     /// The number of events with a reserved name, which are not kept.
     pub(crate) misnamed: u64,
 }
 
-impl Db {
+impl Database {
     /// Opens or creates the file, and migrates it to the newest version.
     ///
     /// # Errors
@@ -67,8 +67,8 @@ impl Db {
     pub(crate) fn open(path: &Path, full: bool, max: Option<u64>) -> Result<Self, OpenError> {
         let fail = |problem| OpenError::new(path, problem);
         let sqlite = |error| fail(OpenProblem::Sqlite(error));
-        make(path)?;
-        let mut connection = connect(path, BUSY).map_err(sqlite)?;
+        create_file(path)?;
+        let mut connection = open_connection(path, BUSY).map_err(sqlite)?;
         // This comes before the migration: every wait for the disk delays the first request.
         connection.pragma_update(None, "synchronous", "normal").map_err(sqlite)?;
         schema::migrate(&mut connection, path)?;
@@ -80,8 +80,8 @@ impl Db {
                 .pragma_update_and_check(None, "max_page_count", pages, set)
                 .map_err(sqlite)?;
         }
-        let book = Book::new(full);
-        let identity = Identity::at(path);
+        let book = RunRegistry::new(full);
+        let identity = FileIdentity::from_path(path);
         // SQLite never uses -1, so that the first batch reads the file.
         Ok(Self {
             connection,
@@ -100,13 +100,13 @@ impl Db {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub(crate) fn left_open(&self, most: usize) -> rusqlite::Result<Vec<Record>> {
+    pub(crate) fn abandoned_records(&self, most: usize) -> rusqlite::Result<Vec<Record>> {
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
         let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
-        let read = || -> rusqlite::Result<(Vec<Row>, Vec<Request>)> {
+        let read = || -> rusqlite::Result<(Vec<RunRow>, Vec<Request>)> {
             let mut open = self.connection.prepare(&sql)?;
-            let runs = open.query_map([limit], row_of)?.collect::<Result<_, _>>()?;
-            Ok((runs, open::read(&self.connection, limit)?))
+            let runs = open.query_map([limit], read_run_row)?.collect::<Result<_, _>>()?;
+            Ok((runs, open::read_oldest(&self.connection, limit)?))
         };
         let (runs, requests) = read()?;
         if runs.is_empty() && requests.is_empty() {
@@ -122,23 +122,23 @@ impl Db {
         let mut runs: BTreeMap<_, _> = runs.into_iter().map(|row| (row.run.clone(), row)).collect();
         for request in &requests {
             let run = request.run.as_ref().and_then(|run| runs.get_mut(run));
-            run.into_iter().for_each(|run| run.add_left(request));
+            run.into_iter().for_each(|run| run.add_abandoned(request));
         }
-        let ends = runs.into_values().map(|row| Record::RunEnd(row.left()));
+        let ends = runs.into_values().map(|row| Record::RunEnd(row.into_abandoned_end()));
         Ok(requests.into_iter().map(Record::Request).chain(ends).collect())
     }
 
     /// Returns the newest open runs. This works on a deleted file, too, while it is held open here.
-    pub(crate) fn open_runs(&self) -> Vec<Row> {
+    pub(crate) fn read_open_runs(&self) -> Vec<RunRow> {
         let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id DESC LIMIT 4000");
-        let read = || -> rusqlite::Result<Vec<Row>> {
-            self.connection.prepare(&sql)?.query_map([], row_of)?.collect()
+        let read = || -> rusqlite::Result<Vec<RunRow>> {
+            self.connection.prepare(&sql)?.query_map([], read_run_row)?.collect()
         };
         read().unwrap_or_default()
     }
 
     /// Remembers runs of the file before this one. The next batch adopts them.
-    pub(crate) fn goes_on_with(&mut self, runs: Vec<Row>) {
+    pub(crate) fn continue_runs(&mut self, runs: Vec<RunRow>) {
         self.left = runs;
     }
 
@@ -158,23 +158,23 @@ impl Db {
 
     /// True if the path leads to another file than the one that was opened.
     pub(crate) fn is_replaced(&self) -> bool {
-        Identity::at(&self.path) != self.identity
+        FileIdentity::from_path(&self.path) != self.identity
     }
 
     /// Writes a batch in one transaction. With `logged`, its lines are appended to `text` and noted
     /// as possibly missing from the log.
-    pub(crate) fn write(
+    pub(crate) fn write_batch(
         &mut self,
-        batch: Part<'_>,
+        batch: BatchPart<'_>,
         text: &mut Vec<u8>,
         logged: bool,
-    ) -> rusqlite::Result<Written> {
+    ) -> rusqlite::Result<BatchReport> {
         let before = text.len();
-        let written = self.write_all(batch, text, logged);
+        let written = self.write_transaction(batch, text, logged);
         match &written {
-            Ok(_) => self.book.kept(false),
+            Ok(_) => self.book.mark_stored(false),
             Err(_) => {
-                self.book.forget();
+                self.book.forget_runs();
                 self.others = -1;
                 text.truncate(before);
             }
@@ -182,27 +182,27 @@ impl Db {
         written
     }
 
-    fn write_all(
+    fn write_transaction(
         &mut self,
-        batch: Part<'_>,
+        batch: BatchPart<'_>,
         text: &mut Vec<u8>,
         logged: bool,
-    ) -> rusqlite::Result<Written> {
+    ) -> rusqlite::Result<BatchReport> {
         let Self { connection, book, others, full, left, .. } = self;
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-        refresh(&transaction, book, others)?;
-        let mut written = Written::default();
-        let mut sink = tables::Tables::new(&transaction, *full, batch.texts);
+        refresh_registry(&transaction, book, others)?;
+        let mut written = BatchReport::default();
+        let mut sink = tables::TableSink::new(&transaction, *full, batch.texts);
         for row in std::mem::take(left) {
-            book.adopt(row, &mut sink)?;
+            book.adopt_run(row, &mut sink)?;
         }
         for record in batch.records {
             let text = logged.then_some(&mut *text);
-            if book.take(record, batch.texts, &mut sink, text)? == Taken::Misnamed {
+            if book.number_record(record, batch.texts, &mut sink, text)? == Numbering::Misnamed {
                 written.misnamed += 1;
             }
         }
-        sink.write(book.changed())?;
+        sink.write_rows(book.changed_rows())?;
         if logged {
             rows::note_unlogged(&transaction, &sink.first)?;
         }
@@ -212,21 +212,21 @@ impl Db {
     }
 
     /// Returns the lines of the last batch, which may be missing from the log.
-    pub(crate) fn unlogged(&self) -> rusqlite::Result<Vec<(Place, Vec<u8>)>> {
-        rows::unlogged(&self.connection)
+    pub(crate) fn unlogged_lines(&self) -> rusqlite::Result<Vec<(LineId, Vec<u8>)>> {
+        rows::unlogged_lines(&self.connection)
     }
 
     /// Notes that every line has reached the log.
-    pub(crate) fn all_logged(&self) -> rusqlite::Result<()> {
+    pub(crate) fn mark_all_logged(&self) -> rusqlite::Result<()> {
         rows::note_unlogged(&self.connection, &BTreeMap::new())
     }
 
     /// Deletes a few runs whose last record is older than `before`. Returns true if there may be
     /// more.
-    pub(crate) fn sweep(&mut self, before: u64) -> rusqlite::Result<bool> {
+    pub(crate) fn sweep_old_runs(&mut self, before: u64) -> rusqlite::Result<bool> {
         let dropped = drop_old(&self.connection, before, STEP)?;
         if dropped > 0 {
-            self.book.forget();
+            self.book.forget_runs();
         }
         Ok(dropped >= STEP)
     }
@@ -235,18 +235,18 @@ impl Db {
 /// Creates the file if it does not exist, and closes it to others if it is ours. The file is
 /// checked over a separate connection: the files that SQLite puts beside it get the mode that it
 /// has then.
-fn make(path: &Path) -> Result<(), OpenError> {
+fn create_file(path: &Path) -> Result<(), OpenError> {
     let fail = |error| OpenError::new(path, OpenProblem::File(error));
-    let file = file::open(path, false).map_err(fail)?;
+    let file = file::open_or_create(path, false).map_err(fail)?;
     if file.metadata().map_err(fail)?.len() > 0 {
         let sqlite = |error| OpenError::new(path, OpenProblem::Sqlite(error));
-        check(&connect(path, BUSY).map_err(sqlite)?, path)?;
+        check_version(&open_connection(path, BUSY).map_err(sqlite)?, path)?;
     }
-    file::close_to_others(&file).map_err(fail)
+    file::restrict_to_owner(&file).map_err(fail)
 }
 
 /// Opens a connection that may write to an existing file.
-pub(crate) fn connect(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
+pub(crate) fn open_connection(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(busy)?;
@@ -255,12 +255,12 @@ pub(crate) fn connect(path: &Path, busy: Duration) -> rusqlite::Result<Connectio
 }
 
 /// Forgets all runs if another connection has written.
-fn refresh(db: &Connection, book: &mut Book, others: &mut i64) -> rusqlite::Result<()> {
+fn refresh_registry(db: &Connection, book: &mut RunRegistry, others: &mut i64) -> rusqlite::Result<()> {
     let version = db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     if *others == version {
         return Ok(());
     }
-    book.forget();
+    book.forget_runs();
     let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
     book.next_id = number("SELECT coalesce(max(id), 0) + 1 FROM runs")?;
     let loose = number("SELECT coalesce(max(seq) + 1, 0) FROM requests WHERE run_id = 0")?;

@@ -14,7 +14,7 @@ const BUSY: Duration = Duration::from_secs(5);
 
 /// The runs to delete.
 #[derive(Clone, Copy, Debug)]
-pub enum Which<'a> {
+pub enum DeleteTarget<'a> {
     /// The run with this id.
     Run(&'a str),
     /// The runs with no record since this time, in milliseconds since 1970, and requests of the
@@ -27,32 +27,32 @@ pub enum Which<'a> {
 ///
 /// # Errors
 /// Returns an error if there is no ledger, or it cannot be written. Completed steps are not undone.
-pub fn delete(path: &Path, which: Which<'_>) -> Result<u64, Box<dyn std::error::Error>> {
+pub fn delete_runs(path: &Path, which: DeleteTarget<'_>) -> Result<u64, Box<dyn std::error::Error>> {
     let fail = |problem| OpenError::new(path, problem);
     if !path.exists() {
         return Err(fail(OpenProblem::Missing).into());
     }
-    let connection = db::connect(path, BUSY).map_err(|error| fail(OpenProblem::Sqlite(error)))?;
-    if db::check(&connection, path)? == 0 {
+    let connection = db::open_connection(path, BUSY).map_err(|error| fail(OpenProblem::Sqlite(error)))?;
+    if db::check_version(&connection, path)? == 0 {
         return Ok(0);
     }
     let deleted = match which {
-        Which::Run(run) => one(&connection, run),
-        Which::Before(time) => old(&connection, time),
+        DeleteTarget::Run(run) => delete_run(&connection, run),
+        DeleteTarget::Before(time) => delete_older(&connection, time),
     };
     Ok(deleted.map_err(|error| ReadError::new(path, error))?)
 }
 
-fn one(db: &Connection, run: &str) -> rusqlite::Result<u64> {
+fn delete_run(db: &Connection, run: &str) -> rusqlite::Result<u64> {
     db.pragma_update(None, "secure_delete", true)?;
     let found = db.query_row("SELECT id FROM runs WHERE run = ?1", [run], |row| row.get(0));
     let Some(id) = found.optional()? else { return Ok(0) };
     db::drop_run(db, id)?;
-    checkpoint(db)?;
+    truncate_wal(db)?;
     Ok(1)
 }
 
-fn old(db: &Connection, before: u64) -> rusqlite::Result<u64> {
+fn delete_older(db: &Connection, before: u64) -> rusqlite::Result<u64> {
     db.pragma_update(None, "secure_delete", true)?;
     let count = || db.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0));
     let all = count()?;
@@ -60,21 +60,21 @@ fn old(db: &Connection, before: u64) -> rusqlite::Result<u64> {
         match db::drop_old(db, before, db::STEP) {
             Ok(dropped) if dropped < db::STEP => break,
             Ok(_) => {}
-            Err(error) if is_outdated(&error) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if is_stale_snapshot(&error) => std::thread::sleep(Duration::from_millis(20)),
             Err(error) => return Err(error),
         }
     }
-    checkpoint(db)?;
+    truncate_wal(db)?;
     Ok(u64::try_from(all - count()?).unwrap_or(0))
 }
 
 /// True if another process has written between the read and the deletion.
-fn is_outdated(error: &rusqlite::Error) -> bool {
+fn is_stale_snapshot(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(rusqlite::ffi::SQLITE_BUSY_SNAPSHOT)
 }
 
 /// Moves the overwritten pages from the write-ahead log into the file, as far as readers allow it.
-fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+fn truncate_wal(db: &Connection) -> rusqlite::Result<()> {
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

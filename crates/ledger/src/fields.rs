@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use serde::ser::Serializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use softland_core::{Digest, Ended, NanoUsd, Outcome};
+use softland_core::{Digest, RunEnding, NanoUsd, Outcome};
 
-use crate::record::{Request, RunEnd, RunStart, Texts};
+use crate::record::{Request, RunEnd, RunStart, RequestTexts};
 
 /// The beginning of every line, with the version of the format.
 pub(crate) const HEAD: &str = "{\"v\":1,\"seq\":";
@@ -28,7 +28,7 @@ const CONTENTS: [(&str, &str); 5] = [
 
 /// Formats a time in milliseconds since 1970 as RFC 3339 in UTC, to the millisecond.
 #[must_use]
-pub fn timestamp(at: u64) -> String {
+pub fn format_timestamp(at: u64) -> String {
     let at = i64::try_from(at).unwrap_or(i64::MAX);
     let at = jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::MAX);
     format!("{at:.3}")
@@ -45,13 +45,13 @@ pub(crate) struct Envelope<'a> {
 }
 
 /// Appends one line; `fields` is a JSON object on one line.
-pub(crate) fn line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
+pub(crate) fn write_line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
     let Envelope { seq, at, run, turn, event } = *envelope;
-    let head = format!("{HEAD}{seq},\"ts\":\"{}\",\"run\":", timestamp(at));
+    let head = format!("{HEAD}{seq},\"ts\":\"{}\",\"run\":", format_timestamp(at));
     out.extend_from_slice(head.as_bytes());
-    quoted(out, run);
+    write_quoted(out, run);
     out.extend_from_slice(format!(",\"turn\":{turn},\"event\":").as_bytes());
-    quoted(out, event);
+    write_quoted(out, event);
     let inner = fields.strip_prefix('{').unwrap_or("}");
     if inner.trim_start() != "}" {
         out.push(b',');
@@ -60,7 +60,7 @@ pub(crate) fn line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
     out.push(b'\n');
 }
 
-fn quoted(out: &mut Vec<u8>, text: &str) {
+fn write_quoted(out: &mut Vec<u8>, text: &str) {
     // Writing a string to a vector cannot fail.
     let _ = serde_json::Serializer::new(out).serialize_str(text);
 }
@@ -73,13 +73,13 @@ impl Fields {
     /// Serializes a struct or a map as fields. For any other value, and for a value that JSON
     /// cannot represent, only its size is kept.
     #[must_use]
-    pub fn of(value: &impl Serialize) -> Self {
+    pub fn from_value(value: &impl Serialize) -> Self {
         let text = serde_json::to_string(value).unwrap_or_default();
-        if text.starts_with('{') { Self(text) } else { Self::unreadable(text.len()) }
+        if text.starts_with('{') { Self(text) } else { Self::from_unreadable(text.len()) }
     }
 
-    fn unreadable(bytes: usize) -> Self {
-        Self(json(&BTreeMap::from([("unreadable_bytes", bytes)])))
+    fn from_unreadable(bytes: usize) -> Self {
+        Self(to_json(&BTreeMap::from([("unreadable_bytes", bytes)])))
     }
 
     /// Returns the JSON text.
@@ -93,17 +93,17 @@ impl Fields {
 impl From<&str> for Fields {
     fn from(text: &str) -> Self {
         let Ok(fields) = serde_json::from_str::<BTreeMap<String, Value>>(text) else {
-            return Self::unreadable(text.len());
+            return Self::from_unreadable(text.len());
         };
         // `may_clash` searches for names in our own notation: on one line, without escapes.
         let plain = !text.contains(['\n', '\r', '\\']);
-        if plain { Self(text.trim().to_owned()) } else { Self::of(&fields) }
+        if plain { Self(text.trim().to_owned()) } else { Self::from_value(&fields) }
     }
 }
 
 /// Returns the fields of an event as they are stored: without the envelope's names, and with
 /// digests in place of contents unless `full`.
-pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, str> {
+pub(crate) fn event_fields<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, str> {
     let said = CONTENTS.iter().find(|(name, _)| *name == event).map(|(_, field)| *field);
     let said = said.filter(|_| !full);
     if said.is_none() && !may_clash(fields) {
@@ -117,7 +117,7 @@ pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, 
     for (name, value) in taken {
         if said == Some(name.as_str()) {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            kept.insert(format!("{name}_digest"), Digest::of(text.as_bytes()).to_string().into());
+            kept.insert(format!("{name}_digest"), Digest::from_bytes(text.as_bytes()).to_string().into());
             kept.insert(format!("{name}_bytes"), text.len().into());
         } else if ENVELOPE.contains(&name.as_str()) {
             // `child {run}`: the envelope's `run` is the parent's.
@@ -126,7 +126,7 @@ pub(crate) fn of_event<'a>(event: &str, fields: &'a str, full: bool) -> Cow<'a, 
             kept.insert(name, value);
         }
     }
-    json(&kept).into()
+    to_json(&kept).into()
 }
 
 /// True if an object may have a name of the envelope, at its top level or deeper. Only compares the
@@ -142,9 +142,9 @@ fn may_clash(fields: &str) -> bool {
 
 /// Returns the fields of `run_start`, with the session and others that readers of several runs
 /// need.
-pub(crate) fn of_start(start: &RunStart) -> String {
+pub(crate) fn start_fields(start: &RunStart) -> String {
     #[derive(Serialize)]
-    struct Fields<'a> {
+    struct StartFields<'a> {
         agent: Option<&'a str>,
         model: &'a str,
         policy: &'a str,
@@ -158,27 +158,27 @@ pub(crate) fn of_start(start: &RunStart) -> String {
         #[serde(skip_serializing_if = "Option::is_none")]
         client: Option<&'a str>,
     }
-    json(&Fields {
+    to_json(&StartFields {
         agent: start.agent.as_deref(),
         model: &start.model,
         policy: &start.policy,
         session: &start.session,
         name: start.name.as_deref(),
-        mode: mode(start.observed),
+        mode: mode_name(start.observed),
         continues: start.continues.as_deref(),
         client: start.client.as_deref(),
     })
 }
 
 /// Returns the policy's `mode`, unless it is the default.
-pub(crate) fn mode(observed: bool) -> Option<&'static str> {
+pub(crate) fn mode_name(observed: bool) -> Option<&'static str> {
     observed.then_some("observe")
 }
 
 /// Returns the fields of `usage`, with the identity and the result of the request.
-pub(crate) fn of_request<T>(request: &Request<T>, texts: Texts<'_>) -> String {
+pub(crate) fn usage_fields<T>(request: &Request<T>, texts: RequestTexts<'_>) -> String {
     #[derive(Serialize)]
-    struct Fields<'a> {
+    struct UsageFields<'a> {
         input: u64,
         output: u64,
         cache_read: u64,
@@ -196,7 +196,7 @@ pub(crate) fn of_request<T>(request: &Request<T>, texts: Texts<'_>) -> String {
         #[serde(skip_serializing_if = "Option::is_none")]
         remark: Option<&'a str>,
     }
-    json(&Fields {
+    to_json(&UsageFields {
         input: request.input,
         output: request.output,
         cache_read: request.cache_read,
@@ -214,43 +214,43 @@ pub(crate) fn of_request<T>(request: &Request<T>, texts: Texts<'_>) -> String {
 }
 
 /// Returns the name of a run's last event.
-pub(crate) fn last_event(ended: &Ended) -> &'static str {
+pub(crate) fn last_event_name(ended: &RunEnding) -> &'static str {
     if ended.outcome.is_done() { "done" } else { "error" }
 }
 
 /// Returns the fields of `done` or `error`.
-pub(crate) fn of_end(end: &RunEnd, full: bool) -> String {
+pub(crate) fn end_fields(end: &RunEnd, full: bool) -> String {
     #[derive(Serialize)]
-    struct Total {
+    struct UsageTotal {
         input: u64,
         output: u64,
         cache_read: u64,
         cache_write: u64,
     }
     #[derive(Serialize)]
-    struct Fields<'a> {
+    struct EndFields<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
         #[serde(flatten)]
-        ended: &'a Ended,
+        ended: &'a RunEnding,
         #[serde(skip_serializing_if = "Option::is_none")]
         answer: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         answered_by: Option<&'static str>,
         turns: u64,
         tool_calls: Option<u64>,
-        usage: Total,
+        usage: UsageTotal,
         cost_usd: Option<NanoUsd>,
     }
     let done = end.ended.outcome.is_done();
-    json(&Fields {
-        message: (!done).then(|| message(&end.ended)),
+    to_json(&EndFields {
+        message: (!done).then(|| end_message(&end.ended)),
         ended: &end.ended,
         answer: end.answer.as_deref().filter(|_| done && full),
         answered_by: done.then_some(if end.local { "local" } else { "model" }),
         turns: end.turns,
         tool_calls: end.tool_calls,
-        usage: Total {
+        usage: UsageTotal {
             input: end.input,
             output: end.output,
             cache_read: end.cache_read,
@@ -261,7 +261,7 @@ pub(crate) fn of_end(end: &RunEnd, full: bool) -> String {
 }
 
 /// Returns the reason why a run has no answer, as a sentence.
-fn message(ended: &Ended) -> String {
+fn end_message(ended: &RunEnding) -> String {
     match (ended.outcome, &ended.reason) {
         (Outcome::Failed, softland_core::Reason::Provider) => "the provider failed".to_owned(),
         (Outcome::Cancelled, softland_core::Reason::User) => {
@@ -273,18 +273,18 @@ fn message(ended: &Ended) -> String {
 
 /// The values that identify a line of the event log.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Standing {
+pub(crate) struct LineHeader {
     pub(crate) seq: u64,
     pub(crate) run: String,
     pub(crate) event: String,
 }
 
 /// Reads the header of a line, or returns `None` if the text is not such a line.
-pub(crate) fn standing(line: &[u8]) -> Option<Standing> {
+pub(crate) fn read_header(line: &[u8]) -> Option<LineHeader> {
     serde_json::from_slice(line).ok()
 }
 
 /// Serializes a value of our own types. Every key is a string, so that this cannot fail.
-pub(crate) fn json(value: &impl Serialize) -> String {
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned())
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::db::Db;
-use crate::log::Log;
+use crate::db::Database;
+use crate::log::EventLog;
 use crate::options::{OpenError, OpenProblem, Options};
-use crate::queue::{Limits, Queue};
+use crate::queue::{QueueLimits, Queue};
 use crate::record::Record;
 use crate::writer::{SAY_EVERY_MS, Writer};
 
@@ -21,10 +21,10 @@ const GRACE: Duration = Duration::from_secs(2);
 /// A ledger that is open for writing. Handles are cheap to clone; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Ledger {
-    inner: Arc<Inner>,
+    inner: Arc<LedgerInner>,
 }
 
-struct Inner {
+struct LedgerInner {
     queue: Arc<Queue>,
     clock: Clock,
     /// The time at which a loss was last logged; 0 if never.
@@ -41,9 +41,9 @@ impl Ledger {
     pub fn open(options: Options, clock: Clock) -> Result<Self, OpenError> {
         let db = match &options.path {
             None => None,
-            Some(path) => match Db::open(path, options.full_contents, options.max_bytes) {
+            Some(path) => match Database::open(path, options.full_contents, options.max_bytes) {
                 Ok(db) => Some(db),
-                Err(error) if error.passes() => {
+                Err(error) if error.is_transient() => {
                     tracing::error!(%error, "the ledger cannot be written yet; records wait");
                     None
                 }
@@ -53,17 +53,17 @@ impl Ledger {
         let log = match &options.events_path {
             None => None,
             Some(path) => {
-                let opened = Log::open(path, options.events_max_bytes, options.events_keep);
+                let opened = EventLog::open(path, options.events_max_bytes, options.events_keep);
                 Some(opened.map_err(|error| OpenError::new(path, OpenProblem::File(error)))?)
             }
         };
-        let queue = Arc::new(Queue::new(Limits {
+        let queue = Arc::new(Queue::new(QueueLimits {
             records: options.queue_records,
             bytes: options.queue_bytes,
             gather: options.gather,
         }));
         let left = match &db {
-            Some(db) if options.end_left_open => left_open(db, options.queue_records / 4),
+            Some(db) if options.end_left_open => read_abandoned(db, options.queue_records / 4),
             _ => Vec::new(),
         };
         for record in left {
@@ -73,45 +73,45 @@ impl Ledger {
         let writer = Writer::new(options, Arc::clone(&queue), Arc::clone(&clock), db, log);
         std::thread::Builder::new()
             .name("ledger".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || writer.run_loop())
             .map_err(|error| OpenError::new(&path, OpenProblem::File(error)))?;
-        Ok(Self { inner: Arc::new(Inner { queue, clock, said: AtomicU64::new(0) }) })
+        Ok(Self { inner: Arc::new(LedgerInner { queue, clock, said: AtomicU64::new(0) }) })
     }
 
     /// Queues a record and returns at once, whatever the disk does. If the queue is full, the
     /// record is lost; the loss is counted ([`Ledger::lost_records`]) and logged.
     pub fn record(&self, record: Record) {
         if !self.inner.queue.push(record) {
-            self.inner.say_loss();
+            self.inner.report_loss();
         }
     }
 
     /// Returns the number of records lost since this ledger was opened.
     #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.inner.queue.lost()
+    pub fn lost_records(&self) -> u64 {
+        self.inner.queue.lost_records()
     }
 
     /// Returns the number of records that wait to be written.
     #[must_use]
-    pub fn waiting(&self) -> u64 {
-        self.inner.queue.waiting()
+    pub fn waiting_records(&self) -> u64 {
+        self.inner.queue.waiting_records()
     }
 
     /// Asks the writer to write the waiting records now. Does not wait for it.
     pub fn flush(&self) {
-        self.inner.queue.hurry();
+        self.inner.queue.request_flush();
     }
 
     /// Waits until every record so far is on disk or lost. Blocks: not for async tasks.
     ///
     /// # Errors
     /// Returns an error on timeout. The writer keeps trying to write the remaining records.
-    pub fn drain(&self, timeout: Duration) -> Result<(), Undrained> {
-        let upto = self.inner.queue.hurry();
-        match self.inner.queue.settled(upto, timeout) {
+    pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
+        let upto = self.inner.queue.request_flush();
+        match self.inner.queue.wait_settled(upto, timeout) {
             0 => Ok(()),
-            left => Err(Undrained { left }),
+            left => Err(DrainError { left }),
         }
     }
 
@@ -120,24 +120,24 @@ impl Ledger {
     ///
     /// # Errors
     /// Returns an error if the timeout passes first. The remaining records are lost, and counted.
-    pub fn close(&self, timeout: Duration) -> Result<(), Undrained> {
+    pub fn close(&self, timeout: Duration) -> Result<(), DrainError> {
         let queue = &self.inner.queue;
-        let before = queue.lost();
-        queue.close(timeout);
+        let before = queue.lost_records();
+        queue.close_queue(timeout);
         // The writer enforces the timeout itself; only the file system can delay it further.
-        if !queue.gone(timeout + Duration::from_secs(1)) {
-            return Err(Undrained { left: queue.waiting() });
+        if !queue.wait_for_writer(timeout + Duration::from_secs(1)) {
+            return Err(DrainError { left: queue.waiting_records() });
         }
-        match queue.lost() - before {
+        match queue.lost_records() - before {
             0 => Ok(()),
-            left => Err(Undrained { left }),
+            left => Err(DrainError { left }),
         }
     }
 }
 
 /// Reads the records that a process which died left unfinished. A failure is logged.
-fn left_open(db: &Db, most: usize) -> Vec<Record> {
-    match db.left_open(most) {
+fn read_abandoned(db: &Database, most: usize) -> Vec<Record> {
+    match db.abandoned_records(most) {
         Ok(left) => {
             if !left.is_empty() {
                 tracing::warn!(records = left.len(), "what was left open is ended");
@@ -154,44 +154,44 @@ fn left_open(db: &Db, most: usize) -> Vec<Record> {
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ledger")
-            .field("waiting", &self.waiting())
-            .field("lost", &self.lost())
+            .field("waiting", &self.waiting_records())
+            .field("lost", &self.lost_records())
             .finish()
     }
 }
 
-impl Inner {
+impl LedgerInner {
     /// Logs that records are lost, at most once every [`SAY_EVERY_MS`].
-    fn say_loss(&self) {
+    fn report_loss(&self) {
         let now = (self.clock)();
         let said = self.said.load(Ordering::Relaxed);
         let due = said == 0 || now.saturating_sub(said) >= SAY_EVERY_MS;
         let mine =
             || self.said.compare_exchange(said, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
         if due && mine().is_ok() {
-            let (lost, waiting) = (self.queue.lost(), self.queue.waiting());
+            let (lost, waiting) = (self.queue.lost_records(), self.queue.waiting_records());
             tracing::error!(lost, waiting, "the ledger loses records: its queue is full or closed");
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for LedgerInner {
     fn drop(&mut self) {
-        self.queue.close(GRACE);
+        self.queue.close_queue(GRACE);
     }
 }
 
 /// The error of [`Ledger::drain`] and [`Ledger::close`]: not every record was written in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Undrained {
+pub struct DrainError {
     /// The number of records that were not written.
     pub left: u64,
 }
 
-impl fmt::Display for Undrained {
+impl fmt::Display for DrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ledger records could not be written in time", self.left)
     }
 }
 
-impl std::error::Error for Undrained {}
+impl std::error::Error for DrainError {}

@@ -22,9 +22,9 @@ mod read;
 mod record;
 mod writer;
 
-pub use delete::{Which, delete};
-pub use fields::{Fields, timestamp};
-pub use ledger::{Clock, Ledger, Undrained};
+pub use delete::{DeleteTarget, delete_runs};
+pub use fields::{Fields, format_timestamp};
+pub use ledger::{Clock, Ledger, DrainError};
 pub use options::{OpenError, OpenProblem, Options};
-pub use read::{Beside, Content, Found, Query, ReadError, Reader, Run, Signalled, Step, Usage};
+pub use read::{UnassignedTotals, StoredContent, RunLookup, Query, ReadError, Reader, Run, RecordedSignal, Step, Usage};
 pub use record::{Event, Record, Request, RunEnd, RunStart};

@@ -10,26 +10,26 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::book::{End, Row};
+use crate::book::{RowEnd, RunRow};
 use crate::fields;
-use crate::file::{self, Identity};
+use crate::file::{self, FileIdentity};
 
 /// The number of bytes at the end of an existing log that are read at the start.
 const TAIL: u64 = 16 << 20;
 
 /// The identity of a line: its run and its number.
-pub(crate) type Place = (Arc<str>, u64);
+pub(crate) type LineId = (Arc<str>, u64);
 
 /// An event log.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     path: PathBuf,
     max: u64,
     keep: u32,
-    file: Option<(File, Option<Identity>)>,
+    file: Option<(File, Option<FileIdentity>)>,
 }
 
-impl Log {
+impl EventLog {
     /// Opens or creates a log. A partial line of a process that died is cut off, unless another
     /// process writes to the log. Returns the log, and true if no other process writes to it.
     ///
@@ -37,10 +37,10 @@ impl Log {
     /// Returns an error if the file cannot be opened or created, or is not an event log.
     pub(crate) fn open(path: &Path, max: u64, keep: u32) -> io::Result<(Self, bool)> {
         let mut log = Self { path: path.to_owned(), max, keep, file: None };
-        let file = log.file()?;
+        let file = log.current_file()?;
         let alone = file.try_lock().is_ok();
         if alone {
-            cut_torn(file)?;
+            cut_torn_line(file)?;
             file.unlock()?;
         }
         // This tells the next process that the log is in use. Some file systems ignore it.
@@ -52,16 +52,16 @@ impl Log {
     ///
     /// # Errors
     /// Returns an error if not all lines could be written; `text` then holds the others.
-    pub(crate) fn append(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+    pub(crate) fn append_lines(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         let (max, size) = (self.max, text.len() as u64);
-        let length = self.file()?.metadata()?.len();
+        let length = self.current_file()?.metadata()?.len();
         if length > 0 && length.saturating_add(size) > max {
-            self.rotate()?;
+            self.rotate_files()?;
         }
-        let file = self.file()?;
+        let file = self.current_file()?;
         let before = file.metadata()?.len();
         let (written, result) = write_some(file, text);
         let whole =
@@ -80,19 +80,19 @@ impl Log {
     }
 
     /// Returns the file at the path. Opens it anew if it is not the same file as before.
-    fn file(&mut self) -> io::Result<&mut File> {
-        let now = Identity::at(&self.path);
+    fn current_file(&mut self) -> io::Result<&mut File> {
+        let now = FileIdentity::from_path(&self.path);
         let stale = self.file.as_ref().is_none_or(|(_, known)| now.is_none() || *known != now);
         if stale {
             self.file = None;
-            let mut file = file::open(&self.path, true)?;
-            if !is_ours(&mut file)? {
+            let mut file = file::open_or_create(&self.path, true)?;
+            if !is_event_log(&mut file)? {
                 let what = "is no event log of softland; it is left as it is";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
-            file::close_to_others(&file)?;
+            file::restrict_to_owner(&file)?;
             let _ = file.try_lock_shared();
-            let identity = Identity::of(&file.metadata()?);
+            let identity = FileIdentity::from_metadata(&file.metadata()?);
             return Ok(&mut self.file.insert((file, identity)).0);
         }
         match &mut self.file {
@@ -102,18 +102,18 @@ impl Log {
     }
 
     /// Renames `NAME` to `NAME.1`, that to `NAME.2`, and so on. The oldest file is dropped.
-    fn rotate(&mut self) -> io::Result<()> {
+    fn rotate_files(&mut self) -> io::Result<()> {
         self.file = None;
         for number in (1..self.keep).rev() {
-            rename_if_there(&self.numbered(number), &self.numbered(number + 1))?;
+            rename_if_there(&self.numbered_path(number), &self.numbered_path(number + 1))?;
         }
         match self.keep {
             0 => fs::remove_file(&self.path),
-            _ => rename_if_there(&self.path, &self.numbered(1)),
+            _ => rename_if_there(&self.path, &self.numbered_path(1)),
         }
     }
 
-    fn numbered(&self, number: u32) -> PathBuf {
+    fn numbered_path(&self, number: u32) -> PathBuf {
         let mut name = OsString::from(&self.path);
         name.push(format!(".{number}"));
         PathBuf::from(name)
@@ -123,8 +123,8 @@ impl Log {
     ///
     /// # Errors
     /// Returns an error if the log cannot be read.
-    pub(crate) fn recent(&mut self) -> io::Result<HashSet<Place>> {
-        let standings = tail(self.file()?)?;
+    pub(crate) fn read_recent_ids(&mut self) -> io::Result<HashSet<LineId>> {
+        let standings = read_tail(self.current_file()?)?;
         Ok(standings.into_iter().map(|line| (line.run.into(), line.seq)).collect())
     }
 
@@ -132,13 +132,13 @@ impl Log {
     ///
     /// # Errors
     /// Returns an error if the log cannot be read.
-    pub(crate) fn standings(&mut self) -> io::Result<HashMap<Arc<str>, Row>> {
+    pub(crate) fn read_run_rows(&mut self) -> io::Result<HashMap<Arc<str>, RunRow>> {
         let mut rows = HashMap::new();
-        for line in tail(self.file()?)? {
-            let mut row = Row::standing(&line.run, line.seq.saturating_add(1));
+        for line in read_tail(self.current_file()?)? {
+            let mut row = RunRow::with_next_seq(&line.run, line.seq.saturating_add(1));
             if line.event == "done" || line.event == "error" {
                 let nothing = String::new;
-                row.end = Some(End {
+                row.end = Some(RowEnd {
                     at: 0,
                     seq: line.seq,
                     outcome: nothing(),
@@ -154,7 +154,7 @@ impl Log {
 }
 
 /// True if the beginning of the file matches that of an event log, or the file is empty.
-fn is_ours(file: &mut File) -> io::Result<bool> {
+fn is_event_log(file: &mut File) -> io::Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(true);
     }
@@ -188,7 +188,7 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Cuts off a partial line at the end of the file.
-fn cut_torn(file: &mut File) -> io::Result<()> {
+fn cut_torn_line(file: &mut File) -> io::Result<()> {
     const CHUNK: u64 = 64 << 10;
     let mut end = file.metadata()?.len();
     let whole = end;
@@ -207,12 +207,12 @@ fn cut_torn(file: &mut File) -> io::Result<()> {
 }
 
 /// Reads the headers of the lines within the last [`TAIL`] bytes.
-fn tail(file: &mut File) -> io::Result<Vec<fields::Standing>> {
+fn read_tail(file: &mut File) -> io::Result<Vec<fields::LineHeader>> {
     let start = file.metadata()?.len().saturating_sub(TAIL);
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     (&*file).take(TAIL).read_to_end(&mut text)?;
-    Ok(text.split(|byte| *byte == b'\n').filter_map(fields::standing).collect())
+    Ok(text.split(|byte| *byte == b'\n').filter_map(fields::read_header).collect())
 }
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
     fn line(run: &str, seq: u64, event: &str) -> Vec<u8> {
         let mut text = Vec::new();
         let envelope = fields::Envelope { seq, at: 0, run, turn: 1, event };
-        fields::line(&mut text, &envelope, "{}");
+        fields::write_line(&mut text, &envelope, "{}");
         text
     }
 
@@ -231,18 +231,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("e.ndjson");
         let size = line("r", 0, "usage").len() as u64;
-        let (mut log, alone) = Log::open(&path, size * 2, 2).unwrap();
+        let (mut log, alone) = EventLog::open(&path, size * 2, 2).unwrap();
         assert!(alone);
         for seq in 0..9 {
-            log.append(&mut line("r", seq, "usage")).unwrap();
+            log.append_lines(&mut line("r", seq, "usage")).unwrap();
         }
         let seqs = |path: &Path| -> Vec<u64> {
             let text = fs::read(path).unwrap();
-            text.split(|b| *b == b'\n').filter_map(fields::standing).map(|l| l.seq).collect()
+            text.split(|b| *b == b'\n').filter_map(fields::read_header).map(|l| l.seq).collect()
         };
         assert_eq!(seqs(&path), [8]);
-        assert_eq!(seqs(&log.numbered(1)), [6, 7]);
-        assert_eq!(seqs(&log.numbered(2)), [4, 5]);
+        assert_eq!(seqs(&log.numbered_path(1)), [6, 7]);
+        assert_eq!(seqs(&log.numbered_path(2)), [4, 5]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
@@ -250,9 +250,9 @@ mod tests {
     fn a_batch_larger_than_a_log_may_be_is_still_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("e.ndjson");
-        let (mut log, _) = Log::open(&path, 10, 0).unwrap();
+        let (mut log, _) = EventLog::open(&path, 10, 0).unwrap();
         for seq in 0..3 {
-            log.append(&mut line("r", seq, "usage")).unwrap();
+            log.append_lines(&mut line("r", seq, "usage")).unwrap();
         }
         assert_eq!(fs::read(&path).unwrap(), line("r", 2, "usage"));
     }
@@ -264,12 +264,12 @@ mod tests {
         let whole = line("r", 0, "usage");
         for torn in ["{\"v\":1,\"seq\":1", &"x".repeat(200_000)] {
             fs::write(&path, [&whole, torn.as_bytes()].concat()).unwrap();
-            drop(Log::open(&path, 1 << 20, 1).unwrap());
+            drop(EventLog::open(&path, 1 << 20, 1).unwrap());
             assert_eq!(fs::read(&path).unwrap(), whole);
         }
-        let (mut log, _) = Log::open(&path, 1 << 20, 1).unwrap();
+        let (mut log, _) = EventLog::open(&path, 1 << 20, 1).unwrap();
         fs::rename(&path, folder.path().join("away")).unwrap();
-        log.append(&mut line("r", 1, "usage")).unwrap();
+        log.append_lines(&mut line("r", 1, "usage")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), line("r", 1, "usage"));
     }
 
@@ -277,10 +277,10 @@ mod tests {
     fn a_second_process_cuts_nothing_off() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("e.ndjson");
-        let first = Log::open(&path, 1 << 20, 1).unwrap();
+        let first = EventLog::open(&path, 1 << 20, 1).unwrap();
         let half = r#"{"v":1,"seq":0,"t"#;
         fs::write(&path, half).unwrap();
-        let (_, alone) = Log::open(&path, 1 << 20, 1).unwrap();
+        let (_, alone) = EventLog::open(&path, 1 << 20, 1).unwrap();
         assert!(!alone && fs::read(&path).unwrap() == half.as_bytes());
         drop(first);
     }
@@ -291,13 +291,13 @@ mod tests {
         let path = folder.path().join("notes");
         for text in ["notes without a line end", "[1]\n{\"v\":1,\"seq\":0}", "\n"] {
             fs::write(&path, text).unwrap();
-            let error = Log::open(&path, 1 << 20, 1).unwrap_err();
+            let error = EventLog::open(&path, 1 << 20, 1).unwrap_err();
             assert!(error.to_string().contains("no event log"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         for torn in ["", "{", r#"{"v":1,"#] {
             fs::write(&path, torn).unwrap();
-            drop(Log::open(&path, 1 << 20, 1).unwrap());
+            drop(EventLog::open(&path, 1 << 20, 1).unwrap());
             assert_eq!(fs::read_to_string(&path).unwrap(), "", "what is left of a first line");
         }
     }
@@ -306,13 +306,13 @@ mod tests {
     fn runs_are_known_again_by_their_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("e.ndjson");
-        let (mut log, _) = Log::open(&path, 1 << 20, 1).unwrap();
+        let (mut log, _) = EventLog::open(&path, 1 << 20, 1).unwrap();
         let mut text =
             [line("a", 0, "run_start"), line("b", 4, "usage"), line("a", 1, "done")].concat();
-        log.append(&mut text).unwrap();
-        let rows = log.standings().unwrap();
+        log.append_lines(&mut text).unwrap();
+        let rows = log.read_run_rows().unwrap();
         let of = |run: &str| (rows[run].next_seq, rows[run].end.is_some());
         assert_eq!((of("a"), of("b")), ((2, true), (5, false)));
-        assert!(log.recent().unwrap().contains(&("b".into(), 4)));
+        assert!(log.read_recent_ids().unwrap().contains(&("b".into(), 4)));
     }
 }

@@ -56,7 +56,7 @@ impl Default for Options {
 impl Options {
     /// Creates options for a ledger in this file, without an event log.
     #[must_use]
-    pub fn at(path: impl Into<PathBuf>) -> Self {
+    pub fn with_path(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(path.into()), ..Self::default() }
     }
 }
@@ -99,7 +99,7 @@ impl OpenError {
     }
 
     /// True for a fault that may pass by itself, such as a lock or a full disk.
-    pub(crate) fn passes(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode::{
             DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, SystemIoFailure,
         };

@@ -12,25 +12,25 @@ use crate::record::Record;
 /// The queue between the recording threads and the writer.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Wakes the writer.
     work: Condvar,
     /// Wakes the threads that wait for the writer.
     progress: Condvar,
     lost: AtomicU64,
-    limits: Limits,
+    limits: QueueLimits,
 }
 
 /// The bounds of the queue, and the time for which it gathers records.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct QueueLimits {
     pub(crate) records: usize,
     pub(crate) bytes: usize,
     pub(crate) gather: Duration,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// The batches, oldest first. New records go into the last one.
     batches: VecDeque<Batch>,
     /// An empty batch with allocated memory, to be used next.
@@ -60,7 +60,7 @@ struct State {
 
 /// The result of waiting for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextBatch {
     /// A batch was taken.
     Batch,
     /// No record came in time.
@@ -70,7 +70,7 @@ pub(crate) enum Next {
 }
 
 impl Queue {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: QueueLimits) -> Self {
         Self {
             state: Mutex::default(),
             work: Condvar::new(),
@@ -82,20 +82,20 @@ impl Queue {
 
     /// Accepts a record. Returns false if there was no room for it, or the queue is closed.
     pub(crate) fn push(&self, record: Record) -> bool {
-        let size = record.bytes();
+        let size = record.memory_size();
         // The beginnings and ends of runs may fill the last eighth; other records may not.
         let share = if record.is_frame() { 8 } else { 7 };
-        let Limits { records, bytes, .. } = self.limits;
-        let mut state = self.state();
+        let QueueLimits { records, bytes, .. } = self.limits;
+        let mut state = self.lock_state();
         if state.closing.is_some()
             || state.records >= records.saturating_mul(share) / 8
             || state.bytes.saturating_add(size) > bytes.saturating_mul(share) / 8
         {
             drop(state);
-            self.lose(1);
+            self.count_lost(1);
             return false;
         }
-        state.add(record, size);
+        state.add_record(record, size);
         let wake = state.idle || state.gathering && self.is_enough(&state);
         if wake {
             (state.idle, state.gathering) = (false, false);
@@ -108,81 +108,81 @@ impl Queue {
     }
 
     /// Counts records as lost.
-    pub(crate) fn lose(&self, records: u64) {
+    pub(crate) fn count_lost(&self, records: u64) {
         self.lost.fetch_add(records, Ordering::Relaxed);
     }
 
-    pub(crate) fn lost(&self) -> u64 {
+    pub(crate) fn lost_records(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
     /// Returns the number of accepted records that are neither on disk nor lost.
-    pub(crate) fn waiting(&self) -> u64 {
-        let state = self.state();
+    pub(crate) fn waiting_records(&self) -> u64 {
+        let state = self.lock_state();
         state.accepted - state.settled
     }
 
     /// Waits up to `patience` for a first record, gathers more, and takes the oldest batch.
-    pub(crate) fn next(&self, batch: &mut Batch, patience: Duration) -> Next {
-        let mut state = self.state();
+    pub(crate) fn next_batch(&self, batch: &mut Batch, patience: Duration) -> NextBatch {
+        let mut state = self.lock_state();
         let until = Instant::now() + patience;
         while state.records == 0 {
             if state.closing.is_some() {
-                return Next::Over;
+                return NextBatch::Over;
             }
-            let Some(left) = left(until) else {
+            let Some(left) = time_left(until) else {
                 state.idle = false;
-                return Next::Idle;
+                return NextBatch::Idle;
             };
             state.idle = true;
-            state = self.wait(state, left);
+            state = self.wait_for_work(state, left);
         }
         state.idle = false;
         let until = Instant::now() + self.limits.gather;
         while !self.is_enough(&state) && state.hurry <= state.taken && state.closing.is_none() {
-            let Some(left) = left(until) else { break };
+            let Some(left) = time_left(until) else { break };
             state.gathering = true;
-            state = self.wait(state, left);
+            state = self.wait_for_work(state, left);
         }
         state.gathering = false;
-        state.take(batch);
-        Next::Batch
+        state.take_batch(batch);
+        NextBatch::Batch
     }
 
     /// True if the waiting records fill a batch, or half of what the queue may hold.
-    fn is_enough(&self, state: &State) -> bool {
-        let Limits { records, bytes, .. } = self.limits;
+    fn is_enough(&self, state: &QueueState) -> bool {
+        let QueueLimits { records, bytes, .. } = self.limits;
         state.records >= BATCH.min(records / 2) || state.bytes >= BATCH_BYTES.min(bytes / 2)
     }
 
     /// Counts records as on disk, or lost.
-    pub(crate) fn settle(&self, records: u64) {
+    pub(crate) fn settle_records(&self, records: u64) {
         if records > 0 {
-            self.state().settled += records;
+            self.lock_state().settled += records;
             self.progress.notify_all();
         }
     }
 
     /// Waits for `time`, or until a flush or close. Returns false if writing is not to be tried
     /// again.
-    pub(crate) fn rest(&self, time: Duration) -> bool {
-        let mut state = self.state();
+    pub(crate) fn wait_before_retry(&self, time: Duration) -> bool {
+        let mut state = self.lock_state();
         let (until, orders) = (Instant::now() + time, state.orders);
         loop {
             if state.closing.is_some_and(|deadline| deadline <= Instant::now()) {
                 return false;
             }
             let until = state.closing.map_or(until, |deadline| deadline.min(until));
-            match left(until) {
-                Some(left) if state.orders == orders => state = self.wait(state, left),
+            match time_left(until) {
+                Some(left) if state.orders == orders => state = self.wait_for_work(state, left),
                 _ => return true,
             }
         }
     }
 
     /// Asks the writer not to gather more records. Returns the number of records accepted so far.
-    pub(crate) fn hurry(&self) -> u64 {
-        let mut state = self.state();
+    pub(crate) fn request_flush(&self) -> u64 {
+        let mut state = self.lock_state();
         state.hurry = state.accepted;
         state.orders += 1;
         let upto = state.accepted;
@@ -192,11 +192,11 @@ impl Queue {
     }
 
     /// Waits until the first `upto` records are on disk or lost. Returns the number that are not.
-    pub(crate) fn settled(&self, upto: u64, timeout: Duration) -> u64 {
+    pub(crate) fn wait_settled(&self, upto: u64, timeout: Duration) -> u64 {
         let until = Instant::now() + timeout;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         while state.settled < upto && !state.over {
-            let Some(left) = left(until) else { break };
+            let Some(left) = time_left(until) else { break };
             let waited = self.progress.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -204,8 +204,8 @@ impl Queue {
     }
 
     /// Closes the queue to new records. Waiting records may still be written during `grace`.
-    pub(crate) fn close(&self, grace: Duration) {
-        let mut state = self.state();
+    pub(crate) fn close_queue(&self, grace: Duration) {
+        let mut state = self.lock_state();
         state.closing.get_or_insert_with(|| Instant::now() + grace);
         state.orders += 1;
         drop(state);
@@ -213,11 +213,11 @@ impl Queue {
     }
 
     /// Waits for the writer to stop. Returns false on timeout.
-    pub(crate) fn gone(&self, timeout: Duration) -> bool {
+    pub(crate) fn wait_for_writer(&self, timeout: Duration) -> bool {
         let until = Instant::now() + timeout;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         while !state.over {
-            let Some(left) = left(until) else { break };
+            let Some(left) = time_left(until) else { break };
             let waited = self.progress.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -225,8 +225,8 @@ impl Queue {
     }
 
     /// Marks the writer as stopped. The records still in the queue are lost.
-    pub(crate) fn over(&self) {
-        let mut state = self.state();
+    pub(crate) fn mark_over(&self) {
+        let mut state = self.lock_state();
         let left = state.records as u64;
         state.batches.clear();
         state.records = 0;
@@ -234,26 +234,26 @@ impl Queue {
         state.settled += left;
         state.over = true;
         drop(state);
-        self.lose(left);
+        self.count_lost(left);
         self.progress.notify_all();
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+    fn wait_for_work<'a>(&self, state: MutexGuard<'a, QueueState>, time: Duration) -> MutexGuard<'a, QueueState> {
         self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Locks the state. A panic elsewhere leaves it whole: nothing is called while it is locked.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn left(until: Instant) -> Option<Duration> {
+fn time_left(until: Instant) -> Option<Duration> {
     until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
 }
 
-impl State {
-    fn add(&mut self, record: Record, size: usize) {
+impl QueueState {
+    fn add_record(&mut self, record: Record, size: usize) {
         if !self.batches.back().is_some_and(|newest| newest.has_room(size)) {
             self.batches.push_back(std::mem::take(&mut self.spare));
         }
@@ -266,10 +266,10 @@ impl State {
     }
 
     /// Takes the oldest batch out, in exchange for one that is done.
-    fn take(&mut self, batch: &mut Batch) {
+    fn take_batch(&mut self, batch: &mut Batch) {
         let Some(oldest) = self.batches.pop_front() else { return };
         self.records -= oldest.len();
-        self.bytes = self.bytes.saturating_sub(oldest.bytes());
+        self.bytes = self.bytes.saturating_sub(oldest.memory_size());
         self.taken += oldest.len() as u64;
         self.spare = std::mem::replace(batch, oldest);
     }

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
-use softland_core::{Ended, NanoUsd};
+use softland_core::{RunEnding, NanoUsd};
 
-use crate::book::Row;
+use crate::book::RunRow;
 use crate::db;
 use crate::fields;
 use crate::options::{OpenError, OpenProblem};
 
 mod totals;
 
-pub use totals::{Content, Signalled};
+pub use totals::{StoredContent, RecordedSignal};
 
 /// The time to wait for a lock.
 const BUSY: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ pub struct Run {
     /// The time at which the run ended, if it has.
     pub ended: Option<u64>,
     /// The outcome and its reason, if the run has ended.
-    pub end: Option<Ended>,
+    pub end: Option<RunEnding>,
     /// True if the answer was softland's own.
     pub local: bool,
     /// The number of turns so far.
@@ -106,7 +106,7 @@ pub struct Usage {
 /// Totals of the requests that belong to no run: requests without tools, and requests that could
 /// not be metered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct UnassignedTotals {
     /// The number of requests.
     pub requests: u64,
     /// The tokens used.
@@ -136,7 +136,7 @@ pub struct Step {
 
 /// The result of looking up a run by the beginning of its id.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum RunLookup {
     /// Exactly one run.
     One(Box<Run>),
     /// No run.
@@ -163,7 +163,7 @@ impl Reader {
         let sqlite = |error| fail(OpenProblem::Sqlite(error));
         let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
         connection.busy_timeout(BUSY).map_err(sqlite)?;
-        if !db::look(&connection, path)? {
+        if !db::add_compat_views(&connection, path)? {
             return Err(fail(OpenProblem::Empty));
         }
         Ok(Self { connection, path: path.to_owned() })
@@ -173,7 +173,7 @@ impl Reader {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn runs(&self, query: &Query) -> Result<Vec<Run>, ReadError> {
+    pub fn list_runs(&self, query: &Query) -> Result<Vec<Run>, ReadError> {
         let sql = format!(
             "SELECT {} FROM runs WHERE (?1 IS NULL OR session = ?1) AND started >= ?2 \
              AND (?3 = 0 OR ended IS NULL) AND (?5 IS NULL OR outcome = ?5) \
@@ -187,9 +187,9 @@ impl Reader {
             let mut rows = self.connection.prepare_cached(&sql)?;
             let Query { session, open, outcome, text, .. } = query;
             let values = params![session, since, open, limit, outcome, text];
-            rows.query_map(values, |row| db::row_of(row).map(Run::of))?.collect::<Result<_, _>>()
+            rows.query_map(values, |row| db::read_run_row(row).map(Run::from_row))?.collect::<Result<_, _>>()
         };
-        read().map_err(|error| self.fail(error))
+        read().map_err(|error| self.read_error(error))
     }
 
     /// Returns the totals of the requests that belong to no run. Of the query, only `session` and
@@ -197,7 +197,7 @@ impl Reader {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn beside(&self, query: &Query) -> Result<Beside, ReadError> {
+    pub fn sum_unassigned(&self, query: &Query) -> Result<UnassignedTotals, ReadError> {
         let sql = "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
                    coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), \
                    coalesce(sum(cost), 0), count(*) - count(cost) FROM requests \
@@ -205,29 +205,29 @@ impl Reader {
         let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
         let read = || {
             let mut sums = self.connection.prepare_cached(sql)?;
-            sums.query_row(params![query.session, since], Beside::of)
+            sums.query_row(params![query.session, since], UnassignedTotals::from_row)
         };
-        read().map_err(|error| self.fail(error))
+        read().map_err(|error| self.read_error(error))
     }
 
     /// Returns the runs that a client gave this name, oldest first.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn named(&self, name: &str) -> Result<Vec<Run>, ReadError> {
+    pub fn find_named(&self, name: &str) -> Result<Vec<Run>, ReadError> {
         let sql = db::run_sql("SELECT ", " FROM runs WHERE name = ?1 ORDER BY started, id");
         let read = || {
             let mut rows = self.connection.prepare_cached(&sql)?;
-            rows.query_map([name], |row| db::row_of(row).map(Run::of))?.collect::<Result<_, _>>()
+            rows.query_map([name], |row| db::read_run_row(row).map(Run::from_row))?.collect::<Result<_, _>>()
         };
-        read().map_err(|error| self.fail(error))
+        read().map_err(|error| self.read_error(error))
     }
 
     /// Finds the run with this id, or else the only run whose id begins with it.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn find(&self, prefix: &str) -> Result<Found, ReadError> {
+    pub fn find_run(&self, prefix: &str) -> Result<RunLookup, ReadError> {
         let sql = format!(
             "SELECT {} FROM runs WHERE run >= ?1 AND substr(run, 1, length(?1)) = ?1 \
              ORDER BY run LIMIT {}",
@@ -236,49 +236,49 @@ impl Reader {
         );
         let read = || {
             let mut rows = self.connection.prepare_cached(&sql)?;
-            rows.query_map([prefix], |row| db::row_of(row).map(Run::of))?
+            rows.query_map([prefix], |row| db::read_run_row(row).map(Run::from_row))?
                 .collect::<rusqlite::Result<Vec<Run>>>()
         };
-        let mut runs = read().map_err(|error| self.fail(error))?;
+        let mut runs = read().map_err(|error| self.read_error(error))?;
         // In text order, the full id sorts before every longer one.
         let whole = runs.first().is_some_and(|run| run.run == prefix);
         if whole || runs.len() == 1 {
             let run = runs.swap_remove(0);
-            return Ok(Found::One(Box::new(run)));
+            return Ok(RunLookup::One(Box::new(run)));
         }
         if runs.is_empty() {
-            return Ok(Found::Nothing);
+            return Ok(RunLookup::Nothing);
         }
-        Ok(Found::Several(runs.into_iter().map(|run| run.run).collect()))
+        Ok(RunLookup::Several(runs.into_iter().map(|run| run.run).collect()))
     }
 
     /// Returns the steps of a run, in order. Returns none if there is no such run.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn steps(&self, run: &str) -> Result<Vec<Step>, ReadError> {
+    pub fn read_steps(&self, run: &str) -> Result<Vec<Step>, ReadError> {
         let read = || {
             let sql = format!("SELECT {} FROM runs WHERE run = ?1", db::COLUMNS);
             // A transaction shows both tables at the same moment.
             let moment = self.connection.unchecked_transaction()?;
-            let Some(row) = moment.query_row(&sql, [run], db::row_of).optional()? else {
+            let Some(row) = moment.query_row(&sql, [run], db::read_run_row).optional()? else {
                 return Ok(Vec::new());
             };
             let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
-            let lines = db::lines(&moment, row.id, 0)?;
-            Ok(lines.into_iter().map(|kept| Step::of(kept, last)).collect())
+            let lines = db::read_lines(&moment, row.id, 0)?;
+            Ok(lines.into_iter().map(|kept| Step::from_stored(kept, last)).collect())
         };
-        read().map_err(|error| self.fail(error))
+        read().map_err(|error| self.read_error(error))
     }
 
-    fn fail(&self, error: rusqlite::Error) -> ReadError {
+    fn read_error(&self, error: rusqlite::Error) -> ReadError {
         ReadError { path: self.path.clone(), error }
     }
 }
 
 impl Run {
-    fn of(row: Row) -> Self {
-        let Row { input, output, cache_read, cache_write, .. } = row;
+    fn from_row(row: RunRow) -> Self {
+        let RunRow { input, output, cache_read, cache_write, .. } = row;
         let ended = row.end.as_ref().map(|end| end.at);
         let local = row.end.as_ref().is_some_and(|end| end.local);
         Self {
@@ -309,9 +309,9 @@ impl Run {
     /// contract (section 6). `outcome` and the keys that go with it are absent while the run is
     /// open.
     #[must_use]
-    pub fn json(&self) -> String {
+    pub fn to_json(&self) -> String {
         #[derive(Serialize)]
-        struct Line<'a> {
+        struct RunLine<'a> {
             v: u32,
             run: &'a str,
             session: Option<&'a str>,
@@ -330,7 +330,7 @@ impl Run {
             #[serde(skip_serializing_if = "Option::is_none")]
             ended: Option<String>,
             #[serde(flatten)]
-            end: Option<&'a Ended>,
+            end: Option<&'a RunEnding>,
             #[serde(skip_serializing_if = "Option::is_none")]
             answered_by: Option<&'static str>,
             turns: u64,
@@ -341,20 +341,20 @@ impl Run {
             unpriced_requests: u64,
         }
         let done = self.end.as_ref().is_some_and(|end| end.outcome.is_done());
-        fields::json(&Line {
+        fields::to_json(&RunLine {
             v: 1,
             run: &self.run,
             session: self.session.as_deref(),
             agent: self.agent.as_deref(),
             name: self.name.as_deref(),
-            mode: fields::mode(self.observed),
+            mode: fields::mode_name(self.observed),
             continues: self.continues.as_deref(),
             model: self.model.as_deref(),
             policy: self.policy.as_deref(),
             client: self.client.as_deref(),
-            started: fields::timestamp(self.started),
-            last: fields::timestamp(self.last),
-            ended: self.ended.map(fields::timestamp),
+            started: fields::format_timestamp(self.started),
+            last: fields::format_timestamp(self.last),
+            ended: self.ended.map(fields::format_timestamp),
             end: self.end.as_ref(),
             answered_by: done.then_some(if self.local { "local" } else { "model" }),
             turns: self.turns,
@@ -367,8 +367,8 @@ impl Run {
     }
 }
 
-impl Beside {
-    fn of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+impl UnassignedTotals {
+    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         let count = |at| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
         Ok(Self {
             requests: count(0)?,
@@ -386,9 +386,9 @@ impl Beside {
     /// Returns the totals as a JSON object on one line, without the line end, in the form that runs
     /// have. Its `run` is `null`.
     #[must_use]
-    pub fn json(&self, session: Option<&str>) -> String {
+    pub fn to_json(&self, session: Option<&str>) -> String {
         #[derive(Serialize)]
-        struct Line<'a> {
+        struct UnassignedLine<'a> {
             v: u32,
             run: Option<()>,
             session: Option<&'a str>,
@@ -399,7 +399,7 @@ impl Beside {
         }
         let Self { requests, usage, cost, unpriced } = *self;
         let (cost_usd, unpriced_requests) = (cost, unpriced);
-        fields::json(&Line {
+        fields::to_json(&UnassignedLine {
             v: 1,
             run: None,
             session,
@@ -412,18 +412,18 @@ impl Beside {
 }
 
 impl Step {
-    fn of(kept: db::Kept, last: u64) -> Self {
-        let db::Kept { seq, at, turn, event, fields } = kept;
+    fn from_stored(kept: db::StoredLine, last: u64) -> Self {
+        let db::StoredLine { seq, at, turn, event, fields } = kept;
         Self { seq, at, turn, event, fields, late: seq > last }
     }
 
     /// Returns the step as a line of the event log, without the line end.
     #[must_use]
-    pub fn json(&self, run: &str) -> String {
+    pub fn to_json(&self, run: &str) -> String {
         let Self { seq, at, turn, event, .. } = self;
         let mut text = Vec::new();
         let envelope = fields::Envelope { seq: *seq, at: *at, run, turn: *turn, event };
-        fields::line(&mut text, &envelope, &self.fields);
+        fields::write_line(&mut text, &envelope, &self.fields);
         String::from_utf8(text).unwrap_or_default().trim_end().to_owned()
     }
 }

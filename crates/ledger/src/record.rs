@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use softland_core::{Ended, NanoUsd};
+use softland_core::{RunEnding, NanoUsd};
 
 use crate::fields::{self, Fields};
 use crate::read::Step;
@@ -113,7 +113,7 @@ pub struct RunEnd {
     /// The run.
     pub run: Arc<str>,
     /// The outcome and its reason.
-    pub ended: Ended,
+    pub ended: RunEnding,
     /// True if the answer is softland's own.
     pub local: bool,
     /// The answer, if full contents are kept.
@@ -136,7 +136,7 @@ pub struct RunEnd {
 
 /// The texts of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Texts<'a> {
+pub(crate) struct RequestTexts<'a> {
     pub(crate) id: &'a str,
     pub(crate) path: &'a str,
     pub(crate) rung: Option<&'a str>,
@@ -145,7 +145,7 @@ pub(crate) struct Texts<'a> {
 
 impl<T> Request<T> {
     /// Converts the texts of the request with `text`.
-    pub(crate) fn map<U>(self, mut text: impl FnMut(T) -> U) -> Request<U> {
+    pub(crate) fn map_texts<U>(self, mut text: impl FnMut(T) -> U) -> Request<U> {
         Request {
             at: self.at,
             id: text(self.id),
@@ -169,8 +169,8 @@ impl<T> Request<T> {
     }
 
     /// Returns the texts of the request, each read by `text`.
-    pub(crate) fn texts<'a>(&'a self, text: impl Fn(&'a T) -> &'a str) -> Texts<'a> {
-        Texts {
+    pub(crate) fn resolve_texts<'a>(&'a self, text: impl Fn(&'a T) -> &'a str) -> RequestTexts<'a> {
+        RequestTexts {
             id: text(&self.id),
             path: text(&self.path),
             rung: self.rung.as_ref().map(&text),
@@ -181,7 +181,7 @@ impl<T> Request<T> {
 
 impl<F> Event<F> {
     /// Converts the fields of the event with `fields`.
-    pub(crate) fn map<G>(self, fields: impl FnOnce(F) -> G) -> Event<G> {
+    pub(crate) fn map_fields<G>(self, fields: impl FnOnce(F) -> G) -> Event<G> {
         let Self { at, run, turn, event, fields: own } = self;
         Event { at, run, turn, event, fields: fields(own) }
     }
@@ -192,24 +192,24 @@ impl Record {
     /// `None` for a request that belongs to no run or has not ended. With `full`, the line has what
     /// a ledger that keeps full contents would write.
     #[must_use]
-    pub fn step(&self, full: bool) -> Option<(&str, Step)> {
+    pub fn to_step(&self, full: bool) -> Option<(&str, Step)> {
         let (run, at, turn, event, fields) = match self {
-            Self::RunStart(r) => (&r.run, r.at, 0, "run_start", fields::of_start(r)),
+            Self::RunStart(r) => (&r.run, r.at, 0, "run_start", fields::start_fields(r)),
             Self::Sent(_) => return None,
             Self::Request(r) => (
                 r.run.as_ref()?,
                 r.at,
                 r.turn,
                 "usage",
-                fields::of_request(r, r.texts(String::as_str)),
+                fields::usage_fields(r, r.resolve_texts(String::as_str)),
             ),
             Self::Event(r) => {
-                let fields = fields::of_event(r.event, r.fields.as_str(), full).into_owned();
+                let fields = fields::event_fields(r.event, r.fields.as_str(), full).into_owned();
                 (&r.run, r.at, r.turn, r.event, fields)
             }
             Self::RunEnd(r) => {
-                let event = fields::last_event(&r.ended);
-                (&r.run, r.at, r.turns, event, fields::of_end(r, full))
+                let event = fields::last_event_name(&r.ended);
+                (&r.run, r.at, r.turns, event, fields::end_fields(r, full))
             }
         };
         let event = event.to_owned();
@@ -217,7 +217,7 @@ impl Record {
     }
 
     /// Returns the approximate size of the record in memory, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn memory_size(&self) -> usize {
         let own = size_of::<Self>();
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let name = |name: &Option<Arc<str>>| name.as_ref().map_or(0, |name| name.len());

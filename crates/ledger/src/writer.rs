@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rusqlite::ErrorCode;
 
-use crate::batch::{Batch, Part, Span};
-use crate::book::{Book, Line, Row, Sink, Taken};
-use crate::db::Db;
+use crate::batch::{Batch, BatchPart, TextSpan};
+use crate::book::{RunRegistry, NumberedLine, RunRow, RecordSink, Numbering};
+use crate::db::Database;
 use crate::ledger::Clock;
-use crate::log::Log;
+use crate::log::EventLog;
 use crate::options::Options;
-use crate::queue::{Next, Queue};
+use crate::queue::{NextBatch, Queue};
 use crate::record::Request;
 
 /// The time between two log messages about the same fault, in milliseconds.
@@ -34,14 +34,14 @@ pub(crate) struct Writer {
     options: Options,
     queue: Arc<Queue>,
     clock: Clock,
-    db: Option<Db>,
-    log: Option<Log>,
+    db: Option<Database>,
+    log: Option<EventLog>,
     /// True if no other process writes to the log, which may lack the last lines of a dead process.
     catch_up: bool,
     /// Open runs of a database that was moved away.
-    left: Vec<Row>,
+    left: Vec<RunRow>,
     /// The states of runs, used if there is no database.
-    book: Book,
+    book: RunRegistry,
     /// A batch that is not in the database yet.
     held: Batch,
     /// The number of records to write at a time: 1 after a record that can never be written.
@@ -50,19 +50,19 @@ pub(crate) struct Writer {
     text: Vec<u8>,
     /// The number of records to which these lines belong.
     unlogged: u64,
-    trouble: Option<Trouble>,
+    trouble: Option<OngoingFault>,
     sweep_at: Instant,
 }
 
 /// A fault that has not passed yet.
-struct Trouble {
+struct OngoingFault {
     since: u64,
     said: u64,
     rest: Duration,
 }
 
 /// The cause of a failed write.
-enum Fault {
+enum WriteFault {
     Db(rusqlite::Error),
     Other(String),
 }
@@ -72,11 +72,11 @@ impl Writer {
         options: Options,
         queue: Arc<Queue>,
         clock: Clock,
-        db: Option<Db>,
-        log: Option<(Log, bool)>,
+        db: Option<Database>,
+        log: Option<(EventLog, bool)>,
     ) -> Self {
         let (log, alone) = log.map_or((None, false), |(log, alone)| (Some(log), alone));
-        let book = Book::new(options.full_contents);
+        let book = RunRegistry::new(options.full_contents);
         Self {
             options,
             queue,
@@ -96,70 +96,70 @@ impl Writer {
     }
 
     /// Writes until the queue is closed and empty.
-    pub(crate) fn run(mut self) {
-        let _over = Over(Arc::clone(&self.queue));
+    pub(crate) fn run_loop(mut self) {
+        let _over = FinishGuard(Arc::clone(&self.queue));
         loop {
             if self.held.is_empty() && self.text.is_empty() && !self.catch_up {
                 let patience = self.sweep_at.saturating_duration_since(Instant::now());
-                match self.queue.next(&mut self.held, patience) {
-                    Next::Over => break,
-                    Next::Batch | Next::Idle => self.stride = usize::MAX,
+                match self.queue.next_batch(&mut self.held, patience) {
+                    NextBatch::Over => break,
+                    NextBatch::Batch | NextBatch::Idle => self.stride = usize::MAX,
                 }
             }
-            match self.write() {
+            match self.write_held() {
                 Ok(()) => {
-                    self.sweep();
-                    self.say_over();
+                    self.sweep_old_runs();
+                    self.report_recovery();
                 }
                 Err(fault) => {
-                    let rest = self.say(fault);
-                    if !self.queue.rest(rest) {
+                    let rest = self.report_fault(fault);
+                    if !self.queue.wait_before_retry(rest) {
                         break;
                     }
                 }
             }
         }
-        self.finish();
+        self.finish_writing();
     }
 
     /// Writes the held batch to the database and the log.
-    fn write(&mut self) -> Result<(), Fault> {
-        self.reopen()?;
-        self.catch_up()?;
-        self.append()?;
+    fn write_held(&mut self) -> Result<(), WriteFault> {
+        self.reopen_database()?;
+        self.catch_up_log()?;
+        self.append_lines()?;
         while !self.held.is_empty() {
             let size = self.stride.min(self.held.len());
             match self.db.as_mut() {
                 Some(db) => {
-                    match db.write(self.held.first(size), &mut self.text, self.log.is_some()) {
-                        Ok(written) => self.queue.lose(written.misnamed),
-                        Err(error) if !is_of_data(&error) => return Err(Fault::Db(error)),
+                    match db.write_batch(self.held.first_records(size), &mut self.text, self.log.is_some()) {
+                        Ok(written) => self.queue.count_lost(written.misnamed),
+                        Err(error) if !is_data_error(&error) => return Err(WriteFault::Db(error)),
                         Err(error) => {
-                            self.skip(size, &error);
+                            self.skip_bad_record(size, &error);
                             continue;
                         }
                     }
                 }
-                None => self.number(size),
+                None => self.number_held(size),
             }
-            self.held.done(size);
+            self.held.mark_done(size);
             self.unlogged += size as u64;
-            self.append()?;
+            self.append_lines()?;
         }
         Ok(())
     }
 
     /// Opens the database if it is not open, or if its file was replaced.
-    fn reopen(&mut self) -> Result<(), Fault> {
+    fn reopen_database(&mut self) -> Result<(), WriteFault> {
         let Some(path) = &self.options.path else { return Ok(()) };
         if let Some(old) = self.db.take_if(|db| db.is_replaced()) {
             tracing::error!(path = %path.display(), "the ledger was moved away; it is begun anew");
-            self.left = old.open_runs();
+            self.left = old.read_open_runs();
         }
         if self.db.is_none() {
-            let opened = Db::open(path, self.options.full_contents, self.options.max_bytes);
-            let mut db = opened.map_err(|error| Fault::Other(error.to_string()))?;
-            db.goes_on_with(std::mem::take(&mut self.left));
+            let opened = Database::open(path, self.options.full_contents, self.options.max_bytes);
+            let mut db = opened.map_err(|error| WriteFault::Other(error.to_string()))?;
+            db.continue_runs(std::mem::take(&mut self.left));
             self.db = Some(db);
         }
         Ok(())
@@ -167,24 +167,24 @@ impl Writer {
 
     /// Appends to the log the lines that a dead process left out. Without a database, reads the
     /// states of runs from the log.
-    fn catch_up(&mut self) -> Result<(), Fault> {
+    fn catch_up_log(&mut self) -> Result<(), WriteFault> {
         let Some(log) = self.log.as_mut().filter(|_| self.catch_up) else {
             self.catch_up = false;
             return Ok(());
         };
-        let other = |error: &dyn Display| Fault::Other(error.to_string());
+        let other = |error: &dyn Display| WriteFault::Other(error.to_string());
         match &self.db {
             Some(db) => {
-                let missing = db.unlogged().map_err(Fault::Db)?;
+                let missing = db.unlogged_lines().map_err(WriteFault::Db)?;
                 if !missing.is_empty() {
-                    let there = log.recent().map_err(|error| other(&error))?;
+                    let there = log.read_recent_ids().map_err(|error| other(&error))?;
                     let missing = missing.into_iter().filter(|(place, _)| !there.contains(place));
                     self.text.extend(missing.flat_map(|(_, text)| text));
                 }
             }
             None => {
-                let rows = log.standings().map_err(|error| other(&error))?;
-                self.book.learn(rows);
+                let rows = log.read_run_rows().map_err(|error| other(&error))?;
+                self.book.load_rows(rows);
             }
         }
         self.catch_up = false;
@@ -192,40 +192,40 @@ impl Writer {
     }
 
     /// Appends the lines to the log, and then counts their records as written.
-    fn append(&mut self) -> Result<(), Fault> {
+    fn append_lines(&mut self) -> Result<(), WriteFault> {
         match &mut self.log {
             Some(log) => {
                 let failed = |error: std::io::Error| {
                     let path = self.options.events_path.as_deref().unwrap_or_else(|| "".as_ref());
-                    Fault::Other(format!("{}: {error}", path.display()))
+                    WriteFault::Other(format!("{}: {error}", path.display()))
                 };
-                log.append(&mut self.text).map_err(failed)?;
+                log.append_lines(&mut self.text).map_err(failed)?;
             }
             None => self.text.clear(),
         }
-        self.queue.settle(std::mem::take(&mut self.unlogged));
+        self.queue.settle_records(std::mem::take(&mut self.unlogged));
         Ok(())
     }
 
     /// Numbers records without a database.
-    fn number(&mut self, size: usize) {
-        let Part { records, texts } = self.held.first(size);
+    fn number_held(&mut self, size: usize) {
+        let BatchPart { records, texts } = self.held.first_records(size);
         for record in records {
-            match self.book.take(record, texts, &mut Nowhere, Some(&mut self.text)) {
-                Ok(Taken::Misnamed) => self.queue.lose(1),
-                Ok(Taken::Line | Taken::NoLine | Taken::Known) => {}
+            match self.book.number_record(record, texts, &mut NullSink, Some(&mut self.text)) {
+                Ok(Numbering::Misnamed) => self.queue.count_lost(1),
+                Ok(Numbering::Line | Numbering::NoLine | Numbering::Known) => {}
                 Err(never) => match never {},
             }
         }
-        self.book.kept(true);
+        self.book.mark_stored(true);
     }
 
     /// Handles a record that can never be written: alone it is lost, in a batch it is searched for.
-    fn skip(&mut self, size: usize, error: &rusqlite::Error) {
+    fn skip_bad_record(&mut self, size: usize, error: &rusqlite::Error) {
         if size == 1 {
-            self.held.done(1);
-            self.queue.lose(1);
-            self.queue.settle(1);
+            self.held.mark_done(1);
+            self.queue.count_lost(1);
+            self.queue.settle_records(1);
             tracing::error!(%error, "a ledger record cannot be written and is lost");
         } else {
             self.stride = 1;
@@ -233,7 +233,7 @@ impl Writer {
     }
 
     /// Deletes a few expired runs, if it is time.
-    fn sweep(&mut self) {
+    fn sweep_old_runs(&mut self) {
         let now = Instant::now();
         if self.sweep_at > now {
             return;
@@ -241,7 +241,7 @@ impl Writer {
         self.sweep_at = now + SWEEP_EVERY;
         let (Some(db), Some(age)) = (&mut self.db, self.options.retention) else { return };
         let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        match db.sweep((self.clock)().saturating_sub(age)) {
+        match db.sweep_old_runs((self.clock)().saturating_sub(age)) {
             Ok(true) => self.sweep_at = now + SWEEP_STEP,
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "old runs could not be deleted from the ledger"),
@@ -249,10 +249,10 @@ impl Writer {
     }
 
     /// Logs a fault, at most once every [`SAY_EVERY_MS`]. Returns the time to wait before a retry.
-    fn say(&mut self, fault: Fault) -> Duration {
+    fn report_fault(&mut self, fault: WriteFault) -> Duration {
         let why = match fault {
-            Fault::Other(why) => why,
-            Fault::Db(error) => {
+            WriteFault::Other(why) => why,
+            WriteFault::Db(error) => {
                 if !is_lock_or_full(&error) {
                     self.db = None;
                 }
@@ -261,10 +261,10 @@ impl Writer {
             }
         };
         let now = (self.clock)();
-        let (lost, waiting) = (self.queue.lost(), self.queue.waiting());
+        let (lost, waiting) = (self.queue.lost_records(), self.queue.waiting_records());
         let first = self.trouble.is_none();
         let trouble =
-            self.trouble.get_or_insert(Trouble { since: now, said: now, rest: FIRST_REST });
+            self.trouble.get_or_insert(OngoingFault { since: now, said: now, rest: FIRST_REST });
         if first || now.saturating_sub(trouble.said) >= SAY_EVERY_MS {
             trouble.said = now;
             tracing::error!(lost, waiting, "the ledger cannot be written, records wait: {why}");
@@ -275,42 +275,42 @@ impl Writer {
     }
 
     /// Logs that a fault has passed.
-    fn say_over(&mut self) {
+    fn report_recovery(&mut self) {
         if let Some(trouble) = self.trouble.take() {
             let millis = (self.clock)().saturating_sub(trouble.since);
-            tracing::warn!(lost = self.queue.lost(), millis, "the ledger is written again");
+            tracing::warn!(lost = self.queue.lost_records(), millis, "the ledger is written again");
         }
     }
 
     /// Counts the held records as lost, and marks the log as complete if no line is missing.
-    fn finish(self) {
+    fn finish_writing(self) {
         let held = self.held.len() as u64 + if self.db.is_none() { self.unlogged } else { 0 };
-        self.queue.lose(held);
+        self.queue.count_lost(held);
         if let Some(db) = self.db.filter(|_| self.text.is_empty() && self.log.is_some()) {
             // If this fails, the lines are looked for at the next start.
-            let _ = db.all_logged();
+            let _ = db.mark_all_logged();
         }
         if held > 0 {
             tracing::error!(
-                lost = self.queue.lost(),
+                lost = self.queue.lost_records(),
                 "the ledger is closed with records unwritten"
             );
         }
-        self.queue.settle(self.held.len() as u64 + self.unlogged);
+        self.queue.settle_records(self.held.len() as u64 + self.unlogged);
     }
 }
 
 /// Marks the writer as stopped when dropped, also after a panic.
-struct Over(Arc<Queue>);
+struct FinishGuard(Arc<Queue>);
 
-impl Drop for Over {
+impl Drop for FinishGuard {
     fn drop(&mut self) {
-        self.0.over();
+        self.0.mark_over();
     }
 }
 
 /// True for an error that is caused by the record rather than the disk.
-fn is_of_data(error: &rusqlite::Error) -> bool {
+fn is_data_error(error: &rusqlite::Error) -> bool {
     use ErrorCode::{ConstraintViolation, ParameterOutOfRange, TooBig, TypeMismatch};
     match error.sqlite_error_code() {
         Some(code) => {
@@ -327,22 +327,22 @@ fn is_lock_or_full(error: &rusqlite::Error) -> bool {
 }
 
 /// A sink that keeps nothing, for use without a database.
-struct Nowhere;
+struct NullSink;
 
-impl Sink<'_> for Nowhere {
+impl RecordSink<'_> for NullSink {
     type Error = std::convert::Infallible;
 
-    fn find(&mut self, _: &str) -> Result<Option<Row>, Self::Error> {
+    fn find_run(&mut self, _: &str) -> Result<Option<RunRow>, Self::Error> {
         Ok(None)
     }
 
-    fn event(&mut self, _: Line<'_>) -> Result<(), Self::Error> {
+    fn add_event(&mut self, _: NumberedLine<'_>) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    fn sent(&mut self, _: &Request<Span>) {}
+    fn add_sent(&mut self, _: &Request<TextSpan>) {}
 
-    fn request(&mut self, _: i64, _: u64, _: &Request<Span>) -> Result<(), Self::Error> {
+    fn add_request(&mut self, _: i64, _: u64, _: &Request<TextSpan>) -> Result<(), Self::Error> {
         Ok(())
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use softland_agent::tools::{Programs, supervise};
+use softland_agent::tools::{ProgramRunner, supervise_program};
 use softland_notebook::{
-    By, Cell, CellType, Edit, KernelStatus, Ran, RefusedCode, Room, RoomOptions,
+    Actor, Cell, CellType, Edit, KernelStatus, RunResult, RefusalCode, SharedNotebook, NotebookOptions,
 };
 
 const SUPERVISE: &str = "__supervise";
@@ -24,15 +24,15 @@ async fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if first == SUPERVISE {
-        return ExitCode::from(supervise(std::io::stdin()));
+        return ExitCode::from(supervise_program(std::io::stdin()));
     }
     let state = arguments.next().expect("a folder for state");
     let this = std::env::current_exe().expect("this program");
-    let programs = Programs::new(this, SUPERVISE, std::env::vars_os(), &[]);
-    let mut options = RoomOptions::new(state, Some(programs));
+    let programs = ProgramRunner::new(this, SUPERVISE, std::env::vars_os(), &[]);
+    let mut options = NotebookOptions::new(state, Some(programs));
     let hangs = std::env::args().nth(3).is_some();
     options.cell_timeout = Duration::from_secs(if hangs { 10 } else { 120 });
-    let room = Room::open(Path::new(&first), options).await.expect("the notebook opens");
+    let room = SharedNotebook::open(Path::new(&first), options).await.expect("the notebook opens");
     match arguments.next().as_deref() {
         Some("hang") => hang(&room).await,
         Some("fill") => return fill(&room).await,
@@ -45,24 +45,24 @@ async fn main() -> ExitCode {
 }
 
 /// For a script that kills this and looks for what is left.
-async fn hang(room: &Arc<Room>) {
+async fn hang(room: &Arc<SharedNotebook>) {
     let source = "import os, time, subprocess\n\
                   p = subprocess.Popen(['sleep', '1000'])\n\
                   print(os.getpid(), p.pid, flush=True)\n\
                   time.sleep(1000)";
     let id = create(room, source).await;
-    let ran = room.run(&id, By::Human).await.expect("it runs");
+    let ran = room.run_cell(&id, Actor::Human).await.expect("it runs");
     println!("{}", text(&ran.cell));
     std::future::pending::<()>().await;
 }
 
 /// For a script that gives this a small disk.
-async fn fill(room: &Arc<Room>) -> ExitCode {
+async fn fill(room: &Arc<SharedNotebook>) -> ExitCode {
     for cells in 0..1000 {
         let source = "x".repeat(20_000);
         let edit = Edit::CreateCell { index: None, kind: CellType::Raw, source };
-        if let Err(refused) = room.edit(edit, By::Human).await {
-            assert_eq!(refused.code, RefusedCode::File);
+        if let Err(refused) = room.apply_edit(edit, Actor::Human).await {
+            assert_eq!(refused.code, RefusalCode::File);
             println!("{cells} {refused}");
             return ExitCode::SUCCESS;
         }
@@ -70,15 +70,15 @@ async fn fill(room: &Arc<Room>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn create(room: &Arc<Room>, source: &str) -> String {
+async fn create(room: &Arc<SharedNotebook>, source: &str) -> String {
     let edit = Edit::CreateCell { index: None, kind: CellType::Code, source: source.to_owned() };
-    room.edit(edit, By::Human).await.expect("a cell").cell.expect("a cell").id
+    room.apply_edit(edit, Actor::Human).await.expect("a cell").cell.expect("a cell").id
 }
 
-async fn run(room: &Arc<Room>, source: &str) -> Ran {
+async fn run(room: &Arc<SharedNotebook>, source: &str) -> RunResult {
     let id = create(room, source).await;
     let begun = Instant::now();
-    let ran = room.run(&id, By::Human).await.expect("it runs");
+    let ran = room.run_cell(&id, Actor::Human).await.expect("it runs");
     println!("{:>6} ms  {}", begun.elapsed().as_millis(), source.lines().next().unwrap_or(""));
     ran
 }
@@ -93,7 +93,7 @@ fn text(cell: &Cell) -> String {
 }
 
 #[track_caller]
-fn check(ran: &Ran, ok: bool, wanted: &str) {
+fn check(ran: &RunResult, ok: bool, wanted: &str) {
     let found = text(&ran.cell);
     assert!(
         ran.ok == ok && !ran.still_running && found.contains(wanted),
@@ -101,7 +101,7 @@ fn check(ran: &Ran, ok: bool, wanted: &str) {
     );
 }
 
-async fn tour(room: &Arc<Room>) {
+async fn tour(room: &Arc<SharedNotebook>) {
     let ran = run(room, "print('hello')\n6 * 7").await;
     check(&ran, true, "hello\n|{\"text/plain\":\"42\"}");
     assert_eq!(ran.cell.execution_count, Some(1));
@@ -118,7 +118,7 @@ async fn tour(room: &Arc<Room>) {
     check(&shown, true, "first");
     check(&run(room, "h.update('second')").await, true, "");
     let (state, _) = room.watch();
-    let (_, cell) = state.find(&shown.cell.id).expect("the cell");
+    let (_, cell) = state.find_cell(&shown.cell.id).expect("the cell");
     assert!(text(cell).contains("second"), "{cell:?}");
     let big = run(room, "print('x' * 3_000_000)").await;
     assert!(text(&big.cell).len() < 600_000 && text(&big.cell).contains("were left out"));
@@ -127,7 +127,7 @@ async fn tour(room: &Arc<Room>) {
     die(room).await;
 }
 
-async fn interrupt(room: &Arc<Room>) {
+async fn interrupt(room: &Arc<SharedNotebook>) {
     interrupt_at(room, "cell_output").await;
     // At once, when the kernel may not have begun it.
     for _ in 0..10 {
@@ -135,12 +135,12 @@ async fn interrupt(room: &Arc<Room>) {
     }
 }
 
-async fn interrupt_at(room: &Arc<Room>, at: &str) {
+async fn interrupt_at(room: &Arc<SharedNotebook>, at: &str) {
     let id = create(room, "import time\nprint('in', flush=True)\ntime.sleep(1000)").await;
     let (_, mut changes) = room.watch();
     let running = {
         let (room, id) = (Arc::clone(room), id.clone());
-        tokio::spawn(async move { room.run(&id, By::Human).await })
+        tokio::spawn(async move { room.run_cell(&id, Actor::Human).await })
     };
     while let Ok(change) = changes.recv().await {
         let json = serde_json::to_value(&*change).expect("json");
@@ -149,27 +149,27 @@ async fn interrupt_at(room: &Arc<Room>, at: &str) {
         }
     }
     let begun = Instant::now();
-    room.interrupt().await;
+    room.interrupt_cells().await;
     let ran = running.await.expect("a run").expect("it ran");
     println!("{:>6} ms  (interrupted)", begun.elapsed().as_millis());
     check(&ran, false, "KeyboardInterrupt");
 }
 
-async fn die(room: &Arc<Room>) {
+async fn die(room: &Arc<SharedNotebook>) {
     check(&run(room, "kept = 5").await, true, "");
     check(&run(room, "import os\nos._exit(3)").await, false, "exit code 3");
     let (state, _) = room.watch();
     assert_eq!(state.kernel.state, KernelStatus::Dead);
     let id = create(room, "kept").await;
-    let refused = room.run(&id, By::Human).await.expect_err("there is no kernel");
+    let refused = room.run_cell(&id, Actor::Human).await.expect_err("there is no kernel");
     assert!(refused.message.contains("has died (it ended with exit code 3)"), "{refused}");
-    room.restart().await.expect("another kernel");
-    check(&room.run(&id, By::Human).await.expect("it runs"), false, "NameError");
+    room.restart_kernel().await.expect("another kernel");
+    check(&room.run_cell(&id, Actor::Human).await.expect("it runs"), false, "NameError");
     check(
         &run(room, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)").await,
         false,
         "signal 9",
     );
-    room.restart().await.expect("another kernel");
+    room.restart_kernel().await.expect("another kernel");
     check(&run(room, "print('again')").await, true, "again");
 }

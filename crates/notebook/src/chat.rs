@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use softland_agent::core::Outcome;
-use softland_agent::journal::now;
+use softland_agent::journal::now_rfc3339;
 use softland_agent::{Agent, Conversation, Event, EventKind, Inbox, Report};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -18,8 +18,8 @@ mod kept;
 mod owner;
 mod tape;
 
-use kept::Kept;
-use tape::Tape;
+use kept::ChatStorage;
+use tape::EventHistory;
 
 /// The most characters of a question.
 const QUESTION: usize = 200_000;
@@ -28,8 +28,8 @@ const WAITING: usize = 20;
 /// The number of events that a watcher may be behind before it is shown everything again.
 const BEHIND: usize = 4096;
 
-/// A function that rewords an event for people; `None` leaves it as it is.
-pub type Explain = Box<dyn FnMut(&Event) -> Option<Event> + Send>;
+/// A function that rewords an event for people; `None` leaves it is.
+pub type ExplainEvent = Box<dyn FnMut(&Event) -> Option<Event> + Send>;
 
 /// The places where conversations are kept.
 #[derive(Clone, Debug, Default)]
@@ -46,25 +46,25 @@ pub struct ChatOptions {
 /// The conversation with a notebook's assistant.
 pub struct Chat {
     agent: Agent,
-    explain: Mutex<Explain>,
-    kept: Arc<Kept>,
-    talk: Mutex<Talk>,
+    explain: Mutex<ExplainEvent>,
+    kept: Arc<ChatStorage>,
+    talk: Mutex<ChatState>,
     said: broadcast::Sender<Arc<str>>,
     running: watch::Sender<bool>,
 }
 
-struct Talk {
-    tape: Tape,
+struct ChatState {
+    tape: EventHistory,
     /// The conversation, while no run is active.
     conversation: Option<Conversation>,
     inbox: Inbox,
-    run: Option<Running>,
+    run: Option<ActiveRun>,
     /// The run whose conversation the next run continues.
     before: Option<String>,
 }
 
 /// The active run.
-struct Running {
+struct ActiveRun {
     cancel: CancellationToken,
     id: String,
     /// The number of its newest event.
@@ -104,7 +104,7 @@ impl StoppedBy {
         }
     }
 
-    fn of(word: &str) -> Option<Self> {
+    fn from_word(word: &str) -> Option<Self> {
         [Self::User, Self::Left, Self::Closed, Self::Killed]
             .into_iter()
             .find(|by| by.word() == word)
@@ -122,7 +122,7 @@ impl StoppedBy {
 
 /// The effect of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum QuestionOutcome {
     /// The question has begun a run.
     Began,
     /// The active run receives the question after the results of its round.
@@ -138,12 +138,12 @@ impl Chat {
         agent: Agent,
         path: &std::path::Path,
         options: ChatOptions,
-        explain: Explain,
+        explain: ExplainEvent,
     ) -> (Arc<Self>, Vec<String>) {
         let mut warnings = Vec::new();
-        let (kept, left) = Kept::open(path, options, &agent, &mut warnings).await;
+        let (kept, left) = ChatStorage::open(path, options, &agent, &mut warnings).await;
         let inbox = left.conversation.inbox();
-        let talk = Talk {
+        let talk = ChatState {
             tape: left.tape,
             conversation: Some(left.conversation),
             inbox,
@@ -160,7 +160,7 @@ impl Chat {
     #[must_use]
     pub fn watch(&self) -> (Vec<Arc<str>>, broadcast::Receiver<Arc<str>>) {
         let talk = lock(&self.talk);
-        (talk.tape.all(), self.said.subscribe())
+        (talk.tape.all_events(), self.said.subscribe())
     }
 
     /// Returns true if a run is active.
@@ -170,7 +170,7 @@ impl Chat {
     }
 
     /// Waits until no run is active.
-    pub async fn idle(&self) {
+    pub async fn wait_until_idle(&self) {
         let mut running = self.running.subscribe();
         let _ = running.wait_for(|running| !running).await;
     }
@@ -180,7 +180,7 @@ impl Chat {
     ///
     /// # Errors
     /// Returns the reason why the assistant cannot be asked.
-    pub fn ask(self: &Arc<Self>, text: &str) -> Result<Asked, String> {
+    pub fn ask_question(self: &Arc<Self>, text: &str) -> Result<QuestionOutcome, String> {
         if text.trim().is_empty() {
             return Err("the question is empty".to_owned());
         }
@@ -194,15 +194,15 @@ impl Chat {
                 return Err(format!("{WAITING} messages wait for the run already; stop it first"));
             }
             run.waiting += 1;
-            inbox.say(text);
+            inbox.send_text(text);
             let (id, seq, turn) = (run.id.clone(), run.seq, run.turn);
-            self.kept.said(&id, seq, text);
-            self.tell(&mut talk, &question(&id, turn, text, true));
-            return Ok(Asked::Joined);
+            self.kept.record_message(&id, seq, text);
+            self.send_event(&mut talk, &question_event(&id, turn, text, true));
+            return Ok(QuestionOutcome::Joined);
         }
         let conversation = talk.conversation.take().unwrap_or_default();
-        self.begin(&mut talk, conversation, text);
-        Ok(Asked::Began)
+        self.begin_run(&mut talk, conversation, text);
+        Ok(QuestionOutcome::Began)
     }
 
     /// Begins a new conversation. Earlier messages are no longer shown to the model, nor on pages.
@@ -210,47 +210,47 @@ impl Chat {
     ///
     /// # Errors
     /// A run is active, or the new conversation cannot be recorded.
-    pub fn anew(&self) -> Result<(), String> {
+    pub fn begin_conversation(&self) -> Result<(), String> {
         let mut talk = lock(&self.talk);
         if talk.run.is_some() {
             return Err("a run is under way; stop it first".to_owned());
         }
-        self.kept.anew().map_err(|error| format!("it cannot be kept: {error}"))?;
+        self.kept.begin_conversation().map_err(|error| format!("it cannot be kept: {error}"))?;
         let conversation = Conversation::new();
         talk.inbox = conversation.inbox();
         talk.conversation = Some(conversation);
-        (talk.before, talk.tape) = (None, Tape::default());
-        let event = json!({"v": 1, "ts": now(), "run": "", "turn": 0, "event": "new_conversation"});
+        (talk.before, talk.tape) = (None, EventHistory::default());
+        let event = json!({"v": 1, "ts": now_rfc3339(), "run": "", "turn": 0, "event": "new_conversation"});
         let _ = self.said.send(event.to_string().into());
         Ok(())
     }
 
     /// Ends the active run: the model and its tools. Returns after the end, with true if there was
     /// a run.
-    pub async fn stop(&self, by: StoppedBy) -> bool {
+    pub async fn stop_run(&self, by: StoppedBy) -> bool {
         let cancel = lock(&self.talk).run.as_mut().map(|run| {
             if run.stopped.is_none() {
                 run.stopped = Some(by);
-                self.kept.stopped(&run.id, by, run.asks);
+                self.kept.record_stop(&run.id, by, run.asks);
             }
             run.cancel.clone()
         });
         let Some(cancel) = cancel else { return false };
         cancel.cancel();
-        self.idle().await;
+        self.wait_until_idle().await;
         true
     }
 
-    fn begin(self: &Arc<Self>, talk: &mut Talk, conversation: Conversation, text: &str) {
-        let (journal, trouble) = self.kept.begin(talk.before.as_deref(), text);
-        let (id, cancel) = (journal.run().to_owned(), CancellationToken::new());
+    fn begin_run(self: &Arc<Self>, talk: &mut ChatState, conversation: Conversation, text: &str) {
+        let (journal, trouble) = self.kept.begin_run(talk.before.as_deref(), text);
+        let (id, cancel) = (journal.run_id().to_owned(), CancellationToken::new());
         if let Some(trouble) = trouble {
-            self.tell(talk, &note(&id, &trouble));
+            self.send_event(talk, &note_event(&id, &trouble));
         }
         if !text.is_empty() {
-            self.tell(talk, &question(&id, 0, text, false));
+            self.send_event(talk, &question_event(&id, 0, text, false));
         }
-        let run = Running {
+        let run = ActiveRun {
             cancel: cancel.clone(),
             id: id.clone(),
             seq: 0,
@@ -265,43 +265,43 @@ impl Chat {
         let (chat, text) = (Arc::clone(self), text.to_owned());
         tokio::spawn(async move {
             let mut conversation = conversation;
-            chat.remember().await;
-            let mut hear = |event: &Event| chat.hear(event);
-            let asked = chat.agent.keep(&journal, &mut conversation, &text, &mut hear, &cancel);
+            chat.remember_notebook().await;
+            let mut hear = |event: &Event| chat.take_event(event);
+            let asked = chat.agent.run_in_journal(&journal, &mut conversation, &text, &mut hear, &cancel);
             if let Err(unfit) = Box::pin(asked).await
                 && let Some(run) = &mut lock(&chat.talk).run
             {
-                run.end = Some(failed(&id, &unfit.to_string()));
+                run.end = Some(failure_event(&id, &unfit.to_string()));
             }
             // Release the file before anybody may read it.
             drop(journal);
-            chat.remember().await;
-            chat.end(&id, conversation, cancel.is_cancelled());
+            chat.remember_notebook().await;
+            chat.end_run(&id, conversation, cancel.is_cancelled());
         });
     }
 
     /// Records which notebook the conversation is about.
-    async fn remember(&self) {
+    async fn remember_notebook(&self) {
         let kept = Arc::clone(&self.kept);
-        let _ = tokio::task::spawn_blocking(move || kept.remember()).await;
+        let _ = tokio::task::spawn_blocking(move || kept.remember_notebook()).await;
     }
 
     /// Takes the conversation back. Messages that came too late for the run open the next one.
-    fn end(self: &Arc<Self>, id: &str, conversation: Conversation, stopped: bool) {
+    fn end_run(self: &Arc<Self>, id: &str, conversation: Conversation, stopped: bool) {
         let mut talk = lock(&self.talk);
         if let Some(end) = talk.run.take().and_then(|run| run.end) {
-            self.tell(&mut talk, &end);
+            self.send_event(&mut talk, &end);
         }
         talk.before = Some(id.to_owned());
         if !stopped && !talk.inbox.is_empty() {
-            return self.begin(&mut talk, conversation, "");
+            return self.begin_run(&mut talk, conversation, "");
         }
         talk.conversation = Some(conversation);
         drop(talk);
         self.running.send_replace(false);
     }
 
-    fn hear(&self, event: &Event) {
+    fn take_event(&self, event: &Event) {
         let explained = lock(&self.explain)(event);
         let event = explained.as_ref().unwrap_or(event);
         let Ok(mut value) = serde_json::to_value(event) else { return };
@@ -315,7 +315,7 @@ impl Chat {
                 (EventKind::TurnStart { .. }, _) => run.asks = true,
                 (EventKind::Usage { .. }, None) => run.asks = false,
                 (EventKind::Error { report, .. }, Some(by)) if is_cancelled(report) => {
-                    tell_stop(&mut value, by, run.asks);
+                    mark_stop(&mut value, by, run.asks);
                 }
                 _ => {}
             }
@@ -324,12 +324,12 @@ impl Chat {
                 return;
             }
         }
-        self.tell(&mut talk, &value);
+        self.send_event(&mut talk, &value);
     }
 
     /// Sends an event to all watchers, in the order of the recorded events.
-    fn tell(&self, talk: &mut Talk, event: &Value) {
-        talk.tape.add(event);
+    fn send_event(&self, talk: &mut ChatState, event: &Value) {
+        talk.tape.add_event(event);
         let _ = self.said.send(event.to_string().into());
     }
 }
@@ -341,8 +341,8 @@ impl std::fmt::Debug for Chat {
 }
 
 /// Returns the event of a person's message. `steers` is true if it went to an active run.
-fn question(run: &str, turn: u64, text: &str, steers: bool) -> Value {
-    json!({"v": 1, "ts": now(), "run": run, "turn": turn, "event": "question", "text": text,
+fn question_event(run: &str, turn: u64, text: &str, steers: bool) -> Value {
+    json!({"v": 1, "ts": now_rfc3339(), "run": run, "turn": turn, "event": "question", "text": text,
         "steers": steers})
 }
 
@@ -351,19 +351,19 @@ fn is_cancelled(report: &Report) -> bool {
 }
 
 /// Adds to the end of a stopped run its cause, and whether its cost is estimated.
-fn tell_stop(end: &mut Value, by: StoppedBy, estimated: bool) {
+fn mark_stop(end: &mut Value, by: StoppedBy, estimated: bool) {
     end["stopped_by"] = by.word().into();
     end["message"] = by.message().into();
     end["estimated"] = estimated.into();
 }
 
-fn note(run: &str, text: &str) -> Value {
-    json!({"v": 1, "ts": now(), "run": run, "turn": 0, "event": "note", "text": text})
+fn note_event(run: &str, text: &str) -> Value {
+    json!({"v": 1, "ts": now_rfc3339(), "run": run, "turn": 0, "event": "note", "text": text})
 }
 
 /// Returns the end of a run that could not begin.
-fn failed(run: &str, message: &str) -> Value {
-    json!({"v": 1, "ts": now(), "run": run, "turn": 0, "event": "error", "outcome": "failed",
+fn failure_event(run: &str, message: &str) -> Value {
+    json!({"v": 1, "ts": now_rfc3339(), "run": run, "turn": 0, "event": "error", "outcome": "failed",
         "reason": "configuration", "message": message, "turns": 0, "tool_calls": 0,
         "cost_usd": 0.0})
 }

@@ -1,7 +1,7 @@
 //! Shortens texts, and says so in them.
 
 /// Shortens a text to its beginning and its end, about `cap` bytes at most.
-pub(crate) fn middle(text: &str, cap: usize) -> String {
+pub(crate) fn cut_middle(text: &str, cap: usize) -> String {
     if text.len() <= cap {
         return text.to_owned();
     }

@@ -13,7 +13,7 @@ mod tests;
 
 /// A notebook's file, locked against every other softland of this user.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct LockedFile {
     /// The path, with all links resolved.
     path: PathBuf,
     /// The lock is held as long as this file is open.
@@ -23,15 +23,15 @@ pub(crate) struct Disk {
 
 /// The facts that tell one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Print {
+pub(crate) struct FileStamp {
     inode: u64,
     length: u64,
     seconds: i64,
     nanoseconds: i64,
 }
 
-impl Print {
-    fn of(metadata: &fs::Metadata) -> Self {
+impl FileStamp {
+    fn from_metadata(metadata: &fs::Metadata) -> Self {
         Self {
             inode: metadata.ino(),
             length: metadata.len(),
@@ -41,7 +41,7 @@ impl Print {
     }
 }
 
-impl Disk {
+impl LockedFile {
     /// Locks the file at `path`, which is created with `text` if it does not exist. Locks are kept
     /// in `locks`.
     pub(crate) fn open(path: &Path, locks: &Path, text: &str) -> Result<Self, OpenError> {
@@ -51,23 +51,23 @@ impl Disk {
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                place_of_new(path).map_err(io(format!("{shown} cannot be made")))?
+                path_of_new(path).map_err(io(format!("{shown} cannot be made")))?
             }
             Err(error) => return Err(OpenError::Io(format!("{shown} cannot be opened"), error)),
         };
-        if !is_named_so(given) && !is_named_so(&path) {
+        if !is_notebook_name(given) && !is_notebook_name(&path) {
             return Err(OpenError::Unfit(format!(
                 "{shown} is not named as a notebook is: FILE.ipynb is what can be opened"
             )));
         }
-        regular(&path).map_err(io(format!("{shown} cannot be opened")))?;
-        let lock = lock(&path, locks)?;
+        require_regular_file(&path).map_err(io(format!("{shown} cannot be opened")))?;
+        let lock = lock_file(&path, locks)?;
         let made = !path.exists();
         let disk = Self { path, _lock: lock, made };
         // A softland that was killed while saving may have left this file.
-        let _ = fs::remove_file(disk.temporary());
+        let _ = fs::remove_file(disk.temporary_path());
         if made {
-            disk.save(text).map_err(io(format!("{shown} cannot be made")))?;
+            disk.save_text(text).map_err(io(format!("{shown} cannot be made")))?;
         }
         Ok(disk)
     }
@@ -77,13 +77,13 @@ impl Disk {
     }
 
     /// Returns true if the file did not exist.
-    pub(crate) fn made(&self) -> bool {
+    pub(crate) fn was_created(&self) -> bool {
         self.made
     }
 
     /// Reads the file's text, and the stamp of its state.
-    pub(crate) fn read(&self) -> io::Result<(String, Print)> {
-        regular(&self.path)?;
+    pub(crate) fn read_text(&self) -> io::Result<(String, FileStamp)> {
+        require_regular_file(&self.path)?;
         let mut file = File::open(&self.path)?;
         let metadata = file.metadata()?;
         let mut text = String::new();
@@ -92,44 +92,44 @@ impl Disk {
             let message = format!("it is longer than {} MB", MAX_FILE >> 20);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
         }
-        Ok((text, Print::of(&metadata)))
+        Ok((text, FileStamp::from_metadata(&metadata)))
     }
 
     /// Returns the stamp of the file's current state.
-    pub(crate) fn print(&self) -> io::Result<Print> {
-        fs::metadata(&self.path).map(|metadata| Print::of(&metadata))
+    pub(crate) fn read_stamp(&self) -> io::Result<FileStamp> {
+        fs::metadata(&self.path).map(|metadata| FileStamp::from_metadata(&metadata))
     }
 
     /// Replaces the file's text, as a whole or not at all. A file that may not be written is not
     /// replaced.
-    pub(crate) fn save(&self, text: &str) -> io::Result<Print> {
-        regular(&self.path)?;
+    pub(crate) fn save_text(&self, text: &str) -> io::Result<FileStamp> {
+        require_regular_file(&self.path)?;
         let mode = match OpenOptions::new().append(true).open(&self.path) {
             Ok(file) => Some(file.metadata()?.permissions()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let temporary = self.temporary();
-        let saved = self.save_by(&temporary, text, mode);
+        let temporary = self.temporary_path();
+        let saved = self.replace_file(&temporary, text, mode);
         if saved.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         saved
     }
 
-    fn save_by(
+    fn replace_file(
         &self,
         temporary: &Path,
         text: &str,
         mode: Option<fs::Permissions>,
-    ) -> io::Result<Print> {
+    ) -> io::Result<FileStamp> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(temporary)?;
         if let Some(mode) = mode {
             file.set_permissions(mode)?;
         }
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        let print = Print::of(&file.metadata()?);
+        let print = FileStamp::from_metadata(&file.metadata()?);
         fs::rename(temporary, &self.path)?;
         // The name, too, is to survive a power failure; not every file system supports that.
         if let Some(folder) = self.path.parent() {
@@ -140,7 +140,7 @@ impl Disk {
 
     /// Returns the path of the temporary file. It is beside the file, since only there a rename
     /// replaces the file at once. One name is enough, since the lock is held.
-    fn temporary(&self) -> PathBuf {
+    fn temporary_path(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         self.path.with_file_name(format!(".{name}.softland-tmp"))
     }
@@ -148,7 +148,7 @@ impl Disk {
 
 /// Checks that the file, if it exists, is a regular file. This comes before it is opened: opening a
 /// FIFO waits for its other end.
-fn regular(path: &Path) -> io::Result<()> {
+fn require_regular_file(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
@@ -158,12 +158,12 @@ fn regular(path: &Path) -> io::Result<()> {
     }
 }
 
-fn is_named_so(path: &Path) -> bool {
+fn is_notebook_name(path: &Path) -> bool {
     path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("ipynb"))
 }
 
 /// Returns the path of a file that does not exist yet, also behind a link that leads nowhere.
-fn place_of_new(path: &Path) -> io::Result<PathBuf> {
+fn path_of_new(path: &Path) -> io::Result<PathBuf> {
     let path = match fs::read_link(path) {
         Ok(target) => path.parent().unwrap_or_else(|| Path::new("")).join(target),
         Err(_) => path.to_owned(),
@@ -174,10 +174,10 @@ fn place_of_new(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Locks a file. The lock is the operating system's: it ends with the process, however that ends.
-fn lock(path: &Path, locks: &Path) -> Result<File, OpenError> {
+fn lock_file(path: &Path, locks: &Path) -> Result<File, OpenError> {
     let io = |error| OpenError::Io(format!("{}: the lock cannot be had", locks.display()), error);
     fs::create_dir_all(locks).map_err(io)?;
-    let place = locks.join(format!("{}.lock", key(path)));
+    let place = locks.join(format!("{}.lock", state_key(path)));
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let mut file = options.open(&place).map_err(io)?;
@@ -198,7 +198,7 @@ fn lock(path: &Path, locks: &Path) -> Result<File, OpenError> {
 
 /// Returns a key for data about a notebook that is kept elsewhere: the file's name, and a number
 /// for its path (64-bit FNV-1a).
-pub(crate) fn key(path: &Path) -> String {
+pub(crate) fn state_key(path: &Path) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let bytes = path.as_os_str().as_encoded_bytes();
     let number = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);

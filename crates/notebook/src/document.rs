@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use softland_agent::wire::{Splice, json::Span};
 
-use crate::mend::mend;
+use crate::mend::replace_surrogates;
 use crate::types::CellType;
 
 mod check;
@@ -14,15 +14,15 @@ mod scan;
 mod style;
 #[cfg(test)]
 mod tests;
-use scan::{Index, Slot};
-use style::Style;
+use scan::{DocumentIndex, CellSpans};
+use style::JsonLayout;
 
 /// The longest file that is read, in bytes.
 pub(crate) const MAX_FILE: u64 = 128 * 1024 * 1024;
 
 /// A cell as it is in the file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Read {
+pub(crate) struct FileCell {
     pub(crate) id: String,
     pub(crate) kind: CellType,
     pub(crate) source: String,
@@ -34,14 +34,14 @@ pub(crate) struct Read {
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     text: String,
-    index: Index,
-    style: Style,
+    index: DocumentIndex,
+    style: JsonLayout,
     ids: Vec<String>,
 }
 
 impl Document {
     /// Returns the text of a notebook without cells.
-    pub(crate) fn empty(kernel: &str) -> String {
+    pub(crate) fn empty_text(kernel: &str) -> String {
         let display_name = if kernel == "python3" { "Python 3 (ipykernel)" } else { kernel };
         let value = json!({
             "cells": [],
@@ -50,7 +50,7 @@ impl Document {
             "nbformat_minor": 5,
         });
         let mut text = String::new();
-        Style::default().write(&mut text, &value, 0);
+        JsonLayout::default().write_value(&mut text, &value, 0);
         text.push('\n');
         text
     }
@@ -59,7 +59,7 @@ impl Document {
     ///
     /// # Errors
     /// Returns the reason why it is not a notebook of format 4.
-    pub(crate) fn read(text: String) -> Result<(Self, Vec<Read>), String> {
+    pub(crate) fn from_text(text: String) -> Result<(Self, Vec<FileCell>), String> {
         if text.trim().is_empty() {
             return Err("it is empty: a notebook is JSON with its cells; without the file a new one is made"
                 .to_owned());
@@ -68,15 +68,15 @@ impl Document {
             return Err("it begins with a byte-order mark, which JSON has not: save it as UTF-8 without one"
                 .to_owned());
         }
-        let sound = mend(&text);
+        let sound = replace_surrogates(&text);
         let value: Value = serde_json::from_str(&sound)
-            .map_err(|error| format!("it is not a notebook: {}", refusal(&sound, &error)))?;
-        check::check(&value)?;
-        let index = scan::scan(&text).map_err(|error| format!("it is not a notebook: {error}"))?;
-        let mut cells = check::cells(&value);
-        check::name(&mut cells, index.minor);
+            .map_err(|error| format!("it is not a notebook: {}", describe_error(&sound, &error)))?;
+        check::check_notebook(&value)?;
+        let index = scan::scan_notebook(&text).map_err(|error| format!("it is not a notebook: {error}"))?;
+        let mut cells = check::read_cells(&value);
+        check::name_cells(&mut cells, index.minor);
         let ids = cells.iter().map(|cell| cell.id.clone()).collect();
-        let style = Style::of(&text);
+        let style = JsonLayout::from_text(&text);
         Ok((Self { text, index, style, ids }, cells))
     }
 
@@ -86,12 +86,12 @@ impl Document {
     }
 
     /// Returns the kernel that the notebook's metadata names.
-    pub(crate) fn kernel(&self) -> Option<&str> {
+    pub(crate) fn kernel_name(&self) -> Option<&str> {
         self.index.kernel.as_deref()
     }
 
     /// Renames the cells of a file that has no names, after it was read again.
-    pub(crate) fn rename(&mut self, ids: Vec<String>) {
+    pub(crate) fn rename_cells(&mut self, ids: Vec<String>) {
         debug_assert_eq!(ids.len(), self.ids.len(), "one name a cell");
         self.ids = ids;
     }
@@ -102,7 +102,7 @@ impl Document {
     }
 
     /// Returns the document with a new cell before the one at `index`.
-    pub(crate) fn create(
+    pub(crate) fn create_cell(
         &self,
         index: usize,
         id: &str,
@@ -112,7 +112,7 @@ impl Document {
         let mut cell = json!({
             "cell_type": kind.as_str(),
             "metadata": {},
-            "source": style::lines(source),
+            "source": style::split_lines(source),
         });
         if self.has_names() {
             cell["id"] = id.into();
@@ -122,40 +122,40 @@ impl Document {
             cell["outputs"] = json!([]);
         }
         let mut text = String::new();
-        self.style.write(&mut text, &cell, 2);
-        self.insert(index, id, &text)
+        self.style.write_value(&mut text, &cell, 2);
+        self.insert_cell(index, id, &text)
     }
 
     /// Returns the document with a new source for a cell.
-    pub(crate) fn update(&self, id: &str, source: &str) -> Result<Self, String> {
-        let slot = self.slot(id)?;
+    pub(crate) fn update_cell(&self, id: &str, source: &str) -> Result<Self, String> {
+        let slot = self.cell_spans(id)?;
         let value = match slot.source_is_text {
             true => Value::from(source),
-            false => style::lines(source),
+            false => style::split_lines(source),
         };
         let mut edits = Splice::new();
-        self.set(&mut edits, slot, slot.source, "source", &value);
-        self.spliced(&edits, self.ids.clone())
+        self.set_member(&mut edits, slot, slot.source, "source", &value);
+        self.apply_edits(&edits, self.ids.clone())
     }
 
     /// Returns the document with these outputs for a code cell.
-    pub(crate) fn give(
+    pub(crate) fn set_outputs(
         &self,
         id: &str,
         outputs: &[Value],
         count: Option<u64>,
     ) -> Result<Self, String> {
-        let slot = self.slot(id)?;
-        let outputs = outputs.iter().map(style::split).collect();
+        let slot = self.cell_spans(id)?;
+        let outputs = outputs.iter().map(style::split_texts).collect();
         let mut edits = Splice::new();
-        self.set(&mut edits, slot, slot.count, "execution_count", &count.into());
-        self.set(&mut edits, slot, slot.outputs, "outputs", &Value::Array(outputs));
-        self.spliced(&edits, self.ids.clone())
+        self.set_member(&mut edits, slot, slot.count, "execution_count", &count.into());
+        self.set_member(&mut edits, slot, slot.outputs, "outputs", &Value::Array(outputs));
+        self.apply_edits(&edits, self.ids.clone())
     }
 
     /// Returns the document without a cell.
-    pub(crate) fn delete(&self, id: &str) -> Result<Self, String> {
-        let at = self.place(id)?;
+    pub(crate) fn delete_cell(&self, id: &str) -> Result<Self, String> {
+        let at = self.cell_index(id)?;
         let slots = &self.index.cells;
         let span = |at: usize| slots.get(at).map(|slot| slot.span).ok_or("no such cell");
         let gone = match (at, slots.len()) {
@@ -167,76 +167,76 @@ impl Document {
         edits.replace(gone, "");
         let mut ids = self.ids.clone();
         ids.remove(at);
-        self.spliced(&edits, ids)
+        self.apply_edits(&edits, ids)
     }
 
     /// Returns the document with a cell at another position.
-    pub(crate) fn reorder(&self, id: &str, index: usize) -> Result<Self, String> {
-        let slot = self.slot(id)?;
-        let cell = slot.span.of(&self.text).to_owned();
-        self.delete(id)?.insert(index, id, &cell)
+    pub(crate) fn move_cell(&self, id: &str, index: usize) -> Result<Self, String> {
+        let slot = self.cell_spans(id)?;
+        let cell = slot.span.slice_of(&self.text).to_owned();
+        self.delete_cell(id)?.insert_cell(index, id, &cell)
     }
 
-    fn insert(&self, index: usize, id: &str, cell: &str) -> Result<Self, String> {
+    fn insert_cell(&self, index: usize, id: &str, cell: &str) -> Result<Self, String> {
         let slots = &self.index.cells;
         let mut edits = Splice::new();
         match (slots.get(index), slots.last(), slots.first()) {
             (Some(next), _, Some(first)) => {
-                let space = Span::new(self.index.list.start + 1, first.span.start).of(&self.text);
+                let space = Span::new(self.index.list.start + 1, first.span.start).slice_of(&self.text);
                 edits.insert(next.span.start, format!("{cell},{space}"));
             }
             (_, Some(last), Some(first)) => {
-                let space = Span::new(self.index.list.start + 1, first.span.start).of(&self.text);
+                let space = Span::new(self.index.list.start + 1, first.span.start).slice_of(&self.text);
                 edits.insert(last.span.end, format!(",{space}{cell}"));
             }
             _ => {
                 let inner = Span::new(self.index.list.start + 1, self.index.list.end - 1);
-                let (before, behind) = (self.style.line(2), self.style.line(1));
+                let (before, behind) = (self.style.line_break(2), self.style.line_break(1));
                 edits.replace(inner, format!("{before}{cell}{behind}"));
             }
         }
         let mut ids = self.ids.clone();
         ids.insert(index.min(ids.len()), id.to_owned());
-        self.spliced(&edits, ids)
+        self.apply_edits(&edits, ids)
     }
 
     /// Replaces a member's value, or adds the member if there is none yet.
-    fn set(&self, edits: &mut Splice, slot: &Slot, at: Option<Span>, name: &str, value: &Value) {
+    fn set_member(&self, edits: &mut Splice, slot: &CellSpans, at: Option<Span>, name: &str, value: &Value) {
         let mut text = String::new();
-        self.style.write(&mut text, value, 3);
+        self.style.write_value(&mut text, value, 3);
         match at {
             Some(at) => edits.replace(at, text),
             None => {
-                let (line, colon) = (self.style.line(3), self.style.colon());
+                let (line, colon) = (self.style.line_break(3), self.style.colon());
                 edits.insert(slot.span.start + 1, format!("{line}\"{name}\"{colon}{text},"));
             }
         }
     }
 
-    fn spliced(&self, edits: &Splice, ids: Vec<String>) -> Result<Self, String> {
+    fn apply_edits(&self, edits: &Splice, ids: Vec<String>) -> Result<Self, String> {
         let bytes = edits.apply(self.text.as_bytes()).map_err(|error| error.to_string())?;
         let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-        let index = scan::scan(&text).map_err(|error| error.to_string())?;
+        let index = scan::scan_notebook(&text).map_err(|error| error.to_string())?;
         if index.cells.len() != ids.len() {
             return Err("the cells of the file are not those that were read".to_owned());
         }
         Ok(Self { text, index, style: self.style.clone(), ids })
     }
 
-    fn place(&self, id: &str) -> Result<usize, String> {
+    fn cell_index(&self, id: &str) -> Result<usize, String> {
         let place = self.ids.iter().position(|other| other == id);
         place.ok_or_else(|| format!("no cell `{id}` is in the file"))
     }
 
-    fn slot(&self, id: &str) -> Result<&Slot, String> {
-        let at = self.place(id)?;
+    fn cell_spans(&self, id: &str) -> Result<&CellSpans, String> {
+        let at = self.cell_index(id)?;
         self.index.cells.get(at).ok_or_else(|| format!("no cell `{id}` is in the file"))
     }
 }
 
 /// Describes why a text is not JSON. Python writes three numbers that JSON does not have, also as
 /// the results of cells; browsers' notebooks refuse them as well.
-fn refusal(text: &str, error: &serde_json::Error) -> String {
+fn describe_error(text: &str, error: &serde_json::Error) -> String {
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().as_bytes();
     let at = error.column().saturating_sub(1);
     let stands = |word: &str, at: usize| {

@@ -14,22 +14,22 @@ mod specs;
 mod talk;
 mod told;
 
-pub(crate) use jupyter::Jupyter;
-pub(crate) use told::error;
+pub(crate) use jupyter::JupyterStarter;
+pub(crate) use told::error_output;
 
 /// A starter of kernels.
 #[async_trait]
-pub(crate) trait Kernels: Send + Sync {
+pub(crate) trait KernelStarter: Send + Sync {
     /// Starts a kernel, and waits until it can run cells.
     ///
     /// # Errors
     /// Returns the reason why there is none.
-    async fn start(&self, wanted: Wanted) -> Result<Link, String>;
+    async fn start_kernel(&self, wanted: KernelRequest) -> Result<KernelHandle, String>;
 }
 
 /// The kernel to start, and its settings.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct KernelRequest {
     /// The kernel's name; `None` stands for Python's kernel.
     pub(crate) name: Option<String>,
     /// The kernel's working folder.
@@ -40,16 +40,16 @@ pub(crate) struct Wanted {
 
 /// A running kernel. It ends when `orders` is dropped.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct KernelHandle {
     /// The name of its kernelspec.
     pub(crate) name: String,
-    pub(crate) orders: mpsc::UnboundedSender<Order>,
-    pub(crate) events: mpsc::Receiver<Event>,
+    pub(crate) orders: mpsc::UnboundedSender<KernelCommand>,
+    pub(crate) events: mpsc::Receiver<KernelEvent>,
 }
 
 /// A command to a kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Order {
+pub(crate) enum KernelCommand {
     /// Runs this source; its events carry the number. One run at a time.
     Run(u64, String),
     /// Interrupts the current run.
@@ -58,7 +58,7 @@ pub(crate) enum Order {
 
 /// An event from a kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Event {
+pub(crate) enum KernelEvent {
     /// A run has begun, with its execution count.
     Begun(u64, Option<u64>),
     /// Text on a stream.
@@ -82,8 +82,8 @@ pub(crate) enum Event {
 pub(crate) struct NoKernels;
 
 #[async_trait]
-impl Kernels for NoKernels {
-    async fn start(&self, _: Wanted) -> Result<Link, String> {
+impl KernelStarter for NoKernels {
+    async fn start_kernel(&self, _: KernelRequest) -> Result<KernelHandle, String> {
         Err("there is no kernel here".to_owned())
     }
 }

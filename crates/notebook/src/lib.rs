@@ -20,11 +20,11 @@ mod server;
 mod tools;
 mod types;
 
-pub use chat::{Asked, Chat, ChatOptions, Explain, StoppedBy};
-pub use room::{Room, RoomOptions};
+pub use chat::{QuestionOutcome, Chat, ChatOptions, ExplainEvent, StoppedBy};
+pub use room::{SharedNotebook, NotebookOptions};
 pub use server::{Server, ServerOptions};
-pub use tools::tools;
+pub use tools::notebook_tools;
 pub use types::{
-    By, Cell, CellType, Change, Edit, Edited, KernelState, KernelStatus, OpenError, Ran, Refused,
-    RefusedCode, State, What,
+    Actor, Cell, CellType, Change, Edit, EditResult, KernelState, KernelStatus, OpenError, RunResult, Refusal,
+    RefusalCode, NotebookState, ChangeKind,
 };

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 const INSTEAD: &str = "\\ufffd";
 
 /// Replaces lone surrogates. The JSON keeps its length, so that all positions stay valid.
-pub(crate) fn mend(json: &str) -> Cow<'_, str> {
-    let broken = broken(json.as_bytes());
+pub(crate) fn replace_surrogates(json: &str) -> Cow<'_, str> {
+    let broken = find_surrogates(json.as_bytes());
     if broken.is_empty() {
         return Cow::Borrowed(json);
     }
@@ -24,13 +24,13 @@ pub(crate) fn mend(json: &str) -> Cow<'_, str> {
 }
 
 /// Returns the positions of escapes that are lone surrogates.
-fn broken(json: &[u8]) -> Vec<usize> {
+fn find_surrogates(json: &[u8]) -> Vec<usize> {
     let mut broken = Vec::new();
     let mut at = 0;
     while let Some(next) = json.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
         at += next;
-        match unit(json, at) {
-            Some(0xd800..=0xdbff) if matches!(unit(json, at + 6), Some(0xdc00..=0xdfff)) => {
+        match read_unit(json, at) {
+            Some(0xd800..=0xdbff) if matches!(read_unit(json, at + 6), Some(0xdc00..=0xdfff)) => {
                 at += 12
             }
             Some(0xd800..=0xdfff) => {
@@ -45,7 +45,7 @@ fn broken(json: &[u8]) -> Vec<usize> {
 }
 
 /// Returns the number in the escape `\uXXXX` that begins at `at`.
-fn unit(json: &[u8], at: usize) -> Option<u32> {
+fn read_unit(json: &[u8], at: usize) -> Option<u32> {
     let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
 }
@@ -59,7 +59,7 @@ mod tests {
         for whole in
             [r#""a\\ud800""#, r#""\ud83d\ude00""#, r#""\n\u00e9""#, "é", r"\", r"\u", r"\ud8"]
         {
-            assert_eq!(mend(whole), whole);
+            assert_eq!(replace_surrogates(whole), whole);
         }
         for (given, wanted) in [
             (r#""a\ud800b""#, r#""a\ufffdb""#),
@@ -68,7 +68,7 @@ mod tests {
             (r#""\\\ud800\\""#, r#""\\\ufffd\\""#),
             (r#""\uD800\n""#, r#""\ufffd\n""#),
         ] {
-            assert_eq!(mend(given), wanted);
+            assert_eq!(replace_surrogates(given), wanted);
             serde_json::from_str::<String>(wanted).unwrap();
         }
     }

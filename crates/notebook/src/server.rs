@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::chat::{Chat, StoppedBy};
-use crate::room::Room;
+use crate::room::SharedNotebook;
 
 mod assets;
 mod guard;
@@ -62,17 +62,17 @@ impl Default for ServerOptions {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     options: ServerOptions,
 }
 
 /// The state that all connections share.
 #[derive(Debug)]
-struct Shared {
-    room: Arc<Room>,
+struct ServerState {
+    room: Arc<SharedNotebook>,
     chat: Arc<Chat>,
     token: String,
-    names: guard::Names,
+    names: guard::ServedNames,
     seats: Arc<Semaphore>,
     beat: Duration,
     /// The number of open pages that have sent the token.
@@ -85,7 +85,7 @@ impl Server {
     ///
     /// # Errors
     /// The address is not on the loopback, or cannot be bound.
-    pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+    pub async fn bind_loopback(address: SocketAddr) -> Result<TcpListener, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
                 "{address} is not on the loopback: whoever reaches the page runs programs on this \
@@ -102,17 +102,17 @@ impl Server {
     /// # Errors
     /// The system provides no address or no randomness.
     pub fn new(
-        room: Arc<Room>,
+        room: Arc<SharedNotebook>,
         chat: Arc<Chat>,
         listener: TcpListener,
         options: ServerOptions,
     ) -> Result<Self, String> {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             room,
             chat,
-            token: token()?,
-            names: guard::Names { listen: address, hosts: options.hosts.clone() },
+            token: new_token()?,
+            names: guard::ServedNames { listen: address, hosts: options.hosts.clone() },
             seats: Arc::new(Semaphore::new(PAGES)),
             beat: options.beat,
             pages: watch::Sender::new(0),
@@ -129,7 +129,7 @@ impl Server {
 
     /// Returns the page's address, with its token.
     #[must_use]
-    pub fn url(&self) -> String {
+    pub fn page_url(&self) -> String {
         format!("http://{}/#token={}", self.address, self.shared.token)
     }
 
@@ -138,13 +138,13 @@ impl Server {
     ///
     /// # Errors
     /// Connections can no longer be accepted.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    pub async fn serve_until(self, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
         let Self { listener, shared, options, .. } = self;
         let watching = tokio::spawn(stop_when_left(Arc::clone(&shared), options.grace));
         let router = Router::new()
-            .route("/api/ws", get(open))
-            .fallback(get(file))
-            .layer(middleware::from_fn_with_state(Arc::clone(&shared), admit))
+            .route("/api/ws", get(open_socket))
+            .fallback(get(serve_file))
+            .layer(middleware::from_fn_with_state(Arc::clone(&shared), admit_request))
             .with_state(Arc::clone(&shared));
         let leaving = shared.leaving.clone();
         let served =
@@ -155,7 +155,7 @@ impl Server {
             () = stop => None,
         };
         watching.abort();
-        shared.stop(StoppedBy::Closed).await;
+        shared.stop_assistant(StoppedBy::Closed).await;
         shared.room.close().await;
         leaving.cancel();
         let ended = match ended {
@@ -171,7 +171,7 @@ impl Server {
 }
 
 /// Stops the run when no page is open any more, after a grace time in which a page may be reloaded.
-async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
+async fn stop_when_left(shared: Arc<ServerState>, grace: Duration) {
     let mut pages = shared.pages.subscribe();
     loop {
         if pages.wait_for(|pages| *pages == 0).await.is_err() {
@@ -179,44 +179,44 @@ async fn stop_when_left(shared: Arc<Shared>, grace: Duration) {
         }
         let back = tokio::time::timeout(grace, pages.wait_for(|pages| *pages > 0)).await.is_ok();
         if !back {
-            shared.stop(StoppedBy::Left).await;
+            shared.stop_assistant(StoppedBy::Left).await;
             let _ = pages.wait_for(|pages| *pages > 0).await;
         }
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Stops the assistant's run with all its work: the model, its tools, and its cells in the
     /// kernel.
-    async fn stop(&self, by: StoppedBy) -> bool {
-        let stopped = self.chat.stop(by).await;
+    async fn stop_assistant(&self, by: StoppedBy) -> bool {
+        let stopped = self.chat.stop_run(by).await;
         if stopped {
             // This comes after the run's end, so that its cells are interrupted and no new ones
             // follow.
-            self.room.interrupt().await;
+            self.room.interrupt_cells().await;
         }
         stopped
     }
 }
 
 /// Refuses requests that another web page may have caused, and adds the security headers.
-async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let mut response = match guard::admit(request.headers(), request.uri(), &shared.names) {
+async fn admit_request(State(shared): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
+    let mut response = match guard::check_request(request.headers(), request.uri(), &shared.names) {
         Ok(()) => next.run(request).await,
         Err((status, why)) => (status, why).into_response(),
     };
-    assets::protect(response.headers_mut());
+    assets::set_security_headers(response.headers_mut());
     response
 }
 
-async fn file(uri: Uri) -> Response {
-    assets::find(uri.path()).unwrap_or_else(|| {
+async fn serve_file(uri: Uri) -> Response {
+    assets::find_response(uri.path()).unwrap_or_else(|| {
         (StatusCode::NOT_FOUND, "there is nothing at this path\n").into_response()
     })
 }
 
-async fn open(
-    State(shared): State<Arc<Shared>>,
+async fn open_socket(
+    State(shared): State<Arc<ServerState>>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -225,14 +225,14 @@ async fn open(
     }
     let seat = Arc::clone(&shared.seats).try_acquire_owned();
     upgrade.max_message_size(MESSAGE).max_frame_size(MESSAGE).on_upgrade(async move |socket| {
-        let Ok(seat) = seat else { return socket::refuse(socket).await };
-        socket::talk(shared, socket).await;
+        let Ok(seat) = seat else { return socket::refuse_page(socket).await };
+        socket::serve_page(shared, socket).await;
         drop(seat);
     })
 }
 
 /// Creates a token that nobody can guess.
-fn token() -> Result<String, String> {
+fn new_token() -> Result<String, String> {
     let mut token = [0_u8; 24];
     let filled = SystemRandom::new().fill(&mut token);
     filled.map_err(|_| "there is no randomness to make a token of".to_owned())?;
@@ -240,6 +240,6 @@ fn token() -> Result<String, String> {
 }
 
 /// Returns true if two addresses belong to the same machine.
-fn is_here(named: IpAddr, listen: IpAddr) -> bool {
+fn is_same_machine(named: IpAddr, listen: IpAddr) -> bool {
     named.to_canonical() == listen.to_canonical()
 }

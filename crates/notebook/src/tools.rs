@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use softland_agent::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
 
-use crate::room::Room;
-use crate::types::{By, Cell, CellType, Edit, Edited, Ran, Refused, State};
+use crate::room::SharedNotebook;
+use crate::types::{Actor, Cell, CellType, Edit, EditResult, RunResult, Refusal, NotebookState};
 
 #[cfg(test)]
 mod tests;
@@ -33,25 +33,25 @@ const ALL: usize = 40 * 1024;
 
 /// Creates the five tools of one assistant over a notebook.
 #[must_use]
-pub fn tools(room: &Arc<Room>) -> ToolSet {
-    let desk = Arc::new(Desk { room: Arc::clone(room), seen: Mutex::default() });
+pub fn notebook_tools(room: &Arc<SharedNotebook>) -> ToolSet {
+    let desk = Arc::new(NotebookTools { room: Arc::clone(room), seen: Mutex::default() });
     let mut set = ToolSet::new();
-    for kind in [Kind::Look, Kind::Create, Kind::Update, Kind::Run, Kind::Delete] {
+    for kind in [ToolKind::Look, ToolKind::Create, ToolKind::Update, ToolKind::Run, ToolKind::Delete] {
         // The five names are unique and short, so that adding cannot fail.
-        let _ = set.add(Arc::new(CellTool { kind, desk: Arc::clone(&desk) }));
+        let _ = set.add_tool(Arc::new(CellTool { kind, desk: Arc::clone(&desk) }));
     }
     set
 }
 
 /// The state that the tools share.
-struct Desk {
-    room: Arc<Room>,
+struct NotebookTools {
+    room: Arc<SharedNotebook>,
     /// The revisions of cells that the assistant has seen.
     seen: Mutex<HashMap<String, u64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ToolKind {
     Look,
     Create,
     Update,
@@ -60,14 +60,14 @@ enum Kind {
 }
 
 struct CellTool {
-    kind: Kind,
-    desk: Arc<Desk>,
+    kind: ToolKind,
+    desk: Arc<NotebookTools>,
 }
 
 /// The arguments of all five tools; a tool's schema says which of them it takes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ToolArgs {
     id: Option<String>,
     from: Option<usize>,
     index: Option<usize>,
@@ -81,7 +81,7 @@ struct Args {
 impl Tool for CellTool {
     fn def(&self) -> ToolDef {
         let (name, description, input_schema) = match self.kind {
-            Kind::Look => (
+            ToolKind::Look => (
                 "get_notebook_state",
                 "Shows the notebook: its cells in order, each with its id, type, source and \
                  outputs, and how the kernel stands. Long sources and outputs are cut, which is \
@@ -91,7 +91,7 @@ impl Tool for CellTool {
                     "from": {"type": "integer", "minimum": 0, "description": "Show cells from this place on, counted from 0"}
                 }),
             ),
-            Kind::Create => (
+            ToolKind::Create => (
                 "create_cell",
                 "Creates a cell and says its id. It is not run.",
                 json!({
@@ -100,7 +100,7 @@ impl Tool for CellTool {
                     "index": {"type": "integer", "minimum": 0, "description": "The place before whose cell it goes, counted from 0; at the end if left out"}
                 }),
             ),
-            Kind::Update => (
+            ToolKind::Update => (
                 "update_cell",
                 "Replaces the source of a cell. It is not run. Refused where somebody has changed \
                  the cell since you saw it: the cell is then shown as it is.",
@@ -109,7 +109,7 @@ impl Tool for CellTool {
                     "source": {"type": "string", "description": "The whole new text"}
                 }),
             ),
-            Kind::Run => (
+            ToolKind::Run => (
                 "run_cell",
                 "Runs a code cell in the kernel and gives its outputs. A cell that takes long \
                  goes on, which is said; get_notebook_state then shows how it stands. Where the \
@@ -120,7 +120,7 @@ impl Tool for CellTool {
                     "restart_kernel": {"type": "boolean", "description": "Start the kernel anew before; it forgets everything"}
                 }),
             ),
-            Kind::Delete => (
+            ToolKind::Delete => (
                 "delete_cell",
                 "Deletes a cell. Refused where somebody has changed the cell since you saw it: \
                  the cell is then shown as it is.",
@@ -128,10 +128,10 @@ impl Tool for CellTool {
             ),
         };
         let required: &[&str] = match self.kind {
-            Kind::Look => &[],
-            Kind::Create => &["type", "source"],
-            Kind::Update => &["id", "source"],
-            Kind::Run | Kind::Delete => &["id"],
+            ToolKind::Look => &[],
+            ToolKind::Create => &["type", "source"],
+            ToolKind::Update => &["id", "source"],
+            ToolKind::Run | ToolKind::Delete => &["id"],
         };
         ToolDef {
             name: name.to_owned(),
@@ -142,59 +142,59 @@ impl Tool for CellTool {
                 "required": required,
                 "additionalProperties": false,
             }),
-            reads: self.kind == Kind::Look,
-            repeatable: self.kind == Kind::Look,
+            reads: self.kind == ToolKind::Look,
+            repeatable: self.kind == ToolKind::Look,
         }
     }
 
     async fn call(&self, input: Value, _cx: &ToolContext) -> ToolOutput {
-        let args: Args = match serde_json::from_value(input) {
+        let args: ToolArgs = match serde_json::from_value(input) {
             Ok(args) => args,
             Err(error) => return ToolOutput::error(format!("the arguments do not fit: {error}")),
         };
         let done = match self.kind {
-            Kind::Look => self.desk.look(&args).await,
-            Kind::Create => self.desk.create(args).await,
-            Kind::Update => self.desk.update(args).await,
-            Kind::Run => self.desk.run(&args).await,
-            Kind::Delete => self.desk.delete(args).await,
+            ToolKind::Look => self.desk.look_at_cells(&args).await,
+            ToolKind::Create => self.desk.create_cell(args).await,
+            ToolKind::Update => self.desk.update_cell(args).await,
+            ToolKind::Run => self.desk.run_cell(&args).await,
+            ToolKind::Delete => self.desk.delete_cell(args).await,
         };
-        done.unwrap_or_else(|refused| ToolOutput::error(self.desk.refusal(&refused)))
+        done.unwrap_or_else(|refused| ToolOutput::error(self.desk.describe_refusal(&refused)))
     }
 
     fn timeout(&self) -> Option<Duration> {
         let more =
-            if self.kind == Kind::Run { self.desk.room.cell_timeout() } else { Duration::ZERO };
+            if self.kind == ToolKind::Run { self.desk.room.cell_timeout() } else { Duration::ZERO };
         Some(START + more)
     }
 }
 
-impl Desk {
-    async fn look(&self, args: &Args) -> Result<ToolOutput, Refused> {
+impl NotebookTools {
+    async fn look_at_cells(&self, args: &ToolArgs) -> Result<ToolOutput, Refusal> {
         let (state, _) = self.room.watch();
-        let unsaved = self.unsaved().await;
+        let unsaved = self.save_warning().await;
         if let Some(id) = &args.id {
-            let (place, cell) = state.find(id).ok_or_else(|| Refused::no_such_cell(id))?;
-            self.saw(cell);
-            return Ok(ToolOutput::ok(text::cell(place, cell, WHOLE, WHOLE) + &unsaved));
+            let (place, cell) = state.find_cell(id).ok_or_else(|| Refusal::no_such_cell(id))?;
+            self.mark_seen(cell);
+            return Ok(ToolOutput::ok(text::describe_cell(place, cell, WHOLE, WHOLE) + &unsaved));
         }
-        Ok(ToolOutput::ok(self.overview(&state, args.from.unwrap_or(0)) + &unsaved))
+        Ok(ToolOutput::ok(self.describe_notebook(&state, args.from.unwrap_or(0)) + &unsaved))
     }
 
     /// Saves the outputs before the assistant is told of them. Returns a note if they cannot be
     /// saved.
-    async fn unsaved(&self) -> String {
+    async fn save_warning(&self) -> String {
         let saved = self.room.save_now().await;
         saved
             .map_or_else(|why| format!("\n\n[not all of this is saved: {why}]"), |()| String::new())
     }
 
-    fn overview(&self, state: &State, from: usize) -> String {
+    fn describe_notebook(&self, state: &NotebookState, from: usize) -> String {
         let count = state.cells.len();
-        let kernel = text::kernel(&state.kernel);
+        let kernel = text::describe_kernel(&state.kernel);
         let mut told = format!("{}: {count} cells; {kernel}", state.path);
         for (place, cell) in state.cells.iter().enumerate().skip(from) {
-            let cell_text = text::cell(place, cell, SOURCE, OUTPUTS);
+            let cell_text = text::describe_cell(place, cell, SOURCE, OUTPUTS);
             if told.len() + cell_text.len() > ALL {
                 let _ = write!(
                     told,
@@ -203,50 +203,50 @@ impl Desk {
                 );
                 break;
             }
-            self.saw(cell);
+            self.mark_seen(cell);
             told.push_str("\n\n");
             told.push_str(&cell_text);
         }
         told
     }
 
-    async fn create(&self, args: Args) -> Result<ToolOutput, Refused> {
+    async fn create_cell(&self, args: ToolArgs) -> Result<ToolOutput, Refusal> {
         let kind = args.kind.unwrap_or(CellType::Code);
         let source = args.source.unwrap_or_default();
         let edit = Edit::CreateCell { index: args.index, kind, source };
-        let Edited { cell, index, .. } = self.room.edit(edit, By::Assistant).await?;
+        let EditResult { cell, index, .. } = self.room.apply_edit(edit, Actor::Assistant).await?;
         let id = cell.as_ref().map_or("", |cell| cell.id.as_str());
-        cell.iter().for_each(|cell| self.saw(cell));
+        cell.iter().for_each(|cell| self.mark_seen(cell));
         Ok(ToolOutput::ok(format!("created cell `{id}` at place {index}; it has not run")))
     }
 
-    async fn update(&self, args: Args) -> Result<ToolOutput, Refused> {
+    async fn update_cell(&self, args: ToolArgs) -> Result<ToolOutput, Refusal> {
         let id = args.id.unwrap_or_default();
-        let rev = self.seen(&id)?;
+        let rev = self.require_seen(&id)?;
         let source = args.source.unwrap_or_default();
         let edit = Edit::UpdateCell { id: id.clone(), rev, source };
-        let edited = self.room.edit(edit, By::Assistant).await?;
-        edited.cell.iter().for_each(|cell| self.saw(cell));
+        let edited = self.room.apply_edit(edit, Actor::Assistant).await?;
+        edited.cell.iter().for_each(|cell| self.mark_seen(cell));
         Ok(ToolOutput::ok(format!("updated cell `{id}`; it has not run with its new source")))
     }
 
-    async fn delete(&self, args: Args) -> Result<ToolOutput, Refused> {
+    async fn delete_cell(&self, args: ToolArgs) -> Result<ToolOutput, Refusal> {
         let id = args.id.unwrap_or_default();
-        let rev = self.seen(&id)?;
+        let rev = self.require_seen(&id)?;
         let edited =
-            self.room.edit(Edit::DeleteCell { id: id.clone(), rev }, By::Assistant).await?;
+            self.room.apply_edit(Edit::DeleteCell { id: id.clone(), rev }, Actor::Assistant).await?;
         Ok(ToolOutput::ok(format!("deleted cell `{id}`, which was at place {}", edited.index)))
     }
 
-    async fn run(&self, args: &Args) -> Result<ToolOutput, Refused> {
+    async fn run_cell(&self, args: &ToolArgs) -> Result<ToolOutput, Refusal> {
         let id = args.id.as_deref().unwrap_or_default();
         let (state, _) = self.room.watch();
-        let (_, before) = state.find(id).ok_or_else(|| Refused::no_such_cell(id))?;
-        let seen = self.known(id);
+        let (_, before) = state.find_cell(id).ok_or_else(|| Refusal::no_such_cell(id))?;
+        let seen = self.seen_revision(id);
         if args.restart_kernel == Some(true) {
-            self.room.restart().await?;
+            self.room.restart_kernel().await?;
         }
-        let Ran { cell, ok, still_running, seconds } = self.room.run(id, By::Assistant).await?;
+        let RunResult { cell, ok, still_running, seconds } = self.room.run_cell(id, Actor::Assistant).await?;
         let mut told = if still_running {
             format!(
                 "cell `{id}` goes on: it is still running after {seconds:.0} s. \
@@ -259,25 +259,25 @@ impl Desk {
             format!("cell `{id}` ran{count} in {seconds:.1} s {how}; its outputs:")
         };
         told.push('\n');
-        told.push_str(&text::outputs(&cell.outputs, WHOLE));
+        told.push_str(&text::describe_outputs(&cell.outputs, WHOLE));
         if seen.is_some_and(|seen| before.rev > seen) {
             told.push_str("\n\nSomebody had changed the cell since you saw it. What ran:\n");
-            told.push_str(&text::quoted(&before.source, SOURCE));
+            told.push_str(&text::quote_source(&before.source, SOURCE));
         }
         if still_running {
-            told.push_str(&self.unsaved().await);
+            told.push_str(&self.save_warning().await);
         }
-        self.saw(before);
+        self.mark_seen(before);
         Ok(if ok || still_running { ToolOutput::ok(told) } else { ToolOutput::error(told) })
     }
 
     /// Notes that the assistant now knows the current cell.
-    fn saw(&self, cell: &Cell) {
+    fn mark_seen(&self, cell: &Cell) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert(cell.id.clone(), cell.rev);
     }
 
-    fn known(&self, id: &str) -> Option<u64> {
+    fn seen_revision(&self, id: &str) -> Option<u64> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(id).copied()
     }
 
@@ -285,13 +285,13 @@ impl Desk {
     ///
     /// # Errors
     /// The assistant has not seen the cell: what it does not know is not overwritten.
-    fn seen(&self, id: &str) -> Result<u64, Refused> {
+    fn require_seen(&self, id: &str) -> Result<u64, Refusal> {
         let (state, _) = self.room.watch();
-        if state.find(id).is_none() {
-            return Err(Refused::no_such_cell(id));
+        if state.find_cell(id).is_none() {
+            return Err(Refusal::no_such_cell(id));
         }
-        self.known(id).ok_or_else(|| {
-            Refused::invalid(format!(
+        self.seen_revision(id).ok_or_else(|| {
+            Refusal::invalid(format!(
                 "you have not seen cell `{id}` yet; get_notebook_state shows it"
             ))
         })
@@ -299,18 +299,18 @@ impl Desk {
 
     /// Describes a refusal. For a conflict, the current cell is shown, which the assistant has seen
     /// then.
-    fn refusal(&self, refused: &Refused) -> String {
+    fn describe_refusal(&self, refused: &Refusal) -> String {
         let Some(cell) = &refused.cell else {
             return format!("{}; nothing was changed", refused.message);
         };
-        self.saw(cell);
+        self.mark_seen(cell);
         let (state, _) = self.room.watch();
-        let place = state.find(&cell.id).map_or(0, |(place, _)| place);
+        let place = state.find_cell(&cell.id).map_or(0, |(place, _)| place);
         format!(
             "cell `{}` was changed by somebody else since you saw it; nothing was changed. As it \
              is now:\n{}",
             cell.id,
-            text::cell(place, cell, WHOLE, OUTPUTS)
+            text::describe_cell(place, cell, WHOLE, OUTPUTS)
         )
     }
 }

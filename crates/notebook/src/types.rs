@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
+pub enum Actor {
     /// A person at a page.
     Human,
     /// The assistant, by one of its tools.
@@ -59,7 +59,7 @@ pub struct Cell {
     /// True if the kernel runs the cell, or has it in its queue.
     pub running: bool,
     /// The author of the current source.
-    pub by: By,
+    pub by: Actor,
 }
 
 /// The known state of the kernel.
@@ -95,7 +95,7 @@ pub enum KernelStatus {
 
 /// A notebook at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct State {
+pub struct NotebookState {
     /// The number of changes that led to this state.
     pub rev: u64,
     /// The file.
@@ -109,10 +109,10 @@ pub struct State {
     pub cells: Vec<Cell>,
 }
 
-impl State {
+impl NotebookState {
     /// Returns a cell and its index.
     #[must_use]
-    pub fn find(&self, id: &str) -> Option<(usize, &Cell)> {
+    pub fn find_cell(&self, id: &str) -> Option<(usize, &Cell)> {
         self.cells.iter().enumerate().find(|(_, cell)| cell.id == id)
     }
 }
@@ -124,16 +124,16 @@ pub struct Change {
     pub rev: u64,
     /// The author of the change; for outputs, the author of the run. `None` if the kernel or the
     /// file changed.
-    pub by: Option<By>,
+    pub by: Option<Actor>,
     /// The change itself.
     #[serde(flatten)]
-    pub what: What,
+    pub what: ChangeKind,
 }
 
 /// The kinds of changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
-pub enum What {
+pub enum ChangeKind {
     /// A cell was created.
     CellCreated {
         /// The cell's index.
@@ -201,7 +201,7 @@ pub enum What {
     /// Another program changed the file: the whole notebook is sent again.
     Reloaded {
         /// The notebook as it is now.
-        state: State,
+        state: NotebookState,
     },
 }
 
@@ -252,7 +252,7 @@ pub enum Edit {
 
 /// The result of an edit, which is saved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Edited {
+pub struct EditResult {
     /// The notebook's `rev` after the edit.
     pub rev: u64,
     /// The cell as it is now; `None` if it was deleted.
@@ -263,7 +263,7 @@ pub struct Edited {
 
 /// The result of running a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ran {
+pub struct RunResult {
     /// The cell as it is now, with its outputs.
     pub cell: Cell,
     /// True if the run has ended without an error.
@@ -276,9 +276,9 @@ pub struct Ran {
 
 /// The reason why something was not done. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Refused {
+pub struct Refusal {
     /// The kind of the reason.
-    pub code: RefusedCode,
+    pub code: RefusalCode,
     /// The reason.
     pub message: String,
     /// The cell as it is now, if the reason is a conflict.
@@ -288,7 +288,7 @@ pub struct Refused {
 /// The kinds of reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RefusedCode {
+pub enum RefusalCode {
     /// The cell has changed since the author saw it.
     Conflict,
     /// There is no cell with this id.
@@ -303,18 +303,18 @@ pub enum RefusedCode {
     Closed,
 }
 
-impl Refused {
-    pub(crate) fn new(code: RefusedCode, message: impl Into<String>) -> Self {
+impl Refusal {
+    pub(crate) fn new(code: RefusalCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), cell: None }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(RefusedCode::Invalid, message)
+        Self::new(RefusalCode::Invalid, message)
     }
 
     pub(crate) fn no_such_cell(id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
-        Self::new(RefusedCode::NoSuchCell, format!("there is no cell `{id}` in this notebook"))
+        Self::new(RefusalCode::NoSuchCell, format!("there is no cell `{id}` in this notebook"))
     }
 
     pub(crate) fn conflict(cell: &Cell, seen: u64) -> Self {
@@ -323,17 +323,17 @@ impl Refused {
              it is now and decide again",
             cell.id, cell.rev
         );
-        Self { code: RefusedCode::Conflict, message, cell: Some(Box::new(cell.clone())) }
+        Self { code: RefusalCode::Conflict, message, cell: Some(Box::new(cell.clone())) }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for Refusal {}
 
 /// The reason why a notebook cannot be opened.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// The styles that a page may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Styles {
+pub enum AllowedStyles {
     /// The styles of its own files.
     Own,
     /// Also the styles of HTML that it shows in a frame: the frame is under the page's policy.
@@ -43,7 +43,7 @@ pub enum Styles {
 
 /// Returns a file that every page needs, by its path: its type and its content.
 #[must_use]
-pub fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
+pub fn find_file(path: &str) -> Option<(&'static str, &'static [u8])> {
     Some(match path {
         "/base.css" => (STYLE, include_bytes!("../assets/base.css")),
         "/text.js" => (SCRIPT, include_bytes!("../assets/text.js")),
@@ -57,23 +57,23 @@ pub fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
 
 /// Returns a page's HTML with the shared head.
 #[must_use]
-pub fn page(html: &str) -> String {
+pub fn render_page(html: &str) -> String {
     html.replacen(MARK, HEAD, 1)
 }
 
 /// Sets the content type of a response.
-pub fn of_kind(headers: &mut HeaderMap, kind: &'static str) {
+pub fn set_content_type(headers: &mut HeaderMap, kind: &'static str) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
 }
 
 /// Adds the security headers of every response.
-pub fn protect(headers: &mut HeaderMap, styles: Styles) {
+pub fn set_security_headers(headers: &mut HeaderMap, styles: AllowedStyles) {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
     let policy = match styles {
-        Styles::Own => POLICY,
-        Styles::Framed => POLICY_STYLED,
+        AllowedStyles::Own => POLICY,
+        AllowedStyles::Framed => POLICY_STYLED,
     };
     let name = HeaderName::from_static("content-security-policy");
     headers.insert(name, HeaderValue::from_static(policy));
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_page_has_the_head_once_and_its_files_are_there() {
-        let made = page("<head>\n<!-- head -->\n<title>a</title>\n</head>\n<!-- head -->\n");
+        let made = render_page("<head>\n<!-- head -->\n<title>a</title>\n</head>\n<!-- head -->\n");
         assert_eq!(made.matches("charset").count(), 1);
         assert!(made.starts_with("<head>\n<meta charset=\"utf-8\">"));
         for part in made.split("href=\"").skip(1) {
             let path = part.split('"').next().unwrap();
-            assert!(file(path).is_some(), "{path}");
+            assert!(find_file(path).is_some(), "{path}");
         }
-        assert!(file("/nothing").is_none());
+        assert!(find_file("/nothing").is_none());
     }
 
     #[test]

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use divan::{Bencher, counter::BytesCount};
 use serde_json::Value;
 use softland_core::policy::Policy;
-use softland_core::{Facts, Role, lines, models::capability};
-use softland_session::{Context, Exchange, Out, Step};
+use softland_core::{Facts, Role, lines, models::find_capability};
+use softland_session::{Context, Exchange, Output, Step};
 
 const SIZES: [usize; 2] = [400, 4000];
 
@@ -48,15 +48,15 @@ fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
         policy: policy.into(),
         records: BTreeMap::new(),
         facts: Facts::default(),
-        capability: capability(Some("anthropic"), "claude-opus-5-5"),
+        capability: find_capability(Some("anthropic"), "claude-opus-5-5"),
         output_maximum: Some(128_000),
         window: None,
         shape: None,
         chain: None,
         asked_at: 0,
     };
-    let mut out = Out::default();
-    match Exchange::begin(body, context, &mut out).unwrap().step() {
+    let mut out = Output::default();
+    match Exchange::from_request(body, context, &mut out).unwrap().next_step() {
         Step::Send(body) => body,
         Step::Done(_) => Bytes::new(),
     }
@@ -75,7 +75,7 @@ fn baseline(body: &[u8], turns: usize) -> Vec<u8> {
             if used * 2 < limit {
                 continue;
             }
-            let line = lines::countdown(limit - used, None);
+            let line = lines::format_countdown(limit - used, None);
             let text = match &mut block["content"] {
                 Value::Array(parts) => &mut parts.last_mut().unwrap()["text"],
                 text => text,

@@ -14,8 +14,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{Records, Role, Rung};
-use softland_session::{Context, Done, Exchange, Out, Step};
+use softland_session::core::{PinnedRecords, Role, Rung};
+use softland_session::{Context, Done, Exchange, Output, Step};
 use softland_sim::{Config, Part, Request, Scenario, Sim, Turn, Usage, find_model};
 
 /// Models that differ in what landing costs them, with what is particular about each.
@@ -214,7 +214,7 @@ struct Run {
     model: &'static str,
     policy: Policy,
     messages: Vec<Vec<u8>>,
-    records: Records,
+    records: PinnedRecords,
     now: u64,
 }
 
@@ -236,13 +236,13 @@ impl Run {
     fn turn(&mut self) -> Result<Done, Box<dyn Error>> {
         let mut context = Context::new(Role::Engine, self.policy.clone(), None, self.model);
         context.records = std::mem::take(&mut self.records);
-        let mut out = Out::default();
-        let mut exchange = Exchange::begin(self.body(), context, &mut out)?;
+        let mut out = Output::default();
+        let mut exchange = Exchange::from_request(self.body(), context, &mut out)?;
         loop {
-            match exchange.step() {
+            match exchange.next_step() {
                 Step::Send(body) => {
                     let response = self.post(&body);
-                    exchange.whole(&response, &mut out)?;
+                    exchange.push_whole(&response, &mut out)?;
                 }
                 Step::Done(mut done) => {
                     self.messages.append(&mut done.messages);
@@ -307,7 +307,7 @@ impl Run {
         let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let request = Request { method: "POST", path: "/v1/messages", headers: &headers, body };
-        self.sim.respond(self.now, &request).collect().0
+        self.sim.respond(self.now, &request).collect_bytes().0
     }
 }
 
@@ -316,7 +316,7 @@ impl Run {
 fn script(way: Way) -> Vec<Turn> {
     let call = |n: usize| {
         let thought = Part::Thinking(format!("Note {n} may say more."));
-        let read = Part::tool("read_file", format!(r#"{{"path":"notes/{n}.md"}}"#));
+        let read = Part::tool_call("read_file", format!(r#"{{"path":"notes/{n}.md"}}"#));
         Turn { parts: vec![thought, read], ..Turn::default() }
     };
     let calls = if way == Way::Refuse { CALLS + 1 } else { CALLS };
@@ -324,7 +324,7 @@ fn script(way: Way) -> Vec<Turn> {
     let answer = "The lamp was lit every night; no note says by whom. ".repeat(20);
     let mut last = vec![Part::text(answer.clone())];
     if matches!(way, Way::Respond | Way::ForceTool) {
-        last.push(Part::tool("respond", json!({ "answer": answer }).to_string()));
+        last.push(Part::tool_call("respond", json!({ "answer": answer }).to_string()));
     }
     turns.push(Turn { parts: last, ..Turn::default() });
     turns

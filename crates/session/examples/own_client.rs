@@ -6,22 +6,22 @@
 use serde_json::{Value, json};
 use softland_session::core::Role;
 use softland_session::core::policy::Policy;
-use softland_session::{Context, Exchange, Out, Step};
+use softland_session::{Context, Exchange, Output, Step};
 use softland_sim::{Config, Request, Scenario, Sim};
 
 const MODEL: &str = "claude-sonnet-5-5";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let provider = Sim::new(Config::new(Scenario::named("stubborn")?));
+    let provider = Sim::new(Config::new(Scenario::from_name("stubborn")?));
     let policy = Policy { tool_calls_limit: Some(4), ..Policy::default() };
     let mut context = Context::new(Role::Gateway, policy, None, MODEL);
     let mut messages = vec![json!({"role": "user", "content": "How many lamps are there?"})];
     loop {
-        let mut out = Out::default();
-        let mut exchange = Exchange::begin(request(&messages), context.clone(), &mut out)?;
+        let mut out = Output::default();
+        let mut exchange = Exchange::from_request(request(&messages), context.clone(), &mut out)?;
         let done = loop {
-            match exchange.step() {
-                Step::Send(body) => exchange.whole(&post(&provider, &body), &mut out)?,
+            match exchange.next_step() {
+                Step::Send(body) => exchange.push_whole(&post(&provider, &body), &mut out)?,
                 Step::Done(done) => break done,
             }
         };
@@ -54,5 +54,5 @@ fn post(provider: &Sim, body: &[u8]) -> Vec<u8> {
     let headers = [("x-api-key", "any"), ("anthropic-version", "2023-06-01")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let request = Request { method: "POST", path: "/v1/messages", headers: &headers, body };
-    provider.respond(0, &request).collect().0
+    provider.respond(0, &request).collect_bytes().0
 }

@@ -4,4 +4,4 @@ mod framing;
 pub(crate) mod history;
 pub(crate) mod rewrite;
 
-pub(crate) use framing::{Anthropic, seen};
+pub(crate) use framing::{AnthropicFraming, block_view};

@@ -27,7 +27,7 @@ const NULL: usize = "null".len();
 
 /// The stored facts of one response that a client was shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct ChainLink {
     /// The id of the shown response before this one.
     pub before: Option<String>,
     /// The items that the client sent and was shown since then: JSON objects with commas between.
@@ -40,13 +40,13 @@ pub struct Link {
 
 /// A shown response, to be remembered under each of its ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownResponse {
     /// The ids by which the client knows the response.
     pub ids: Vec<String>,
     /// The conversation whose newest response this is.
     pub conversation: Option<String>,
     /// The link for a request that goes on from this response.
-    pub link: Link,
+    pub link: ChainLink,
 }
 
 /// A request whose history was joined from links.
@@ -54,7 +54,7 @@ pub struct Shown {
 pub struct Chain {
     /// The body as the client sent it.
     original: Bytes,
-    named: Named,
+    named: HistoryName,
     /// The part of the joined body that was put in front.
     front: Span,
     /// True if nothing new stands behind that part.
@@ -65,7 +65,7 @@ pub struct Chain {
 
 /// The name by which a request refers to its earlier history.
 #[derive(Clone, Debug)]
-enum Named {
+enum HistoryName {
     /// A response: its id, the span of the id in the original, and the span of the `null` in its
     /// place in the joined body.
     Response { id: String, at: Span, null: Span },
@@ -79,8 +79,8 @@ impl Chain {
     /// history, and if nothing new follows a response. In a conversation nothing need be new, since
     /// others may add to it.
     #[must_use]
-    pub fn join(body: &Bytes, links: &[Link]) -> Option<(Bytes, Self)> {
-        let request = Request::of(Api::Responses, body).ok()?;
+    pub fn join_links(body: &Bytes, links: &[ChainLink]) -> Option<(Bytes, Self)> {
+        let request = Request::from_body(Api::Responses, body).ok()?;
         let new = new_items(&request, None);
         let last = links.last()?;
         let items: Vec<&str> = links
@@ -123,9 +123,9 @@ impl Chain {
         let named = match named {
             Some((id, at)) => {
                 let null = moved(at.start, input, list.len());
-                Named::Response { id, at, null: Span::new(null, null + NULL) }
+                HistoryName::Response { id, at, null: Span::new(null, null + NULL) }
             }
-            None => Named::Conversation,
+            None => HistoryName::Conversation,
         };
         let chain = Self {
             original: body.clone(),
@@ -143,20 +143,20 @@ impl Chain {
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         match self.named {
-            Named::Response { .. } => self.front.len(),
-            Named::Conversation => 0,
+            HistoryName::Response { .. } => self.front.len(),
+            HistoryName::Conversation => 0,
         }
     }
 
     /// Returns the body that goes upstream: the joined body with these edits, cut back to what is
     /// new.
-    pub(crate) fn cut(&self, splice: &Splice, joined: &Bytes) -> Bytes {
+    pub(crate) fn cut_body(&self, splice: &Splice, joined: &Bytes) -> Bytes {
         let mut own = splice.clone();
         own.drop_within(self.front);
         let comma = if self.add.is_empty() || self.bare { "" } else { "," };
         match &self.named {
-            Named::Response { id, at, null } => {
-                let name = self.upstream.as_ref().map_or_else(|| b"null".to_vec(), |id| quoted(id));
+            HistoryName::Response { id, at, null } => {
+                let name = self.upstream.as_ref().map_or_else(|| b"null".to_vec(), |id| quote_json(id));
                 if own.is_empty() && self.add.is_empty() {
                     if self.upstream.as_ref() == Some(id) {
                         return self.original.clone();
@@ -169,10 +169,10 @@ impl Chain {
                 }
                 own.replace(*null, name);
             }
-            Named::Conversation if own.is_empty() && self.add.is_empty() => {
+            HistoryName::Conversation if own.is_empty() && self.add.is_empty() => {
                 return self.original.clone();
             }
-            Named::Conversation => {}
+            HistoryName::Conversation => {}
         }
         own.replace(self.front, [self.add.as_str(), comma].concat());
         own.apply(joined).map_or_else(|_| self.original.clone(), Bytes::from)
@@ -184,22 +184,22 @@ impl Chain {
     }
 
     /// Returns the id of the response that the client's request names; `None` where it names none.
-    pub(crate) fn id(&self) -> Option<&str> {
+    pub(crate) fn response_id(&self) -> Option<&str> {
         match &self.named {
-            Named::Response { id, .. } => Some(id),
-            Named::Conversation => None,
+            HistoryName::Response { id, .. } => Some(id),
+            HistoryName::Conversation => None,
         }
     }
 
     /// Returns the id of the response that the provider goes on from; `None` where there is none.
-    pub(crate) fn upstream(&self) -> Option<&str> {
+    pub(crate) fn upstream_id(&self) -> Option<&str> {
         self.upstream.as_deref()
     }
 }
 
 /// Returns the body of a further request in a conversation. Its input is these items, since the log
 /// has all that was sent before. Of the edits, those outside the input are kept.
-pub(crate) fn go_on(request: &Request<'_>, splice: &Splice, items: &str) -> Option<Bytes> {
+pub(crate) fn continued_body(request: &Request<'_>, splice: &Splice, items: &str) -> Option<Bytes> {
     let input = request.messages.span;
     let list = format!("[{items}]");
     let mut own = splice.clone();
@@ -214,24 +214,24 @@ pub(crate) fn go_on(request: &Request<'_>, splice: &Splice, items: &str) -> Opti
 
 /// Returns those of the items behind a conversation's response that are not the model's own: the
 /// log has the model's already.
-pub(crate) fn not_in_log(items: &[u8]) -> String {
+pub(crate) fn drop_model_items(items: &[u8]) -> String {
     // The items were written here, or scanned when they came.
     let Ok(items) = std::str::from_utf8(items) else { return String::new() };
     let text = format!("[{items}]");
     let mut new = Vec::new();
-    let _: Result<_, Error> = Cursor::new(&text).elements(|cursor| {
+    let _: Result<_, Error> = Cursor::new(&text).read_elements(|cursor| {
         let (mut kind, mut has_id) = (String::new(), false);
-        let item = cursor.members(|cursor, member| {
+        let item = cursor.read_members(|cursor, member| {
             has_id |= member.key.eq_str("id");
             if member.key.eq_str("type")
-                && let Some((text, _)) = cursor.string_or_skip()?
+                && let Some((text, _)) = cursor.read_string_or_skip()?
             {
                 kind = text.unescape().into_owned();
             }
             Ok::<_, Error>(())
         })?;
         let own = has_id || kind.ends_with("_call") || kind == "reasoning";
-        new.extend((!own).then(|| item.of(&text).to_owned()));
+        new.extend((!own).then(|| item.slice_of(&text).to_owned()));
         Ok(())
     });
     new.join(",")
@@ -242,7 +242,7 @@ pub(crate) fn new_items(request: &Request<'_>, from: Option<usize>) -> Option<St
     let span = request.messages.span;
     if request.messages.string {
         let mut item = br#"{"role":"user","content":"#.to_vec();
-        item.extend_from_slice(span.of(request.text).as_bytes());
+        item.extend_from_slice(span.slice_of(request.text).as_bytes());
         item.push(b'}');
         return String::from_utf8(item).ok();
     }
@@ -250,7 +250,7 @@ pub(crate) fn new_items(request: &Request<'_>, from: Option<usize>) -> Option<St
     (!inner.is_empty()).then(|| inner.to_owned())
 }
 
-fn quoted(text: &str) -> Vec<u8> {
+fn quote_json(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     write_str(&mut out, text);
     out

@@ -5,22 +5,22 @@ mod details;
 
 use std::collections::BTreeMap;
 
-use softland_core::{Call, Stop, Text};
+use softland_core::{Call, Stop, VisibleText};
 use softland_wire::Tokens;
-use softland_wire::chat::respond::{self, Head, Place, Rewrite};
+use softland_wire::chat::respond::{self, Head, CallEdit, Rewrite};
 use softland_wire::chat::{
-    Assembler, CallDelta, Chunk, End as WireEnd, Event, Finish, Finished, Message, Piece, Usage,
-    pieces,
+    Assembler, CallDelta, Chunk, StreamEnd as WireEnd, Event, Finish, Finished, ResponseMessage, Piece, Usage,
+    read_pieces,
 };
 use softland_wire::sse::Decoder;
 
 pub(crate) use block::ChatBlock;
 
 use crate::framing::{
-    Asks, Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed,
-    Read, Who,
+    UsageOptions, NewBlock, ResponseError, UpstreamEnd, MessageEnd, Framing, JsonBytes, MAX_RESPONSE, PartContent, BlockPart, EventParts, PlacedPart,
+    EventView, Speaker,
 };
-use crate::reply::{Block, Reply, Rest};
+use crate::reply::{Block, Reply, NativeResponse};
 
 /// Keys of a response's blocks. The key of a call is its place behind these.
 const REASONING: u32 = 0;
@@ -31,7 +31,7 @@ const CALLS: u32 = 4;
 
 /// Chat Completions, in whatever dialect.
 #[derive(Debug)]
-pub(crate) struct Chat {
+pub(crate) struct ChatFraming {
     assembler: Assembler,
     /// The assembler that tells which call a piece belongs to.
     placer: Assembler,
@@ -64,8 +64,8 @@ pub(crate) struct Chat {
     asked_at: u64,
 }
 
-impl Chat {
-    pub(crate) fn new(asks: Asks) -> Self {
+impl ChatFraming {
+    pub(crate) fn new(asks: UsageOptions) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             placer: Assembler::new(MAX_RESPONSE),
@@ -87,8 +87,8 @@ impl Chat {
         }
     }
 
-    fn read_chunk<'f>(&mut self, chunk: &Chunk<'f>) -> Read<'f> {
-        let mut read = Read { known: true, ..Read::default() };
+    fn read_chunk<'f>(&mut self, chunk: &Chunk<'f>) -> EventView<'f> {
+        let mut read = EventView { known: true, ..EventView::default() };
         if !self.begun && !chunk.choices.is_empty() {
             self.begun = true;
             read.head = Some((chunk.id, chunk.model));
@@ -102,7 +102,7 @@ impl Chat {
                 let next = self.details_from.saturating_add(details::next_index(list));
                 self.details = self.details.max(next);
             }
-            self.parts(&choice.delta, &mut parts);
+            self.read_parts(&choice.delta, &mut parts);
             read.closing = choice.finish_reason.is_some();
         }
         for part in &parts {
@@ -110,13 +110,13 @@ impl Chat {
             self.places.entry(part.key).or_insert(place);
         }
         read.parts = match parts.as_slice() {
-            [] => Parts::None,
-            [part] => Parts::One(*part),
-            _ => Parts::Many(parts),
+            [] => EventParts::None,
+            [part] => EventParts::One(*part),
+            _ => EventParts::Many(parts),
         };
         // Behind an error only `[DONE]` comes, or nothing.
         read.closing |= chunk.usage.is_some() || chunk.error.is_some();
-        read.aside = matches!(read.parts, Parts::None) && self.responses <= 1;
+        read.aside = matches!(read.parts, EventParts::None) && self.responses <= 1;
         read.hidden = self.hides_usage && chunk.choices.is_empty() && chunk.usage.is_some();
         read
     }
@@ -127,62 +127,62 @@ impl Chat {
         let pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
         let own = |place: &Option<usize>| Some(origin.saturating_add((*place)?.try_into().ok()?));
         pieces
-            .zip(self.placer.placed())
+            .zip(self.placer.placed_calls())
             .any(|(piece, place)| piece.index.is_some() && piece.index != own(place))
     }
 
-    fn parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<Part<'f>>) {
+    fn read_parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<BlockPart<'f>>) {
         // Members come first. Text, calls and thinking begin behind them, since these may break
         // off.
         for (name, value) in delta.extra.iter().filter(|(_, value)| !is_nothing(value)) {
-            parts.push(part(MEMBERS, Begins::Other, More::Member(*name, value)));
+            parts.push(new_part(MEMBERS, NewBlock::Other, PartContent::Member(*name, value)));
         }
         let thought = [delta.reasoning_content, delta.reasoning];
         let thought = thought.into_iter().flatten().find(|text| !text.is_empty());
         // `reasoning_content` goes back even if it is empty; an empty list of details does not.
         let details = delta.reasoning_details.is_some_and(|list| list.contains('{'));
         if thought.is_some() || delta.reasoning_content.is_some() || details {
-            let more = thought.map_or(More::Nothing, More::Thinking);
-            parts.push(part(REASONING, Begins::Thinking, more));
+            let more = thought.map_or(PartContent::Nothing, PartContent::Thinking);
+            parts.push(new_part(REASONING, NewBlock::Thinking, more));
         }
-        for piece in delta.parts.map(pieces).unwrap_or_default() {
+        for piece in delta.parts.map(read_pieces).unwrap_or_default() {
             parts.push(match piece {
-                Piece::Thinking(text) => part(REASONING, Begins::Thinking, More::Thinking(text)),
-                Piece::Text(text) if !text.is_empty() => part(TEXT, Begins::Text, More::Text(text)),
+                Piece::Thinking(text) => new_part(REASONING, NewBlock::Thinking, PartContent::Thinking(text)),
+                Piece::Text(text) if !text.is_empty() => new_part(TEXT, NewBlock::Text, PartContent::Text(text)),
                 Piece::Text(_) => continue,
-                Piece::Other(_) => part(TEXT, Begins::Other, More::Nothing),
+                Piece::Other(_) => new_part(TEXT, NewBlock::Other, PartContent::Nothing),
             });
         }
         for (key, text) in [(TEXT, delta.content), (REFUSAL, delta.refusal)] {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
-                parts.push(part(key, Begins::Text, More::Text(text)));
+                parts.push(new_part(key, NewBlock::Text, PartContent::Text(text)));
             }
         }
-        for (piece, place) in delta.tool_calls.iter().zip(self.placer.placed()) {
+        for (piece, place) in delta.tool_calls.iter().zip(self.placer.placed_calls()) {
             let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { continue };
             let (id, name) = (piece.id.unwrap_or_default(), piece.name.unwrap_or_default());
-            let more = piece.arguments.map_or(More::Nothing, More::Input);
-            let begins = Begins::Call { id, name, server: false };
-            parts.push(part(CALLS.saturating_add(place), begins, more));
+            let more = piece.arguments.map_or(PartContent::Nothing, PartContent::Input);
+            let begins = NewBlock::Call { id, name, server: false };
+            parts.push(new_part(CALLS.saturating_add(place), begins, more));
         }
     }
 
-    fn reply(&self, message: Message) -> Reply {
+    fn build_reply(&self, message: ResponseMessage) -> Reply {
         let cut = message.finish.as_ref().is_none_or(Finish::is_cut);
         Reply {
             id: message.id.clone(),
             model: message.model.clone(),
-            blocks: block::ordered(&message, &self.places),
-            stop: stop(&message),
+            blocks: block::order_blocks(&message, &self.places),
+            stop: core_stop(&message),
             whole: !cut,
             tokens: message.usage.tokens,
-            billed: message.usage.billed(),
-            rest: Rest::Chat(Box::new(message)),
+            billed: message.usage.billed_tokens(),
+            rest: NativeResponse::Chat(Box::new(message)),
             tagged: None,
         }
     }
 
-    fn head(&self) -> Head<'_> {
+    fn chunk_head(&self) -> Head<'_> {
         self.head.as_ref().map_or_else(Head::default, |(id, created, model)| Head {
             id,
             created: *created,
@@ -191,7 +191,7 @@ impl Chat {
     }
 
     /// Returns the index by which the client knows a call.
-    fn index_of(&mut self, key: u32) -> u32 {
+    fn call_index(&mut self, key: u32) -> u32 {
         let next = self.calls.saturating_add(self.origin.unwrap_or(0));
         *self.shown.entry(key).or_insert_with(|| {
             self.calls += 1;
@@ -206,12 +206,12 @@ impl Chat {
         decoder.push(raw);
         decoder.finish();
         let Some(Ok(frame)) = decoder.next() else { return };
-        let Ok(Event::Chunk(chunk)) = Event::decode(frame.event, &frame.data) else { return };
+        let Ok(Event::Chunk(chunk)) = Event::from_data(frame.event, &frame.data) else { return };
         let list = chunk.choices.first().and_then(|choice| choice.delta.reasoning_details);
         let written = out.get(at..).and_then(|bytes| std::str::from_utf8(bytes).ok());
         if let (Some(list), Some(written)) = (list, written) {
             // Within a string the list's quotes would be escaped, so it stands here once.
-            let moved = written.replacen(list, &details::moved(list, self.details_from), 1);
+            let moved = written.replacen(list, &details::raise_indexes(list, self.details_from), 1);
             out.truncate(at);
             out.extend_from_slice(moved.as_bytes());
         }
@@ -224,10 +224,10 @@ impl Chat {
     }
 }
 
-impl Framing for Chat {
-    fn begin(&mut self) {
+impl Framing for ChatFraming {
+    fn begin_response(&mut self) {
         self.assembler = Assembler::new(MAX_RESPONSE);
-        self.rewind();
+        self.rewind_reading();
         self.begun = false;
         self.places.clear();
         self.shown.clear();
@@ -236,24 +236,24 @@ impl Framing for Chat {
         self.details_from = self.details;
     }
 
-    fn rewind(&mut self) {
+    fn rewind_reading(&mut self) {
         self.placer = Assembler::new(MAX_RESPONSE);
         self.begun = false;
     }
 
-    fn read<'f>(
+    fn read_event<'f>(
         &mut self,
         name: &'f str,
         data: &'f str,
         fold: bool,
-    ) -> Result<Option<Read<'f>>, Broken> {
-        let Ok(event) = Event::decode(name, data) else { return Ok(None) };
-        let too_much = |error: softland_wire::chat::AssembleError| Broken::Other(error.to_string());
+    ) -> Result<Option<EventView<'f>>, ResponseError> {
+        let Ok(event) = Event::from_data(name, data) else { return Ok(None) };
+        let too_much = |error: softland_wire::chat::AssembleError| ResponseError::Other(error.to_string());
         if fold {
             self.assembler.push(&event).map_err(too_much)?;
         }
         let Event::Chunk(chunk) = &event else {
-            return Ok(Some(Read { known: true, closing: true, over: true, ..Read::default() }));
+            return Ok(Some(EventView { known: true, closing: true, over: true, ..EventView::default() }));
         };
         let mut pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
         let calls = pieces.next();
@@ -266,49 +266,49 @@ impl Framing for Chat {
         let mut read = self.read_chunk(chunk);
         // A chunk without pieces leaves those of an earlier chunk in the placer.
         if !placed
-            && matches!(read.parts, Parts::One(Part { begins: Some(Begins::Call { .. }), .. }))
+            && matches!(read.parts, EventParts::One(BlockPart { begins: Some(NewBlock::Call { .. }), .. }))
         {
-            read.parts = Parts::None;
+            read.parts = EventParts::None;
         }
         Ok(Some(read))
     }
 
-    fn so_far(&self) -> Tokens {
-        self.assembler.so_far()
+    fn tokens_so_far(&self) -> Tokens {
+        self.assembler.tokens_so_far()
     }
 
-    fn finish(&mut self) -> (Reply, End) {
+    fn finish_response(&mut self) -> (Reply, UpstreamEnd) {
         let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
         let finished = assembler.finish();
         let end = match finished.end {
-            WireEnd::Stop => End::Stop,
-            WireEnd::Cut => End::Cut,
+            WireEnd::Stop => UpstreamEnd::Stop,
+            WireEnd::Cut => UpstreamEnd::Cut,
             WireEnd::Error(error) => {
-                End::Error { kind: error.kind.name().to_owned(), message: error.message.clone() }
+                UpstreamEnd::Error { kind: error.kind.name().to_owned(), message: error.message.clone() }
             }
         };
-        (self.reply(finished.message), end)
+        (self.build_reply(finished.message), end)
     }
 
-    fn whole(&mut self, body: &[u8]) -> Result<Reply, Broken> {
+    fn read_whole(&mut self, body: &[u8]) -> Result<Reply, ResponseError> {
         let finished =
-            Finished::from_json(body).map_err(|error| Broken::Other(error.to_string()))?;
+            Finished::from_json(body).map_err(|error| ResponseError::Other(error.to_string()))?;
         if let WireEnd::Error(error) = finished.end {
-            return Err(Broken::Other(format!("it is an error: {error}")));
+            return Err(ResponseError::Other(format!("it is an error: {error}")));
         }
         let message = finished.message;
         let head = (message.id.clone(), message.created, message.model.clone());
         self.head.get_or_insert(head);
-        Ok(self.reply(message))
+        Ok(self.build_reply(message))
     }
 
-    fn own(&self, tokens: Tokens) -> Reply {
+    fn own_reply(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, present: true, ..Usage::default() };
         let (finish, created) = (Some(Finish::Stop), self.asked_at);
-        self.reply(Message { finish, usage, created, ..Message::default() })
+        self.build_reply(ResponseMessage { finish, usage, created, ..ResponseMessage::default() })
     }
 
-    fn text(&self, text: &str) -> Block {
+    fn text_block(&self, text: &str) -> Block {
         Block::Chat(ChatBlock::Text(text.to_owned()))
     }
 
@@ -322,12 +322,12 @@ impl Framing for Chat {
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
         let created = match &reply.rest {
-            Rest::Chat(message) => message.created,
-            Rest::Anthropic(_) | Rest::Responses(_) => 0,
+            NativeResponse::Chat(message) => message.created,
+            NativeResponse::Anthropic(_) | NativeResponse::Responses(_) => 0,
         };
         let head = (id.to_owned(), created, model.to_owned());
         self.head.get_or_insert(head);
-        respond::write_role(out, self.head());
+        respond::write_role(out, self.chunk_head());
     }
 
     /// Writes chunks under the id of an earlier response, if there was one.
@@ -339,7 +339,7 @@ impl Framing for Chat {
         decoder.push(raw);
         decoder.finish();
         while let Some(Ok(frame)) = decoder.next() {
-            let chunk = matches!(Event::decode(frame.event, &frame.data), Ok(Event::Chunk(_)));
+            let chunk = matches!(Event::from_data(frame.event, &frame.data), Ok(Event::Chunk(_)));
             match chunk && !frame.data.is_empty() {
                 true => self.write_event(frame.raw, &[], out),
                 false => out.extend_from_slice(frame.raw),
@@ -347,7 +347,7 @@ impl Framing for Chat {
         }
     }
 
-    fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
+    fn write_event(&mut self, raw: &[u8], parts: &[PlacedPart<'_, '_>], out: &mut Vec<u8>) {
         let first = self.responses <= 1;
         let origin = self.origin.unwrap_or(0);
         let mut indexes = Vec::new();
@@ -357,7 +357,7 @@ impl Framing for Chat {
                 TEXT | REFUSAL => before_text = self.take_gap(),
                 REASONING | MEMBERS => {}
                 call => {
-                    let own = self.index_of(call);
+                    let own = self.call_index(call);
                     moved |= own != origin.saturating_add(call.saturating_sub(CALLS));
                     indexes.push(own);
                 }
@@ -366,7 +366,7 @@ impl Framing for Chat {
         if first && before_text.is_empty() && (indexes.is_empty() || !moved) {
             return out.extend_from_slice(raw);
         }
-        let head = self.head();
+        let head = self.chunk_head();
         let mut rewrite = Rewrite { before_text, ..Rewrite::default() };
         if !first {
             (rewrite.id, rewrite.model) = (Some(head.id), Some(head.model));
@@ -374,10 +374,10 @@ impl Framing for Chat {
         }
         let mut indexes = indexes.into_iter();
         let place = |piece: &CallDelta<'_>| match (indexes.next(), piece.index) {
-            (Some(own), Some(index)) if own != index => Place::At(own),
+            (Some(own), Some(index)) if own != index => CallEdit::At(own),
             // Without an index, the client tells calls apart as the vendor's own clients do.
-            (Some(own), None) if !first => Place::At(own),
-            _ => Place::Keep,
+            (Some(own), None) if !first => CallEdit::At(own),
+            _ => CallEdit::Keep,
         };
         let at = out.len();
         // The event was read before, so it is JSON.
@@ -390,27 +390,27 @@ impl Framing for Chat {
         }
     }
 
-    fn alone(&self, part: &Part<'_>) -> Vec<u8> {
+    fn split_part(&self, part: &BlockPart<'_>) -> Vec<u8> {
         let mut out = Vec::new();
-        let head = self.head();
+        let head = self.chunk_head();
         match (part.key, part.more) {
-            (REASONING, More::Thinking(text)) => {
+            (REASONING, PartContent::Thinking(text)) => {
                 respond::write_reasoning(&mut out, head, "reasoning_content", &text.unescape());
             }
-            (REFUSAL, More::Text(text)) => {
+            (REFUSAL, PartContent::Text(text)) => {
                 respond::write_refusal(&mut out, head, &text.unescape());
             }
-            (_, More::Text(text)) => respond::write_text(&mut out, head, &text.unescape()),
-            (_, More::Member(name, value)) => {
+            (_, PartContent::Text(text)) => respond::write_text(&mut out, head, &text.unescape()),
+            (_, PartContent::Member(name, value)) => {
                 respond::write_members(&mut out, head, [(&*name.unescape(), value)]);
             }
             (key, more) if key >= CALLS => {
                 let index = key - CALLS;
-                if let Some(Begins::Call { id, name, .. }) = part.begins {
+                if let Some(NewBlock::Call { id, name, .. }) = part.begins {
                     let (id, name) = (id.unescape(), name.unescape());
                     respond::write_call_start(&mut out, head, index, &id, &name);
                 }
-                if let More::Input(piece) = more {
+                if let PartContent::Input(piece) = more {
                     respond::write_call_arguments(&mut out, head, index, &piece.unescape());
                 }
             }
@@ -428,81 +428,81 @@ impl Framing for Chat {
         match block {
             ChatBlock::Reasoning { text, content, details } => {
                 if let Some(content) = content {
-                    respond::write_reasoning(out, self.head(), "reasoning_content", content);
+                    respond::write_reasoning(out, self.chunk_head(), "reasoning_content", content);
                 } else if !text.is_empty() {
-                    respond::write_reasoning(out, self.head(), "reasoning", text);
+                    respond::write_reasoning(out, self.chunk_head(), "reasoning", text);
                 }
                 if !details.is_empty() {
-                    let details = details::all_moved(details, self.details_from);
-                    respond::write_reasoning_details(out, self.head(), &details);
+                    let details = details::raise_all(details, self.details_from);
+                    respond::write_reasoning_details(out, self.chunk_head(), &details);
                 }
             }
             ChatBlock::Text(text) => {
                 let text = [self.take_gap(), text].concat();
-                respond::write_text(out, self.head(), &text);
+                respond::write_text(out, self.chunk_head(), &text);
             }
-            ChatBlock::Refusal(text) => respond::write_refusal(out, self.head(), text),
+            ChatBlock::Refusal(text) => respond::write_refusal(out, self.chunk_head(), text),
             ChatBlock::Members(members) => {
                 let members = members.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-                respond::write_members(out, self.head(), members);
+                respond::write_members(out, self.chunk_head(), members);
             }
             ChatBlock::Call(call) => {
                 // No block of a stream has this key.
-                let own = self.index_of(u32::MAX - index);
-                respond::write_call(out, self.head(), own, call);
+                let own = self.call_index(u32::MAX - index);
+                respond::write_call(out, self.chunk_head(), own, call);
             }
         }
     }
 
     fn write_stop(&mut self, _: u32, _: &mut Vec<u8>) {}
 
-    fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
-        let Rest::Chat(message) = &reply.rest else { return };
-        respond::write_finish(out, self.head(), &finish_shown(message, ending));
+    fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        let NativeResponse::Chat(message) = &reply.rest else { return };
+        respond::write_finish(out, self.chunk_head(), &finish_shown(message, ending));
         if self.usage {
-            respond::write_usage(out, self.head(), &usage_shown(message, ending));
+            respond::write_usage(out, self.chunk_head(), &usage_shown(message, ending));
         }
         respond::write_done(out);
     }
 
-    fn write_whole(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
-        let Rest::Chat(message) = &reply.rest else { return };
+    fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        let NativeResponse::Chat(message) = &reply.rest else { return };
         let (id, model) = ending.head.clone();
-        let whole = Message {
+        let whole = ResponseMessage {
             id,
             model,
-            created: self.head().created.max(message.created),
+            created: self.chunk_head().created.max(message.created),
             finish: Some(finish_shown(message, ending)),
             usage: usage_shown(message, ending),
-            ..block::message(ending.blocks)
+            ..block::build_message(ending.blocks)
         };
         respond::write_completion(out, &whole);
     }
 
-    fn assistant(&self, blocks: &[Block]) -> Json {
+    fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {
         let mut out = Vec::new();
-        block::message(blocks).write_back(&mut out);
+        block::build_message(blocks).write_back(&mut out);
         out
     }
 
-    fn said(&self, who: Who, text: &str) -> Json {
-        respond::message(who.role(), text)
+    fn text_message(&self, who: Speaker, text: &str) -> JsonBytes {
+        respond::request_message(who.role_name(), text)
     }
 
-    fn results(&self, answers: &[(Call<'_>, String)]) -> Json {
+    fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes {
         let messages = answers.iter().map(|(call, text)| respond::tool_message(call.id, text));
         messages.collect::<Vec<_>>().join(b",".as_slice())
     }
 }
 
-fn part<'f>(key: u32, begins: Begins<'f>, more: More<'f>) -> Part<'f> {
-    Part { key, begins: Some(begins), anew: false, more, stops: false, again: false }
+fn new_part<'f>(key: u32, begins: NewBlock<'f>, more: PartContent<'f>) -> BlockPart<'f> {
+    BlockPart { key, begins: Some(begins), anew: false, more, stops: false, again: false }
 }
 
-fn stop(message: &Message) -> Stop {
+fn core_stop(message: &ResponseMessage) -> Stop {
     match &message.finish {
         // A refusal comes with `stop` and says so in a member of its own.
-        _ if refuses(message) => Stop::Refusal,
+        _ if is_refusal(message) => Stop::Refusal,
         Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => Stop::Natural,
         Some(Finish::ContentFilter) => Stop::Refusal,
         Some(finish) if finish.is_cut() => Stop::Length,
@@ -516,14 +516,14 @@ fn is_nothing(value: &str) -> bool {
 }
 
 /// True if a message has a refusal that says something, and no call: a turn with a call goes on.
-fn refuses(message: &Message) -> bool {
-    let says = message.refusal.as_deref().is_some_and(|text| !Text::shows_nothing(text));
+fn is_refusal(message: &ResponseMessage) -> bool {
+    let says = message.refusal.as_deref().is_some_and(|text| !VisibleText::is_invisible_text(text));
     says && message.calls.is_empty()
 }
 
 /// Returns the finish reason for the client. `tool_calls` is true only of a message with a call in
 /// it.
-fn finish_shown(message: &Message, ending: &Ending<'_>) -> Finish {
+fn finish_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> Finish {
     match &message.finish {
         Some(Finish::ToolCalls | Finish::FunctionCall) if ending.calls == 0 => Finish::Stop,
         Some(finish) => finish.clone(),
@@ -533,7 +533,7 @@ fn finish_shown(message: &Message, ending: &Ending<'_>) -> Finish {
 
 /// Returns the usage for the client: the context size of the last request, and the output that the
 /// client got.
-fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
+fn usage_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> Usage {
     let mut usage = message.usage;
     usage.tokens.output = ending.output;
     usage

@@ -22,27 +22,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use softland_core::models::capability::Capability;
 use softland_core::{
-    Admission, Because, Class, Digest, Ended, Facts, Failure, Here, Ladder, Next, Outcome, Pinned,
-    Reason, Records, Role, Run, Rung, Signal, SignalKind, Tail, Text, classify, looks_trivial,
+    Admission, Because, TurnClass, Digest, RunEnding, Facts, RequestFailure, MessagePosition, Ladder, NextAction, Outcome, PinnedRecord,
+    Reason, PinnedRecords, Role, Run, Rung, Signal, SignalKind, Tail, VisibleText, classify_turn, looks_trivial,
 };
 use softland_wire::request::{Request, RequestError, Role as RequestRole};
 use softland_wire::{Api, Splice, Tokens};
 
-use crate::anthropic::history::Fold;
+use crate::anthropic::history::FoldedHistory;
 use crate::chain::Chain;
-use crate::framing::{self, End, Json};
-use crate::out::{Event, Out};
-use crate::relay::{Ended as Response, Mode, Relay, Show};
-use crate::remembered::{Remembered, Seen};
+use crate::framing::{self, UpstreamEnd, JsonBytes};
+use crate::out::{Event, Output};
+use crate::relay::{EndedResponse as Response, RelayMode, Relay, Visibility};
+use crate::remembered::{StoredConversation, SeenResult};
 use crate::reply::Reply;
-use crate::tags::{self, Reader};
+use crate::tags::{self, TagReader};
 
 pub use context::Context;
-use context::Most;
-pub use done::{Done, Pending};
-pub use notice::{error_event, ping, statement};
-pub use opened::Opened;
-pub use unfinished::{Unfinished, Unreadable};
+use context::ModelLimits;
+pub use done::{Done, PendingCall};
+pub use notice::{error_event, ping_event, local_response};
+pub use opened::OpenedRequest;
+pub use unfinished::{UnfinishedResponse, UnreadableResponse};
 
 /// The next step of an exchange.
 #[derive(Debug)]
@@ -58,32 +58,32 @@ pub enum Step {
 pub struct Exchange {
     role: Role,
     capability: Capability,
-    most: Most,
+    most: ModelLimits,
     api: Api,
     /// The client's body, joined with the history before it.
     body: Bytes,
     chain: Option<Chain>,
     /// The position of its newest message, if that is a user's.
-    here: Option<Here>,
+    here: Option<MessagePosition>,
     /// Results that are not remembered yet, as they are now.
-    seen: Vec<(Digest, Seen)>,
+    seen: Vec<(Digest, SeenResult)>,
     /// The lines that govern its history.
     lines: Splice,
     /// The output limit that the client asked for, in tokens.
     asked: Option<u64>,
     /// The digest that identifies the run; `None` where there is no run.
     key: Option<Digest>,
-    records: Records,
+    records: PinnedRecords,
     run: Arc<Run>,
     facts: Facts,
     ladder: Ladder,
     /// Messages behind the governed history.
-    tail: Vec<Json>,
+    tail: Vec<JsonBytes>,
     /// The part of the tail that is in a provider's log.
-    log: behind::Log,
+    log: behind::ProviderLog,
     /// A paused turn in the tail that waits for its tool's result: the index of its message, and
     /// the message without that call.
-    paused: Option<(usize, Option<Json>)>,
+    paused: Option<(usize, Option<JsonBytes>)>,
     /// True if the history ends in a system message. Not every API lets another one follow.
     ends_in_system: bool,
     /// The number of times that `max_tokens` was doubled.
@@ -93,7 +93,7 @@ pub struct Exchange {
     forced_answer: Option<String>,
     relay: Relay,
     /// The reader of a history in which calls are written as text.
-    reader: Option<Reader>,
+    reader: Option<TagReader>,
     streams: bool,
     /// Text of the turn's earlier pieces.
     pieces: String,
@@ -109,7 +109,7 @@ pub struct Exchange {
     requests: u64,
     /// True if the newest turn was empty, or nearly so.
     vain: bool,
-    next: Option<Next>,
+    next: Option<NextAction>,
     done: Option<Box<Done>>,
     /// The caller's remark for an answer that is given for want of money.
     remark: Option<String>,
@@ -121,28 +121,28 @@ impl Exchange {
     ///
     /// # Errors
     /// When the body is no request of the context's API.
-    pub fn begin(
+    pub fn from_request(
         body: impl Into<Bytes>,
         context: Context,
-        out: &mut Out,
+        out: &mut Output,
     ) -> Result<Self, RequestError> {
         let (body, facts) = (body.into(), context.facts);
-        let request = Request::of(context.api, &body)?;
-        let opened = Opened::fold(&request, body.clone(), context, Remembered::default());
-        Ok(opened.begin(&facts, out))
+        let request = Request::from_body(context.api, &body)?;
+        let opened = OpenedRequest::read_history(&request, body.clone(), context, StoredConversation::default());
+        Ok(opened.into_exchange(&facts, out))
     }
 
-    fn open(opened: Opened<'_>, facts: Facts, out: &mut Out) -> Self {
-        let Opened { request, body, role, mut fold, capability, most, .. } = opened;
-        let Opened { chain, policy, reader, asked_at, uses, remark, .. } = opened;
-        let (here, newest) = (fold.here, fold.newest(&facts));
-        let Fold { transcript, splice: mut lines, fresh, .. } = fold;
+    fn from_opened(opened: OpenedRequest<'_>, facts: Facts, out: &mut Output) -> Self {
+        let OpenedRequest { request, body, role, mut fold, capability, most, .. } = opened;
+        let OpenedRequest { chain, policy, reader, asked_at, uses, remark, .. } = opened;
+        let (here, newest) = (fold.here, fold.fold_newest(&facts));
+        let FoldedHistory { transcript, splice: mut lines, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
-        let run = run.unwrap_or_else(|| Arc::new(Run::unlimited(Pinned::new(policy), role)));
+        let run = run.unwrap_or_else(|| Arc::new(Run::without_limits(PinnedRecord::new(policy), role)));
         let ids = if role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
         let forced_answer = plan::answer_to_force(request, &run);
-        let mut setting = plan::setting(
+        let mut setting = plan::ladder_setting(
             request,
             &run,
             &capability,
@@ -155,20 +155,20 @@ impl Exchange {
         let ends_in_system =
             request.messages.list.last().is_some_and(|m| m.role == RequestRole::System);
         let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
-        let phase = if run.policy().observes() { &softland_core::Phase::Open } else { run.phase() };
+        let phase = if run.policy().is_observing() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
-        let next = ladder.first();
-        plan::tell(newest, matches!(next, Next::Send { .. }), out);
-        let asks = plan::asks(request, &run, asked_at);
-        hosted::bound(request, &run, uses, &mut lines);
+        let next = ladder.choose_first_action();
+        plan::report_effects(newest, matches!(next, NextAction::Send { .. }), out);
+        let asks = plan::usage_options(request, &run, asked_at);
+        hosted::write_use_limits(request, &run, uses, &mut lines);
         if asks.hidden_usage {
-            lines.include_usage(request.text, request.span, request.stream_options);
+            lines.request_stream_usage(request.text, request.span, request.stream_options);
         }
-        let framing = framing::of(request.api, asks);
+        let framing = framing::new_framing(request.api, asks);
         let mut relay = Relay::new(framing, role, streams, Arc::clone(&run), ids);
         if let Some(reader) = &reader {
-            let shape = tags::in_force(&reader.shape, role, run.policy().observes());
-            let reader = Reader { shape: Arc::new(shape), role };
+            let shape = tags::shape_in_force(&reader.shape, role, run.policy().is_observing());
+            let reader = TagReader { shape: Arc::new(shape), role };
             relay.shape_by(reader, run.used().turns + 1);
         }
         let mut exchange = Self {
@@ -188,7 +188,7 @@ impl Exchange {
             facts,
             ladder,
             tail: Vec::new(),
-            log: behind::Log::default(),
+            log: behind::ProviderLog::default(),
             paused: None,
             ends_in_system,
             grown: 0,
@@ -209,18 +209,18 @@ impl Exchange {
             done: None,
             remark,
         };
-        exchange.follow(next, None, out);
+        exchange.follow_ladder(next, None, out);
         exchange
     }
 
     /// Returns the next step.
     #[must_use]
-    pub fn step(&mut self) -> Step {
+    pub fn next_step(&mut self) -> Step {
         match self.done.take() {
             Some(done) => Step::Done(done),
             None => {
                 self.requests += 1;
-                Step::Send(self.upstream())
+                Step::Send(self.upstream_body())
             }
         }
     }
@@ -233,7 +233,7 @@ impl Exchange {
 
     /// True if the client asked for a stream.
     #[must_use]
-    pub fn streams(&self) -> bool {
+    pub fn is_streaming(&self) -> bool {
         self.streams
     }
 
@@ -259,19 +259,19 @@ impl Exchange {
     /// Returns the tokens of the response under way so far, for a response that is given up.
     /// Responses that ended are reported by [`Event::Usage`](crate::Event::Usage).
     #[must_use]
-    pub fn so_far(&self) -> Tokens {
-        self.relay.so_far()
+    pub fn tokens_so_far(&self) -> Tokens {
+        self.relay.tokens_so_far()
     }
 
     /// Returns the position of the newest message; `None` where it is not a user's.
     #[must_use]
-    pub fn here(&self) -> Option<Here> {
+    pub fn newest_position(&self) -> Option<MessagePosition> {
         self.here
     }
 
     /// Returns the digest that identifies the run; `None` where there is no run.
     #[must_use]
-    pub fn key(&self) -> Option<Digest> {
+    pub fn run_key(&self) -> Option<Digest> {
         self.key
     }
 
@@ -280,7 +280,7 @@ impl Exchange {
     /// takes the response as ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.relay.stopped().is_some()
+        self.relay.stop_reason().is_some()
     }
 
     /// True if text is held back. The client of a stream then needs a sign of life now and then.
@@ -300,16 +300,16 @@ impl Exchange {
     /// is `burst`, it has to be called before each [`push`](Self::push) and at the time that
     /// [`shape_deadline_ms`](Self::shape_deadline_ms) returns; see
     /// [`is_stopped`](Self::is_stopped).
-    pub fn tick(&mut self, now_ms: u64, out: &mut Out) {
-        self.relay.tick(now_ms, out);
+    pub fn advance_clock(&mut self, now_ms: u64, out: &mut Output) {
+        self.relay.advance_clock(now_ms, out);
     }
 
     /// Takes bytes of an upstream stream.
     ///
     /// # Errors
     /// When the stream cannot be read; call [`fail`](Self::fail) then.
-    pub fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Unreadable> {
-        self.relay.push(bytes, out).map_err(Unreadable)
+    pub fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
+        self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
     }
 
     /// Ends the upstream stream, whether whole or cut.
@@ -317,25 +317,25 @@ impl Exchange {
     /// # Errors
     /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail) then, or
     /// [`again`](Self::again) where nothing was shown.
-    pub fn finish(&mut self, out: &mut Out) -> Result<(), Unfinished> {
-        let so_far = self.relay.so_far();
-        let response = self.relay.finish(out).map_err(|b| Unfinished::Unreadable(Unreadable(b)))?;
+    pub fn finish_response(&mut self, out: &mut Output) -> Result<(), UnfinishedResponse> {
+        let so_far = self.relay.tokens_so_far();
+        let response = self.relay.finish_response(out).map_err(|b| UnfinishedResponse::Unreadable(UnreadableResponse(b)))?;
         let unfinished = match response.end {
-            End::Stop => {
-                self.take(response, out);
+            UpstreamEnd::Stop => {
+                self.take_response(response, out);
                 return Ok(());
             }
-            End::Cut if response.foreign => Unfinished::Foreign,
-            End::Cut => Unfinished::Cut,
-            End::Error { kind, message } => Unfinished::Error { kind, message },
+            UpstreamEnd::Cut if response.foreign => UnfinishedResponse::Foreign,
+            UpstreamEnd::Cut => UnfinishedResponse::Cut,
+            UpstreamEnd::Error { kind, message } => UnfinishedResponse::Error { kind, message },
         };
-        self.broke_off(so_far);
+        self.count_broken_off(so_far);
         Err(unfinished)
     }
 
     /// Counts the tokens that a response reported before it broke off.
-    fn broke_off(&mut self, so_far: Tokens) {
-        if so_far.is_unsaid() {
+    fn count_broken_off(&mut self, so_far: Tokens) {
+        if so_far.is_unreported() {
             return;
         }
         if so_far.input_total() > 0 {
@@ -351,75 +351,75 @@ impl Exchange {
     ///
     /// # Errors
     /// When it is no response; call [`fail`](Self::fail) then.
-    pub fn whole(&mut self, body: &[u8], out: &mut Out) -> Result<(), Unreadable> {
-        let response = self.relay.whole(body, out).map_err(Unreadable)?;
-        self.take(response, out);
+    pub fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
+        let response = self.relay.push_whole(body, out).map_err(UnreadableResponse)?;
+        self.take_response(response, out);
         Ok(())
     }
 
     /// Gives up the request, which brought no turn even when it was tried again.
-    pub fn fail(&mut self, failure: Failure, out: &mut Out) {
+    pub fn fail_request(&mut self, failure: RequestFailure, out: &mut Output) {
         if self.done.is_some() {
             return;
         }
-        self.broke_off(self.relay.so_far());
+        self.count_broken_off(self.relay.tokens_so_far());
         let next = if self.relay.is_stuck() {
-            Next::End { ended: Ended::plain(Outcome::Failed, Reason::Provider), local: false }
+            NextAction::End { ended: RunEnding::without_limit(Outcome::Failed, Reason::Provider), local: false }
         } else {
-            self.ladder.failed(failure)
+            self.ladder.handle_failure(failure)
         };
-        self.follow(next, None, out);
+        self.follow_ladder(next, None, out);
     }
 
     /// Lands the run for a limit that the transcript does not show, reached while the request was
     /// under way. The caller has given the request up. Behind a call that the client was shown
     /// nothing can follow: the run then fails, and its message breaks off.
-    pub fn expire(&mut self, because: Because, out: &mut Out) {
+    pub fn land_at_limit(&mut self, because: Because, out: &mut Output) {
         if self.done.is_some() {
             return;
         }
-        self.broke_off(self.relay.so_far());
+        self.count_broken_off(self.relay.tokens_so_far());
         let next = if self.relay.is_stuck() {
-            Next::End { ended: Ended::by(Outcome::Failed, &because, None), local: false }
+            NextAction::End { ended: RunEnding::from_because(Outcome::Failed, &because, None), local: false }
         } else {
-            self.ladder.expired(because)
+            self.ladder.handle_expiry(because)
         };
-        self.follow(next, None, out);
+        self.follow_ladder(next, None, out);
     }
 
     /// Answers for want of money. The request that [`step`](Self::step) returned last was not sent.
     /// Behind a call that the client was shown nothing can follow: the run then fails for that
     /// limit.
-    pub fn deny(&mut self, because: &Because, out: &mut Out) {
+    pub fn deny_request(&mut self, because: &Because, out: &mut Output) {
         if self.done.is_some() {
             return;
         }
         self.requests = self.requests.saturating_sub(1);
         let next = if self.relay.is_stuck() {
-            Next::End { ended: Ended::by(Outcome::Failed, because, None), local: false }
+            NextAction::End { ended: RunEnding::from_because(Outcome::Failed, because, None), local: false }
         } else {
-            self.ladder.denied(because)
+            self.ladder.handle_denial(because)
         };
-        self.follow(next, None, out);
+        self.follow_ladder(next, None, out);
     }
 
     /// Prepares to send the same request once more.
-    pub fn again(&mut self, out: &mut Out) {
-        self.broke_off(self.relay.so_far());
-        let mode = self.mode();
-        self.relay.begin(mode, out);
+    pub fn retry_request(&mut self, out: &mut Output) {
+        self.count_broken_off(self.relay.tokens_so_far());
+        let mode = self.next_mode();
+        self.relay.begin_response(mode, out);
     }
 
-    fn take(&mut self, response: Response, out: &mut Out) {
+    fn take_response(&mut self, response: Response, out: &mut Output) {
         let reply = response.reply;
-        self.log = behind::Log { told: Some(self.tail.len()), unanswered: Json::new() };
-        self.spent = self.spent.plus(reply.billed);
+        self.log = behind::ProviderLog { told: Some(self.tail.len()), unanswered: JsonBytes::new() };
+        self.spent = self.spent.saturating_add(reply.billed);
         self.billed.push(reply.billed);
         self.last = reply.tokens;
-        let finished = reply.finished();
-        let class = classify(&finished, |call| self.run.is_answer(call));
-        self.vain = class == Class::Empty || looks_trivial(&finished);
-        let mut admissions = self.run.admit(&finished.calls);
+        let finished = reply.as_finished_turn();
+        let class = classify_turn(&finished, |call| self.run.is_answer(call));
+        self.vain = class == TurnClass::Empty || looks_trivial(&finished);
+        let mut admissions = self.run.admit_calls(&finished.calls);
         if let Some(because) = self.ladder.landing().filter(|_| finished.cut_call)
             && let Some(cut) = admissions.last_mut()
         {
@@ -433,122 +433,122 @@ impl Exchange {
             Admission::Refused(b) | Admission::ToolRefused(b) => Some(b.clone()),
             _ => None,
         });
-        let because = refused.filter(|_| !passes && !self.run.policy().observes());
-        let text = !Text::shows_nothing(&self.pieces) || !finished.text.is_blank();
-        let class = if self.run.policy().observes() {
-            plan::tell_observed(&self.run, class, out);
+        let because = refused.filter(|_| !passes && !self.run.policy().is_observing());
+        let text = !VisibleText::is_invisible_text(&self.pieces) || !finished.text.is_blank();
+        let class = if self.run.policy().is_observing() {
+            plan::report_observed(&self.run, class, out);
             plan::as_observed(class)
         } else {
             class
         };
         if reply.tagged.as_ref().is_some_and(|tagged| tagged.echo) {
             let turn = self.run.used().turns + 1;
-            out.events.push(Event::Signal(Signal::of_turn(SignalKind::Echo, turn, None)));
+            out.events.push(Event::Signal(Signal::from_turn(SignalKind::Echo, turn, None)));
         }
         let dropped = reply.tagged.as_ref().is_some_and(|tagged| tagged.trimmed > 0);
         if dropped && self.here.is_some() {
-            self.ladder.repair();
+            self.ladder.enable_repairs();
         }
-        let next = match self.ladder.answered(class, because.as_ref(), text) {
-            Next::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&reply) => {
-                self.ladder.unanswered(&because)
+        let next = match self.ladder.handle_turn(class, because.as_ref(), text) {
+            NextAction::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&reply) => {
+                self.ladder.abandon_nudge(&because)
             }
             next => next,
         };
-        if self.role == Role::Gateway && next == Next::Pass {
-            plan::tell_taken_out(&finished.calls, &admissions, out);
+        if self.role == Role::Gateway && next == NextAction::Pass {
+            plan::report_taken_out(&finished.calls, &admissions, out);
         }
-        let show = self.show(&reply, class, &next);
+        let show = self.decide_visibility(&reply, class, &next);
         // The engine shows its own calls as they come, whatever becomes of them.
-        let all = self.role == Role::Engine && show == Show::All;
+        let all = self.role == Role::Engine && show == Visibility::All;
         let admissions = if all { Vec::new() } else { admissions };
-        self.relay.settle(&reply, show, &admissions, out);
-        if show != Show::Nothing || self.relay.shows() {
+        self.relay.settle_response(&reply, show, &admissions, out);
+        if show != Visibility::Nothing || self.relay.has_shown_newest() {
             self.shown_output = self.shown_output.saturating_add(reply.tokens.output);
         }
         self.newest = Some(reply);
-        self.follow(next, Some(class), out);
+        self.follow_ladder(next, Some(class), out);
     }
 
     /// Returns how much of a response's held part the client gets.
-    fn show(&self, reply: &Reply, class: Class, next: &Next) -> Show {
+    fn decide_visibility(&self, reply: &Reply, class: TurnClass, next: &NextAction) -> Visibility {
         match next {
-            Next::Pass => Show::All,
-            Next::End { local: true, .. } => Show::Nothing,
+            NextAction::Pass => Visibility::All,
+            NextAction::End { local: true, .. } => Visibility::Nothing,
             // Thinking is signed over the client's history, where no tail stands before it.
-            Next::End { .. } if self.ladder.landing().is_some() && self.tail.is_empty() => {
-                Show::Landed
+            NextAction::End { .. } if self.ladder.landing().is_some() && self.tail.is_empty() => {
+                Visibility::Landed
             }
-            Next::End { .. } if self.ladder.landing().is_some() => Show::Answer,
-            Next::End { .. } if self.tail.is_empty() => Show::All,
+            NextAction::End { .. } if self.ladder.landing().is_some() => Visibility::Answer,
+            NextAction::End { .. } if self.tail.is_empty() => Visibility::All,
             // A call that goes back takes its thinking along, and the tail is kept for it. Clients
             // leave a call out that was cut.
-            Next::End { .. }
-                if class == Class::Answer && reply.whole && self.role == Role::Gateway =>
+            NextAction::End { .. }
+                if class == TurnClass::Answer && reply.whole && self.role == Role::Gateway =>
             {
-                Show::All
+                Visibility::All
             }
-            Next::End { .. } if class == Class::Answer => Show::Answer,
-            Next::End { .. } => Show::Text,
-            Next::Send { tail: Tail::Continue | Tail::Resume, .. } => Show::Text,
-            Next::Send { .. } => Show::Nothing,
+            NextAction::End { .. } if class == TurnClass::Answer => Visibility::Answer,
+            NextAction::End { .. } => Visibility::Text,
+            NextAction::Send { tail: Tail::Continue | Tail::Resume, .. } => Visibility::Text,
+            NextAction::Send { .. } => Visibility::Nothing,
         }
     }
 
     /// Carries out what the ladder says.
-    fn follow(&mut self, next: Next, class: Option<Class>, out: &mut Out) {
+    fn follow_ladder(&mut self, next: NextAction, class: Option<TurnClass>, out: &mut Output) {
         match next {
-            Next::Send { rung, tail, grow } => {
-                let advice = rung.and_then(|rung| plan::advice(self, rung));
-                self.extend(&tail, out);
+            NextAction::Send { rung, tail, grow } => {
+                let advice = rung.and_then(|rung| plan::policy_advice(self, rung));
+                self.extend_tail(&tail, out);
                 if let Some(rung) = rung.filter(|rung| *rung != Rung::Ask) {
-                    plan::tell_rung(rung, self.ladder.landing(), advice, out);
+                    plan::report_rung(rung, self.ladder.landing(), advice, out);
                 }
                 self.grown += u32::from(grow);
-                self.next = Some(Next::Send { rung, tail, grow });
-                let mode = self.mode();
-                self.relay.begin(mode, out);
+                self.next = Some(NextAction::Send { rung, tail, grow });
+                let mode = self.next_mode();
+                self.relay.begin_response(mode, out);
             }
             end => {
-                let done = self.end(end, class, out);
+                let done = self.end_exchange(end, class, out);
                 self.done = Some(Box::new(done));
             }
         }
     }
 
     /// Returns the mode in which the next response is shown.
-    fn mode(&self) -> Mode {
+    fn next_mode(&self) -> RelayMode {
         if self.ladder.landing().is_some() {
             return match self.ladder.rung() {
-                Some(Rung::Ask) => Mode::Live { calls: false },
-                _ => Mode::Held { until_call: false },
+                Some(Rung::Ask) => RelayMode::Live { calls: false },
+                _ => RelayMode::Held { until_call: false },
             };
         }
         let calls = plan::calls_pass(&self.run, self.role);
         match &self.next {
-            Some(Next::Send { tail: Tail::Nudge(_) | Tail::ToolRefuse, .. }) => {
-                Mode::Held { until_call: calls }
+            Some(NextAction::Send { tail: Tail::Nudge(_) | Tail::ToolRefuse, .. }) => {
+                RelayMode::Held { until_call: calls }
             }
-            _ => Mode::Live { calls },
+            _ => RelayMode::Live { calls },
         }
     }
 
     /// Returns the request with its history governed and nothing behind it, as for counting its
     /// tokens.
     #[must_use]
-    pub fn governed(&self) -> Bytes {
-        plan::apply(self, &self.lines)
+    pub fn governed_body(&self) -> Bytes {
+        plan::apply_edits(self, &self.lines)
     }
 
     /// Returns the body of the next request.
-    fn upstream(&self) -> Bytes {
-        plan::upstream(self)
+    fn upstream_body(&self) -> Bytes {
+        plan::upstream_body(self)
     }
 
-    fn end(&mut self, end: Next, class: Option<Class>, out: &mut Out) -> Done {
-        if self.paused.is_some() && !self.newest.as_ref().is_some_and(Reply::resolves) {
+    fn end_exchange(&mut self, end: NextAction, class: Option<TurnClass>, out: &mut Output) -> Done {
+        if self.paused.is_some() && !self.newest.as_ref().is_some_and(Reply::resolves_call) {
             self.close_pause();
         }
-        done::finish(self, end, class, out)
+        done::finish_exchange(self, end, class, out)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use softland_core::{Digest, Text, ToolResult, identity, lines, tables};
+use softland_core::{Digest, VisibleText, ToolResult, identity, lines, tables};
 use softland_wire::json::Str;
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
@@ -17,14 +17,14 @@ const MARKER: usize = 160;
 /// `is_error` is the client's own mark. The caller fills in the id.
 #[must_use]
 pub fn read_result(text: &str, is_error: bool) -> ToolResult<'static> {
-    let mut read = ResultRead::default();
-    crate::tags::with_str(text, |text| read.text(text));
-    ToolResult { failed: is_error || read.failed, ..read.facts() }
+    let mut read = ResultReader::default();
+    crate::tags::with_str(text, |text| read.add_text(text));
+    ToolResult { failed: is_error || read.failed, ..read.to_facts() }
 }
 
 /// A tool result's content, read part by part into the core's words.
 #[derive(Clone, Debug, Default)]
-pub struct ResultRead {
+pub struct ResultReader {
     digest: Option<Digest>,
     chars: u64,
     failed: bool,
@@ -35,10 +35,10 @@ pub struct ResultRead {
     remarked: bool,
 }
 
-impl ResultRead {
+impl ResultReader {
     /// Returns the facts that the rules need of the result. The caller fills in the call's id.
     #[must_use]
-    pub fn facts(&self) -> ToolResult<'static> {
+    pub fn to_facts(&self) -> ToolResult<'static> {
         ToolResult {
             id: Cow::Borrowed(""),
             digest: self.digest.unwrap_or(Digest::EMPTY),
@@ -53,13 +53,13 @@ impl ResultRead {
     }
 
     /// Adds an image or a document. Only its presence counts; its bytes are not read.
-    pub fn media(&mut self) {
-        let media = Digest::of(b"media");
-        self.digest = Some(self.digest.map_or(media, |before| before.then(media)));
+    pub fn add_media(&mut self) {
+        let media = Digest::from_bytes(b"media");
+        self.digest = Some(self.digest.map_or(media, |before| before.followed_by(media)));
     }
 
     /// Adds a text.
-    pub fn text(&mut self, text: Str<'_>) {
+    pub fn add_text(&mut self, text: Str<'_>) {
         let digest = if identity::looks_like_json(text.raw()) {
             let (digest, failed) = json_result(&text.unescape());
             self.failed |= failed;
@@ -68,16 +68,16 @@ impl ResultRead {
             self.failed |= edges_failed(text);
             text_digest(text)
         };
-        self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
-        self.sent_back |= tables::asks_again(text.raw());
-        self.chars += text.chars() as u64;
-        self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.head(MARKER));
+        self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
+        self.sent_back |= tables::asks_for_retry(text.raw());
+        self.chars += text.char_count() as u64;
+        self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.unescape_head(MARKER));
         // A result that tells to wait is short.
         self.unfinished |= text.raw().len() <= 2 * EDGE
             && tables::may_be_unfinished(text.raw())
-            && tables::is_unfinished(&text.head(EDGE));
+            && tables::is_unfinished(&text.unescape_head(EDGE));
         self.lined = lines::may_end_in_line(text.raw())
-            && lines::ends_in_line(&text.tail(lines::LINE_BYTES));
+            && lines::ends_in_line(&text.unescape_tail(lines::LINE_BYTES));
         self.remarked = text.raw().ends_with(lines::REMARK_END);
     }
 }
@@ -91,20 +91,20 @@ fn text_digest(text: Str<'_>) -> Digest {
         if raw.len() <= 2 * LINES_EDGE { raw.len() } else { raw.floor_char_boundary(LINES_EDGE) };
     let tail = raw.ceil_char_boundary(raw.len().saturating_sub(LINES_EDGE)).max(head);
     let may = |part: Option<&str>| part.is_some_and(tables::may_hold_volatile_line);
-    let read = || identity::of_lines(&text.unescape(), LINES_EDGE, &tables::is_volatile_line);
+    let read = || identity::digest_lines(&text.unescape(), LINES_EDGE, &tables::is_volatile_line);
     let without = (may(raw.get(..head)) || may(raw.get(tail..))).then(read).flatten();
-    without.unwrap_or_else(|| Digest::of(raw.as_bytes()))
+    without.unwrap_or_else(|| Digest::from_bytes(raw.as_bytes()))
 }
 
 /// Returns the digest of a result that looks like JSON, and true if it says that it failed.
 fn json_result(text: &str) -> (Digest, bool) {
     let (mut error, mut flagged) = (false, false);
     let mut seen = |key: &str, value: &str| match key {
-        "error" => error = !matches!(identity::unquoted(value), "null" | "" | "false"),
-        "isError" => flagged = identity::unquoted(value) == "true",
+        "error" => error = !matches!(identity::strip_quotes(value), "null" | "" | "false"),
+        "isError" => flagged = identity::strip_quotes(value) == "true",
         _ => {}
     };
-    let digest = identity::of_text_with(text, &tables::is_volatile_field, &mut seen);
+    let digest = identity::digest_text_with(text, &tables::is_volatile_field, &mut seen);
     (digest, error || flagged)
 }
 
@@ -122,23 +122,23 @@ fn edges_failed(text: Str<'_>) -> bool {
     if !tables::may_tell_exit(head) && !tables::may_tell_exit(tail) {
         return false;
     }
-    let edges = [&text.head(EDGE), "\n…\n", &text.tail(EDGE)].concat();
+    let edges = [&text.unescape_head(EDGE), "\n…\n", &text.unescape_tail(EDGE)].concat();
     tables::exit_failed(&edges).unwrap_or(false)
 }
 
 /// The text facts of several blocks. No more is unescaped than the rules look at.
 #[derive(Clone, Debug, Default)]
-pub struct TextRead {
+pub struct TextReader {
     digest: Option<Digest>,
     seen: String,
 }
 
-impl TextRead {
+impl TextReader {
     /// Adds a block's text.
-    pub fn add(&mut self, text: Str<'_>) {
-        let digest = Digest::of(text.raw().as_bytes());
-        self.digest = Some(self.digest.map_or(digest, |before| before.then(digest)));
-        let room = (Text::ENOUGH as usize).saturating_sub(self.seen.trim().len());
+    pub fn add_text(&mut self, text: Str<'_>) {
+        let digest = Digest::from_bytes(text.raw().as_bytes());
+        self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
+        let room = (VisibleText::ENOUGH as usize).saturating_sub(self.seen.trim().len());
         if room > 0 {
             self.seen.extend(text.iter().skip_while(|c| c.is_whitespace()).take(room));
         }
@@ -146,9 +146,9 @@ impl TextRead {
 
     /// Returns the facts of the texts.
     #[must_use]
-    pub fn finish(self) -> Text {
-        let seen = Text::of(&self.seen);
-        Text { digest: self.digest.filter(|_| !seen.is_blank()), ..seen }
+    pub fn into_text(self) -> VisibleText {
+        let seen = VisibleText::from_text(&self.seen);
+        VisibleText { digest: self.digest.filter(|_| !seen.is_blank()), ..seen }
     }
 }
 
@@ -156,7 +156,7 @@ impl TextRead {
 mod tests {
     use softland_wire::json::Cursor;
 
-    use super::{ResultRead, read_result};
+    use super::{ResultReader, read_result};
 
     fn codex(chunk: &str, seconds: &str, output: &str) -> String {
         format!(
@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn a_failed_command_is_seen_however_it_is_written() {
         let failed = |json: &str| {
-            let (text, _) = Cursor::new(json).string().expect("a string");
-            let mut read = ResultRead::default();
-            read.text(text);
-            read.facts().failed
+            let (text, _) = Cursor::new(json).read_string().expect("a string");
+            let mut read = ResultReader::default();
+            read.add_text(text);
+            read.to_facts().failed
         };
         assert!(failed(r#""no such file\nExit code 2""#));
         assert!(failed(r#""no such file\n\u0045xit code 2""#));

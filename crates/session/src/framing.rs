@@ -10,14 +10,14 @@ use softland_wire::{Api, Tokens};
 use crate::reply::{Block, Reply};
 
 /// One message of a tail, as JSON.
-pub(crate) type Json = Vec<u8>;
+pub(crate) type JsonBytes = Vec<u8>;
 
 /// The largest response that is taken, in bytes.
 pub(crate) const MAX_RESPONSE: usize = 64 << 20;
 
 /// The reason why a response cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum ResponseError {
     Sse(SseError),
     Assemble(AssembleError),
     Json(MessageError),
@@ -27,7 +27,7 @@ pub(crate) enum Broken {
 
 /// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum UpstreamEnd {
     /// The protocol's own end.
     Stop,
     /// The connection was cut before the end.
@@ -38,7 +38,7 @@ pub(crate) enum End {
 
 /// The reports that a stream ends with, at the client's or softland's request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct UsageOptions {
     /// True if the client asks for the usage, which Chat Completions reports only on request.
     pub(crate) usage: bool,
     /// True if softland asks for the usage in the client's place.
@@ -48,24 +48,24 @@ pub(crate) struct Asks {
 }
 
 /// Returns the framing of an API.
-pub(crate) fn of(api: Api, asks: Asks) -> Box<dyn Framing> {
+pub(crate) fn new_framing(api: Api, asks: UsageOptions) -> Box<dyn Framing> {
     match api {
-        Api::Anthropic => Box::new(crate::anthropic::Anthropic::new()),
-        Api::Chat => Box::new(crate::chat::Chat::new(asks)),
-        Api::Responses => Box::new(crate::responses::Responses::new(asks)),
+        Api::Anthropic => Box::new(crate::anthropic::AnthropicFraming::new()),
+        Api::Chat => Box::new(crate::chat::ChatFraming::new(asks)),
+        Api::Responses => Box::new(crate::responses::ResponsesFraming::new(asks)),
     }
 }
 
 /// The content of one event of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Read<'f> {
+pub(crate) struct EventView<'f> {
     /// True if the event is one of the protocol's.
     pub(crate) known: bool,
     /// The message's id and model, in the event that begins it.
     pub(crate) head: Option<(Str<'f>, Str<'f>)>,
     /// True if the event is a sign of life and nothing else.
     pub(crate) ping: bool,
-    pub(crate) parts: Parts<'f>,
+    pub(crate) parts: EventParts<'f>,
     /// True if the event's bytes belong to no block and go on in their place.
     pub(crate) aside: bool,
     /// True if the event belongs to the message's end.
@@ -78,15 +78,15 @@ pub(crate) struct Read<'f> {
 
 /// The parts of blocks that one event carries.
 #[derive(Debug, Default)]
-pub(crate) enum Parts<'f> {
+pub(crate) enum EventParts<'f> {
     #[default]
     None,
-    One(Part<'f>),
-    Many(Vec<Part<'f>>),
+    One(BlockPart<'f>),
+    Many(Vec<BlockPart<'f>>),
 }
 
-impl<'f> Parts<'f> {
-    pub(crate) fn as_slice(&self) -> &[Part<'f>] {
+impl<'f> EventParts<'f> {
+    pub(crate) fn as_slice(&self) -> &[BlockPart<'f>] {
         match self {
             Self::None => &[],
             Self::One(part) => std::slice::from_ref(part),
@@ -97,31 +97,31 @@ impl<'f> Parts<'f> {
 
 /// A part of a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'f> {
+pub(crate) struct BlockPart<'f> {
     /// The key of its block in the response.
     pub(crate) key: u32,
     /// The kind of the block, where this may be its first part.
-    pub(crate) begins: Option<Begins<'f>>,
+    pub(crate) begins: Option<NewBlock<'f>>,
     /// True if this is the first part even if the key is known. Where the protocol does not mark
     /// beginnings, the first part of a key begins its block.
     pub(crate) anew: bool,
-    pub(crate) more: More<'f>,
+    pub(crate) more: PartContent<'f>,
     /// True if this is the block's last part.
     pub(crate) stops: bool,
     /// True if this part repeats what came in pieces.
     pub(crate) again: bool,
 }
 
-impl Part<'_> {
+impl BlockPart<'_> {
     /// Returns a part of this block without content.
-    pub(crate) fn bare(key: u32) -> Self {
-        Self { key, begins: None, anew: false, more: More::Nothing, stops: false, again: false }
+    pub(crate) fn with_key(key: u32) -> Self {
+        Self { key, begins: None, anew: false, more: PartContent::Nothing, stops: false, again: false }
     }
 }
 
 /// The kind of a block that begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Begins<'f> {
+pub(crate) enum NewBlock<'f> {
     Text,
     /// Thinking that can be read.
     Thinking,
@@ -135,7 +135,7 @@ pub(crate) enum Begins<'f> {
 
 /// The content that a part adds to its block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum More<'f> {
+pub(crate) enum PartContent<'f> {
     Nothing,
     Text(Str<'f>),
     Thinking(Str<'f>),
@@ -147,15 +147,15 @@ pub(crate) enum More<'f> {
 
 /// A part to be shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed<'p, 'f> {
-    pub(crate) part: &'p Part<'f>,
+pub(crate) struct PlacedPart<'p, 'f> {
+    pub(crate) part: &'p BlockPart<'f>,
     /// The index of its block among all blocks that the client has.
     pub(crate) index: u32,
 }
 
 /// The end of a message for the client.
 #[derive(Debug)]
-pub(crate) struct Ending<'a> {
+pub(crate) struct MessageEnd<'a> {
     /// The id and the model that the message began with.
     pub(crate) head: &'a (String, String),
     /// The blocks that the client was shown, in order.
@@ -170,15 +170,15 @@ pub(crate) struct Ending<'a> {
 
 /// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Speaker {
     Assistant,
     User,
     System,
 }
 
-impl Who {
+impl Speaker {
     /// Returns the role's name.
-    pub(crate) const fn role(self) -> &'static str {
+    pub(crate) const fn role_name(self) -> &'static str {
         match self {
             Self::Assistant => "assistant",
             Self::User => "user",
@@ -190,31 +190,31 @@ impl Who {
 /// One protocol's responses and messages.
 pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     /// Prepares for the next upstream response.
-    fn begin(&mut self);
+    fn begin_response(&mut self);
 
     /// Reads an event. With `fold`, adds it to the response. Returns `None` for data that is no
     /// event.
-    fn read<'f>(
+    fn read_event<'f>(
         &mut self,
         name: &'f str,
         data: &'f str,
         fold: bool,
-    ) -> Result<Option<Read<'f>>, Broken>;
+    ) -> Result<Option<EventView<'f>>, ResponseError>;
 
     /// Returns the tokens of the response under way so far.
-    fn so_far(&self) -> Tokens;
+    fn tokens_so_far(&self) -> Tokens;
 
     /// Ends the stream. Returns the response as far as it came.
-    fn finish(&mut self) -> (Reply, End);
+    fn finish_response(&mut self) -> (Reply, UpstreamEnd);
 
     /// Reads a whole response that was not streamed.
-    fn whole(&mut self, body: &[u8]) -> Result<Reply, Broken>;
+    fn read_whole(&mut self, body: &[u8]) -> Result<Reply, ResponseError>;
 
     /// Returns a response that softland gives itself, still without blocks.
-    fn own(&self, tokens: Tokens) -> Reply;
+    fn own_reply(&self, tokens: Tokens) -> Reply;
 
     /// Returns a text block that softland writes itself.
-    fn text(&self, text: &str) -> Block;
+    fn text_block(&self, text: &str) -> Block;
 
     /// Writes the beginning of a message of which nothing was shown yet.
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>);
@@ -230,7 +230,7 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     }
 
     /// Notes that a block of an ended response is shown as it came, under this index.
-    fn shown_late(&mut self, _: u32, _: &Block) {}
+    fn note_shown_late(&mut self, _: u32, _: &Block) {}
 
     /// True if the keys of blocks are numbers that the client sees.
     fn numbers_blocks(&self) -> bool {
@@ -249,13 +249,13 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
 
     /// Writes a received event, each of its parts under the index by which the client knows its
     /// block.
-    fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>);
+    fn write_event(&mut self, raw: &[u8], parts: &[PlacedPart<'_, '_>], out: &mut Vec<u8>);
 
     /// Returns one of several parts of a received event, as an event of its own.
-    fn alone(&self, part: &Part<'_>) -> Vec<u8>;
+    fn split_part(&self, part: &BlockPart<'_>) -> Vec<u8>;
 
     /// Prepares to read again, without `fold`, what was read of the response under way.
-    fn rewind(&mut self) {}
+    fn rewind_reading(&mut self) {}
 
     /// Writes a sign of life. Readers skip a comment wherever it stands.
     fn write_ping(&self, out: &mut Vec<u8>) {
@@ -272,7 +272,7 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     fn write_stop(&mut self, index: u32, out: &mut Vec<u8>);
 
     /// Allows events to be written after later ones have been read.
-    fn delay(&mut self) {}
+    fn delay_writing(&mut self) {}
 
     /// Writes the end of a text that was shaped and cannot end as received. `raw` is its end, if
     /// that came.
@@ -281,17 +281,17 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     }
 
     /// Writes the end of a streamed message.
-    fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>);
+    fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>);
 
     /// Writes a message that is not streamed.
-    fn write_whole(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>);
+    fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>);
 
     /// Returns a turn of the model's as it goes back.
-    fn assistant(&self, blocks: &[Block]) -> Json;
+    fn assistant_message(&self, blocks: &[Block]) -> JsonBytes;
 
     /// Returns a message of one text.
-    fn said(&self, who: Who, text: &str) -> Json;
+    fn text_message(&self, who: Speaker, text: &str) -> JsonBytes;
 
     /// Returns the answers to calls, each as failed, in order.
-    fn results(&self, answers: &[(Call<'_>, String)]) -> Json;
+    fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes;
 }

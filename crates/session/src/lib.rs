@@ -27,16 +27,16 @@ pub mod summary;
 mod tags;
 mod tail;
 
-pub use chain::{Chain, Link, Shown};
+pub use chain::{Chain, ChainLink, ShownResponse};
 pub use exchange::{
-    Context, Done, Exchange, Opened, Pending, Step, Unfinished, Unreadable, error_event, ping,
-    statement,
+    Context, Done, Exchange, OpenedRequest, PendingCall, Step, UnfinishedResponse, UnreadableResponse, error_event, ping_event,
+    local_response,
 };
-pub use facts::{ResultRead, TextRead, read_result};
-pub use out::{Event, Intervention, Out, ShapeNote};
-pub use outline::{Answered, Outline, ShownCall};
+pub use facts::{ResultReader, TextReader, read_result};
+pub use out::{Event, Intervention, Output, ShapeNote};
+pub use outline::{ModelTurn, Outline, ShownCall};
 pub use past::Past;
-pub use remembered::{KeptTail, Remembered, Seen};
+pub use remembered::{StoredTail, StoredConversation, SeenResult};
 pub use softland_core as core;
 pub use softland_wire as wire;
 pub use tags::{results_text, uses_tags};

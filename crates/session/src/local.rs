@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use softland_core::{Because, Limit, Reason, Run, Text, lines};
+use softland_core::{Because, Quantity, Reason, Run, VisibleText, lines};
 use softland_wire::Api;
 use softland_wire::request::{
     BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
 };
 
-use crate::tags::{Reader, TagCall, Waiting};
+use crate::tags::{TagReader, TagCall, WaitingCalls};
 
 /// Characters of each result that are shown.
 const EXCERPT: usize = 240;
@@ -28,29 +28,29 @@ pub(crate) const fn id_prefix(api: Api) -> &'static str {
 }
 
 /// Writes the local answer of a run, from its governed request.
-pub(crate) fn answer(
+pub(crate) fn write_answer(
     request: &Request<'_>,
     run: &Run,
     because: Option<&Because>,
     said: &str,
-    reader: Option<&Reader>,
+    reader: Option<&TagReader>,
 ) -> String {
     let mut text = String::from("[This answer is softland's, not the model's.]\n\n");
-    text.push_str(&why(because));
+    text.push_str(&explain_reason(because));
     let used = run.used();
-    text.push_str(&format!(" Done so far: {}", count(used.calls, "tool call")));
+    text.push_str(&format!(" Done so far: {}", format_count(used.calls, "tool call")));
     if !used.by_tool.is_empty() {
         let tools: Vec<_> =
             used.by_tool.iter().map(|(tool, calls)| format!("{tool} {calls}")).collect();
         text.push_str(&format!(" ({})", tools.join(", ")));
     }
-    text.push_str(&format!(" in {}.", count(used.turns + 1, "turn")));
+    text.push_str(&format!(" in {}.", format_count(used.turns + 1, "turn")));
     let said = said.replace(lines::NO_ANSWER, "");
-    if !Text::shows_nothing(&said) {
+    if !VisibleText::is_invisible_text(&said) {
         text.push_str("\n\nThe model's last words, incomplete:\n");
-        text.push_str(&shortened(said.trim(), SAID));
+        text.push_str(&shorten_text(said.trim(), SAID));
     }
-    let mut gathered = gathered(request, run);
+    let mut gathered = gathered_results(request, run);
     gathered.extend(gathered_texts(request, run, reader));
     if gathered.is_empty() {
         text.push_str("\n\nNothing was gathered.");
@@ -61,7 +61,7 @@ pub(crate) fn answer(
     text
 }
 
-fn why(because: Option<&Because>) -> String {
+fn explain_reason(because: Option<&Because>) -> String {
     let Some(Because { reason, used, limit, needed }) = because else {
         return "The model ended without an answer.".to_owned();
     };
@@ -79,7 +79,7 @@ fn why(because: Option<&Because>) -> String {
              gave no answer."
         ),
         reason => {
-            let key = reason.key().unwrap_or("a limit");
+            let key = reason.policy_key().unwrap_or("a limit");
             let tool = match reason {
                 Reason::Tool(tool) => format!(" of {tool}"),
                 _ => String::new(),
@@ -89,39 +89,39 @@ fn why(because: Option<&Because>) -> String {
                 return format!(
                     "What one more request may come to{amount} did not fit into the run's limit \
                      ({key}: {} used), and the model gave no answer.",
-                    of(used, limit)
+                    format_share(used, limit)
                 );
             }
             format!(
                 "The run reached its limit ({key}{tool}: {}), and the model gave no answer.",
-                of(used, limit)
+                format_share(used, limit)
             )
         }
     }
 }
 
 /// True if a limit of money or tokens is not used up, but too near for a further request.
-fn fits_no_more(reason: &Reason, used: &Limit, limit: &Limit) -> bool {
+fn fits_no_more(reason: &Reason, used: &Quantity, limit: &Quantity) -> bool {
     if !matches!(reason, Reason::Cost | Reason::SessionCost | Reason::Tokens) {
         return false;
     }
     match (used, limit) {
-        (Limit::Count(used), Limit::Count(limit)) => used < limit,
-        (Limit::Money(used), Limit::Money(limit)) => used < limit,
+        (Quantity::Count(used), Quantity::Count(limit)) => used < limit,
+        (Quantity::Money(used), Quantity::Money(limit)) => used < limit,
         _ => false,
     }
 }
 
-fn of(used: &Limit, limit: &Limit) -> String {
+fn format_share(used: &Quantity, limit: &Quantity) -> String {
     format!("{used} of {limit}")
 }
 
-fn count(number: u64, what: &str) -> String {
+fn format_count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the results of this run, one item each: the call and the beginning of its result.
-fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
+fn gathered_results(request: &Request<'_>, run: &Run) -> Vec<String> {
     let mut items = Vec::new();
     let mut calls: Vec<(String, String)> = Vec::new();
     let mut rounds = run.used().rounds;
@@ -133,11 +133,11 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
                 BlockKind::ToolResult(result) => {
                     here.push((
                         result.tool_use_id.unescape().into_owned(),
-                        excerpt(&result.content),
+                        result_excerpt(&result.content),
                     ));
                 }
                 BlockKind::ToolUse { id, name, input, server: false } => {
-                    let input = shortened(&input.of(request.text), 100);
+                    let input = shorten_text(&input.text_in(request.text), 100);
                     calls
                         .push((id.unescape().into_owned(), format!("{} {input}", name.unescape())));
                 }
@@ -145,7 +145,7 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
             }
         }
         if here.is_empty() {
-            join(&mut items, &mut calls);
+            label_results(&mut items, &mut calls);
             continue;
         }
         if rounds == 0 || items.len() >= RESULTS {
@@ -163,20 +163,20 @@ fn gathered(request: &Request<'_>, run: &Run) -> Vec<String> {
 }
 
 /// Returns the same items for results that are written as text.
-fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&Reader>) -> Vec<String> {
-    let mut waiting = Waiting::default();
+fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&TagReader>) -> Vec<String> {
+    let mut waiting = WaitingCalls::default();
     let mut calls = Vec::new();
     let mut rounds: Vec<Vec<String>> = Vec::new();
     let mut messages = request.messages.list.iter().peekable();
     while let Some(message) = messages.next() {
         match message.role {
-            Role::Assistant => calls = waiting.wait(reader, message, messages.peek().copied()),
+            Role::Assistant => calls = waiting.await_results(reader, message, messages.peek().copied()),
             Role::User if !waiting.is_empty() => {
-                let said = texts(message);
+                let said = message_texts(message);
                 let said: Vec<_> = said.iter().map(|text| &**text).collect();
-                let given = waiting.take(reader, &said);
+                let given = waiting.take_results(reader, &said);
                 let item = |(call, (_, text)): (&TagCall, &(String, String))| {
-                    let input = shortened(&call.input, 100);
+                    let input = shorten_text(&call.input, 100);
                     format!("- {} {input}: {}", call.name, line_of(text))
                 };
                 rounds.push(calls.iter().zip(&given.results).map(item).collect());
@@ -190,7 +190,7 @@ fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&Reader>) -> 
     items.into_iter().skip(most).collect()
 }
 
-fn texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
+fn message_texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
     match &message.content {
         Content::Text(text, _) => vec![text.unescape()],
         Content::Blocks { blocks, .. } => blocks
@@ -204,14 +204,14 @@ fn texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
 }
 
 /// Gives results the labels of the calls that they stand behind.
-fn join(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String, String)>) {
+fn label_results(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String, String)>) {
     for (id, call, _) in items.iter_mut().filter(|(_, call, _)| call.is_none()) {
         *call = calls.iter().find(|(known, _)| known == id).map(|(_, label)| label.clone());
     }
     calls.clear();
 }
 
-fn excerpt(content: &ResultContent<'_>) -> String {
+fn result_excerpt(content: &ResultContent<'_>) -> String {
     let text = match content {
         ResultContent::Absent(_) | ResultContent::Opaque => None,
         ResultContent::Text(text, _) => Some(*text),
@@ -225,10 +225,10 @@ fn excerpt(content: &ResultContent<'_>) -> String {
 
 fn line_of(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "(nothing)".to_owned() } else { shortened(&line, EXCERPT) }
+    if line.is_empty() { "(nothing)".to_owned() } else { shorten_text(&line, EXCERPT) }
 }
 
-fn shortened(text: &str, most: usize) -> String {
+fn shorten_text(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

@@ -6,7 +6,7 @@ use softland_wire::tags::StopReason;
 
 /// The output of one call into an [`Exchange`](crate::Exchange).
 #[derive(Clone, Debug, Default)]
-pub struct Out {
+pub struct Output {
     /// Bytes for the client, in a gateway; the engine's client reads the events.
     pub bytes: Vec<u8>,
     /// The events, in block order.
@@ -15,11 +15,11 @@ pub struct Out {
     pub quiet: bool,
 }
 
-impl Out {
+impl Output {
     /// Creates an output for a caller that hands on the bytes. Its events tell only what the bytes
     /// do not show: signals, interventions, usage.
     #[must_use]
-    pub fn quiet() -> Self {
+    pub fn bytes_only() -> Self {
         Self { quiet: true, ..Self::default() }
     }
 }

@@ -33,7 +33,7 @@ pub struct Outline {
     /// The digest of all of its messages.
     pub here: Digest,
     /// Its model turns, in order.
-    pub answered: Vec<Answered>,
+    pub answered: Vec<ModelTurn>,
     /// The tool calls that the history shows, in order, and their results.
     pub calls: Vec<ShownCall>,
     /// Ids of calls that the history leaves out although it has their results. The client names the
@@ -56,7 +56,7 @@ pub struct Outline {
 
 /// One model turn of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Answered {
+pub struct ModelTurn {
     /// The digest of all messages before it.
     pub before: Digest,
     /// The digest of its calls: of their ids, where these tell it from every other turn, else of
@@ -82,37 +82,37 @@ impl Outline {
     /// Reads the outline of a request. Cache marks, thinking and the order of blocks within a
     /// message make no difference; nor does it matter if a text stands alone or in a list.
     #[must_use]
-    pub fn of(request: &Request<'_>) -> Self {
+    pub fn from_request(request: &Request<'_>) -> Self {
         let list = &request.messages.list;
-        let mut outline = Self::empty(request);
+        let mut outline = Self::from_declarations(request);
         let mut chain = Digest::EMPTY;
-        let mut waiting = Waiting::default();
+        let mut waiting = UnansweredCalls::default();
         for (at, message) in list.iter().enumerate() {
             match message.role {
                 Role::User => {
-                    outline.take_results(message, &mut waiting);
-                    let sums_up = !outline.ends_in_summary && sums_up(message);
+                    outline.note_results(message, &mut waiting);
+                    let sums_up = !outline.ends_in_summary && holds_summary(message);
                     outline.opens_in_summary |= sums_up && outline.answered.is_empty();
                     outline.ends_in_summary |= sums_up;
                 }
                 Role::Assistant => {
-                    outline.opens_in_summary |= outline.answered.is_empty() && sums_up(message);
+                    outline.opens_in_summary |= outline.answered.is_empty() && holds_summary(message);
                     outline.ends_in_summary = false;
-                    outline.take_calls(request, message, &mut waiting);
+                    outline.note_calls(request, message, &mut waiting);
                     let flat = flat::ids_of(message, list.get(at + 1));
-                    let told = telling(ids(message).chain(flat));
-                    let content = content_of(calls(request, message));
+                    let told = ids_digest(call_ids(message).chain(flat));
+                    let content = content_digest(message_calls(request, message));
                     let calls = told.or(content);
-                    outline.answered.push(Answered { before: chain, calls, content });
+                    outline.answered.push(ModelTurn { before: chain, calls, content });
                 }
                 // A client may rewrite a system message in mid-conversation each time.
                 Role::System if chain == Digest::EMPTY => {
-                    outline.system = outline.system.then(said_by_system(message));
+                    outline.system = outline.system.followed_by(system_message_digest(message));
                 }
                 Role::System | Role::Other => {}
             }
-            chain = link(chain, request, message);
-            outline.look(message);
+            chain = extend_digest(chain, request, message);
+            outline.note_content(message);
         }
         outline.here = chain;
         outline.asks = newest_asks(list);
@@ -121,47 +121,47 @@ impl Outline {
 
     /// Returns the digests of users' texts in a request, in order, each with the number of model
     /// turns before it. Texts that a harness says for itself are left out.
-    pub fn asked<'r>(request: &'r Request<'_>) -> impl Iterator<Item = (usize, Digest)> + 'r {
+    pub fn user_asks<'r>(request: &'r Request<'_>) -> impl Iterator<Item = (usize, Digest)> + 'r {
         let mut turns = 0;
         request.messages.list.iter().flat_map(move |message| {
             turns += usize::from(message.role == Role::Assistant);
-            asks(message).map(move |ask| (turns, ask)).collect::<Vec<_>>()
+            message_asks(message).map(move |ask| (turns, ask)).collect::<Vec<_>>()
         })
     }
 
     /// Returns the digest of the messages before the first model turn: the beginning of the
     /// conversation, as far as the history shows it.
     #[must_use]
-    pub fn opening(&self) -> Digest {
+    pub fn opening_digest(&self) -> Digest {
         self.answered.first().map_or(self.here, |turn| turn.before)
     }
 
     /// Returns the digest by which later histories know a call, whatever stands before it; `None`
     /// if its id does not tell it from others.
     #[must_use]
-    pub fn call_of(id: &str, name: &str, input: &str) -> Option<Digest> {
-        let id = telling(std::iter::once(Cow::Borrowed(id)))?;
-        let input = identity::of_text(input, &|_| false);
-        Some(id.then(Digest::of(name.as_bytes())).then(input))
+    pub fn call_digest(id: &str, name: &str, input: &str) -> Option<Digest> {
+        let id = ids_digest(std::iter::once(Cow::Borrowed(id)))?;
+        let input = identity::digest_text(input, &|_| false);
+        Some(id.followed_by(Digest::from_bytes(name.as_bytes())).followed_by(input))
     }
 
     /// Returns the digest of a call of which only the id is shown; `None` if the id does not tell
     /// it from others.
     #[must_use]
-    pub fn id_of(id: &str) -> Option<Digest> {
-        telling(std::iter::once(Cow::Borrowed(id)))
+    pub fn id_digest(id: &str) -> Option<Digest> {
+        ids_digest(std::iter::once(Cow::Borrowed(id)))
     }
 
     /// Returns the calls of a request whose ids tell them from others, in order, each with the
     /// number of its turn.
-    pub fn telling_calls<'r>(
+    pub fn unique_calls<'r>(
         request: &'r Request<'_>,
     ) -> impl DoubleEndedIterator<Item = (usize, Digest)> + 'r {
         let turns = request.messages.list.iter().filter(|message| message.role == Role::Assistant);
         let turns: Vec<_> = turns.enumerate().collect();
         turns.into_iter().flat_map(move |(turn, message)| {
-            let told = calls(request, message)
-                .filter_map(|(id, name, input)| Self::call_of(&id, &name, &input));
+            let told = message_calls(request, message)
+                .filter_map(|(id, name, input)| Self::call_digest(&id, &name, &input));
             told.map(|call| (turn, call)).collect::<Vec<_>>()
         })
     }
@@ -169,22 +169,22 @@ impl Outline {
     /// Returns the turn that a response to this request becomes in later histories. `calls`: the
     /// id, the name and the arguments of each of its calls.
     #[must_use]
-    pub fn next_turn(&self, calls: &[(&str, &str, &str)]) -> Answered {
-        let told = telling(calls.iter().map(|(id, ..)| Cow::Borrowed(*id)));
+    pub fn next_turn(&self, calls: &[(&str, &str, &str)]) -> ModelTurn {
+        let told = ids_digest(calls.iter().map(|(id, ..)| Cow::Borrowed(*id)));
         let borrowed = |text| Cow::Borrowed(text);
-        let content = content_of(
+        let content = content_digest(
             calls
                 .iter()
                 .map(|(id, name, input)| (borrowed(*id), borrowed(*name), borrowed(*input))),
         );
-        Answered { before: self.here, calls: told.or(content), content }
+        ModelTurn { before: self.here, calls: told.or(content), content }
     }
 
-    fn empty(request: &Request<'_>) -> Self {
+    fn from_declarations(request: &Request<'_>) -> Self {
         let tools = request.tools.as_ref().map(|tools| tools.list.as_slice()).unwrap_or_default();
         let names = tools
             .iter()
-            .fold(Digest::EMPTY, |sum, tool| sum.with(Digest::of(tool.name.raw().as_bytes())));
+            .fold(Digest::EMPTY, |sum, tool| sum.combined_with(Digest::from_bytes(tool.name.raw().as_bytes())));
         let thinking_budget = match request.thinking.mode {
             ThinkingMode::Enabled { budget } => budget,
             _ => 0,
@@ -198,7 +198,7 @@ impl Outline {
             unshown: Vec::new(),
             asks: Vec::new(),
             tools: names,
-            system: system_of(request),
+            system: system_digest(request),
             uses_tools: !tools.is_empty(),
             media: false,
             thinking_budget,
@@ -206,42 +206,42 @@ impl Outline {
     }
 
     /// Notes the calls of a turn. Calls of the earlier turn that have no result stay without one.
-    fn take_calls(
+    fn note_calls(
         &mut self,
         request: &Request<'_>,
         message: &RequestMessage<'_>,
-        waiting: &mut Waiting,
+        waiting: &mut UnansweredCalls,
     ) {
         waiting.clear();
         let turn = self.answered.len();
-        for block in blocks(message) {
+        for block in message_blocks(message) {
             if let BlockKind::ToolUse { id, name, input, server: false } = &block.kind {
                 waiting
-                    .entry(Digest::of(id.raw().as_bytes()))
+                    .entry(Digest::from_bytes(id.raw().as_bytes()))
                     .or_default()
                     .push_back(self.calls.len());
-                let call = Digest::of(name.raw().as_bytes());
-                let call = call.then(Digest::of(input.of(request.text).as_bytes()));
+                let call = Digest::from_bytes(name.raw().as_bytes());
+                let call = call.followed_by(Digest::from_bytes(input.text_in(request.text).as_bytes()));
                 self.calls.push(ShownCall { turn, call, result: None });
             }
         }
     }
 
-    fn take_results(&mut self, message: &RequestMessage<'_>, waiting: &mut Waiting) {
-        for block in blocks(message) {
+    fn note_results(&mut self, message: &RequestMessage<'_>, waiting: &mut UnansweredCalls) {
+        for block in message_blocks(message) {
             let BlockKind::ToolResult(result) = &block.kind else { continue };
-            let id = Digest::of(result.tool_use_id.raw().as_bytes());
+            let id = Digest::from_bytes(result.tool_use_id.raw().as_bytes());
             let call = waiting.get_mut(&id).and_then(VecDeque::pop_front);
             if call.is_none() && self.unshown.len() < UNSHOWN {
-                self.unshown.extend(Self::id_of(&result.tool_use_id.unescape()));
+                self.unshown.extend(Self::id_digest(&result.tool_use_id.unescape()));
             }
             if let Some(call) = call.and_then(|at| self.calls.get_mut(at)) {
-                call.result = Some(said(&result.content));
+                call.result = Some(result_digest(&result.content));
             }
         }
     }
 
-    fn look(&mut self, message: &RequestMessage<'_>) {
+    fn note_content(&mut self, message: &RequestMessage<'_>) {
         let Content::Blocks { blocks, .. } = &message.content else { return };
         for block in blocks {
             match &block.kind {
@@ -260,24 +260,24 @@ impl Outline {
 
 /// The digests of the messages before given positions, which are asked for in ascending order.
 #[derive(Debug)]
-pub(crate) struct Prefix<'r> {
+pub(crate) struct PrefixDigests<'r> {
     request: &'r Request<'r>,
     /// The first message that is not in the digest.
     next: usize,
     chain: Digest,
 }
 
-impl<'r> Prefix<'r> {
-    pub(crate) fn of(request: &'r Request<'r>) -> Self {
+impl<'r> PrefixDigests<'r> {
+    pub(crate) fn from_request(request: &'r Request<'r>) -> Self {
         Self { request, next: 0, chain: Digest::EMPTY }
     }
 
     /// Returns the digest of all messages before the one at `place`. `place` is behind the
     /// positions that were asked for before.
-    pub(crate) fn before(&mut self, place: usize) -> Digest {
+    pub(crate) fn digest_before(&mut self, place: usize) -> Digest {
         let list = self.request.messages.list.get(self.next..place).unwrap_or_default();
         for message in list {
-            self.chain = link(self.chain, self.request, message);
+            self.chain = extend_digest(self.chain, self.request, message);
         }
         self.next = self.next.max(place);
         self.chain
@@ -285,7 +285,7 @@ impl<'r> Prefix<'r> {
 }
 
 /// Returns the digest of the messages so far, with one more.
-fn link(chain: Digest, request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
+fn extend_digest(chain: Digest, request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -293,45 +293,45 @@ fn link(chain: Digest, request: &Request<'_>, message: &RequestMessage<'_>) -> D
         Role::System | Role::Other => return chain,
     };
     // The same goes for a harness's note of the moment, which is elsewhere in the next request.
-    if chain != Digest::EMPTY && is_tags(message) {
+    if chain != Digest::EMPTY && is_tags_only(message) {
         return chain;
     }
-    chain.then(Digest::of(role.as_bytes())).then(digest(request, message))
+    chain.followed_by(Digest::from_bytes(role.as_bytes())).followed_by(message_digest(request, message))
 }
 
 /// Returns the digest of a message, whatever the order of its blocks.
-fn digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
-    let text = |text: &str| Digest::of(b"text").then(Digest::of(text.as_bytes()));
+fn message_digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
+    let text = |text: &str| Digest::from_bytes(b"text").followed_by(Digest::from_bytes(text.as_bytes()));
     // A harness's tags around a user's text are left out, unless the message has nothing else.
-    let bare = message.role == Role::User && !is_tags(message);
+    let bare = message.role == Role::User && !is_tags_only(message);
     let words = |said: &Str<'_>| match bare {
         true => Some(tables::own_words(&said.unescape())).filter(|w| !w.is_empty()).map(text),
         false => Some(text(said.raw())),
     };
     match &message.content {
-        Content::Text(said, _) => words(said).map_or(Digest::EMPTY, |w| Digest::EMPTY.with(w)),
+        Content::Text(said, _) => words(said).map_or(Digest::EMPTY, |w| Digest::EMPTY.combined_with(w)),
         Content::Blocks { blocks, .. } => blocks.iter().fold(Digest::EMPTY, |sum, block| {
-            sum.with(match &block.kind {
+            sum.combined_with(match &block.kind {
                 BlockKind::Text { text: said, .. } => match words(said) {
                     Some(words) => words,
                     None => return sum,
                 },
-                BlockKind::ToolUse { id, name, input, .. } => Digest::of(id.raw().as_bytes())
-                    .then(Digest::of(name.raw().as_bytes()))
-                    .then(Digest::of(input.of(request.text).as_bytes())),
+                BlockKind::ToolUse { id, name, input, .. } => Digest::from_bytes(id.raw().as_bytes())
+                    .followed_by(Digest::from_bytes(name.raw().as_bytes()))
+                    .followed_by(Digest::from_bytes(input.text_in(request.text).as_bytes())),
                 BlockKind::ToolResult(result) => {
-                    Digest::of(result.tool_use_id.raw().as_bytes()).then(said(&result.content))
+                    Digest::from_bytes(result.tool_use_id.raw().as_bytes()).followed_by(result_digest(&result.content))
                 }
                 BlockKind::Thinking | BlockKind::RedactedThinking => return sum,
                 // The block's bytes may carry a cache mark that moves on.
-                BlockKind::Other { kind } => Digest::of(kind.raw().as_bytes()),
+                BlockKind::Other { kind } => Digest::from_bytes(kind.raw().as_bytes()),
             })
         }),
     }
 }
 
 /// True if a user's message is nothing but a harness's tags.
-pub(crate) fn is_tags(message: &RequestMessage<'_>) -> bool {
+pub(crate) fn is_tags_only(message: &RequestMessage<'_>) -> bool {
     let tags = |said: &Str<'_>| {
         // Most texts are no tags, which their first letters show.
         let raw = said.raw().trim_start();
@@ -351,22 +351,22 @@ pub(crate) fn is_tags(message: &RequestMessage<'_>) -> bool {
         }
 }
 
-fn said(content: &ResultContent<'_>) -> Digest {
+fn result_digest(content: &ResultContent<'_>) -> Digest {
     match content {
         ResultContent::Absent(_) | ResultContent::Opaque => Digest::EMPTY,
-        ResultContent::Text(text, _) => Digest::EMPTY.then(Digest::of(text.raw().as_bytes())),
+        ResultContent::Text(text, _) => Digest::EMPTY.followed_by(Digest::from_bytes(text.raw().as_bytes())),
         ResultContent::Parts { parts, .. } => parts.iter().fold(Digest::EMPTY, |sum, part| {
             let of = part.text.map_or(part.kind, |(text, _)| text);
-            sum.then(Digest::of(of.raw().as_bytes()))
+            sum.followed_by(Digest::from_bytes(of.raw().as_bytes()))
         }),
     }
 }
 
 /// Calls of the newest turn that have no result yet, by id. A backend may give several calls one
 /// id.
-type Waiting = BTreeMap<Digest, VecDeque<usize>>;
+type UnansweredCalls = BTreeMap<Digest, VecDeque<usize>>;
 
-fn blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
+fn message_blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
     match &message.content {
         Content::Blocks { blocks, .. } => blocks.as_slice(),
         Content::Text(..) => &[],
@@ -374,12 +374,12 @@ fn blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
 }
 
 /// Returns the texts of a message, without its results.
-fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
+fn message_texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
     let alone = match &message.content {
         Content::Text(text, _) => Some(*text),
         Content::Blocks { .. } => None,
     };
-    let among = blocks(message).iter().filter_map(|block| match &block.kind {
+    let among = message_blocks(message).iter().filter_map(|block| match &block.kind {
         BlockKind::Text { text, .. } => Some(*text),
         _ => None,
     });
@@ -390,94 +390,94 @@ fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
 const OPENING: usize = 256;
 
 /// True if a message holds the summary of a compacted history.
-fn sums_up(message: &RequestMessage<'_>) -> bool {
-    texts(message).any(|text| tables::is_compaction_summary(&text.head(OPENING)))
+fn holds_summary(message: &RequestMessage<'_>) -> bool {
+    message_texts(message).any(|text| tables::is_compaction_summary(&text.unescape_head(OPENING)))
 }
 
 /// Returns the digests of the texts of a message that may be a person's.
-fn asks(message: &RequestMessage<'_>) -> impl Iterator<Item = Digest> {
-    let users = texts(message).filter(|_| message.role == Role::User);
-    users.filter_map(|text| ask_of(&text.unescape()))
+fn message_asks(message: &RequestMessage<'_>) -> impl Iterator<Item = Digest> {
+    let users = message_texts(message).filter(|_| message.role == Role::User);
+    users.filter_map(|text| ask_digest(&text.unescape()))
 }
 
 /// Returns the digest of a text that may be a person's; `None` for any other text.
-pub(crate) fn ask_of(text: &str) -> Option<Digest> {
+pub(crate) fn ask_digest(text: &str) -> Option<Digest> {
     let made = tables::is_harness_only(text)
         || tables::is_compaction_summary(text)
         || lines::is_own_message(text);
-    (!made).then(|| Digest::of(tables::own_words(text).as_bytes()))
+    (!made).then(|| Digest::from_bytes(tables::own_words(text).as_bytes()))
 }
 
 /// Returns the digests of the texts behind the last model turn that may be a person's.
 fn newest_asks(list: &[RequestMessage<'_>]) -> Vec<Digest> {
     let newest = list.iter().rposition(|message| message.role == Role::Assistant);
-    list.iter().skip(newest.map_or(0, |at| at + 1)).flat_map(asks).collect()
+    list.iter().skip(newest.map_or(0, |at| at + 1)).flat_map(message_asks).collect()
 }
 
-fn said_by_system(message: &RequestMessage<'_>) -> Digest {
-    texts(message).fold(Digest::EMPTY, |sum, text| sum.then(Digest::of(text.raw().as_bytes())))
+fn system_message_digest(message: &RequestMessage<'_>) -> Digest {
+    message_texts(message).fold(Digest::EMPTY, |sum, text| sum.followed_by(Digest::from_bytes(text.raw().as_bytes())))
 }
 
 /// Returns the digest of a system prompt: of its texts, without marks beside them and without the
 /// parts that a client writes anew for each conversation.
-fn system_of(request: &Request<'_>) -> Digest {
+fn system_digest(request: &Request<'_>) -> Digest {
     let Some(span) = request.system else { return Digest::EMPTY };
-    let text = span.of(request.text);
+    let text = span.slice_of(request.text);
     let mut sum = Digest::EMPTY;
     let mut cursor = Cursor::new(text);
-    let read = cursor.elements(|cursor| {
-        cursor.members(|cursor, member| {
-            let told = cursor.string_or_skip()?.filter(|_| member.key.eq_str("text"));
-            let told = told.filter(|(text, _)| !tables::is_volatile_system(&text.head(OPENING)));
+    let read = cursor.read_elements(|cursor| {
+        cursor.read_members(|cursor, member| {
+            let told = cursor.read_string_or_skip()?.filter(|_| member.key.eq_str("text"));
+            let told = told.filter(|(text, _)| !tables::is_volatile_system(&text.unescape_head(OPENING)));
             if let Some((text, _)) = told {
-                sum = sum.then(Digest::of(text.raw().as_bytes()));
+                sum = sum.followed_by(Digest::from_bytes(text.raw().as_bytes()));
             }
             Ok::<_, JsonError>(())
         })?;
         Ok::<_, JsonError>(())
     });
     // A prompt that is a string is one text.
-    read.map_or_else(|_| Digest::of(text.as_bytes()), |_| sum)
+    read.map_or_else(|_| Digest::from_bytes(text.as_bytes()), |_| sum)
 }
 
 /// Returns the id, the name and the arguments of each of a turn's calls.
-fn calls<'m, 'a: 'm>(
+fn message_calls<'m, 'a: 'm>(
     request: &'m Request<'a>,
     message: &'m RequestMessage<'a>,
 ) -> impl Iterator<Item = (Cow<'m, str>, Cow<'m, str>, Cow<'m, str>)> {
-    blocks(message).iter().filter_map(move |block| match &block.kind {
+    message_blocks(message).iter().filter_map(move |block| match &block.kind {
         BlockKind::ToolUse { id, name, input, server: false } => {
-            Some((id.unescape(), name.unescape(), input.of(request.text)))
+            Some((id.unescape(), name.unescape(), input.text_in(request.text)))
         }
         _ => None,
     })
 }
 
 /// Returns the digest of calls by their names and arguments; `None` without calls.
-fn content_of<'c>(
+fn content_digest<'c>(
     calls: impl Iterator<Item = (Cow<'c, str>, Cow<'c, str>, Cow<'c, str>)>,
 ) -> Option<Digest> {
     calls.fold(None, |sum, (_, name, input)| {
-        let call = Digest::of(name.as_bytes()).then(identity::of_text(&input, &|_| false));
-        Some(sum.unwrap_or(Digest::EMPTY).with(call))
+        let call = Digest::from_bytes(name.as_bytes()).followed_by(identity::digest_text(&input, &|_| false));
+        Some(sum.unwrap_or(Digest::EMPTY).combined_with(call))
     })
 }
 
-fn ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {
-    blocks(message).iter().filter_map(|block| match &block.kind {
+fn call_ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> {
+    message_blocks(message).iter().filter_map(|block| match &block.kind {
         BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape()),
         _ => None,
     })
 }
 
 /// Returns the digest of the ids; `None` without ids, or if any of them comes again elsewhere.
-fn telling<'a>(ids: impl Iterator<Item = Cow<'a, str>>) -> Option<Digest> {
+fn ids_digest<'a>(ids: impl Iterator<Item = Cow<'a, str>>) -> Option<Digest> {
     let mut sum = None;
     for id in ids {
         if id.len() < TELLING_ID || !id.bytes().any(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        sum = Some(sum.unwrap_or(Digest::EMPTY).with(Digest::of(id.as_bytes())));
+        sum = Some(sum.unwrap_or(Digest::EMPTY).combined_with(Digest::from_bytes(id.as_bytes())));
     }
     sum
 }

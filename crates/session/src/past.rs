@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use softland_core::policy::Policy;
-use softland_core::{Digest, Here, Pinned, Records, Transcript, Used};
+use softland_core::{Digest, MessagePosition, PinnedRecord, PinnedRecords, Transcript, RunUsage};
 
-use crate::anthropic::history::Fold;
+use crate::anthropic::history::FoldedHistory;
 
 /// A store's facts about a conversation whose history has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,11 +19,11 @@ pub struct Past {
     pub from: usize,
     /// The amounts that the run had used when that turn, or else the newest one, was answered; its
     /// calls included.
-    pub used: Used,
+    pub used: RunUsage,
     /// The digest that identified the run; `None` where it is not known.
     pub run: Option<Digest>,
     /// The record of the run.
-    pub pinned: Option<Box<Pinned>>,
+    pub pinned: Option<Box<PinnedRecord>>,
     /// True if the run has had its answer, and something new is asked.
     pub over: bool,
     /// True if the history opens as the conversation did. A message at its end that begins a run is
@@ -34,26 +34,26 @@ pub struct Past {
 impl Past {
     /// Puts the record of the run that goes on among those of the new history. A run that the
     /// history shows whole, and that has its own record there, is left as it is.
-    pub(crate) fn record(
+    pub(crate) fn record_run(
         &self,
         run: Digest,
-        goes_on: GoesOn,
+        goes_on: Continuation,
         policy: &Arc<Policy>,
-        records: &mut Records,
+        records: &mut PinnedRecords,
     ) {
-        let GoesOn { hidden, place, rounds } = goes_on;
+        let Continuation { hidden, place, rounds } = goes_on;
         let pinned = || match &self.pinned {
             Some(pinned) => (**pinned).clone(),
-            None => Pinned::new(Arc::clone(policy)),
+            None => PinnedRecord::new(Arc::clone(policy)),
         };
         // After a compaction a run may stand where another run of the conversation began.
         let is_anothers = self.run.is_some_and(|own| own != run) && records.contains_key(&run);
-        if !hidden.is_nothing() || is_anothers {
+        if !hidden.is_empty() || is_anothers {
             let mut pinned = pinned();
             // A record that came to stand there by another compaction is older.
             let before = records.get(&run).map_or(0, |known| known.compactions);
             pinned.compactions = pinned.compactions.max(before);
-            records.insert(run, Box::new(pinned.compacted(rounds, place, hidden)));
+            records.insert(run, Box::new(pinned.after_compaction(rounds, place, hidden)));
         } else {
             records.entry(run).or_insert_with(|| Box::new(pinned()));
         }
@@ -63,26 +63,26 @@ impl Past {
 /// Reads a history by `fold`. Returns true with it if its newest run goes on from a past that the
 /// history does not show whole. The history is then read once more, since the hidden part has to be
 /// known from the beginning.
-pub(crate) fn read<'a>(
+pub(crate) fn read_history<'a>(
     past: Option<&Past>,
-    records: Records,
+    records: PinnedRecords,
     policy: &Arc<Policy>,
-    fold: impl Fn(Records) -> Fold<'a>,
-) -> (Fold<'a>, bool) {
+    fold: impl Fn(PinnedRecords) -> FoldedHistory<'a>,
+) -> (FoldedHistory<'a>, bool) {
     let Some(past) = past else { return (fold(records), false) };
     let first = fold(records.clone());
-    let Some(here) = first.here.or_else(|| first.transcript.ends()) else { return (first, false) };
-    let Some(goes_on) = first.traces.go_on(past, here, &first.transcript) else {
+    let Some(here) = first.here.or_else(|| first.transcript.turn_position()) else { return (first, false) };
+    let Some(goes_on) = first.traces.find_continuation(past, here, &first.transcript) else {
         return (first, false);
     };
     let mut known = records;
-    past.record(here.run, goes_on, policy, &mut known);
+    past.record_run(here.run, goes_on, policy, &mut known);
     (fold(known), true)
 }
 
 /// The traces of a past in a history, collected as it is read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Traces {
+pub(crate) struct PastTraces {
     /// The number of the turn that is looked for.
     wanted: Option<usize>,
     /// The number of the first turn that stands elsewhere.
@@ -93,32 +93,32 @@ pub(crate) struct Traces {
     /// elsewhere.
     run: Option<(Digest, Option<Digest>)>,
     /// The run of the turn that is looked for, and the amounts used up to there.
-    shown: Option<(Digest, Used)>,
+    shown: Option<(Digest, RunUsage)>,
 }
 
 /// The continuation of a past in the newest run of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GoesOn {
+pub(crate) struct Continuation {
     /// The amounts that were used and are not shown.
-    pub(crate) hidden: Used,
+    pub(crate) hidden: RunUsage,
     /// The place from which on the hidden amounts count.
     pub(crate) place: Digest,
     /// The number of rounds that the history shows of the run.
     pub(crate) rounds: u64,
 }
 
-impl Traces {
-    pub(crate) fn of(past: &Past) -> Self {
+impl PastTraces {
+    pub(crate) fn from_past(past: &Past) -> Self {
         Self { wanted: past.turn, from: past.from, ..Self::default() }
     }
 
     /// Notes the newest turn of the transcript.
-    pub(crate) fn turn(&mut self, transcript: &Transcript) {
+    pub(crate) fn note_turn(&mut self, transcript: &Transcript) {
         let turn = self.turns;
         self.turns += 1;
-        let (Some(key), Some(run)) = (transcript.key(), transcript.run()) else { return };
+        let (Some(key), Some(run)) = (transcript.run_key(), transcript.current_run()) else { return };
         let before = self.run.filter(|(before, _)| *before == key).and_then(|(_, place)| place);
-        let place = before.or_else(|| (turn >= self.from).then(|| transcript.place()));
+        let place = before.or_else(|| (turn >= self.from).then(|| transcript.history_digest()));
         self.run = Some((key, place));
         if self.wanted == Some(turn) {
             self.shown = Some((key, run.used().clone()));
@@ -127,9 +127,9 @@ impl Traces {
 
     /// Returns how the newest run goes on from the past; `None` if the past is of another run.
     /// `read` is the history up to its newest message, which stands `here`.
-    pub(crate) fn go_on(&self, past: &Past, here: Here, read: &Transcript) -> Option<GoesOn> {
+    pub(crate) fn find_continuation(&self, past: &Past, here: MessagePosition, read: &Transcript) -> Option<Continuation> {
         let before = match here.starts {
-            false => read.run().map(|run| run.used()),
+            false => read.current_run().map(|run| run.used()),
             // After an earlier compaction hidden amounts may count here already.
             true => past.pinned.as_ref().and_then(|pinned| pinned.carried_at(here.place)),
         };
@@ -141,10 +141,10 @@ impl Traces {
             }
             None => before,
         };
-        let nothing = Used::default();
+        let nothing = RunUsage::default();
         let place = self.run.filter(|(run, _)| *run == here.run).and_then(|(_, place)| place);
-        Some(GoesOn {
-            hidden: past.used.beyond(shown.unwrap_or(&nothing)),
+        Some(Continuation {
+            hidden: past.used.not_shown_in(shown.unwrap_or(&nothing)),
             place: place.unwrap_or(here.place),
             rounds: before.map_or(0, |used| used.rounds),
         })

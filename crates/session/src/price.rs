@@ -8,16 +8,16 @@ mod tests;
 
 use softland_core::NanoUsd;
 use softland_core::models::Price;
-use softland_core::models::billing::{self, Hosted, RunBy, Tier, Vendor};
+use softland_core::models::billing::{self, HostedTool, PricingTier, ToolRunner, Vendor};
 use softland_wire::json::{Cursor, Error, Kind};
 use softland_wire::request::{Request, Tool};
-use softland_wire::{Api, Served, Tokens};
+use softland_wire::{Api, ServiceTier, Tokens};
 
 /// The service that a request asks for, and the prices of its provider's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
     vendor: Vendor,
-    asked: Tier,
+    asked: PricingTier,
     in_one_country: bool,
     /// The price of a web search.
     search: NanoUsd,
@@ -29,17 +29,17 @@ pub struct Fees {
 
 impl Default for Fees {
     fn default() -> Self {
-        Self::plain(Vendor::OpenAi)
+        Self::for_vendor(Vendor::OpenAi)
     }
 }
 
 impl Fees {
     /// Returns the fees of a request that asks for nothing special, or that is no longer known.
     #[must_use]
-    pub const fn plain(vendor: Vendor) -> Self {
+    pub const fn for_vendor(vendor: Vendor) -> Self {
         Self {
             vendor,
-            asked: Tier::Standard,
+            asked: PricingTier::Standard,
             in_one_country: false,
             search: billing::WEB_SEARCH,
             container: billing::CONTAINER_SMALL,
@@ -49,14 +49,14 @@ impl Fees {
 
     /// Reads the fees of a request.
     #[must_use]
-    pub fn of(request: &Request<'_>) -> Self {
-        let (terms, vendor) = (&request.terms, vendor(request.api));
-        let plain = Self::plain(vendor);
+    pub fn from_request(request: &Request<'_>) -> Self {
+        let (terms, vendor) = (&request.terms, vendor_of(request.api));
+        let plain = Self::for_vendor(vendor);
         let (mut search, mut container) = (plain.search, plain.container);
         for tool in request.tools.iter().flat_map(|tools| &tools.list) {
-            let kind = tool.kind.map(|kind| billing::run_by(vendor, &kind.unescape()));
-            let Some(RunBy::Provider(hosted)) = kind else { continue };
-            let fee = fee_of(&hosted, &Limits::of(tool, request.text));
+            let kind = tool.kind.map(|kind| billing::find_tool_runner(vendor, &kind.unescape()));
+            let Some(ToolRunner::Provider(hosted)) = kind else { continue };
+            let fee = fee_of(&hosted, &ToolLimits::from_tool(tool, request.text));
             match hosted.fee {
                 billing::WEB_SEARCH | billing::WEB_SEARCH_PREVIEW => search = search.max(fee),
                 billing::CONTAINER_LARGE => container = container.max(fee),
@@ -72,7 +72,7 @@ impl Fees {
         }
         Self {
             vendor,
-            asked: tier(terms.served),
+            asked: billing_tier(terms.served),
             in_one_country: terms.in_one_country,
             search,
             container,
@@ -83,22 +83,22 @@ impl Fees {
     /// Returns the most that the request's tokens may cost, in thousandths of their standard price.
     /// A cheaper tier counts as standard, since the provider may not grant it.
     #[must_use]
-    pub fn at_most(&self, model: &str) -> u64 {
-        billing::thousandths(model, self.asked, self.in_one_country).max(1000)
+    pub fn max_thousandths(&self, model: &str) -> u64 {
+        billing::price_thousandths(model, self.asked, self.in_one_country).max(1000)
     }
 
     /// Returns the bill of a response: its tokens at `price`, which is for standard service,
     /// adjusted to the service that it got, and its uses of the provider's tools. The bill is never
     /// less than the response states itself.
     #[must_use]
-    pub fn billed(&self, model: &str, tokens: &Tokens, price: &Price) -> NanoUsd {
+    pub fn bill_response(&self, model: &str, tokens: &Tokens, price: &Price) -> NanoUsd {
         let beside = &tokens.beside;
         let served = match beside.served {
-            Served::Unsaid => self.asked,
-            said => tier(said),
+            ServiceTier::Unsaid => self.asked,
+            said => billing_tier(said),
         };
         let in_one_country = self.in_one_country || beside.in_one_country;
-        let price = price.times(billing::thousandths(model, served, in_one_country));
+        let price = price.scaled_by(billing::price_thousandths(model, served, in_one_country));
         let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, .. } = *tokens;
         let tokens = price.cost_nano(input, output, cache_read, cache_write_5m, cache_write_1h);
         let of = |uses: u32, fee: NanoUsd| NanoUsd(fee.0.saturating_mul(u64::from(uses)));
@@ -121,7 +121,7 @@ impl Fees {
 
 /// The most that the provider's own tools can add to a request, in tokens and money.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Brought {
+pub struct HostedToolBound {
     /// The charges for their uses, beside tokens.
     pub fees: NanoUsd,
     /// The most uses, and the most tokens that one use brings.
@@ -132,12 +132,12 @@ pub struct Brought {
     pub countable: bool,
 }
 
-impl Brought {
+impl HostedToolBound {
     /// Reads the declarations of a request. `added` is the number of uses that is added where the
     /// request says none.
     #[must_use]
-    pub fn of(request: &Request<'_>, added: Option<u64>) -> Self {
-        let vendor = vendor(request.api);
+    pub fn from_request(request: &Request<'_>, added: Option<u64>) -> Self {
+        let vendor = vendor_of(request.api);
         let terms = &request.terms;
         let mut brought = Self::default();
         let (mut fee, mut most) = (NanoUsd::ZERO, None);
@@ -151,15 +151,15 @@ impl Brought {
         };
         for tool in request.tools.iter().flat_map(|tools| &tools.list) {
             let Some(kind) = tool.kind.map(|kind| kind.unescape()) else { continue };
-            let hosted = match billing::run_by(vendor, &kind) {
-                RunBy::Client => continue,
-                RunBy::Unknown => {
+            let hosted = match billing::find_tool_runner(vendor, &kind) {
+                ToolRunner::Client => continue,
+                ToolRunner::Unknown => {
                     brought.unbounded.get_or_insert_with(|| kind.into_owned());
                     continue;
                 }
-                RunBy::Provider(hosted) => hosted,
+                ToolRunner::Provider(hosted) => hosted,
             };
-            let own = Limits::of(tool, request.text);
+            let own = ToolLimits::from_tool(tool, request.text);
             let said = match vendor {
                 Vendor::Anthropic => own.max_uses,
                 Vendor::OpenAi => terms.max_tool_calls.map(|(most, _)| most),
@@ -197,7 +197,7 @@ impl Brought {
     /// Returns the most input tokens that are billed for a request of `input` tokens. At each step
     /// the provider reads all that it has, and no more than the window.
     #[must_use]
-    pub fn input(&self, input: u64, window: u64) -> u64 {
+    pub fn max_input(&self, input: u64, window: u64) -> u64 {
         if self.unbounded.is_some() {
             return window;
         }
@@ -222,30 +222,30 @@ impl Brought {
 #[must_use]
 pub fn uses_under(limit: NanoUsd, dearest_input: u64, api: Api) -> u64 {
     const MOST: u64 = 8;
-    let brings = match vendor(api) {
+    let brings = match vendor_of(api) {
         Vendor::Anthropic => 0,
         Vendor::OpenAi => 128_000,
     };
     let cost = |uses: u64| {
         let tokens = brings * uses * (uses + 1) / 2;
-        NanoUsd::of_tokens(tokens, dearest_input) + NanoUsd(billing::WEB_SEARCH.0 * uses)
+        NanoUsd::from_tokens(tokens, dearest_input) + NanoUsd(billing::WEB_SEARCH.0 * uses)
     };
     (1..=MOST).rev().find(|uses| cost(*uses).0 <= limit.0 / 4).unwrap_or(1)
 }
 
 /// True if a request limits the uses of a tool of its provider.
-pub(crate) fn says_uses(request: &Request<'_>, tool: &Tool<'_>) -> bool {
+pub(crate) fn limits_uses(request: &Request<'_>, tool: &Tool<'_>) -> bool {
     match request.api {
-        Api::Anthropic => Limits::of(tool, request.text).max_uses.is_some(),
+        Api::Anthropic => ToolLimits::from_tool(tool, request.text).max_uses.is_some(),
         Api::Responses => request.terms.max_tool_calls.is_some(),
         Api::Chat => false,
     }
 }
 
 /// Returns the fee for one use. A container is priced by the memory that it asks for.
-fn fee_of(hosted: &Hosted, own: &Limits) -> NanoUsd {
+fn fee_of(hosted: &HostedTool, own: &ToolLimits) -> NanoUsd {
     match (hosted.fee, own.memory) {
-        (billing::CONTAINER_LARGE, Memory::Least) => billing::CONTAINER_SMALL,
+        (billing::CONTAINER_LARGE, ContainerMemory::Least) => billing::CONTAINER_SMALL,
         (fee, _) => fee,
     }
 }
@@ -264,39 +264,39 @@ fn member_without_bound(request: &Request<'_>) -> Option<String> {
 
 /// The bounds in a tool's declaration.
 #[derive(Debug, Default)]
-struct Limits {
+struct ToolLimits {
     max_uses: Option<u64>,
     max_content_tokens: Option<u64>,
-    memory: Memory,
+    memory: ContainerMemory,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Memory {
+enum ContainerMemory {
     #[default]
     Least,
     Any,
 }
 
-impl Limits {
-    fn of(tool: &Tool<'_>, body: &str) -> Self {
+impl ToolLimits {
+    fn from_tool(tool: &Tool<'_>, body: &str) -> Self {
         let mut limits = Self::default();
         // The declaration was scanned with the request, so there is no error to report.
-        let _ = limits.read(&mut Cursor::new(tool.span.of(body)));
+        let _ = limits.read_members(&mut Cursor::new(tool.span.slice_of(body)));
         limits
     }
 
-    fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        cursor.members(|cursor, member| {
+    fn read_members(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
-                "max_uses" => self.max_uses = cursor.uint_or_skip()?,
-                "max_content_tokens" => self.max_content_tokens = cursor.uint_or_skip()?,
+                "max_uses" => self.max_uses = cursor.read_uint_or_skip()?,
+                "max_content_tokens" => self.max_content_tokens = cursor.read_uint_or_skip()?,
                 "memory_limit" => {
-                    let asked = cursor.string_or_skip()?;
+                    let asked = cursor.read_string_or_skip()?;
                     let least = asked.is_some_and(|(text, _)| text.eq_str("1g"));
-                    self.memory = if least { Memory::Least } else { Memory::Any };
+                    self.memory = if least { ContainerMemory::Least } else { ContainerMemory::Any };
                 }
                 "container" | "environment" if cursor.peek()? == Kind::Object => {
-                    self.read(cursor)?;
+                    self.read_members(cursor)?;
                 }
                 _ => {}
             }
@@ -308,20 +308,20 @@ impl Limits {
 
 /// Returns the vendor whose format an API's requests have.
 #[must_use]
-pub const fn vendor(api: Api) -> Vendor {
+pub const fn vendor_of(api: Api) -> Vendor {
     match api {
         Api::Anthropic => Vendor::Anthropic,
         Api::Chat | Api::Responses => Vendor::OpenAi,
     }
 }
 
-const fn tier(served: Served) -> Tier {
+const fn billing_tier(served: ServiceTier) -> PricingTier {
     match served {
-        Served::Unsaid | Served::Standard | Served::Batch => Tier::Standard,
-        Served::Flex => Tier::Flex,
-        Served::Priority => Tier::Priority,
-        Served::Fast => Tier::Fast,
-        Served::Ultrafast => Tier::Ultrafast,
-        Served::Other => Tier::Unknown,
+        ServiceTier::Unsaid | ServiceTier::Standard | ServiceTier::Batch => PricingTier::Standard,
+        ServiceTier::Flex => PricingTier::Flex,
+        ServiceTier::Priority => PricingTier::Priority,
+        ServiceTier::Fast => PricingTier::Fast,
+        ServiceTier::Ultrafast => PricingTier::Ultrafast,
+        ServiceTier::Other => PricingTier::Unknown,
     }
 }

@@ -14,26 +14,26 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use softland_core::{Admission, Admitted, Call, Role, Run};
+use softland_core::{Admission, AdmittedCalls, Call, Role, Run};
 use softland_wire::Tokens;
 use softland_wire::json::{self, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
 
-use crate::framing::{Begins, Broken, End, Framing, MAX_RESPONSE, Part, Parts, Read};
-use crate::out::{Event, Out};
+use crate::framing::{NewBlock, ResponseError, UpstreamEnd, Framing, MAX_RESPONSE, BlockPart, EventParts, EventView};
+use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
-use crate::tags::Reader;
+use crate::tags::TagReader;
 
 use shape::Shaping;
-pub(crate) use show::Show;
-use show::{Client, Slot};
+pub(crate) use show::Visibility;
+use show::{ClientMessage, BlockSlot};
 
 /// The most white space that is held before a text shows, in bytes.
 const MAX_BLANK: usize = 64 << 10;
 
 /// The way in which the response under way is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum RelayMode {
     /// Each part at once; with `calls` false, calls wait for the verdict.
     Live {
         /// True if calls pass as they come.
@@ -49,11 +49,11 @@ pub(crate) enum Mode {
 /// Several upstream responses, one message for the client.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    client: Client,
-    mode: Mode,
+    client: ClientMessage,
+    mode: RelayMode,
     decoder: Decoder,
     /// The blocks of the response under way, in the order they began.
-    slots: Vec<Slot>,
+    slots: Vec<BlockSlot>,
     by_key: BTreeMap<u32, usize>,
     /// Keys of the calls that were held.
     asked: BTreeSet<u32>,
@@ -69,7 +69,7 @@ pub(crate) struct Relay {
     /// The ids under which calls of the response under way are shown, in order.
     shown_ids: Vec<String>,
     /// The admissions that those calls leave to the next one.
-    admitted: Admitted,
+    admitted: AdmittedCalls,
     /// The slot before which no thinking waits that could still be shown.
     released: usize,
     run: Arc<Run>,
@@ -87,9 +87,9 @@ pub(crate) struct Relay {
 }
 
 /// A response that has ended.
-pub(crate) struct Ended {
+pub(crate) struct EndedResponse {
     pub(crate) reply: Reply,
-    pub(crate) end: End,
+    pub(crate) end: UpstreamEnd,
     /// True if something came, but no event of the protocol's.
     pub(crate) foreign: bool,
 }
@@ -105,8 +105,8 @@ impl Relay {
         ids: BTreeSet<String>,
     ) -> Self {
         Self {
-            client: Client::new(framing, role == Role::Gateway && streams),
-            mode: Mode::Live { calls: true },
+            client: ClientMessage::new(framing, role == Role::Gateway && streams),
+            mode: RelayMode::Live { calls: true },
             decoder: Decoder::new(MAX_RESPONSE),
             slots: Vec::new(),
             by_key: BTreeMap::new(),
@@ -116,7 +116,7 @@ impl Relay {
             bare: Vec::new(),
             half: Vec::new(),
             shown_ids: Vec::new(),
-            admitted: Admitted::default(),
+            admitted: AdmittedCalls::default(),
             released: 0,
             run,
             next_id: ids.len(),
@@ -130,22 +130,22 @@ impl Relay {
     }
 
     /// Reads calls that are written as text by `reader`, as those of this turn.
-    pub(crate) fn shape_by(&mut self, reader: Reader, turn: u64) {
-        self.client.tells_apart();
-        self.client.framing.delay();
+    pub(crate) fn shape_by(&mut self, reader: TagReader, turn: u64) {
+        self.client.report_apart();
+        self.client.framing.delay_writing();
         self.shaping = Some(Box::new(Shaping::new(reader, turn)));
     }
 
     /// Prepares for the next upstream response.
-    pub(crate) fn begin(&mut self, mode: Mode, out: &mut Out) {
-        self.client.flush(out);
+    pub(crate) fn begin_response(&mut self, mode: RelayMode, out: &mut Output) {
+        self.client.flush_late(out);
         self.begin_shaping(out);
         self.client.end_block(out);
-        self.client.mark();
-        self.client.framing.begin();
+        self.client.mark_response();
+        self.client.framing.begin_response();
         self.mode = match mode {
             // The calls in a text are known when it has ended.
-            Mode::Held { .. } if self.shaping.is_some() => Mode::Held { until_call: false },
+            RelayMode::Held { .. } if self.shaping.is_some() => RelayMode::Held { until_call: false },
             mode => mode,
         };
         self.decoder = Decoder::new(MAX_RESPONSE);
@@ -157,7 +157,7 @@ impl Relay {
         self.bare.clear();
         self.half.clear();
         self.shown_ids.clear();
-        self.admitted = Admitted::default();
+        self.admitted = AdmittedCalls::default();
         self.released = 0;
         self.received = 0;
         self.known = false;
@@ -165,27 +165,27 @@ impl Relay {
     }
 
     /// Takes bytes of an upstream stream.
-    pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Out) -> Result<(), Broken> {
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), ResponseError> {
         self.received = self.received.saturating_add(bytes.len());
-        if self.stopped().is_some() {
+        if self.stop_reason().is_some() {
             return Ok(());
         }
         self.decoder.push(bytes);
-        self.drain(out)
+        self.drain_decoder(out)
     }
 
-    fn drain(&mut self, out: &mut Out) -> Result<(), Broken> {
+    fn drain_decoder(&mut self, out: &mut Output) -> Result<(), ResponseError> {
         // Frames borrow from the decoder, so it is taken out until all are read.
         let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
         let mut read = Ok(());
-        while let (Ok(()), None, Some(frame)) = (&read, self.stopped(), decoder.next()) {
-            read = frame.map_err(Broken::Sse).and_then(|frame| self.frame(&frame, out));
+        while let (Ok(()), None, Some(frame)) = (&read, self.stop_reason(), decoder.next()) {
+            read = frame.map_err(ResponseError::Sse).and_then(|frame| self.take_frame(&frame, out));
         }
         self.decoder = decoder;
         read
     }
 
-    fn frame(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
+    fn take_frame(&mut self, frame: &Frame<'_>, out: &mut Output) -> Result<(), ResponseError> {
         if let (Some(_), Cow::Owned(data)) = (&self.shaping, &frame.data) {
             // The shaping looks texts up in the frame, where this frame's data stands in several
             // pieces.
@@ -196,32 +196,32 @@ impl Relay {
             decoder.finish();
             return match decoder.next() {
                 Some(Ok(frame)) if matches!(frame.data, Cow::Borrowed(_)) => {
-                    self.frame(&frame, out)
+                    self.take_frame(&frame, out)
                 }
                 _ => Ok(()),
             };
         }
         let read = match frame.data.is_empty() {
             true => None,
-            false => self.client.framing.read(frame.event, &frame.data, true)?,
+            false => self.client.framing.read_event(frame.event, &frame.data, true)?,
         };
-        let Some(mut read) = read else { return self.foreign(frame, out) };
+        let Some(mut read) = read else { return self.take_foreign(frame, out) };
         self.known |= read.known;
-        if self.mode == (Mode::Held { until_call: true }) && self.first_to_pass(&read) {
-            self.mode = Mode::Live { calls: true };
-            self.client.framing.rewind();
+        if self.mode == (RelayMode::Held { until_call: true }) && self.first_to_pass(&read) {
+            self.mode = RelayMode::Live { calls: true };
+            self.client.framing.rewind_reading();
             for (name, data, raw) in std::mem::take(&mut self.held) {
-                if let Some(read) = self.client.framing.read(&name, &data, false)? {
-                    self.live(&read, &raw, out);
+                if let Some(read) = self.client.framing.read_event(&name, &data, false)? {
+                    self.show_event(&read, &raw, out);
                 }
             }
-            let again = self.client.framing.read(frame.event, &frame.data, false)?;
+            let again = self.client.framing.read_event(frame.event, &frame.data, false)?;
             // The second reading does not see the response begin: the head is that of the first.
-            read = Read { head: read.head, ..again.unwrap_or_default() };
+            read = EventView { head: read.head, ..again.unwrap_or_default() };
         }
         match self.mode {
-            Mode::Held { .. } => self.hold(&read, frame, out),
-            Mode::Live { .. } => self.live(&read, frame.raw, out),
+            RelayMode::Held { .. } => self.hold_event(&read, frame, out),
+            RelayMode::Live { .. } => self.show_event(&read, frame.raw, out),
         }
         self.shape_failure()
     }
@@ -229,26 +229,26 @@ impl Relay {
     /// Takes a comment or an unknown event. Its bytes are the client's. An event that would be one
     /// of the protocol's if it were whole is an error: clients fail at it, so the stream has broken
     /// there.
-    fn foreign(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Broken> {
-        let governs = self.role == Role::Gateway && !self.run.policy().observes();
+    fn take_foreign(&mut self, frame: &Frame<'_>, out: &mut Output) -> Result<(), ResponseError> {
+        let governs = self.role == Role::Gateway && !self.run.policy().is_observing();
         if governs && !frame.cut && !self.over && is_garbled(frame) {
-            return Err(Broken::Other("the data of an event is no JSON".to_owned()));
+            return Err(ResponseError::Other("the data of an event is no JSON".to_owned()));
         }
         if frame.cut {
             // Half a frame is kept back until it is clear that nothing else follows.
             self.half = frame.raw.to_vec();
-        } else if matches!(self.mode, Mode::Live { .. }) || frame.data.is_empty() {
+        } else if matches!(self.mode, RelayMode::Live { .. }) || frame.data.is_empty() {
             // A held response shows no unknown event, neither now nor later.
-            self.aside(frame.raw, out);
+            self.pass_aside(frame.raw, out);
         }
         Ok(())
     }
 
     /// Passes on bytes of no block, in their place. Behind closing events that are kept back, they
     /// are kept back too.
-    fn aside(&mut self, raw: &[u8], out: &mut Out) {
+    fn pass_aside(&mut self, raw: &[u8], out: &mut Output) {
         if self.closing.is_empty() {
-            self.client.pass(raw, out);
+            self.client.pass_bytes(raw, out);
         } else {
             self.closing.extend_from_slice(raw);
             self.bare.extend_from_slice(raw);
@@ -257,9 +257,9 @@ impl Relay {
 
     /// True if a call begins that passes, the first one of a held response. A call that is refused
     /// again shows nothing: the thinking before it is signed over a tail that is never shown.
-    fn first_to_pass(&mut self, read: &Read<'_>) -> bool {
+    fn first_to_pass(&mut self, read: &EventView<'_>) -> bool {
         read.parts.as_slice().iter().any(|part| {
-            let Some(Begins::Call { name, server, .. }) = part.begins else { return false };
+            let Some(NewBlock::Call { name, server, .. }) = part.begins else { return false };
             // Where a protocol does not mark the beginning of a call, the call's first part begins
             // it.
             let known = self.by_key.contains_key(&part.key) || !self.asked.insert(part.key);
@@ -274,48 +274,48 @@ impl Relay {
             };
             if passes {
                 // The held events are read again.
-                self.admitted = Admitted::default();
+                self.admitted = AdmittedCalls::default();
             }
             passes
         })
     }
 
-    fn hold(&mut self, read: &Read<'_>, frame: &Frame<'_>, out: &mut Out) {
+    fn hold_event(&mut self, read: &EventView<'_>, frame: &Frame<'_>, out: &mut Output) {
         match (read.head, &read.parts) {
-            (Some((id, model)), Parts::None) if !read.closing => {
-                self.client.head(id, model, frame.raw, out);
+            (Some((id, model)), EventParts::None) if !read.closing => {
+                self.client.show_head(id, model, frame.raw, out);
                 return;
             }
             // The rest of the event is held. The client gets a beginning nevertheless.
-            (Some((id, model)), _) => self.client.head_alone(id, model, out),
+            (Some((id, model)), _) => self.client.begin_alone(id, model, out),
             (None, _) => {}
         }
         if read.ping {
-            self.client.pass(frame.raw, out);
-        } else if !read.closing && self.mode == (Mode::Held { until_call: true }) {
+            self.client.pass_bytes(frame.raw, out);
+        } else if !read.closing && self.mode == (RelayMode::Held { until_call: true }) {
             self.held.push((frame.event.to_owned(), frame.data.to_string(), frame.raw.to_vec()));
         }
     }
 
-    fn live(&mut self, read: &Read<'_>, raw: &[u8], out: &mut Out) {
+    fn show_event(&mut self, read: &EventView<'_>, raw: &[u8], out: &mut Output) {
         let parts = read.parts.as_slice();
         if let Some((id, model)) = read.head {
             if parts.is_empty() && !read.closing {
                 if self.client.begins_again() {
                     match self.over {
-                        true => self.client.change(),
-                        false => self.aside(raw, out),
+                        true => self.client.mark_changed(),
+                        false => self.pass_aside(raw, out),
                     }
                     return;
                 }
-                return self.client.head(id, model, raw, out);
+                return self.client.show_head(id, model, raw, out);
             }
-            let first = self.client.begun(id, model);
+            let first = self.client.note_beginning(id, model);
             if !parts.is_empty() && parts.iter().all(|part| part.stops) {
-                return self.with_blocks(first, parts, raw, out);
+                return self.show_whole_blocks(first, parts, raw, out);
             }
             if first {
-                self.client.owe_head(raw);
+                self.client.hold_head(raw);
             }
         }
         if read.closing {
@@ -328,44 +328,44 @@ impl Relay {
                 if !read.hidden && parts.is_empty() {
                     self.bare.extend_from_slice(raw);
                 }
-                self.late(parts, out);
+                self.take_late_parts(parts, out);
             }
         } else if let [part] = parts {
-            self.part(part, raw, out);
+            self.show_part(part, raw, out);
         } else if !parts.is_empty() {
-            self.several(parts, raw, out);
+            self.show_parts(parts, raw, out);
         } else if !(read.ping && self.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
             && (read.ping || read.aside || !read.known)
         {
-            self.aside(raw, out);
+            self.pass_aside(raw, out);
         }
     }
 
-    fn part(&mut self, part: &Part<'_>, raw: &[u8], out: &mut Out) {
-        let part = self.opened(part);
+    fn show_part(&mut self, part: &BlockPart<'_>, raw: &[u8], out: &mut Output) {
+        let part = self.open_part(part);
         if part.begins.is_some() {
-            self.release(out);
+            self.release_thinking(out);
         }
-        if self.shapes(&part) {
-            return self.shaped(&part, raw, false, out);
+        if self.is_shaped(&part) {
+            return self.shape_by_key(&part, raw, false, out);
         }
-        self.forward(&part, raw, out);
+        self.forward_part(&part, raw, out);
     }
 
-    fn forward(&mut self, part: &Part<'_>, raw: &[u8], out: &mut Out) {
+    fn forward_part(&mut self, part: &BlockPart<'_>, raw: &[u8], out: &mut Output) {
         let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get_mut(*at));
         if let Some(slot) = slot {
-            self.client.block(slot, part, raw, out);
+            self.client.take_part(slot, part, raw, out);
         }
     }
 
     /// True if a part belongs to a text that calls may be written in.
-    fn shapes(&self, part: &Part<'_>) -> bool {
+    fn is_shaped(&self, part: &BlockPart<'_>) -> bool {
         let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get(*at));
-        self.shaping.is_some() && slot.is_some_and(Slot::is_text)
+        self.shaping.is_some() && slot.is_some_and(BlockSlot::is_text)
     }
 
-    fn shaped(&mut self, part: &Part<'_>, raw: &[u8], late: bool, out: &mut Out) {
+    fn shape_by_key(&mut self, part: &BlockPart<'_>, raw: &[u8], late: bool, out: &mut Output) {
         if let Some(at) = self.by_key.get(&part.key).copied() {
             self.shape_part(at, part, raw, late, out);
         }
@@ -373,39 +373,39 @@ impl Relay {
 
     /// Opens the block that a part begins, if the block is new. Returns the part, which begins its
     /// block only then.
-    fn opened<'f>(&mut self, part: &Part<'f>) -> Part<'f> {
+    fn open_part<'f>(&mut self, part: &BlockPart<'f>) -> BlockPart<'f> {
         let new = part.anew || !self.by_key.contains_key(&part.key);
         let begins = part.begins.filter(|_| new);
         if let Some(begins) = begins {
-            let slot = self.open(begins).at(part.key, self.slots.len());
+            let slot = self.open_block(begins).with_gap(part.key, self.slots.len());
             self.by_key.insert(part.key, self.slots.len());
             self.slots.push(slot);
         }
-        Part { begins, ..*part }
+        BlockPart { begins, ..*part }
     }
 
     /// Returns the slot for a block that begins.
-    fn open(&mut self, begins: Begins<'_>) -> Slot {
+    fn open_block(&mut self, begins: NewBlock<'_>) -> BlockSlot {
         match begins {
-            Begins::Text => Slot::blank_text(),
-            Begins::Call { id, name, server } => self.open_call(id, name, server),
-            Begins::Thinking | Begins::Other if self.is_gated() => Slot::hidden(),
-            Begins::Thinking if self.waits() => Slot::waiting(),
-            Begins::Thinking | Begins::Other => Slot::shown(),
+            NewBlock::Text => BlockSlot::blank_text(),
+            NewBlock::Call { id, name, server } => self.open_call(id, name, server),
+            NewBlock::Thinking | NewBlock::Other if self.is_gated() => BlockSlot::hidden_block(),
+            NewBlock::Thinking if self.holds_thinking() => BlockSlot::waiting_block(),
+            NewBlock::Thinking | NewBlock::Other => BlockSlot::fresh_block(),
         }
     }
 
-    fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> Slot {
+    fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> BlockSlot {
         let id = id.unescape();
         let shown_id = self.own_id(&id).unwrap_or_else(|| id.into_owned());
         self.shown_ids.push(shown_id.clone());
         let admission = self.admit_next(&name.unescape(), server);
         let passes = match self.mode {
-            Mode::Live { calls: false } => false,
+            RelayMode::Live { calls: false } => false,
             _ if self.is_gated() => false,
             _ => self.role == Role::Engine || server || !admission.is_refused(),
         };
-        Slot::call(shown_id, passes)
+        BlockSlot::new_call(shown_id, passes)
     }
 
     /// Decides on the next call, as far as the calls so far do. Later calls can change that only
@@ -433,38 +433,38 @@ impl Relay {
     }
 
     /// Ends the upstream stream.
-    pub(crate) fn finish(&mut self, out: &mut Out) -> Result<Ended, Broken> {
+    pub(crate) fn finish_response(&mut self, out: &mut Output) -> Result<EndedResponse, ResponseError> {
         self.decoder.finish();
-        self.drain(out)?;
-        self.shape_end(out);
+        self.drain_decoder(out)?;
+        self.end_shaping(out);
         self.shape_failure()?;
         self.client.end_unmarked(&self.slots, out);
-        let so_far = self.stopped().map(|_| self.client.framing.so_far());
-        let (mut reply, mut end) = self.client.framing.finish();
-        self.rename(&mut reply);
-        self.complete(&mut reply, &mut end, out);
+        let so_far = self.stop_reason().map(|_| self.client.framing.tokens_so_far());
+        let (mut reply, mut end) = self.client.framing.finish_response();
+        self.rename_calls(&mut reply);
+        self.complete_reply(&mut reply, &mut end, out);
         self.shape_failure()?;
         if let Some(so_far) = so_far {
             (reply.tokens, reply.billed) = (so_far, so_far);
         }
         out.events.push(Event::Usage(reply.billed));
-        Ok(Ended { reply, end, foreign: self.received > 0 && !self.known })
+        Ok(EndedResponse { reply, end, foreign: self.received > 0 && !self.known })
     }
 
     /// Takes a whole response that was not streamed. It is shown at the verdict.
-    pub(crate) fn whole(&mut self, body: &[u8], out: &mut Out) -> Result<Ended, Broken> {
-        let mut reply = self.client.framing.whole(body)?;
-        self.mode = Mode::Held { until_call: false };
-        self.rename(&mut reply);
-        self.client.original(body);
-        self.complete(&mut reply, &mut End::Stop, out);
+    pub(crate) fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<EndedResponse, ResponseError> {
+        let mut reply = self.client.framing.read_whole(body)?;
+        self.mode = RelayMode::Held { until_call: false };
+        self.rename_calls(&mut reply);
+        self.client.keep_original(body);
+        self.complete_reply(&mut reply, &mut UpstreamEnd::Stop, out);
         self.shape_failure()?;
         out.events.push(Event::Usage(reply.billed));
-        Ok(Ended { reply, end: End::Stop, foreign: false })
+        Ok(EndedResponse { reply, end: UpstreamEnd::Stop, foreign: false })
     }
 
     /// Gives calls the ids under which they are shown.
-    fn rename(&mut self, reply: &mut Reply) {
+    fn rename_calls(&mut self, reply: &mut Reply) {
         let shown = std::mem::take(&mut self.shown_ids);
         let mut shown = shown.into_iter().filter(|id| !id.is_empty());
         for block in &mut reply.blocks {
@@ -473,15 +473,15 @@ impl Relay {
     }
 
     /// Shows the held part of a response, as far as the verdict says.
-    pub(crate) fn settle(
+    pub(crate) fn settle_response(
         &mut self,
         reply: &Reply,
-        show: Show,
+        show: Visibility,
         admissions: &[Admission],
-        out: &mut Out,
+        out: &mut Output,
     ) {
         let shaped = self.settle_shaped(reply, show, admissions, out);
-        self.client.settle(
+        self.client.settle_blocks(
             shaped.as_ref().unwrap_or(reply),
             show,
             admissions,
@@ -492,13 +492,13 @@ impl Relay {
 
     /// Ends the client's message with the end of this response. `billed` is the usage of each
     /// response, in order.
-    pub(crate) fn close(&mut self, reply: &Reply, output: u64, billed: &[Tokens], out: &mut Out) {
+    pub(crate) fn close_message(&mut self, reply: &Reply, output: u64, billed: &[Tokens], out: &mut Output) {
         let mut closing = std::mem::take(&mut self.closing);
         // Half an event ends no message without another end.
         if !closing.is_empty() {
             closing.append(&mut self.half);
         }
-        self.client.close(reply, output, billed, &closing, out);
+        self.client.close_message(reply, output, billed, &closing, out);
     }
 
     /// Ends the client's message with an answer of softland's. `used` is what the newest request
@@ -509,27 +509,27 @@ impl Relay {
         text: &str,
         used: Tokens,
         billed: &[Tokens],
-        out: &mut Out,
+        out: &mut Output,
     ) {
-        self.client.local(head, text, used, billed, out);
+        self.client.answer_locally(head, text, used, billed, out);
     }
 
     /// True if the client has something of the newest response.
-    pub(crate) fn shows(&self) -> bool {
-        self.slots.iter().any(Slot::is_shown)
+    pub(crate) fn has_shown_newest(&self) -> bool {
+        self.slots.iter().any(BlockSlot::is_shown)
     }
 
     /// Ends the message of a failed upstream response that nothing replaces. What came is passed on
     /// as it came, except for half an event, which would swallow the error that follows.
-    pub(crate) fn abandon(&mut self, out: &mut Out) {
+    pub(crate) fn abandon_message(&mut self, out: &mut Output) {
         let (closing, bare) = (std::mem::take(&mut self.closing), std::mem::take(&mut self.bare));
         if self.client.is_untouched() {
             self.client.late.clear();
-            self.client.pass(&closing, out);
+            self.client.pass_bytes(&closing, out);
         } else {
             // The parts that came with the end stand before it.
-            self.client.flush(out);
-            self.client.pass(&bare, out);
+            self.client.flush_late(out);
+            self.client.pass_bytes(&bare, out);
         }
     }
 
@@ -541,12 +541,12 @@ impl Relay {
 
     /// True if the newest response was shown as it came, if only from its first call on.
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self.mode, Mode::Live { .. })
+        matches!(self.mode, RelayMode::Live { .. })
     }
 
     /// Returns the tokens of the response under way so far.
-    pub(crate) fn so_far(&self) -> Tokens {
-        self.client.framing.so_far()
+    pub(crate) fn tokens_so_far(&self) -> Tokens {
+        self.client.framing.tokens_so_far()
     }
 
     /// Returns the kinds of the blocks that the client had before the response under way.
@@ -555,8 +555,8 @@ impl Relay {
     }
 
     /// Returns the id of the client's message, and its blocks.
-    pub(crate) fn shown(&self) -> (&str, &[Block]) {
-        self.client.shown()
+    pub(crate) fn shown_message(&self) -> (&str, &[Block]) {
+        self.client.shown_message()
     }
 
     /// Returns the framing of the protocol.
@@ -581,5 +581,5 @@ fn is_garbled(frame: &Frame<'_>) -> bool {
     let name = frame.event;
     let is_read = name.is_empty() || name == "error" || READ.iter().any(|of| name.starts_with(of));
     let data = frame.data.trim_ascii();
-    is_read && !data.is_empty() && data != "[DONE]" && json::check(data).is_err()
+    is_read && !data.is_empty() && data != "[DONE]" && json::check_text(data).is_err()
 }

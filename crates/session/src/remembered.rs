@@ -12,11 +12,11 @@ use crate::past::Past;
 
 /// A store's memory of one conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remembered<'a> {
+pub struct StoredConversation<'a> {
     /// Messages that stood behind a history and are sent again, by their place.
-    pub tails: Cow<'a, BTreeMap<Digest, KeptTail>>,
+    pub tails: Cow<'a, BTreeMap<Digest, StoredTail>>,
     /// Tool results as they were when they were first sent, by their place.
-    pub results: Cow<'a, BTreeMap<Digest, Seen>>,
+    pub results: Cow<'a, BTreeMap<Digest, SeenResult>>,
     /// The conversation's past, which its history may not show.
     pub past: Option<Past>,
     /// The places where the runs of the conversation's name began, if it has a name; empty for a
@@ -29,7 +29,7 @@ pub struct Remembered<'a> {
 /// A nudge or a refusal that led to calls (`governing.md` §1). The client never saw it, but the
 /// turn that follows it in the history was answered behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptTail {
+pub struct StoredTail {
     /// The blocks that the client was shown before the tail, which stand in the tail: one letter
     /// each, `k` for thinking, `t` for text, `c` for a call, `o` for any other.
     pub shown: String,
@@ -46,7 +46,7 @@ pub struct KeptTail {
 
 /// A tool result's identity at first sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct SeenResult {
     /// The digest of its content.
     pub digest: Digest,
     /// Its length in characters.
@@ -64,5 +64,5 @@ pub struct Seen {
 
 /// Returns the place behind a history of the item with this id.
 pub(crate) fn place_of(place: Digest, id: &str) -> Digest {
-    place.then(Digest::of(id.as_bytes()))
+    place.followed_by(Digest::from_bytes(id.as_bytes()))
 }

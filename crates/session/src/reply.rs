@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use softland_core::{Call, Finished, Stop, Text};
+use softland_core::{Call, FinishedTurn, Stop, VisibleText};
 use softland_wire::{Tokens, anthropic, chat, responses};
 
 use crate::chat::ChatBlock;
 use crate::responses::ResponsesBlock;
-use crate::tags::Tagged;
+use crate::tags::TaggedTexts;
 
 /// A response of the model.
 #[derive(Clone, Debug)]
@@ -26,18 +26,18 @@ pub(crate) struct Reply {
     /// The tokens that it is billed for.
     pub(crate) billed: Tokens,
     /// The rest of the response, which only its own protocol needs to end a message with it.
-    pub(crate) rest: Rest,
+    pub(crate) rest: NativeResponse,
     /// The content of its texts, where calls are written as text.
-    pub(crate) tagged: Option<Box<Tagged>>,
+    pub(crate) tagged: Option<Box<TaggedTexts>>,
 }
 
 /// The part of a response beside its content.
 #[derive(Clone, Debug)]
-pub(crate) enum Rest {
+pub(crate) enum NativeResponse {
     /// The message without its blocks, its id and its model.
-    Anthropic(Box<anthropic::Message>),
+    Anthropic(Box<anthropic::ResponseMessage>),
     /// The message.
-    Chat(Box<chat::Message>),
+    Chat(Box<chat::ResponseMessage>),
     /// The response without its items.
     Responses(Box<responses::Response>),
 }
@@ -45,14 +45,14 @@ pub(crate) enum Rest {
 /// One block of a response, in its protocol's own form.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
-    Anthropic(anthropic::Block),
+    Anthropic(anthropic::ResponseBlock),
     Chat(ChatBlock),
     Responses(Box<ResponsesBlock>),
 }
 
 /// The rules' view of a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum BlockView<'a> {
     Text(&'a str),
     /// Thinking. There is no `text` where it is encrypted; `signed` is true if it may go back.
     Thinking {
@@ -67,18 +67,18 @@ pub(crate) enum Seen<'a> {
 }
 
 impl Block {
-    pub(crate) fn seen(&self) -> Seen<'_> {
+    pub(crate) fn as_view(&self) -> BlockView<'_> {
         match self {
-            Self::Anthropic(block) => crate::anthropic::seen(block),
-            Self::Chat(block) => block.seen(),
-            Self::Responses(block) => block.seen(),
+            Self::Anthropic(block) => crate::anthropic::block_view(block),
+            Self::Chat(block) => block.as_view(),
+            Self::Responses(block) => block.as_view(),
         }
     }
 
     /// Gives a call the id that `own` returns for it, if there is one.
     pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> Option<String>) {
         let id = match self {
-            Self::Anthropic(anthropic::Block::ToolUse { id, .. }) => id,
+            Self::Anthropic(anthropic::ResponseBlock::ToolUse { id, .. }) => id,
             Self::Chat(ChatBlock::Call(call)) => &mut call.id,
             Self::Responses(block) => return block.set_call_id(own),
             Self::Anthropic(_) | Self::Chat(_) => return,
@@ -91,7 +91,7 @@ impl Block {
     /// Replaces the words of a text.
     pub(crate) fn set_text(&mut self, new: &str) {
         match self {
-            Self::Anthropic(anthropic::Block::Text { text, .. })
+            Self::Anthropic(anthropic::ResponseBlock::Text { text, .. })
             | Self::Chat(ChatBlock::Text(text) | ChatBlock::Refusal(text)) => {
                 new.clone_into(text);
             }
@@ -102,65 +102,65 @@ impl Block {
 
     /// True if the client gets something with the block that is neither text nor a call of its own:
     /// an image, sound, or the result of a provider's tool.
-    pub(crate) fn gives(&self) -> bool {
+    pub(crate) fn gives_content(&self) -> bool {
         match self {
             Self::Anthropic(_) => false,
-            Self::Chat(block) => block.gives(),
-            Self::Responses(block) => block.gives(),
+            Self::Chat(block) => block.gives_content(),
+            Self::Responses(block) => block.gives_content(),
         }
     }
 
     /// True if the API takes the block in a history.
     fn may_go_back(&self) -> bool {
-        match self.seen() {
-            Seen::Text(text) => !Text::shows_nothing(text),
-            Seen::Thinking { signed, .. } => signed,
+        match self.as_view() {
+            BlockView::Text(text) => !VisibleText::is_invisible_text(text),
+            BlockView::Thinking { signed, .. } => signed,
             _ => true,
         }
     }
 
     /// True if the block belongs to what is said, and is shown wherever text is.
     pub(crate) fn is_said(&self) -> bool {
-        matches!(self, Self::Chat(ChatBlock::Members(_))) || self.gives()
+        matches!(self, Self::Chat(ChatBlock::Members(_))) || self.gives_content()
     }
 
     pub(crate) fn is_thinking(&self) -> bool {
-        matches!(self.seen(), Seen::Thinking { .. })
+        matches!(self.as_view(), BlockView::Thinking { .. })
     }
 
     pub(crate) fn is_result(&self) -> bool {
-        matches!(self.seen(), Seen::Result)
+        matches!(self.as_view(), BlockView::Result)
     }
 
     /// True if the block is a call that the provider runs, and whose result is a block of its own.
     pub(crate) fn is_server_call(&self) -> bool {
         !matches!(self, Self::Responses(_))
-            && matches!(self.seen(), Seen::Call(Call { server: true, .. }, _))
+            && matches!(self.as_view(), BlockView::Call(Call { server: true, .. }, _))
     }
 
     /// Returns the letter of its kind in [`KeptTail::shown`](crate::KeptTail).
-    pub(crate) fn letter(&self) -> char {
-        match self.seen() {
-            Seen::Text(_) => 't',
-            Seen::Thinking { .. } => 'k',
-            Seen::Call(..) => 'c',
-            Seen::Result | Seen::Other => 'o',
+    pub(crate) fn kind_letter(&self) -> char {
+        match self.as_view() {
+            BlockView::Text(_) => 't',
+            BlockView::Thinking { .. } => 'k',
+            BlockView::Call(..) => 'c',
+            BlockView::Result | BlockView::Other => 'o',
         }
     }
 }
 
 impl Reply {
     /// Returns the response in the core's words.
-    pub(crate) fn finished(&self) -> Finished<'_> {
+    pub(crate) fn as_finished_turn(&self) -> FinishedTurn<'_> {
         let hidden = self.blocks.iter().any(|block| {
-            matches!(block.seen(), Seen::Thinking { .. } | Seen::Result | Seen::Other)
+            matches!(block.as_view(), BlockView::Thinking { .. } | BlockView::Result | BlockView::Other)
         });
-        Finished {
-            text: Text::of(&self.words()),
-            cut_call: self.cut_call(),
+        FinishedTurn {
+            text: VisibleText::from_text(&self.visible_text()),
+            cut_call: self.has_cut_call(),
             calls: self.all_calls(),
             hidden,
-            gives: self.blocks.iter().any(Block::gives),
+            gives: self.blocks.iter().any(Block::gives_content),
             stop: self.stop,
             output_tokens: Some(self.tokens.output),
         }
@@ -168,37 +168,37 @@ impl Reply {
 
     /// True if the last call was cut by the end of the output. A call of a turn that ended by
     /// itself is whole, valid JSON or not: the loop answers it.
-    pub(crate) fn cut_call(&self) -> bool {
-        let last = self.blocks.last().map(Block::seen);
+    pub(crate) fn has_cut_call(&self) -> bool {
+        let last = self.blocks.last().map(Block::as_view);
         !self.whole
-            && (matches!(last, Some(Seen::Call(Call { server: false, .. }, _)))
-                || self.tagged.as_ref().is_some_and(|tagged| tagged.open().is_some()))
+            && (matches!(last, Some(BlockView::Call(Call { server: false, .. }, _)))
+                || self.tagged.as_ref().is_some_and(|tagged| tagged.open_block().is_some()))
     }
 
     /// Returns the text beside calls that are written as text.
-    pub(crate) fn words(&self) -> Cow<'_, str> {
-        self.words_of(&self.blocks)
+    pub(crate) fn visible_text(&self) -> Cow<'_, str> {
+        self.visible_text_of(&self.blocks)
     }
 
     /// Returns the same text for some of its blocks.
-    pub(crate) fn words_of<'r>(&self, blocks: &'r [Block]) -> Cow<'r, str> {
+    pub(crate) fn visible_text_of<'r>(&self, blocks: &'r [Block]) -> Cow<'r, str> {
         match &self.tagged {
-            Some(tagged) if !tagged.is_plain() => Cow::Owned(tagged.words()),
-            _ => text(blocks),
+            Some(tagged) if !tagged.is_plain() => Cow::Owned(tagged.plain_text()),
+            _ => joined_text(blocks),
         }
     }
 
     /// Returns the same text for the blocks that may go back.
-    pub(crate) fn kept_words(&self) -> String {
-        self.words_of(&self.kept(false)).into_owned()
+    pub(crate) fn kept_text(&self) -> String {
+        self.visible_text_of(&self.kept_blocks(false)).into_owned()
     }
 
     /// Returns the calls in order: those in texts before the others, and at last a call that was
     /// cut.
     fn all_calls(&self) -> Vec<Call<'_>> {
         let mut all: Vec<_> = self.calls_in(&self.blocks).map(|(call, _)| call).collect();
-        let open = self.tagged.as_ref().and_then(|tagged| tagged.open());
-        if open.is_some() && self.cut_call() {
+        let open = self.tagged.as_ref().and_then(|tagged| tagged.open_block());
+        if open.is_some() && self.has_cut_call() {
             all.push(Call { id: "", name: "", input: "{}", server: false });
         }
         all
@@ -211,11 +211,11 @@ impl Reply {
         blocks: &'r [Block],
     ) -> impl Iterator<Item = (Call<'r>, bool)> {
         let written = self.tagged.iter().flat_map(|tagged| tagged.calls.iter());
-        written.map(|call| (call.call(), call.unfit.is_none())).chain(calls(blocks))
+        written.map(|call| (call.as_call(), call.unfit.is_none())).chain(block_calls(blocks))
     }
 
     /// Returns the number of calls that are written as text: the first ones.
-    pub(crate) fn written(&self) -> usize {
+    pub(crate) fn written_count(&self) -> usize {
         self.tagged.as_ref().map_or(0, |tagged| tagged.calls.len())
     }
 
@@ -229,12 +229,12 @@ impl Reply {
         self.stop = Stop::Natural;
         self.whole = true;
         match &mut self.rest {
-            Rest::Anthropic(message) => {
+            NativeResponse::Anthropic(message) => {
                 message.stop = Some(anthropic::Stop::EndTurn);
                 message.stop_sequence = None;
             }
-            Rest::Chat(message) => message.finish = Some(chat::Finish::Stop),
-            Rest::Responses(response) => {
+            NativeResponse::Chat(message) => message.finish = Some(chat::Finish::Stop),
+            NativeResponse::Responses(response) => {
                 response.status = Some(responses::Status::Completed);
                 response.incomplete_reason = None;
             }
@@ -242,19 +242,19 @@ impl Reply {
     }
 
     /// True if the response goes on with the result of a call that was left open.
-    pub(crate) fn resolves(&self) -> bool {
+    pub(crate) fn resolves_call(&self) -> bool {
         self.blocks.iter().find(|block| !block.is_thinking()).is_some_and(Block::is_result)
     }
 
     /// Returns the blocks that may go back. Blocks that the API refuses, or that were cut, are left
     /// out.
-    pub(crate) fn kept(&self, cut_call: bool) -> Cow<'_, [Block]> {
+    pub(crate) fn kept_blocks(&self, cut_call: bool) -> Cow<'_, [Block]> {
         if !cut_call && self.blocks.iter().all(Block::may_go_back) {
             return Cow::Borrowed(&self.blocks);
         }
         let mut blocks = self.blocks.clone();
-        match self.tagged.as_ref().filter(|tagged| tagged.open().is_some()) {
-            Some(tagged) if cut_call => set_texts(&mut blocks, &tagged.texts(false, |_| true)),
+        match self.tagged.as_ref().filter(|tagged| tagged.open_block().is_some()) {
+            Some(tagged) if cut_call => set_texts(&mut blocks, &tagged.block_texts(false, |_| true)),
             _ if cut_call => {
                 blocks.pop();
             }
@@ -269,16 +269,16 @@ impl Reply {
 /// becomes empty.
 fn set_texts(blocks: &mut [Block], texts: &BTreeMap<usize, String>) {
     for (at, block) in blocks.iter_mut().enumerate() {
-        if matches!(block.seen(), Seen::Text(_)) {
+        if matches!(block.as_view(), BlockView::Text(_)) {
             block.set_text(texts.get(&at).map_or("", String::as_str));
         }
     }
 }
 
 /// Returns the visible text of a response, its blocks joined in order.
-pub(crate) fn text(blocks: &[Block]) -> Cow<'_, str> {
-    let mut texts = blocks.iter().filter_map(|block| match block.seen() {
-        Seen::Text(text) => Some(text),
+pub(crate) fn joined_text(blocks: &[Block]) -> Cow<'_, str> {
+    let mut texts = blocks.iter().filter_map(|block| match block.as_view() {
+        BlockView::Text(text) => Some(text),
         _ => None,
     });
     let first = texts.next().unwrap_or_default();
@@ -289,16 +289,16 @@ pub(crate) fn text(blocks: &[Block]) -> Cow<'_, str> {
 }
 
 /// Returns the calls of a response, in order, each with true if its input is whole.
-pub(crate) fn calls(blocks: &[Block]) -> impl Iterator<Item = (Call<'_>, bool)> {
-    blocks.iter().filter_map(|block| match block.seen() {
-        Seen::Call(call, complete) => Some((call, complete)),
+pub(crate) fn block_calls(blocks: &[Block]) -> impl Iterator<Item = (Call<'_>, bool)> {
+    blocks.iter().filter_map(|block| match block.as_view() {
+        BlockView::Call(call, complete) => Some((call, complete)),
         _ => None,
     })
 }
 
 /// Returns the blocks without calls of the provider's tools that have no result. Behind such a call
 /// only the turn itself may go on, no text.
-pub(crate) fn closed(blocks: Cow<'_, [Block]>) -> Cow<'_, [Block]> {
+pub(crate) fn without_open_calls(blocks: Cow<'_, [Block]>) -> Cow<'_, [Block]> {
     if !blocks.iter().any(Block::is_server_call) {
         return blocks;
     }

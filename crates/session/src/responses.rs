@@ -6,23 +6,23 @@ mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use softland_core::{Call, Stop, Text};
+use softland_core::{Call, Stop, VisibleText};
 use softland_wire::Tokens;
-use softland_wire::responses::respond::{self, Changes, EndOf, Head};
+use softland_wire::responses::respond::{self, Changes, ResponseEnd, Head};
 use softland_wire::responses::{
-    Assembler, Channel, End as WireEnd, Event, EventKind, Failure, OutputItem, OutputKind, Phase,
-    Response, Role, Status, StreamItem, StreamItemKind, Usage,
+    Assembler, Channel, StreamEnd as WireEnd, Event, EventKind, Failure, OutputItem, OutputKind, Phase,
+    Response, RequestRole, Status, StreamItem, StreamItemKind, Usage,
 };
 use softland_wire::sse::Decoder;
 
 use crate::framing::{
-    Asks, Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed,
-    Read, Who,
+    UsageOptions, NewBlock, ResponseError, UpstreamEnd, MessageEnd, Framing, JsonBytes, MAX_RESPONSE, PartContent, BlockPart, EventParts, PlacedPart,
+    EventView, Speaker,
 };
-use crate::reply::{Block, Reply, Rest};
-use block::Answered;
+use crate::reply::{Block, Reply, NativeResponse};
+use block::AnswerForm;
 use items::{item_id, message_of, no_approval, tool_output};
-use numbers::Numbers;
+use numbers::SequenceNumbers;
 
 pub(crate) use block::{ResponsesBlock, without_id};
 
@@ -31,10 +31,10 @@ const UNBEGUN: &str = "resp_softland";
 
 /// The Responses API.
 #[derive(Debug)]
-pub(crate) struct Responses {
+pub(crate) struct ResponsesFraming {
     assembler: Assembler,
-    under_way: UnderWay,
-    numbers: Numbers,
+    under_way: OngoingResponse,
+    numbers: SequenceNumbers,
     /// The client's response as it began. Its end is made of this.
     head: Option<String>,
     /// The items of the client's response that have ended, by their index.
@@ -42,14 +42,14 @@ pub(crate) struct Responses {
     /// The ids of the reasoning that the client has.
     reasoning: BTreeSet<String>,
     /// The form in which each call of the newest response is answered.
-    answers: BTreeMap<String, Answered>,
+    answers: BTreeMap<String, AnswerForm>,
     /// The time of softland's own answers, in seconds since 1970.
     asked_at: u64,
 }
 
 /// The response under way.
 #[derive(Debug, Default)]
-struct UnderWay {
+struct OngoingResponse {
     /// Its items by `output_index`: their place, and true if they have ended.
     begun: BTreeMap<u32, (usize, bool)>,
     /// The number of items that have begun.
@@ -62,12 +62,12 @@ struct UnderWay {
     heads: bool,
 }
 
-impl Responses {
-    pub(crate) fn new(asks: Asks) -> Self {
+impl ResponsesFraming {
+    pub(crate) fn new(asks: UsageOptions) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
-            under_way: UnderWay::default(),
-            numbers: Numbers::default(),
+            under_way: OngoingResponse::default(),
+            numbers: SequenceNumbers::default(),
             head: None,
             items: BTreeMap::new(),
             reasoning: BTreeSet::new(),
@@ -76,32 +76,32 @@ impl Responses {
         }
     }
 
-    fn reply(&mut self, mut response: Response) -> Reply {
-        let blocks = block::of(&mut response);
-        self.answers = block::answers(&blocks);
+    fn build_reply(&mut self, mut response: Response) -> Reply {
+        let blocks = block::blocks_of(&mut response);
+        self.answers = block::answer_forms(&blocks);
         // A response with a call goes on, whatever else it says.
         let refused = self.answers.is_empty()
-            && block::natives(&blocks).any(|block| {
+            && block::native_blocks(&blocks).any(|block| {
                 let OutputKind::Message { refusal: Some(text), .. } = &block.item.kind else {
                     return false;
                 };
-                !Text::shows_nothing(text)
+                !VisibleText::is_invisible_text(text)
             });
         Reply {
             id: response.id.clone(),
             model: response.model.clone(),
             blocks,
-            stop: if refused { Stop::Refusal } else { stop(&response) },
+            stop: if refused { Stop::Refusal } else { core_stop(&response) },
             whole: response.status == Some(Status::Completed),
             tokens: response.usage.tokens,
             billed: response.usage.tokens,
-            rest: Rest::Responses(Box::new(response)),
+            rest: NativeResponse::Responses(Box::new(response)),
             tagged: None,
         }
     }
 
     /// Keeps the items of the response under way that the client has, as they ended.
-    fn keep(&mut self, items: &[OutputItem]) {
+    fn keep_items(&mut self, items: &[OutputItem]) {
         for (index, place) in std::mem::take(&mut self.under_way.shown) {
             let Some(item) = items.get(place) else { continue };
             if matches!(item.kind, OutputKind::Reasoning { .. }) {
@@ -120,35 +120,35 @@ impl Responses {
     /// Takes the items of the client's response, with those of a response that was given up.
     fn take_items(&mut self) -> BTreeMap<u32, String> {
         let items = self.break_off();
-        self.keep(&items);
+        self.keep_items(&items);
         std::mem::take(&mut self.items)
     }
 
     /// Writes an event that ends another response as the end of the client's. Returns false, and
     /// writes nothing, where the event is no end.
     fn write_foreign_end(&mut self, name: &str, data: &str, out: &mut Vec<u8>) -> bool {
-        let Ok(event) = Event::decode(name, data) else { return false };
+        let Ok(event) = Event::from_data(name, data) else { return false };
         let EventKind::Response { phase, response } = &event.kind else { return false };
         let Some(status) = status_of(*phase) else { return false };
         let head = Response::from_json(self.head_id().as_bytes()).unwrap_or_default();
         let items = self.take_items();
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
         let changes = Changes { id: Some(&head.id), output: Some(&output), ..Changes::default() };
-        let Ok(whole) = respond::changed(response.raw, &changes) else { return false };
-        self.numbers.own(|next| respond::write_end(out, next, &status, &whole));
+        let Ok(whole) = respond::apply_changes(response.raw, &changes) else { return false };
+        self.numbers.write_own(|next| respond::write_end(out, next, &status, &whole));
         true
     }
 
     /// Returns the client's response as an object, with this end.
-    fn response(&self, response: &Response, ending: &Ending<'_>, output: &[&[u8]]) -> String {
+    fn response_object(&self, response: &Response, ending: &MessageEnd<'_>, output: &[&[u8]]) -> String {
         let (id, model) = ending.head;
         let mut usage = response.usage;
         usage.tokens.output = ending.output;
         usage.reasoning = usage.reasoning.min(ending.output);
         let reason = response.incomplete_reason.as_deref().unwrap_or("max_output_tokens");
         let status = match response.status {
-            Some(Status::Incomplete) => EndOf::Incomplete(reason),
-            _ => EndOf::Completed,
+            Some(Status::Incomplete) => ResponseEnd::Incomplete(reason),
+            _ => ResponseEnd::Completed,
         };
         let changes = Changes {
             id: Some(id),
@@ -157,17 +157,17 @@ impl Responses {
             usage: Some(&usage),
             ..Changes::default()
         };
-        let begun = self.head.as_deref().map(|head| respond::changed(head, &changes));
+        let begun = self.head.as_deref().map(|head| respond::apply_changes(head, &changes));
         if let Some(Ok(response)) = begun {
             return response;
         }
         let created_at = response.created_at.unwrap_or(0);
         let head = Head { id, model, created_at, previous_response_id: None };
-        respond::response(&head, status, output, Some(&usage))
+        respond::format_response(&head, status, output, Some(&usage))
     }
 
     /// Returns the id of a block among those that the client has.
-    fn id_of(&self, response: &str, index: u32, block: &ResponsesBlock) -> String {
+    fn shown_id(&self, response: &str, index: u32, block: &ResponsesBlock) -> String {
         let known = block.tied.as_ref().is_none_or(|tied| self.reasoning.contains(&**tied));
         match block.item.id.as_str() {
             id if known && !id.is_empty() => id.to_owned(),
@@ -180,22 +180,22 @@ impl Responses {
     }
 
     fn write_item(&mut self, index: u32, block: &ResponsesBlock, out: &mut Vec<u8>) -> String {
-        let id = self.id_of(self.head_id(), index, block);
+        let id = self.shown_id(self.head_id(), index, block);
         let item = match &block.item.kind {
             OutputKind::Message { text, refusal: None, .. } => {
-                self.numbers.own(|n| respond::write_text_item(out, n, index, &id, text));
+                self.numbers.write_own(|n| respond::write_text_item(out, n, index, &id, text));
                 respond::text_item(&id, text)
             }
             OutputKind::Call {
                 call_id, name, arguments, custom: false, namespace: None, ..
             } => {
                 let call = (call_id.as_str(), name.as_str(), arguments.as_str());
-                self.numbers.own(|n| respond::write_call_item(out, n, index, &id, call));
+                self.numbers.write_own(|n| respond::write_call_item(out, n, index, &id, call));
                 respond::call_item(&id, call_id, name, arguments)
             }
             _ => {
-                let item = block.under(Some(&id)).into_bytes();
-                self.numbers.own(|n| {
+                let item = block.with_id(Some(&id)).into_bytes();
+                self.numbers.write_own(|n| {
                     respond::write_item_added(out, n, index, &item);
                     respond::write_item_done(out, n, index, &item);
                 });
@@ -207,30 +207,30 @@ impl Responses {
     }
 }
 
-impl Framing for Responses {
-    fn begin(&mut self) {
+impl Framing for ResponsesFraming {
+    fn begin_response(&mut self) {
         let items = self.break_off();
-        self.keep(&items);
-        self.under_way = UnderWay::default();
-        self.numbers.begin();
+        self.keep_items(&items);
+        self.under_way = OngoingResponse::default();
+        self.numbers.begin_response();
     }
 
-    fn rewind(&mut self) {
+    fn rewind_reading(&mut self) {
         let heads = self.under_way.heads;
-        self.under_way = UnderWay { heads, ..UnderWay::default() };
+        self.under_way = OngoingResponse { heads, ..OngoingResponse::default() };
     }
 
-    fn read<'f>(
+    fn read_event<'f>(
         &mut self,
         name: &'f str,
         data: &'f str,
         fold: bool,
-    ) -> Result<Option<Read<'f>>, Broken> {
-        let Ok(event) = Event::decode(name, data) else { return Ok(None) };
+    ) -> Result<Option<EventView<'f>>, ResponseError> {
+        let Ok(event) = Event::from_data(name, data) else { return Ok(None) };
         if fold {
             let pushed = self.assembler.push(&event);
-            pushed.map_err(|error| Broken::Other(error.to_string()))?;
-            self.numbers.note(event.sequence_number);
+            pushed.map_err(|error| ResponseError::Other(error.to_string()))?;
+            self.numbers.note_number(event.sequence_number);
         }
         if let EventKind::Response { phase: Phase::Created, response } = &event.kind
             && self.head.is_none()
@@ -238,43 +238,43 @@ impl Framing for Responses {
             self.head = Some(response.raw.to_owned());
             self.under_way.heads = true;
         }
-        Ok(Some(self.under_way.read(&event)))
+        Ok(Some(self.under_way.event_view(&event)))
     }
 
-    fn so_far(&self) -> Tokens {
-        self.assembler.so_far()
+    fn tokens_so_far(&self) -> Tokens {
+        self.assembler.tokens_so_far()
     }
 
-    fn finish(&mut self) -> (Reply, End) {
+    fn finish_response(&mut self) -> (Reply, UpstreamEnd) {
         let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
         let finished = assembler.finish();
-        self.keep(&finished.response.items);
+        self.keep_items(&finished.response.items);
         let end = match finished.end {
-            WireEnd::Stop => End::Stop,
-            WireEnd::Cut => End::Cut,
+            WireEnd::Stop => UpstreamEnd::Stop,
+            WireEnd::Cut => UpstreamEnd::Cut,
             WireEnd::Error(failure) => {
                 let kind = [failure.kind, failure.code].into_iter().find(|word| !word.is_empty());
-                End::Error { kind: kind.unwrap_or_default(), message: failure.message }
+                UpstreamEnd::Error { kind: kind.unwrap_or_default(), message: failure.message }
             }
         };
-        (self.reply(finished.response), end)
+        (self.build_reply(finished.response), end)
     }
 
-    fn whole(&mut self, body: &[u8]) -> Result<Reply, Broken> {
+    fn read_whole(&mut self, body: &[u8]) -> Result<Reply, ResponseError> {
         let response =
-            Response::from_json(body).map_err(|error| Broken::Other(error.to_string()))?;
+            Response::from_json(body).map_err(|error| ResponseError::Other(error.to_string()))?;
         if response.status == Some(Status::Failed) {
             let why = response.error.as_ref().map(|error| error.message.as_str());
-            return Err(Broken::Other(format!(
+            return Err(ResponseError::Other(format!(
                 "it failed: {}",
                 why.unwrap_or("no reason is given")
             )));
         }
         self.head.get_or_insert_with(|| response.raw.clone());
-        Ok(self.reply(response))
+        Ok(self.build_reply(response))
     }
 
-    fn own(&self, tokens: Tokens) -> Reply {
+    fn own_reply(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, reasoning: 0 };
         let (status, created_at) = (Some(Status::Completed), Some(self.asked_at));
         let response = Response { status, created_at, usage, ..Response::default() };
@@ -286,13 +286,13 @@ impl Framing for Responses {
             whole: true,
             tokens,
             billed: tokens,
-            rest: Rest::Responses(Box::new(response)),
+            rest: NativeResponse::Responses(Box::new(response)),
             tagged: None,
         }
     }
 
-    fn text(&self, text: &str) -> Block {
-        Block::Responses(Box::new(ResponsesBlock::text(text)))
+    fn text_block(&self, text: &str) -> Block {
+        Block::Responses(Box::new(ResponsesBlock::from_text(text)))
     }
 
     fn ends_with_content(&self) -> bool {
@@ -303,7 +303,7 @@ impl Framing for Responses {
         true
     }
 
-    fn shown_late(&mut self, index: u32, block: &Block) {
+    fn note_shown_late(&mut self, index: u32, block: &Block) {
         let Block::Responses(block) = block else { return };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
             self.reasoning.insert(block.item.id.clone());
@@ -313,12 +313,12 @@ impl Framing for Responses {
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
         let created_at = match &reply.rest {
-            Rest::Responses(response) => response.created_at.unwrap_or(0),
-            Rest::Anthropic(_) | Rest::Chat(_) => 0,
+            NativeResponse::Responses(response) => response.created_at.unwrap_or(0),
+            NativeResponse::Anthropic(_) | NativeResponse::Chat(_) => 0,
         };
         let head = Head { id, model, created_at, previous_response_id: None };
-        let response = respond::response(&head, EndOf::InProgress, &[], None);
-        self.numbers.own(|next| respond::write_head(out, next, &response));
+        let response = respond::format_response(&head, ResponseEnd::InProgress, &[], None);
+        self.numbers.write_own(|next| respond::write_head(out, next, &response));
         self.head.get_or_insert(response);
     }
 
@@ -337,7 +337,7 @@ impl Framing for Responses {
         }
     }
 
-    fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
+    fn write_event(&mut self, raw: &[u8], parts: &[PlacedPart<'_, '_>], out: &mut Vec<u8>) {
         let mut moved = None;
         if let Some(placed) = parts.first() {
             let (key, index) = (placed.part.key, placed.index);
@@ -346,11 +346,11 @@ impl Framing for Responses {
                 self.under_way.shown.entry(index).or_insert(*place);
             }
         }
-        self.numbers.write(raw, moved, out);
+        self.numbers.write_event(raw, moved, out);
     }
 
     /// Returns nothing: every event carries a single part.
-    fn alone(&self, _: &Part<'_>) -> Vec<u8> {
+    fn split_part(&self, _: &BlockPart<'_>) -> Vec<u8> {
         Vec::new()
     }
 
@@ -358,12 +358,12 @@ impl Framing for Responses {
     fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>) {
         let failure =
             Failure { kind: kind.to_owned(), code: kind.to_owned(), message: message.to_owned() };
-        self.numbers.own(|next| respond::write_error(out, next, &failure));
+        self.numbers.write_own(|next| respond::write_error(out, next, &failure));
         let items = std::mem::take(&mut self.items);
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
-        let (status, output) = (EndOf::Failed(&failure), output.as_slice());
+        let (status, output) = (ResponseEnd::Failed(&failure), output.as_slice());
         let changes = Changes { status: Some(status), output: Some(output), ..Changes::default() };
-        let begun = self.head.as_deref().and_then(|head| respond::changed(head, &changes).ok());
+        let begun = self.head.as_deref().and_then(|head| respond::apply_changes(head, &changes).ok());
         let whole = begun.unwrap_or_else(|| {
             let head = Head {
                 id: UNBEGUN,
@@ -371,9 +371,9 @@ impl Framing for Responses {
                 created_at: self.asked_at,
                 previous_response_id: None,
             };
-            respond::response(&head, status, output, None)
+            respond::format_response(&head, status, output, None)
         });
-        self.numbers.own(|next| respond::write_end(out, next, &Status::Failed, &whole));
+        self.numbers.write_own(|next| respond::write_end(out, next, &Status::Failed, &whole));
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
@@ -387,86 +387,86 @@ impl Framing for Responses {
 
     fn write_stop(&mut self, index: u32, out: &mut Vec<u8>) {
         let items = self.break_off();
-        self.keep(&items);
+        self.keep_items(&items);
         let Some(raw) = self.items.get(&index) else { return };
         let (id, text) = message_of(raw);
-        self.numbers.own(|next| respond::write_text_end(out, next, index, &id, &text));
+        self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, &text));
         let item = respond::text_item(&id, &text);
         // The item is written from text.
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
 
-    fn delay(&mut self) {
-        self.numbers.delay();
+    fn delay_writing(&mut self) {
+        self.numbers.delay_writing();
     }
 
     fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
         let known = raw.and_then(item_id).or_else(|| {
             if !self.items.contains_key(&index) {
                 let items = self.break_off();
-                self.keep(&items);
+                self.keep_items(&items);
             }
             Some(message_of(self.items.get(&index)?).0)
         });
         let Some(id) = known else { return };
-        self.numbers.own(|next| respond::write_text_end(out, next, index, &id, text));
+        self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, text));
         let item = respond::text_item(&id, text);
         // The item is written from text.
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
 
-    fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
-        let Rest::Responses(response) = &reply.rest else { return };
+    fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        let NativeResponse::Responses(response) = &reply.rest else { return };
         let items = self.take_items();
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
-        let whole = self.response(response, ending, &output);
+        let whole = self.response_object(response, ending, &output);
         let status = response.status.clone().unwrap_or(Status::Completed);
-        self.numbers.own(|next| respond::write_end(out, next, &status, &whole));
+        self.numbers.write_own(|next| respond::write_end(out, next, &status, &whole));
     }
 
-    fn write_whole(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
-        let Rest::Responses(response) = &reply.rest else { return };
-        for block in block::natives(ending.blocks) {
+    fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        let NativeResponse::Responses(response) = &reply.rest else { return };
+        for block in block::native_blocks(ending.blocks) {
             if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
                 self.reasoning.insert(block.item.id.clone());
             }
         }
-        let items = (0..).zip(block::natives(ending.blocks)).map(|(index, block)| {
-            let id = self.id_of(&ending.head.0, index, block);
-            if id == block.item.id { block.item.raw.clone() } else { block.under(Some(&id)) }
+        let items = (0..).zip(block::native_blocks(ending.blocks)).map(|(index, block)| {
+            let id = self.shown_id(&ending.head.0, index, block);
+            if id == block.item.id { block.item.raw.clone() } else { block.with_id(Some(&id)) }
         });
         let items: Vec<String> = items.collect();
         let output: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
-        out.extend_from_slice(self.response(response, ending, &output).as_bytes());
+        out.extend_from_slice(self.response_object(response, ending, &output).as_bytes());
     }
 
-    fn assistant(&self, blocks: &[Block]) -> Json {
-        block::items(blocks).join(",").into_bytes()
+    fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {
+        block::history_items(blocks).join(",").into_bytes()
     }
 
-    fn said(&self, who: Who, text: &str) -> Json {
+    fn text_message(&self, who: Speaker, text: &str) -> JsonBytes {
         let role = match who {
-            Who::Assistant => Role::Assistant,
-            Who::User => Role::User,
-            Who::System => Role::System,
+            Speaker::Assistant => RequestRole::Assistant,
+            Speaker::User => RequestRole::User,
+            Speaker::System => RequestRole::System,
         };
-        respond::message(role, text)
+        respond::request_message(role, text)
     }
 
-    fn results(&self, answers: &[(Call<'_>, String)]) -> Json {
+    fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes {
         let items = answers.iter().map(|(call, text)| match self.answers.get(call.id) {
-            Some(Answered::Custom) => respond::custom_tool_call_output(call.id, text),
-            Some(Answered::Approval) => no_approval(call.id, text),
-            Some(Answered::Tool(kind)) => tool_output(kind, call.id, text),
-            Some(Answered::Function) | None => respond::function_call_output(call.id, text),
+            Some(AnswerForm::Custom) => respond::custom_tool_call_output(call.id, text),
+            Some(AnswerForm::Approval) => no_approval(call.id, text),
+            Some(AnswerForm::Tool(kind)) => tool_output(kind, call.id, text),
+            Some(AnswerForm::Function) | None => respond::function_call_output(call.id, text),
         });
         items.collect::<Vec<_>>().join(b",".as_slice())
     }
 }
 
-impl UnderWay {
-    fn read<'f>(&mut self, event: &Event<'f>) -> Read<'f> {
-        let mut read = Read { known: true, ..Read::default() };
+impl OngoingResponse {
+    fn event_view<'f>(&mut self, event: &Event<'f>) -> EventView<'f> {
+        let mut read = EventView { known: true, ..EventView::default() };
         match &event.kind {
             EventKind::Response { phase: Phase::Created, response } => {
                 read.head = Some((response.id, response.model));
@@ -482,16 +482,16 @@ impl UnderWay {
             EventKind::Ping => read.ping = true,
             EventKind::Unknown { .. } => read.known = false,
             kind => match event.output_index {
-                Some(index) => read.parts = Parts::One(self.part(index, kind)),
+                Some(index) => read.parts = EventParts::One(self.part_of_event(index, kind)),
                 None => read.aside = self.heads,
             },
         }
         read
     }
 
-    fn part<'f>(&mut self, key: u32, kind: &EventKind<'f>) -> Part<'f> {
-        let begins = begins(kind);
-        let mut part = Part::bare(key);
+    fn part_of_event<'f>(&mut self, key: u32, kind: &EventKind<'f>) -> BlockPart<'f> {
+        let begins = new_block(kind);
+        let mut part = BlockPart::with_key(key);
         let known = self.begun.contains_key(&key);
         if let Some(begins) = begins.filter(|_| !known || matches!(kind, EventKind::ItemAdded(_))) {
             (part.begins, part.anew) = (Some(begins), true);
@@ -499,7 +499,7 @@ impl UnderWay {
             self.count += 1;
             self.spoken.remove(&key);
         }
-        part.more = self.more(key, kind);
+        part.more = self.part_content(key, kind);
         part.again = matches!(
             kind,
             EventKind::PartDone { .. }
@@ -515,48 +515,48 @@ impl UnderWay {
 
     /// Returns the content that an event adds to its item. Whole content that came in pieces before
     /// adds nothing.
-    fn more<'f>(&mut self, key: u32, kind: &EventKind<'f>) -> More<'f> {
+    fn part_content<'f>(&mut self, key: u32, kind: &EventKind<'f>) -> PartContent<'f> {
         let (channel, text) = match kind {
             EventKind::Delta { channel, text, .. } => {
                 self.spoken.insert(key);
                 (channel, *text)
             }
             EventKind::Done { channel, text, .. } if self.spoken.insert(key) => (channel, *text),
-            _ => return More::Nothing,
+            _ => return PartContent::Nothing,
         };
         match channel {
-            Channel::Text | Channel::Refusal => More::Text(text),
-            Channel::Summary | Channel::Reasoning => More::Thinking(text),
-            Channel::Arguments | Channel::Input => More::Input(text),
+            Channel::Text | Channel::Refusal => PartContent::Text(text),
+            Channel::Summary | Channel::Reasoning => PartContent::Thinking(text),
+            Channel::Arguments | Channel::Input => PartContent::Input(text),
         }
     }
 }
 
 /// Returns the kind of block that an event begins, if its item has not begun.
-fn begins<'f>(kind: &EventKind<'f>) -> Option<Begins<'f>> {
+fn new_block<'f>(kind: &EventKind<'f>) -> Option<NewBlock<'f>> {
     match kind {
-        EventKind::ItemAdded(item) | EventKind::ItemDone(item) => Some(begins_item(item)),
+        EventKind::ItemAdded(item) | EventKind::ItemDone(item) => Some(new_item_block(item)),
         EventKind::Delta { channel, .. } | EventKind::Done { channel, .. } => match channel {
-            Channel::Text | Channel::Refusal => Some(Begins::Text),
-            Channel::Summary | Channel::Reasoning => Some(Begins::Thinking),
+            Channel::Text | Channel::Refusal => Some(NewBlock::Text),
+            Channel::Summary | Channel::Reasoning => Some(NewBlock::Thinking),
             Channel::Arguments | Channel::Input => None,
         },
         _ => None,
     }
 }
 
-fn begins_item<'f>(item: &StreamItem<'f>) -> Begins<'f> {
+fn new_item_block<'f>(item: &StreamItem<'f>) -> NewBlock<'f> {
     match item.kind {
-        StreamItemKind::Message { .. } => Begins::Text,
-        StreamItemKind::Reasoning { .. } => Begins::Thinking,
-        StreamItemKind::Call { call_id: id, name, .. } => Begins::Call { id, name, server: false },
+        StreamItemKind::Message { .. } => NewBlock::Text,
+        StreamItemKind::Reasoning { .. } => NewBlock::Thinking,
+        StreamItemKind::Call { call_id: id, name, .. } => NewBlock::Call { id, name, server: false },
         StreamItemKind::Other { kind, call_id } => {
-            match block::other(&kind.unescape(), &call_id.unescape()) {
+            match block::runs_on_server(&kind.unescape(), &call_id.unescape()) {
                 Some(server) => {
                     let id = if call_id.is_empty() { item.id } else { call_id };
-                    Begins::Call { id, name: kind, server }
+                    NewBlock::Call { id, name: kind, server }
                 }
-                None => Begins::Other,
+                None => NewBlock::Other,
             }
         }
     }
@@ -572,7 +572,7 @@ fn status_of(phase: Phase) -> Option<Status> {
     }
 }
 
-fn stop(response: &Response) -> Stop {
+fn core_stop(response: &Response) -> Stop {
     match (&response.status, response.incomplete_reason.as_deref()) {
         (Some(Status::Completed), _) => Stop::Natural,
         (Some(Status::Incomplete), Some("content_filter")) => Stop::Refusal,

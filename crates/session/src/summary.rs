@@ -5,7 +5,7 @@ use softland_core::{Digest, tables};
 use softland_wire::json::{Cursor, Error};
 use softland_wire::request::{BlockKind, Content, Message, Request, ResultContent, Role};
 
-use crate::outline::ask_of;
+use crate::outline::ask_digest;
 
 /// Characters that tell a summary from any other text.
 const ENOUGH: usize = 200;
@@ -25,23 +25,23 @@ pub fn asks_for_summary(request: &Request<'_>) -> bool {
     let list = &request.messages.list;
     let newest = list.iter().rev().find(|message| message.role != Role::System);
     let newest = newest.filter(|message| message.role == Role::User);
-    newest.is_some_and(|message| texts(message).any(|text| tables::asks_for_summary(&text)))
+    newest.is_some_and(|message| message_texts(message).any(|text| tables::asks_for_summary(&text)))
 }
 
 /// Returns the passages of a text, each long enough to tell it from any other: some consecutive
 /// lines, without the tags and labels around them.
 #[must_use]
-pub fn passages(text: &str) -> Vec<Digest> {
+pub fn text_passages(text: &str) -> Vec<Digest> {
     first_passages(text, PASSAGES)
 }
 
 fn first_passages(text: &str, most: usize) -> Vec<Digest> {
-    let lines: Vec<(Digest, usize)> = text.lines().filter_map(line).take(2 * most).collect();
+    let lines: Vec<(Digest, usize)> = text.lines().filter_map(bare_line).take(2 * most).collect();
     let mut passages = Vec::new();
     for start in 0..lines.len().min(most) {
         let (mut sum, mut chars) = (Digest::EMPTY, 0);
         for (line, length) in lines.iter().skip(start) {
-            (sum, chars) = (sum.then(*line), chars + length);
+            (sum, chars) = (sum.followed_by(*line), chars + length);
             if chars >= ENOUGH {
                 passages.push(sum);
                 break;
@@ -58,7 +58,7 @@ pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     let list = &request.messages.list;
     let first = list.iter().position(|message| message.role == Role::Assistant);
     let opening = list.iter().take(first.map_or(list.len(), |first| first + 1));
-    let spoken = opening.filter(|message| message.role != Role::Other).flat_map(texts);
+    let spoken = opening.filter(|message| message.role != Role::Other).flat_map(message_texts);
     let all = spoken.chain(system_texts(request));
     all.flat_map(|text| first_passages(&text, LOOKED_FOR)).collect()
 }
@@ -69,16 +69,16 @@ pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
 pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
     let list = request.messages.list.iter().rev();
     let newest = list.take_while(|message| message.role != Role::Assistant);
-    let users = newest.filter(|message| message.role == Role::User).flat_map(texts);
-    let beside = users.filter(|text| !passages(text).contains(&passage));
-    beside.filter_map(|text| ask_of(&text)).collect()
+    let users = newest.filter(|message| message.role == Role::User).flat_map(message_texts);
+    let beside = users.filter(|text| !text_passages(text).contains(&passage));
+    beside.filter_map(|text| ask_digest(&text)).collect()
 }
 
 /// Returns the passages of all that users say in a request.
 #[must_use]
 pub fn user_passages(request: &Request<'_>) -> Vec<Digest> {
     let users = request.messages.list.iter().filter(|message| message.role == Role::User);
-    users.flat_map(texts).flat_map(|text| passages(&text)).collect()
+    users.flat_map(message_texts).flat_map(|text| text_passages(&text)).collect()
 }
 
 /// Returns the first passages of the results behind the last model turn: at most `each` passages of
@@ -93,19 +93,19 @@ pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
     });
     let results = blocks.filter_map(|block| match &block.kind {
         BlockKind::ToolResult(result) => match &result.content {
-            ResultContent::Text(text, _) => Some(text.head(RESULT)),
+            ResultContent::Text(text, _) => Some(text.unescape_head(RESULT)),
             ResultContent::Parts { parts, .. } => {
-                parts.iter().find_map(|part| part.text.map(|(text, _)| text.head(RESULT)))
+                parts.iter().find_map(|part| part.text.map(|(text, _)| text.unescape_head(RESULT)))
             }
             ResultContent::Absent(_) | ResultContent::Opaque => None,
         },
         _ => None,
     });
-    results.take(each).flat_map(|text| passages(&text).into_iter().take(each)).collect()
+    results.take(each).flat_map(|text| text_passages(&text).into_iter().take(each)).collect()
 }
 
 /// Returns a line without the tags and labels around it, and its characters; `None` if it is short.
-fn line(line: &str) -> Option<(Digest, usize)> {
+fn bare_line(line: &str) -> Option<(Digest, usize)> {
     let mut text = line.trim();
     loop {
         let bare = without_label(without_tags(text)).trim();
@@ -115,7 +115,7 @@ fn line(line: &str) -> Option<(Digest, usize)> {
         text = bare;
     }
     let chars = text.chars().count();
-    (chars >= SHORTEST).then(|| (Digest::of(text.as_bytes()), chars))
+    (chars >= SHORTEST).then(|| (Digest::from_bytes(text.as_bytes()), chars))
 }
 
 /// The most bytes of a tag and of a label. No more of a line is searched for either: each is taken
@@ -148,10 +148,10 @@ fn without_label(text: &str) -> &str {
 fn system_texts(request: &Request<'_>) -> Vec<String> {
     let Some(span) = request.system else { return Vec::new() };
     let mut texts = Vec::new();
-    let mut cursor = Cursor::new(span.of(request.text));
-    let read = cursor.elements(|cursor| {
-        cursor.members(|cursor, member| {
-            if let Some((text, _)) = cursor.string_or_skip()?.filter(|_| member.key.eq_str("text"))
+    let mut cursor = Cursor::new(span.slice_of(request.text));
+    let read = cursor.read_elements(|cursor| {
+        cursor.read_members(|cursor, member| {
+            if let Some((text, _)) = cursor.read_string_or_skip()?.filter(|_| member.key.eq_str("text"))
             {
                 texts.push(text.unescape().into_owned());
             }
@@ -161,13 +161,13 @@ fn system_texts(request: &Request<'_>) -> Vec<String> {
     });
     if read.is_err() {
         // A prompt may be one string.
-        let text = Cursor::new(span.of(request.text)).string();
+        let text = Cursor::new(span.slice_of(request.text)).read_string();
         texts = text.map(|(text, _)| text.unescape().into_owned()).into_iter().collect();
     }
     texts
 }
 
-fn texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> + use<'a> {
+fn message_texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> + use<'a> {
     let texts: Vec<_> = match &message.content {
         Content::Text(text, _) => vec![*text],
         Content::Blocks { blocks, .. } => {
@@ -192,9 +192,9 @@ mod tests {
     fn a_summary_is_known_by_its_lines_whatever_stands_around_them() {
         let said =
             format!("<summary>\n{LINE}\n\n- {LINE} Again.\nWhat is left: the release.\n</summary>");
-        let said = passages(&said);
+        let said = text_passages(&said);
         assert!(!said.is_empty());
-        let held = |text: &str| passages(text).iter().any(|passage| said.contains(passage));
+        let held = |text: &str| text_passages(text).iter().any(|passage| said.contains(passage));
         assert!(held(&format!("This is what was done:\n\n{LINE}\n- {LINE} Again.\n\nGo on.")));
         assert!(held(&format!("<context><summary>{LINE}\n   - {LINE} Again.</summary></context>")));
         assert!(held(&format!("[Summary]: {LINE}\n- {LINE} Again.")));
@@ -210,7 +210,7 @@ mod tests {
         for text in
             ["a line of some text\n".repeat(100_000), "x".repeat(1 << 20), "<".repeat(1 << 16)]
         {
-            assert!(passages(&text).len() <= PASSAGES);
+            assert!(text_passages(&text).len() <= PASSAGES);
         }
     }
 }

@@ -9,14 +9,14 @@ mod history;
 
 use std::collections::BTreeMap;
 
-use softland_core::{Addition, Admission, Because, Call, Limit, Role};
+use softland_core::{Addition, Admission, Because, Call, Quantity, Role};
 use softland_wire::json::{Cursor, Str, write_str};
 use softland_wire::request::Request;
-use softland_wire::tags::{self, Malformed, Shape, StopAfter, StopReason, Tags};
+use softland_wire::tags::{self, MalformedCall, Shape, StopAfter, StopReason, Tags};
 
-use crate::relay::Show;
+use crate::relay::Visibility;
 
-pub(crate) use history::{Given, Reader, Waiting};
+pub(crate) use history::{GivenAnswers, TagReader, WaitingCalls};
 
 /// The message to a model that wrote a call, and behind it what looks like the call's result.
 const ECHOED: &str = "Not run: behind the call stands something that looks like its result, but no \
@@ -29,9 +29,9 @@ const BEHIND: &str =
 /// Returns the shape that holds for an exchange. An engine reads every response to its end and lets
 /// the model see what it broke. A gateway ends a response where an invented result begins. Under a
 /// policy that only observes, nothing is changed.
-pub(crate) fn in_force(shape: &Shape, role: Role, observes: bool) -> Shape {
+pub(crate) fn shape_in_force(shape: &Shape, role: Role, observes: bool) -> Shape {
     let held_limit = shape.held_limit;
-    let watch = Shape { held_limit, ..Shape::watch(shape.tags.clone()) };
+    let watch = Shape { held_limit, ..Shape::watch_only(shape.tags.clone()) };
     match role {
         _ if observes => watch,
         Role::Gateway => Shape { stop_at_echo: true, ..shape.clone() },
@@ -55,7 +55,7 @@ pub fn uses_tags(request: &Request<'_>, tags: &Tags) -> bool {
 
 /// Returns the id of a call that is written as text: its place in the turn. `turn` tells it from
 /// the calls of other turns for an observer; a history joins results by place alone.
-pub(crate) fn id_of(turn: Option<u64>, place: usize) -> String {
+pub(crate) fn call_id(turn: Option<u64>, place: usize) -> String {
     match turn {
         Some(turn) => format!("tag_{turn}_{place}"),
         None => format!("tag_{place}"),
@@ -64,9 +64,9 @@ pub(crate) fn id_of(turn: Option<u64>, place: usize) -> String {
 
 /// The content of a response's texts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tagged {
+pub(crate) struct TaggedTexts {
     /// The texts that passed, taken apart, in order.
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Vec<TextSegment>,
     pub(crate) calls: Vec<TagCall>,
     /// True if an invented result stands behind a call.
     pub(crate) echo: bool,
@@ -80,16 +80,16 @@ pub(crate) struct Tagged {
 
 /// A stretch of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct TextSegment {
     /// The index of its block in the response.
     pub(crate) block: usize,
-    pub(crate) what: What,
+    pub(crate) what: SegmentKind,
     pub(crate) raw: String,
 }
 
 /// The kind of a stretch of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum SegmentKind {
     Text,
     /// The call of this place.
     Call(usize),
@@ -111,25 +111,25 @@ pub(crate) struct TagCall {
 
 impl TagCall {
     /// Returns the call in the core's words.
-    pub(crate) fn call(&self) -> Call<'_> {
+    pub(crate) fn as_call(&self) -> Call<'_> {
         Call { id: &self.id, name: &self.name, input: &self.input, server: false }
     }
 }
 
-impl Tagged {
+impl TaggedTexts {
     /// True if there is nothing but words in the texts.
     pub(crate) fn is_plain(&self) -> bool {
-        self.segments.iter().all(|s| matches!(s.what, What::Text | What::Repeated))
+        self.segments.iter().all(|s| matches!(s.what, SegmentKind::Text | SegmentKind::Repeated))
     }
 
     /// Returns the block in which the last text ends without closing it, if it does.
-    pub(crate) fn open(&self) -> Option<&Segment> {
-        self.segments.last().filter(|last| last.what == What::Open)
+    pub(crate) fn open_block(&self) -> Option<&TextSegment> {
+        self.segments.last().filter(|last| last.what == SegmentKind::Open)
     }
 
     /// Returns the stretches of each block, in order.
-    pub(crate) fn by_block(&self) -> BTreeMap<usize, Vec<&Segment>> {
-        let mut blocks: BTreeMap<usize, Vec<&Segment>> = BTreeMap::new();
+    pub(crate) fn by_block(&self) -> BTreeMap<usize, Vec<&TextSegment>> {
+        let mut blocks: BTreeMap<usize, Vec<&TextSegment>> = BTreeMap::new();
         for segment in &self.segments {
             blocks.entry(segment.block).or_default().push(segment);
         }
@@ -138,19 +138,19 @@ impl Tagged {
 
     /// Returns the text of each block that has any. A call is kept if it passes, and with `open`
     /// the unclosed block at the end is kept too.
-    pub(crate) fn texts(
+    pub(crate) fn block_texts(
         &self,
         open: bool,
         passes: impl Fn(usize) -> bool,
     ) -> BTreeMap<usize, String> {
         let mut behind = false;
-        let text = |(block, segments): (usize, Vec<&Segment>)| {
+        let text = |(block, segments): (usize, Vec<&TextSegment>)| {
             let (mut kept, mut between) = (String::new(), String::new());
-            for Segment { what, raw, .. } in segments {
+            for TextSegment { what, raw, .. } in segments {
                 match *what {
-                    What::Text if behind && self.suppress => between.push_str(raw),
-                    What::Text => kept.push_str(raw),
-                    What::Call(at) => {
+                    SegmentKind::Text if behind && self.suppress => between.push_str(raw),
+                    SegmentKind::Text => kept.push_str(raw),
+                    SegmentKind::Call(at) => {
                         if passes(at) {
                             kept.push_str(&between);
                             kept.push_str(raw);
@@ -158,9 +158,9 @@ impl Tagged {
                         between.clear();
                         behind = true;
                     }
-                    What::Repeated => kept.push_str(&std::mem::take(&mut between)),
-                    What::Open if open => kept.push_str(raw),
-                    What::Open => {}
+                    SegmentKind::Repeated => kept.push_str(&std::mem::take(&mut between)),
+                    SegmentKind::Open if open => kept.push_str(raw),
+                    SegmentKind::Open => {}
                 }
             }
             (block, kept)
@@ -169,26 +169,26 @@ impl Tagged {
     }
 
     /// Returns the text beside calls.
-    pub(crate) fn words(&self) -> String {
-        let words = self.segments.iter().filter(|segment| segment.what == What::Text);
+    pub(crate) fn plain_text(&self) -> String {
+        let words = self.segments.iter().filter(|segment| segment.what == SegmentKind::Text);
         words.map(|segment| segment.raw.as_str()).collect()
     }
 
     /// Says of each call whether its owner can run it. `ended` is true if the response came to its
     /// end by itself: an open block in it is then a call that was not closed.
-    pub(crate) fn judge(&mut self, reader: &Reader, ended: bool, id: &dyn Fn(usize) -> String) {
+    pub(crate) fn judge_calls(&mut self, reader: &TagReader, ended: bool, id: &dyn Fn(usize) -> String) {
         if reader.role == Role::Gateway {
             // In a gateway, half a call is the client's affair.
-            let open = self.segments.iter_mut().filter(|segment| segment.what == What::Open);
-            open.for_each(|segment| segment.what = What::Text);
+            let open = self.segments.iter_mut().filter(|segment| segment.what == SegmentKind::Open);
+            open.for_each(|segment| segment.what = SegmentKind::Text);
             return;
         }
         let tags = &reader.shape.tags;
-        if ended && let Some(last) = self.segments.last_mut().filter(|s| s.what == What::Open) {
+        if ended && let Some(last) = self.segments.last_mut().filter(|s| s.what == SegmentKind::Open) {
             let at = self.calls.len();
-            last.what = What::Call(at);
-            let name = opened(&last.raw, tags).to_owned();
-            let unfit = Some(repair(&Malformed::Unclosed, tags));
+            last.what = SegmentKind::Call(at);
+            let name = opening_tag(&last.raw, tags).to_owned();
+            let unfit = Some(repair_message(&MalformedCall::Unclosed, tags));
             self.calls.push(TagCall { id: id(at), name, input: "{}".to_owned(), unfit });
         }
         let mut broken = false;
@@ -206,7 +206,7 @@ impl Tagged {
 
 /// Returns a call as it is counted. A call that cannot be read goes by its tag's name.
 pub(crate) fn read_call(
-    call: &Result<tags::Call, Malformed>,
+    call: &Result<tags::TextCall, MalformedCall>,
     tag: &str,
     tags: &Tags,
     id: String,
@@ -217,14 +217,14 @@ pub(crate) fn read_call(
             TagCall { id, name: call.name.clone(), input, unfit: None }
         }
         Err(why) => {
-            let unfit = Some(repair(why, tags));
+            let unfit = Some(repair_message(why, tags));
             TagCall { id, name: tag.to_owned(), input: "{}".to_owned(), unfit }
         }
     }
 }
 
 /// Returns the name of the tag that a text begins with.
-pub(crate) fn opened<'t>(raw: &'t str, tags: &'t Tags) -> &'t str {
+pub(crate) fn opening_tag<'t>(raw: &'t str, tags: &'t Tags) -> &'t str {
     let rest = raw.get(1..).unwrap_or_default();
     let names = tags.names().iter().filter(|name| rest.starts_with(name.as_str()));
     // The longest name is taken: one name may be the beginning of another.
@@ -232,7 +232,7 @@ pub(crate) fn opened<'t>(raw: &'t str, tags: &'t Tags) -> &'t str {
 }
 
 /// Returns the message to a model about a call that cannot be read.
-fn repair(why: &Malformed, tags: &Tags) -> String {
+fn repair_message(why: &MalformedCall, tags: &Tags) -> String {
     let tag = tags.names().first().map_or("", String::as_str);
     format!(
         "The tool call could not be read: {why}. It was not run. Write the whole block again: \
@@ -241,14 +241,14 @@ fn repair(why: &Malformed, tags: &Tags) -> String {
 }
 
 /// True if a call's text is shown.
-pub(crate) fn shows(show: Show, admission: Option<&Admission>) -> bool {
+pub(crate) fn shows_call(show: Visibility, admission: Option<&Admission>) -> bool {
     match (show, admission) {
-        (Show::All, Some(admission)) => {
+        (Visibility::All, Some(admission)) => {
             !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
         }
-        (Show::All, None) => true,
-        (Show::Landed | Show::Answer, Some(admission)) => *admission == Admission::Answer,
-        (Show::Landed | Show::Answer | Show::Text | Show::Nothing, _) => false,
+        (Visibility::All, None) => true,
+        (Visibility::Landed | Visibility::Answer, Some(admission)) => *admission == Admission::Answer,
+        (Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing, _) => false,
     }
 }
 
@@ -271,7 +271,7 @@ pub fn results_text<'r>(results: impl IntoIterator<Item = (&'r str, &'r str)>) -
 /// the one with the fewest left.
 pub(crate) fn most_important(lines: Vec<Addition>) -> Option<Addition> {
     let left = |because: &Because| match (because.limit, because.used) {
-        (Limit::Count(limit), Limit::Count(used)) => limit.saturating_sub(used),
+        (Quantity::Count(limit), Quantity::Count(used)) => limit.saturating_sub(used),
         _ => u64::MAX,
     };
     let rank = |line: &Addition| {
@@ -287,5 +287,5 @@ pub(crate) fn with_str<R>(text: &str, take: impl FnOnce(Str<'_>) -> R) -> R {
     write_str(&mut quoted, text);
     // The string was written from text.
     let quoted = String::from_utf8(quoted).unwrap_or_default();
-    take(Cursor::new(&quoted).string().map(|(text, _)| text).unwrap_or_default())
+    take(Cursor::new(&quoted).read_string().map(|(text, _)| text).unwrap_or_default())
 }

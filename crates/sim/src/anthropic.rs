@@ -11,6 +11,6 @@ mod rules;
 mod serve;
 mod stream;
 
-pub(crate) use cache::Cache;
-pub(crate) use error::Refusal;
-pub(crate) use serve::{is_mine, serve};
+pub(crate) use cache::AnthropicCache;
+pub(crate) use error::AnthropicRefusal;
+pub(crate) use serve::{is_anthropic_form, serve_request};

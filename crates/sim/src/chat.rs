@@ -9,4 +9,4 @@ mod serve;
 mod stream;
 mod whole;
 
-pub(crate) use serve::serve;
+pub(crate) use serve::serve_request;

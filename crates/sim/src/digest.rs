@@ -15,23 +15,23 @@ const K2: u64 = 0xC2B2_AE3D_27D4_EB4F;
 impl Digest {
     pub(crate) fn new(seed: u64) -> Self {
         let mut digest = Self { a: K1, b: K2 };
-        digest.word(seed);
+        digest.add_word(seed);
         digest
     }
 
     /// Adds a length-prefixed text, so that adjacent fields never run together.
-    pub(crate) fn field(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
+    pub(crate) fn add_field(&mut self, text: &str) {
+        self.add_bytes(text.as_bytes());
     }
 
     /// Adds length-prefixed bytes.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.word(bytes.len() as u64);
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.add_word(bytes.len() as u64);
         let mut chunks = bytes.chunks_exact(8);
         for chunk in &mut chunks {
             let mut word = [0_u8; 8];
             word.copy_from_slice(chunk);
-            self.word(u64::from_le_bytes(word));
+            self.add_word(u64::from_le_bytes(word));
         }
         let rest = chunks.remainder();
         if !rest.is_empty() {
@@ -39,27 +39,27 @@ impl Digest {
             for (to, from) in word.iter_mut().zip(rest) {
                 *to = *from;
             }
-            self.word(u64::from_le_bytes(word));
+            self.add_word(u64::from_le_bytes(word));
         }
     }
 
-    pub(crate) fn word(&mut self, word: u64) {
+    pub(crate) fn add_word(&mut self, word: u64) {
         self.a = (self.a ^ word).wrapping_mul(K1).rotate_left(29).wrapping_add(self.b);
         self.b = self.b.wrapping_add(word).wrapping_mul(K2).rotate_left(31) ^ self.a;
     }
 
     /// Returns the digest of everything added so far.
     pub(crate) fn finish(self) -> u128 {
-        (u128::from(mix(self.a)) << 64) | u128::from(mix(self.b.wrapping_add(self.a)))
+        (u128::from(mix_bits(self.a)) << 64) | u128::from(mix_bits(self.b.wrapping_add(self.a)))
     }
 
     /// Returns 64 bits of the digest.
-    pub(crate) fn short(self) -> u64 {
-        mix(self.a ^ self.b.rotate_left(17))
+    pub(crate) fn finish_short(self) -> u64 {
+        mix_bits(self.a ^ self.b.rotate_left(17))
     }
 }
 
-fn mix(mut x: u64) -> u64 {
+fn mix_bits(mut x: u64) -> u64 {
     x ^= x >> 32;
     x = x.wrapping_mul(K1);
     x ^= x >> 29;
@@ -77,7 +77,7 @@ mod tests {
         let of = |fields: &[&str]| {
             let mut digest = Digest::new(1);
             for field in fields {
-                digest.field(field);
+                digest.add_field(field);
             }
             digest.finish()
         };

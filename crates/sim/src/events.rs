@@ -18,14 +18,14 @@ impl Event {
         Self { bytes: text.into_bytes(), delay_ms: 0, is_delta }
     }
 
-    fn chunk(self) -> Chunk {
+    fn into_chunk(self) -> Chunk {
         Chunk { delay_ms: self.delay_ms, piece: Piece::Bytes(self.bytes) }
     }
 }
 
 /// Sends events with the delays and the fault of a turn. `failure` writes the end of a stream that
 /// fails after the given number of events.
-pub(crate) fn send(
+pub(crate) fn send_events(
     mut events: Vec<Event>,
     turn: &Turn,
     failure: impl FnOnce(usize) -> Vec<Event>,
@@ -40,22 +40,22 @@ pub(crate) fn send(
         Some(Fault::ErrorEvent { after }) => {
             events.truncate(after.max(1));
             events.extend(failure(events.len()));
-            events.into_iter().map(Event::chunk).collect()
+            events.into_iter().map(Event::into_chunk).collect()
         }
-        Some(Fault::Cut { after }) => cut(events, after),
-        _ => events.into_iter().map(Event::chunk).collect(),
+        Some(Fault::Cut { after }) => cut_events(events, after),
+        _ => events.into_iter().map(Event::into_chunk).collect(),
     }
 }
 
-fn cut(events: Vec<Event>, after: usize) -> Vec<Chunk> {
+fn cut_events(events: Vec<Event>, after: usize) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     for (i, mut event) in events.into_iter().enumerate() {
         if i == after {
             event.bytes.truncate(event.bytes.len() / 2);
-            chunks.push(event.chunk());
+            chunks.push(event.into_chunk());
             break;
         }
-        chunks.push(event.chunk());
+        chunks.push(event.into_chunk());
     }
     chunks.push(Chunk { delay_ms: 0, piece: Piece::Cut });
     chunks

@@ -42,7 +42,7 @@ impl Choice<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct History<'a> {
     /// The turns; adjacent messages of one role are one turn. Results belong to the user.
-    pub(crate) turns: Vec<Said<'a>>,
+    pub(crate) turns: Vec<HistoryTurn<'a>>,
     pub(crate) tools: Vec<Tool<'a>>,
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
@@ -52,16 +52,16 @@ pub(crate) struct History<'a> {
 
 /// One turn of a conversation.
 #[derive(Clone, Debug)]
-pub(crate) struct Said<'a> {
+pub(crate) struct HistoryTurn<'a> {
     pub(crate) role: Role,
     pub(crate) texts: Vec<Cow<'a, str>>,
-    pub(crate) calls: Vec<Called<'a>>,
-    pub(crate) results: Vec<Returned<'a>>,
+    pub(crate) calls: Vec<ToolCall<'a>>,
+    pub(crate) results: Vec<ToolResult<'a>>,
 }
 
 /// A call of one of the client's tools.
 #[derive(Clone, Debug)]
-pub(crate) struct Called<'a> {
+pub(crate) struct ToolCall<'a> {
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
     pub(crate) input: Cow<'a, Json>,
@@ -69,7 +69,7 @@ pub(crate) struct Called<'a> {
 
 /// The result of a tool call.
 #[derive(Clone, Debug)]
-pub(crate) struct Returned<'a> {
+pub(crate) struct ToolResult<'a> {
     pub(crate) id: &'a str,
     pub(crate) text: Cow<'a, str>,
     pub(crate) failed: bool,
@@ -83,7 +83,7 @@ pub(crate) struct Tool<'a> {
     pub(crate) required: Vec<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> HistoryTurn<'a> {
     pub(crate) fn new(role: Role) -> Self {
         Self { role, texts: Vec::new(), calls: Vec::new(), results: Vec::new() }
     }
@@ -96,7 +96,7 @@ impl<'a> Said<'a> {
 
 impl<'a> Tool<'a> {
     /// Creates a tool from its name and the JSON schema of its input.
-    pub(crate) fn of(name: &'a str, schema: Option<&'a Json>) -> Self {
+    pub(crate) fn from_schema(name: &'a str, schema: Option<&'a Json>) -> Self {
         let at = |key: &str| schema.and_then(|s| s.get(key));
         let required = at("required").map_or(&[][..], Json::items);
         Self {
@@ -108,11 +108,11 @@ impl<'a> Tool<'a> {
 }
 
 /// Changes the last turn if it has this role; otherwise begins a new turn.
-pub(crate) fn add<'a>(turns: &mut Vec<Said<'a>>, role: Role, change: impl FnOnce(&mut Said<'a>)) {
+pub(crate) fn add_to_turn<'a>(turns: &mut Vec<HistoryTurn<'a>>, role: Role, change: impl FnOnce(&mut HistoryTurn<'a>)) {
     match turns.last_mut() {
         Some(turn) if turn.role == role => change(turn),
         _ => {
-            let mut turn = Said::new(role);
+            let mut turn = HistoryTurn::new(role);
             change(&mut turn);
             turns.push(turn);
         }

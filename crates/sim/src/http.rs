@@ -21,58 +21,58 @@ use tokio::net::TcpListener;
 ///
 /// # Errors
 /// Returns an error if the listener fails.
-pub async fn serve(
+pub async fn serve_http(
     listener: TcpListener,
     sim: Arc<Sim>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let shared = Arc::new(Shared { sim, start: Instant::now() });
-    let app = Router::new().fallback(handle).with_state(shared);
+    let shared = Arc::new(SharedState { sim, start: Instant::now() });
+    let app = Router::new().fallback(handle_request).with_state(shared);
     // Without TCP_NODELAY, a stream on a reused connection stalls for 40 ms at a time.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     axum::serve(listener, app).with_graceful_shutdown(shutdown).await
 }
 
-struct Shared {
+struct SharedState {
     sim: Arc<Sim>,
     start: Instant,
 }
 
-async fn handle(State(shared): State<Arc<Shared>>, request: HttpRequest<Body>) -> Response<Body> {
+async fn handle_request(State(shared): State<Arc<SharedState>>, request: HttpRequest<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     // One byte more than allowed is enough to see that the body is too large.
     let body = match axum::body::to_bytes(body, MAX_BODY + 1).await {
         Ok(bytes) => bytes,
         Err(_) => Bytes::from(vec![b' '; MAX_BODY + 1]),
     };
-    let headers = pairs(&parts.headers);
+    let headers = header_pairs(&parts.headers);
     let path = parts.uri.path_and_query().map_or("/", |p| p.as_str());
     let now = u64::try_from(shared.start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let method = parts.method.as_str();
     let answer = shared.sim.respond(now, &Request { method, path, headers: &headers, body: &body });
-    reply(answer).await
+    to_http_response(answer).await
 }
 
-fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
+fn header_pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
         .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
         .collect()
 }
 
-async fn reply(answer: Answer) -> Response<Body> {
+async fn to_http_response(answer: Answer) -> Response<Body> {
     let body = match answer.body {
         Reply::Whole { delay_ms, bytes } => {
-            wait(delay_ms).await;
+            wait_ms(delay_ms).await;
             Body::from(bytes)
         }
         Reply::Stream(chunks) => {
             // The delay of the first piece comes before the headers, as with the real API.
             let first = chunks.first().map_or(0, |chunk| chunk.delay_ms);
-            wait(first).await;
+            wait_ms(first).await;
             let mut rest = chunks.into_iter();
             let head = rest.next().map(|chunk| Chunk { delay_ms: 0, ..chunk });
-            Body::from_stream(pieces(head.into_iter().chain(rest)))
+            Body::from_stream(stream_chunks(head.into_iter().chain(rest)))
         }
     };
     let mut response = Response::new(body);
@@ -86,17 +86,17 @@ async fn reply(answer: Answer) -> Response<Body> {
     response
 }
 
-fn pieces(
+fn stream_chunks(
     chunks: impl Iterator<Item = Chunk> + Send,
 ) -> impl stream::Stream<Item = io::Result<Bytes>> + Send {
     stream::unfold(chunks, |mut chunks| async move {
         let chunk = chunks.next()?;
-        wait(chunk.delay_ms).await;
+        wait_ms(chunk.delay_ms).await;
         let item = match chunk.piece {
             Piece::Bytes(bytes) => Ok(Bytes::from(bytes)),
             Piece::Cut => {
                 // Earlier pieces must be sent first, or the client sees a reset before them.
-                wait(5).await;
+                wait_ms(5).await;
                 Err(io::Error::new(io::ErrorKind::ConnectionReset, "cut by the scenario"))
             }
         };
@@ -104,7 +104,7 @@ fn pieces(
     })
 }
 
-async fn wait(ms: u64) {
+async fn wait_ms(ms: u64) {
     if ms > 0 {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }

@@ -115,14 +115,14 @@ impl Json {
 
     /// Returns the value as compact text.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut out = String::new();
-        self.write(&mut out);
+        self.write_to(&mut out);
         out
     }
 
     /// Appends the value as compact text.
-    pub(crate) fn write(&self, out: &mut String) {
+    pub(crate) fn write_to(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(true) => out.push_str("true"),
@@ -136,7 +136,7 @@ impl Json {
                     if i > 0 {
                         out.push(',');
                     }
-                    item.write(out);
+                    item.write_to(out);
                 }
                 out.push(']');
             }
@@ -148,7 +148,7 @@ impl Json {
                     }
                     write_string(key, out);
                     out.push(':');
-                    value.write(out);
+                    value.write_to(out);
                 }
                 out.push('}');
             }
@@ -174,7 +174,7 @@ pub(crate) fn write_string(text: &str, out: &mut String) {
 }
 
 /// Builds an object from pairs.
-pub(crate) fn map<const N: usize>(entries: [(&str, Json); N]) -> Json {
+pub(crate) fn json_object<const N: usize>(entries: [(&str, Json); N]) -> Json {
     Json::Map(entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
 }
 
@@ -204,13 +204,13 @@ impl From<u64> for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(JsonVisitor)
     }
 }
 
-struct Reader;
+struct JsonVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,7 +272,7 @@ mod tests {
             [r#"{"b":1,"a":[true,null,-3,1.5],"c":{"z":"\"\\\n\u0001é","y":{}}}"#, "[]", r#""x""#]
         {
             let value = Json::parse(text.as_bytes()).unwrap();
-            assert_eq!(value.text(), text);
+            assert_eq!(value.to_text(), text);
         }
     }
 

@@ -5,18 +5,18 @@ use crate::history::Choice;
 use crate::turn::{Part, Stop, Turn};
 
 /// Estimates the tokens of this many bytes: a quarter, rounded up.
-pub(crate) fn tokens_of(bytes: usize) -> u64 {
+pub(crate) fn estimate_tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
 
 /// The constraints on one response.
 #[derive(Debug)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct ResponseBounds<'a> {
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
     /// The tools that may be called, if not all.
     pub(crate) allowed: Option<Vec<&'a str>>,
-    pub(crate) thinking: Thinks,
+    pub(crate) thinking: ThinkingPresence,
     /// The output limit, in tokens.
     pub(crate) max_tokens: u64,
     /// The tokens that the context window leaves for output.
@@ -26,7 +26,7 @@ pub(crate) struct Bounds<'a> {
 
 /// The presence of thinking in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thinks {
+pub(crate) enum ThinkingPresence {
     /// Never.
     Off,
     /// The model decides.
@@ -40,7 +40,7 @@ pub(crate) const BASE_OUTPUT: u64 = 2;
 
 /// A turn within the constraints.
 #[derive(Debug)]
-pub(crate) struct Lawful {
+pub(crate) struct AllowedTurn {
     pub(crate) parts: Vec<Part>,
     pub(crate) stop: Stop,
     /// True if the last part is cut in the middle.
@@ -50,11 +50,11 @@ pub(crate) struct Lawful {
 }
 
 /// Applies the constraints to a turn.
-pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
+pub(crate) fn apply_bounds(bounds: &ResponseBounds<'_>, turn: &Turn) -> AllowedTurn {
     let mut parts = turn.parts.clone();
-    thinking(bounds.thinking, &mut parts);
+    apply_thinking(bounds.thinking, &mut parts);
     if !turn.lawless {
-        tool_choice(bounds, &mut parts);
+        apply_tool_choice(bounds, &mut parts);
     }
     let natural = if parts.iter().any(Part::is_call) { Stop::ToolUse } else { Stop::EndTurn };
     let mut stop = match turn.stop.clone() {
@@ -62,53 +62,53 @@ pub(crate) fn apply(bounds: &Bounds<'_>, turn: &Turn) -> Lawful {
         Some(stop) => stop,
         None => natural,
     };
-    if let Some(sequence) = stop_sequence(&bounds.stops, &mut parts) {
+    if let Some(sequence) = apply_stop_sequences(&bounds.stops, &mut parts) {
         stop = Stop::StopSequence(sequence);
     }
     let mut cut = stop == Stop::MaxTokens && !parts.is_empty();
-    if limit(&mut parts, bounds.max_tokens) {
+    if limit_tokens(&mut parts, bounds.max_tokens) {
         (stop, cut) = (Stop::MaxTokens, true);
     }
-    if limit(&mut parts, bounds.room) {
+    if limit_tokens(&mut parts, bounds.room) {
         (stop, cut) = (Stop::ContextWindow, true);
     }
-    Lawful { parts, stop, cut, most: bounds.max_tokens }
+    AllowedTurn { parts, stop, cut, most: bounds.max_tokens }
 }
 
-impl Lawful {
+impl AllowedTurn {
     /// Estimates the output tokens: all, and those of thinking. Neither exceeds the output limit.
     pub(crate) fn output_tokens(&self) -> (u64, u64) {
         let thinking = |p: &&Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
-        let thought: u64 = self.parts.iter().filter(thinking).map(weight).sum();
-        let all = BASE_OUTPUT + self.parts.iter().map(weight).sum::<u64>();
+        let thought: u64 = self.parts.iter().filter(thinking).map(part_tokens).sum();
+        let all = BASE_OUTPUT + self.parts.iter().map(part_tokens).sum::<u64>();
         (all.min(self.most), thought.min(self.most))
     }
 }
 
-fn weight(part: &Part) -> u64 {
+fn part_tokens(part: &Part) -> u64 {
     match part {
-        Part::Text(text) | Part::Thinking(text) => tokens_of(text.len()),
+        Part::Text(text) | Part::Thinking(text) => estimate_tokens(text.len()),
         Part::RedactedThinking => 16,
         Part::Tool { name, input, .. } | Part::ServerTool { name, input } => {
-            tokens_of(name.len() + input.len())
+            estimate_tokens(name.len() + input.len())
         }
         Part::ServerResult { .. } => 0,
     }
 }
 
-fn thinking(law: Thinks, parts: &mut Vec<Part>) {
+fn apply_thinking(law: ThinkingPresence, parts: &mut Vec<Part>) {
     let thinks = |p: &Part| matches!(p, Part::Thinking(_) | Part::RedactedThinking);
-    if law == Thinks::Off {
+    if law == ThinkingPresence::Off {
         parts.retain(|p| !thinks(p));
         return;
     }
     let calls = parts.iter().any(Part::is_call);
-    if law == Thinks::Opens && calls && !parts.first().is_some_and(thinks) {
+    if law == ThinkingPresence::Opens && calls && !parts.first().is_some_and(thinks) {
         parts.insert(0, Part::Thinking("Let me look.".to_owned()));
     }
 }
 
-fn tool_choice(bounds: &Bounds<'_>, parts: &mut Vec<Part>) {
+fn apply_tool_choice(bounds: &ResponseBounds<'_>, parts: &mut Vec<Part>) {
     let allowed = |name: &str| bounds.allowed.as_ref().is_none_or(|names| names.contains(&name));
     let mut calls = 0;
     parts.retain(|part| match part {
@@ -128,7 +128,7 @@ fn tool_choice(bounds: &Bounds<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Cuts the text at the first stop sequence, and drops all that follows. Returns the sequence.
-fn stop_sequence(sequences: &[&str], parts: &mut Vec<Part>) -> Option<String> {
+fn apply_stop_sequences(sequences: &[&str], parts: &mut Vec<Part>) -> Option<String> {
     for i in 0..parts.len() {
         let Some(Part::Text(text)) = parts.get_mut(i) else { continue };
         let first = sequences
@@ -146,20 +146,20 @@ fn stop_sequence(sequences: &[&str], parts: &mut Vec<Part>) -> Option<String> {
 }
 
 /// Cuts the parts to `tokens`. Returns true if anything was cut.
-fn limit(parts: &mut Vec<Part>, tokens: u64) -> bool {
+fn limit_tokens(parts: &mut Vec<Part>, tokens: u64) -> bool {
     let mut left = tokens;
     for i in 0..parts.len() {
         let Some(part) = parts.get_mut(i) else { break };
-        let need = weight(part);
+        let need = part_tokens(part);
         if need <= left {
             left -= need;
             continue;
         }
         let bytes = usize::try_from(left * 4).unwrap_or(usize::MAX);
         let keep = match part {
-            Part::Text(text) | Part::Thinking(text) => truncate(text, bytes),
+            Part::Text(text) | Part::Thinking(text) => truncate_text(text, bytes),
             Part::Tool { name, input, .. } | Part::ServerTool { name, input } => {
-                bytes > name.len() && truncate(input, bytes - name.len())
+                bytes > name.len() && truncate_text(input, bytes - name.len())
             }
             Part::RedactedThinking | Part::ServerResult { .. } => false,
         };
@@ -170,7 +170,7 @@ fn limit(parts: &mut Vec<Part>, tokens: u64) -> bool {
 }
 
 /// Cuts a text at a character boundary. Returns true if more than white space is left.
-fn truncate(text: &mut String, bytes: usize) -> bool {
+fn truncate_text(text: &mut String, bytes: usize) -> bool {
     let mut at = bytes.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;

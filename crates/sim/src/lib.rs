@@ -56,16 +56,16 @@ mod tagged;
 mod turn;
 mod usage;
 
-pub use http::serve;
+pub use http::serve_http;
 pub use json::Json;
 pub use models::open::{
-    Caching, DEFAULT_OPEN_MODEL, Dialect, Forcing, OpenModel, Reasoning, all as open_models,
-    find as find_open_model,
+    Caching, DEFAULT_OPEN_MODEL, Dialect, Forcing, OpenModel, Reasoning, all_open_models as open_models,
+    find_open_model,
 };
-pub use models::{DEFAULT_MODEL, Forced, Model, ThinkingModes, all as models, find as find_model};
+pub use models::{DEFAULT_MODEL, Forced, Model, ThinkingModes, all_models as models, find_model};
 pub use reply::{Body, Chunk, Piece, Response};
 pub use request::Request;
-pub use scenario::{Builtin, Scenario, pose};
+pub use scenario::{Builtin, Scenario, parse_model_name};
 pub use script::Script;
 pub use sim::{Binding, Config, MAX_BODY, Sim};
 pub use stats::{Charge, RefusalNote, Stats};

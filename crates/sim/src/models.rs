@@ -79,7 +79,7 @@ pub const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 
 /// Looks up a model by id, alias, or id with a date (`…-20250929`).
 #[must_use]
-pub fn find(id: &str) -> Option<&'static Model> {
+pub fn find_model(id: &str) -> Option<&'static Model> {
     let named = |name: &str| MODELS.iter().find(|m| m.id == name || m.aliases.contains(&name));
     named(id).or_else(|| {
         let (stem, date) = id.rsplit_once('-')?;
@@ -89,7 +89,7 @@ pub fn find(id: &str) -> Option<&'static Model> {
 
 /// Returns every model that the simulator knows.
 #[must_use]
-pub fn all() -> &'static [Model] {
+pub fn all_models() -> &'static [Model] {
     MODELS
 }
 
@@ -265,14 +265,14 @@ mod tests {
             ("", None),
             ("-20250929", None),
         ] {
-            assert_eq!(find(asked).map(|m| m.id), found, "{asked}");
+            assert_eq!(find_model(asked).map(|m| m.id), found, "{asked}");
         }
-        assert!(find(DEFAULT_MODEL).is_some());
+        assert!(find_model(DEFAULT_MODEL).is_some());
     }
 
     #[test]
     fn prices_are_whole_nano_dollars() {
-        for model in all() {
+        for model in all_models() {
             assert_eq!(model.input_nano * model.read_permille % 1000, 0, "{}", model.id);
             assert_eq!(model.input_nano * 125 % 100, 0, "{}", model.id);
             assert!(model.output_max < model.context_window);

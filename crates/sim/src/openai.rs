@@ -6,25 +6,25 @@ mod error;
 mod fields;
 mod seal;
 
-pub(crate) use cache::{Cache, Ribbon};
-pub(crate) use error::{Checked, Refusal, bad, ensure, fault, in_dialect};
+pub(crate) use cache::{OpenAiCache, PromptLayout};
+pub(crate) use error::{OpenAiResult, OpenAiRefusal, refuse_with, ensure, fault_response, in_dialect};
 pub(crate) use fields::{
-    Form, Tools, Type, bounds, empty_array, integer, known, missing, sampling, types, wrong_type,
+    ToolFormat, Tools, FieldType, check_bounds, empty_array, read_integer, check_known, missing_parameter, check_sampling, check_types, wrong_type,
 };
-pub(crate) use seal::{Found, Issued, Seal};
+pub(crate) use seal::{SealStatus, IssuedId, Sealer};
 
-use crate::bodies::whole;
+use crate::bodies::whole_response;
 use crate::digest::Digest;
 use crate::history::History;
-use crate::json::{Json, map};
-use crate::laws::Thinks;
+use crate::json::{Json, json_object};
+use crate::laws::ThinkingPresence;
 use crate::models::open::{self, DEFAULT_OPEN_MODEL, Forcing, OpenModel, Reasoning};
-use crate::play::Plays;
+use crate::play::RunCounters;
 use crate::reply::Response;
 use crate::request::Request;
-use crate::scenario::{Scenario, human_at, pose_as};
+use crate::scenario::{Scenario, find_human_turn, parse_model_name_or};
 use crate::sim::{Config, MAX_BODY};
-use crate::tagged::Tagged;
+use crate::tagged::TaggedConversation;
 use crate::turn::{Stop, Turn};
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ const SERVER_LOOP: usize = 10;
 const EPOCH: u64 = 1_795_300_000;
 
 /// Returns the `created` of a response at `now` milliseconds.
-pub(crate) fn created(now: u64) -> u64 {
+pub(crate) fn created_at(now: u64) -> u64 {
     EPOCH + now / 1000
 }
 
@@ -43,32 +43,32 @@ pub(crate) fn created(now: u64) -> u64 {
 ///
 /// # Errors
 /// Refuses with 401, 413 or 400.
-pub(crate) fn body(request: &Request<'_>) -> Checked<Json> {
+pub(crate) fn read_body(request: &Request<'_>) -> OpenAiResult<Json> {
     authenticate(request)?;
     if request.body.len() > MAX_BODY {
-        return Err(Refusal::new(413, "invalid_request_error", "The request is too large."));
+        return Err(OpenAiRefusal::new(413, "invalid_request_error", "The request is too large."));
     }
     match Json::parse(request.body) {
         Ok(body) if body.is_map() => Ok(body),
-        _ => bad("We could not parse the JSON body of your request. (HINT: This likely means you \
+        _ => refuse_with("We could not parse the JSON body of your request. (HINT: This likely means you \
              aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but \
              what was sent was not valid JSON.)"),
     }
 }
 
 /// Checks the key of an OpenAI-like host: a bearer token, or Azure's own header.
-pub(crate) fn authenticate(request: &Request<'_>) -> Checked {
+pub(crate) fn authenticate(request: &Request<'_>) -> OpenAiResult {
     let bearer = request.header("authorization").and_then(|v| v.strip_prefix("Bearer "));
     match bearer.or_else(|| request.header("api-key")).map(str::trim) {
-        Some("invalid") => Err(Refusal::new(
+        Some("invalid") => Err(OpenAiRefusal::new(
             401,
             "invalid_request_error",
             "Incorrect API key provided: invalid. You can find your API key at \
              https://platform.openai.com/account/api-keys.",
         )
-        .code("invalid_api_key")),
+        .with_code("invalid_api_key")),
         Some(key) if !key.is_empty() => Ok(()),
-        _ => Err(Refusal::new(
+        _ => Err(OpenAiRefusal::new(
             401,
             "invalid_request_error",
             "You didn't provide an API key. You need to provide your API key in an Authorization \
@@ -81,49 +81,49 @@ pub(crate) fn authenticate(request: &Request<'_>) -> Checked {
 ///
 /// # Errors
 /// Refuses with 401.
-pub(crate) fn list_models(request: &Request<'_>) -> Checked<Response> {
+pub(crate) fn list_models(request: &Request<'_>) -> OpenAiResult<Response> {
     authenticate(request)?;
     let row = |m: &OpenModel| {
-        map([
+        json_object([
             ("id", m.id.into()),
             ("object", "model".into()),
             ("created", EPOCH.into()),
             ("owned_by", "simulated".into()),
         ])
     };
-    let data = Json::List(open::all().iter().map(row).collect());
-    let list = map([("object", "list".into()), ("data", data)]);
-    Ok(whole(200, 0, list.text().into_bytes()))
+    let data = Json::List(open::all_open_models().iter().map(row).collect());
+    let list = json_object([("object", "list".into()), ("data", data)]);
+    Ok(whole_response(200, 0, list.to_text().into_bytes()))
 }
 
 /// The requested model, and the scenario that plays it.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ModelSelection<'a> {
     pub(crate) scenario: Cow<'a, Scenario>,
     pub(crate) id: &'a str,
     pub(crate) model: OpenModel,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ModelSelection<'a> {
     /// Reads the `model` of a body.
     ///
     /// # Errors
     /// Refuses with 400 if there is no model, and with 404 if it is not listed (400 for
     /// OpenRouter).
-    pub(crate) fn read(config: &'a Config, body: &'a Json) -> Checked<Self> {
+    pub(crate) fn from_body(config: &'a Config, body: &'a Json) -> OpenAiResult<Self> {
         let Some(asked) = body.str_at("model") else {
-            return Err(Refusal::bad("you must provide a model parameter"));
+            return Err(OpenAiRefusal::bad_request("you must provide a model parameter"));
         };
-        let (scenario, id) = match pose_as(asked, DEFAULT_OPEN_MODEL) {
+        let (scenario, id) = match parse_model_name_or(asked, DEFAULT_OPEN_MODEL) {
             None => (Cow::Borrowed(&config.scenario), asked),
-            Some((name, id)) => match Scenario::named(name) {
+            Some((name, id)) => match Scenario::from_name(name) {
                 Ok(scenario) => (Cow::Owned(scenario), id),
-                Err(wrong) => return Err(Refusal::no_scenario(wrong)),
+                Err(wrong) => return Err(OpenAiRefusal::unknown_scenario(wrong)),
             },
         };
-        match open::find(config.listed(id)) {
+        match open::find_open_model(config.listed_id(id)) {
             Some(model) => Ok(Self { scenario, id, model }),
-            None => Err(Refusal::unlisted(id)),
+            None => Err(OpenAiRefusal::unlisted_model(id)),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> Asked<'a> {
 ///
 /// # Errors
 /// Refuses with 400 if the model does not allow a forced choice.
-pub(crate) fn reasons(model: &OpenModel, wish: Option<bool>, forced: bool) -> Checked<Thinks> {
+pub(crate) fn decide_thinking(model: &OpenModel, wish: Option<bool>, forced: bool) -> OpenAiResult<ThinkingPresence> {
     let on = match model.reasoning {
         Reasoning::Never => false,
         Reasoning::Always => true,
@@ -148,40 +148,40 @@ pub(crate) fn reasons(model: &OpenModel, wish: Option<bool>, forced: bool) -> Ch
     if forced {
         match model.forcing {
             Forcing::Free => {}
-            Forcing::DropsReasoning => return Ok(Thinks::Off),
+            Forcing::DropsReasoning => return Ok(ThinkingPresence::Off),
             Forcing::NotWhileReasoning if !on => {}
             Forcing::NotWhileReasoning => {
-                return bad("Thinking mode does not support this tool_choice");
+                return refuse_with("Thinking mode does not support this tool_choice");
             }
             Forcing::Never if model.claude => {
-                return Err(Refusal::upstream(
+                return Err(OpenAiRefusal::from_upstream(
                     "tool_choice: type \"tool\" and \"any\" are not supported for this model.",
                 ));
             }
-            Forcing::Never => return bad("tool_choice: only \"auto\" and \"none\" are supported."),
+            Forcing::Never => return refuse_with("tool_choice: only \"auto\" and \"none\" are supported."),
         }
     }
-    Ok(if on { Thinks::Opens } else { Thinks::Off })
+    Ok(if on { ThinkingPresence::Opens } else { ThinkingPresence::Off })
 }
 
 /// Returns the next turn of a run. If the model pauses for a tool of the provider's, the provider
 /// continues by itself.
-pub(crate) fn next(
-    plays: &mut Plays,
+pub(crate) fn next_turn(
+    plays: &mut RunCounters,
     scenario: &Scenario,
     history: &mut History<'_>,
     head: &[&str],
 ) -> Turn {
-    let tagged = Tagged::read(history, head);
-    if tagged.is_there() {
-        let mut history = tagged.apply(history.clone());
-        return tagged.write(play_on(plays, scenario, &mut history, head));
+    let tagged = TaggedConversation::from_history(history, head);
+    if tagged.is_present() {
+        let mut history = tagged.apply_to(history.clone());
+        return tagged.write_turn(play_turns(plays, scenario, &mut history, head));
     }
-    play_on(plays, scenario, history, head)
+    play_turns(plays, scenario, history, head)
 }
 
-fn play_on(
-    plays: &mut Plays,
+fn play_turns(
+    plays: &mut RunCounters,
     scenario: &Scenario,
     history: &mut History<'_>,
     head: &[&str],
@@ -189,7 +189,7 @@ fn play_on(
     let key = run_key(scenario, history, head);
     let mut parts = Vec::new();
     for _ in 0..SERVER_LOOP {
-        let mut turn = plays.next(scenario, history, key);
+        let mut turn = plays.next_turn(scenario, history, key);
         if turn.stop != Some(Stop::PauseTurn) || turn.fault.is_some() {
             parts.append(&mut turn.parts);
             return Turn { parts, ..turn };
@@ -197,30 +197,30 @@ fn play_on(
         history.paused += turn.parts.iter().filter(|p| p.is_server_call()).count();
         parts.append(&mut turn.parts);
     }
-    Turn::of(parts)
+    Turn::from_parts(parts)
 }
 
 /// Returns the key of a run: one human message under one scenario and one system prompt.
 fn run_key(scenario: &Scenario, history: &History<'_>, head: &[&str]) -> u128 {
     let mut digest = Digest::new(1);
-    digest.field(scenario.name());
+    digest.add_field(scenario.name());
     for text in head {
-        digest.field(text);
+        digest.add_field(text);
     }
-    let until = human_at(&history.turns).map_or(0, |at| at + 1);
+    let until = find_human_turn(&history.turns).map_or(0, |at| at + 1);
     for turn in history.turns.iter().take(until) {
-        digest.field(turn.role.name());
+        digest.add_field(turn.role.name());
         let calls = turn.calls.iter().map(|c| c.name);
         let results = turn.results.iter().map(|r| r.text.as_ref());
         for text in turn.texts.iter().map(AsRef::as_ref).chain(calls).chain(results) {
-            digest.field(text);
+            digest.add_field(text);
         }
     }
     digest.finish()
 }
 
 /// True if a result says that its call failed: these protocols have no field for it.
-pub(crate) fn failed(text: &str) -> bool {
+pub(crate) fn is_failure(text: &str) -> bool {
     let head: String = text.trim_start().chars().take(5).flat_map(char::to_lowercase).collect();
     if head == "error" {
         return true;
@@ -236,19 +236,19 @@ pub(crate) fn failed(text: &str) -> bool {
 ///
 /// # Errors
 /// Refuses with 400 if the prompt does not fit.
-pub(crate) fn room(config: &Config, model: &OpenModel, tokens: u64) -> Checked<u64> {
+pub(crate) fn output_tokens_left(config: &Config, model: &OpenModel, tokens: u64) -> OpenAiResult<u64> {
     let window = config.context_window.unwrap_or(model.context_window);
     window.checked_sub(tokens).ok_or_else(|| {
         let message = format!(
             "This model's maximum context length is {window} tokens. However, your messages \
              resulted in {tokens} tokens. Please reduce the length of the messages."
         );
-        Refusal::bad(message).code("context_length_exceeded").at("messages")
+        OpenAiRefusal::bad_request(message).with_code("context_length_exceeded").with_param("messages")
     })
 }
 
 /// Creates the refusal of a method that a path does not have.
-pub(crate) fn wrong_method(request: &Request<'_>) -> Refusal {
+pub(crate) fn wrong_method(request: &Request<'_>) -> OpenAiRefusal {
     let message = format!("Not allowed to {} on {}.", request.method, request.route());
-    Refusal::new(405, "invalid_request_error", message).code("method_not_supported")
+    OpenAiRefusal::new(405, "invalid_request_error", message).with_code("method_not_supported")
 }

@@ -3,7 +3,7 @@
 use crate::reply::{Chunk, Piece};
 
 /// Cuts a text at arbitrary places, as the real APIs do, but never inside a character.
-pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn cut_text(text: &str) -> impl Iterator<Item = &str> {
     const LENGTHS: [usize; 6] = [5, 19, 31, 11, 47, 23];
     let scale = 1 + text.len() / 2048;
     let mut rest = text;
@@ -24,7 +24,7 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Cuts the bytes of a stream anew, into pieces of at most `size` bytes.
-pub(crate) fn recut(chunks: Vec<Chunk>, size: usize) -> Vec<Chunk> {
+pub(crate) fn recut_chunks(chunks: Vec<Chunk>, size: usize) -> Vec<Chunk> {
     let mut out = Vec::new();
     for chunk in chunks {
         let Piece::Bytes(bytes) = &chunk.piece else {

@@ -53,7 +53,7 @@ impl Response {
 
     /// Returns all bytes, and true if the connection broke after them.
     #[must_use]
-    pub fn collect(&self) -> (Vec<u8>, bool) {
+    pub fn collect_bytes(&self) -> (Vec<u8>, bool) {
         match &self.body {
             Body::Whole { bytes, .. } => (bytes.clone(), false),
             Body::Stream(chunks) => {

@@ -8,5 +8,5 @@ mod serve;
 mod store;
 mod stream;
 
-pub(crate) use serve::serve;
+pub(crate) use serve::serve_request;
 pub(crate) use store::Store;

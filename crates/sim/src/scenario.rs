@@ -10,7 +10,7 @@ mod silences;
 mod tags;
 mod view;
 
-pub(crate) use view::{View, human_at};
+pub(crate) use view::{RequestView, find_human_turn};
 
 use crate::script::Script;
 use crate::turn::Turn;
@@ -32,11 +32,11 @@ pub enum Scenario {
 #[derive(Clone, Debug)]
 pub struct Builtin {
     name: &'static str,
-    play: Play,
+    play: PlayFn,
     parameter: Option<Parameter>,
 }
 
-type Play = fn(&View<'_>, Option<Parameter>) -> Turn;
+type PlayFn = fn(&RequestView<'_>, Option<Parameter>) -> Turn;
 
 /// The parameter after the colon of a scenario's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,37 +48,37 @@ pub(crate) enum Parameter {
 }
 
 /// The name, the description and the function of each built-in scenario.
-const BUILTIN: &[(&str, &str, Play)] = &[
+const BUILTIN: &[(&str, &str, PlayFn)] = &[
     (
         "reader",
         "searches the folder with the tools it is given and answers from it",
-        reader::reader,
+        reader::play_reader,
     ),
-    ("looper", "makes the same call for ever, until told to answer", loops::looper),
-    ("alternator", "alternates between two calls for ever, until told", loops::alternator),
-    ("sweeper", "one reading tool over ever new arguments, until told", loops::sweeper),
-    ("poller", "asks for a status that does not change, until told", loops::poller),
-    ("parallel", "batches of six calls, three times, then answers", loops::parallel),
-    ("delegate", "calls every agent that it may, at once (:N times, :always)", delegate::delegate),
-    ("notebook", "mends and runs a cell of a notebook (:always, until told)", notebook::notebook),
-    ("stubborn", "ignores being told to answer; answers only without tools", loops::stubborn),
-    ("mute", "like stubborn, and says nothing without tools", loops::mute),
-    ("thinker", "like reader, with signed thinking before each call", reader::thinker),
-    ("empty", "empty turns after tool results, until nudged (:never recovers)", silences::empty),
-    ("whitespace", "a blank text after tool results, until nudged (:never)", silences::whitespace),
-    ("trivial", "an answer of three tokens after tool results", silences::trivial),
-    ("echo", "a call written as text with an invented result", silences::echo),
-    ("tail", "a call written as text, and words behind it; then an answer", tags::tail),
-    ("partial-tag", "a call as text that breaks off; whole; then an answer", tags::partial_tag),
-    ("truncator", "cut by max_tokens in a call, then in the answer", silences::truncator),
-    ("pause", "pauses in a server tool twice (:N times)", silences::pause),
-    ("refuser", "refuses without a word (:text with one)", silences::refuser),
-    ("bad-json", "a call whose input is not JSON", faults::bad_json),
-    ("unknown-tool", "a call of a tool that was not declared", faults::unknown_tool),
-    ("overloaded", "529 twice with retry-after (:N, :always), then reader", faults::overloaded),
-    ("midstream-error", "an error event in mid stream (:N times, then reader)", faults::midstream),
-    ("cut", "the connection breaks in mid stream (:N times, then reader)", faults::cut),
-    ("slow", "reader, 1500 ms to the first byte, a tenth before each delta (:MS)", faults::slow),
+    ("looper", "makes the same call for ever, until told to answer", loops::play_looper),
+    ("alternator", "alternates between two calls for ever, until told", loops::play_alternator),
+    ("sweeper", "one reading tool over ever new arguments, until told", loops::play_sweeper),
+    ("poller", "asks for a status that does not change, until told", loops::play_poller),
+    ("parallel", "batches of six calls, three times, then answers", loops::play_parallel),
+    ("delegate", "calls every agent that it may, at once (:N times, :always)", delegate::play_delegate),
+    ("notebook", "mends and runs a cell of a notebook (:always, until told)", notebook::play_notebook),
+    ("stubborn", "ignores being told to answer; answers only without tools", loops::play_stubborn),
+    ("mute", "like stubborn, and says nothing without tools", loops::play_mute),
+    ("thinker", "like reader, with signed thinking before each call", reader::play_thinker),
+    ("empty", "empty turns after tool results, until nudged (:never recovers)", silences::play_empty),
+    ("whitespace", "a blank text after tool results, until nudged (:never)", silences::play_whitespace),
+    ("trivial", "an answer of three tokens after tool results", silences::play_trivial),
+    ("echo", "a call written as text with an invented result", silences::play_echo),
+    ("tail", "a call written as text, and words behind it; then an answer", tags::play_tail),
+    ("partial-tag", "a call as text that breaks off; whole; then an answer", tags::play_partial_tag),
+    ("truncator", "cut by max_tokens in a call, then in the answer", silences::play_truncator),
+    ("pause", "pauses in a server tool twice (:N times)", silences::play_pause),
+    ("refuser", "refuses without a word (:text with one)", silences::play_refuser),
+    ("bad-json", "a call whose input is not JSON", faults::play_bad_json),
+    ("unknown-tool", "a call of a tool that was not declared", faults::play_unknown_tool),
+    ("overloaded", "529 twice with retry-after (:N, :always), then reader", faults::play_overloaded),
+    ("midstream-error", "an error event in mid stream (:N times, then reader)", faults::play_midstream_error),
+    ("cut", "the connection breaks in mid stream (:N times, then reader)", faults::play_cut),
+    ("slow", "reader, 1500 ms to the first byte, a tenth before each delta (:MS)", faults::play_slow),
 ];
 
 impl Scenario {
@@ -86,13 +86,13 @@ impl Scenario {
     ///
     /// # Errors
     /// Returns an error that lists the names, or the allowed parameters.
-    pub fn named(text: &str) -> Result<Self, String> {
+    pub fn from_name(text: &str) -> Result<Self, String> {
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
             None => (text, None),
         };
         let Some((name, _, play)) = BUILTIN.iter().find(|(known, ..)| *known == name) else {
-            let names: Vec<&str> = Self::names().map(|(name, _)| name).collect();
+            let names: Vec<&str> = Self::builtin_names().map(|(name, _)| name).collect();
             return Err(format!("unknown scenario `{name}`; there are: {}", names.join(", ")));
         };
         let parameter = match parameter {
@@ -115,24 +115,24 @@ impl Scenario {
     ///
     /// # Errors
     /// Returns an error that says what is wrong, where in the file, and what is allowed.
-    pub fn load(text: &str) -> Result<Self, String> {
+    pub fn from_name_or_path(text: &str) -> Result<Self, String> {
         let path = Path::new(text);
         let is_file = path.extension().is_some_and(|e| e == "toml") || text.contains(['/', '\\']);
-        if is_file { Script::load(path).map(Self::Script) } else { Self::named(text) }
+        if is_file { Script::load_file(path).map(Self::Script) } else { Self::from_name(text) }
     }
 
     /// Returns the name and description of each built-in scenario.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub fn builtin_names() -> impl Iterator<Item = (&'static str, &'static str)> {
         BUILTIN.iter().map(|(name, line, _)| (*name, *line))
     }
 
-    pub(crate) fn play(&self, view: &View<'_>) -> Turn {
+    pub(crate) fn choose_turn(&self, view: &RequestView<'_>) -> Turn {
         match self {
             Self::Builtin(builtin) => (builtin.play)(view, builtin.parameter),
-            Self::Script(script) => script.play(view),
+            Self::Script(script) => script.choose_turn(view),
             Self::Scripted(turns) => match turns.get(view.played) {
                 Some(turn) => turn.clone(),
-                None => view.answer("That is all."),
+                None => view.answer_with("That is all."),
             },
         }
     }
@@ -151,19 +151,19 @@ impl Scenario {
 /// of a built-in scenario. Returns the scenario's name and the model's id, which by default is
 /// [`crate::DEFAULT_MODEL`]. Returns `None` for a plain model id.
 #[must_use]
-pub fn pose(model: &str) -> Option<(&str, &str)> {
-    pose_as(model, crate::models::DEFAULT_MODEL)
+pub fn parse_model_name(model: &str) -> Option<(&str, &str)> {
+    parse_model_name_or(model, crate::models::DEFAULT_MODEL)
 }
 
 /// Splits like [`parse_model_name`], with another default model.
-pub(crate) fn pose_as<'a>(model: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
+pub(crate) fn parse_model_name_or<'a>(model: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
     let (bare, prefixed) = match model.strip_prefix("sim/") {
         Some(rest) => (rest, true),
         None => (model, false),
     };
     match bare.split_once('@') {
         Some((name, id)) => Some((name, id)),
-        None if prefixed || Scenario::named(bare).is_ok() => Some((bare, default)),
+        None if prefixed || Scenario::from_name(bare).is_ok() => Some((bare, default)),
         None => None,
     }
 }

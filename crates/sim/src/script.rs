@@ -3,7 +3,7 @@
 
 use crate::history::Choice;
 use crate::json::Json;
-use crate::scenario::View;
+use crate::scenario::RequestView;
 use crate::turn::{Fault, Part, Stop, Turn};
 use serde::Deserialize;
 use std::path::Path;
@@ -15,12 +15,12 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Script {
     name: String,
-    steps: Vec<Step>,
+    steps: Vec<ScriptStep>,
 }
 
 #[derive(Clone, Debug)]
-struct Step {
-    when: When,
+struct ScriptStep {
+    when: Condition,
     /// The number of requests that the step answers; `None` for all that follow.
     times: Option<u64>,
     turn: Turn,
@@ -32,31 +32,31 @@ impl Script {
     /// # Errors
     /// Returns an error that names the file and, for an error in it, the line, the key and what is
     /// allowed.
-    pub fn load(path: &Path) -> Result<Self, String> {
+    pub fn load_file(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let size = std::fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?.len();
         if size > MAX_FILE {
             return Err(format!("{shown}: {size} bytes; a scenario file has at most {MAX_FILE}"));
         }
         let text = std::fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
-        Self::parse(&shown.to_string(), &text)
+        Self::parse_toml(&shown.to_string(), &text)
     }
 
     /// Parses the text of a scenario file. Errors refer to it as `file`.
     ///
     /// # Errors
     /// As for [`Script::load_file`].
-    pub fn parse(file: &str, text: &str) -> Result<Self, String> {
-        let raw: File = toml::from_str(text).map_err(|error| {
+    pub fn parse_toml(file: &str, text: &str) -> Result<Self, String> {
+        let raw: ScriptFile = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            place(file, text, at, error.message())
+            format_error(file, text, at, error.message())
         })?;
         let steps = raw
             .turn
             .into_iter()
             .map(|step| {
                 let at = step.span().start;
-                step.into_inner().step().map_err(|wrong| place(file, text, at, &wrong))
+                step.into_inner().into_step().map_err(|wrong| format_error(file, text, at, &wrong))
             })
             .collect::<Result<Vec<_>, _>>()?;
         if steps.is_empty() {
@@ -70,30 +70,30 @@ impl Script {
         &self.name
     }
 
-    pub(crate) fn play(&self, view: &View<'_>) -> Turn {
-        let met = |when: When| match when {
-            When::Always => false,
-            When::Limit => view.told,
-            When::None => view.choice == Choice::None,
-            When::Forced => matches!(view.choice, Choice::Tool(_)),
-            When::Nudged => view.nudged,
+    pub(crate) fn choose_turn(&self, view: &RequestView<'_>) -> Turn {
+        let met = |when: Condition| match when {
+            Condition::Always => false,
+            Condition::Limit => view.told,
+            Condition::None => view.choice == Choice::None,
+            Condition::Forced => matches!(view.choice, Choice::Tool(_)),
+            Condition::Nudged => view.nudged,
         };
         if let Some(step) = self.steps.iter().find(|step| met(step.when)) {
             return step.turn.clone();
         }
         let mut left = view.attempt;
-        for step in self.steps.iter().filter(|step| step.when == When::Always) {
+        for step in self.steps.iter().filter(|step| step.when == Condition::Always) {
             match step.times {
                 Some(times) if left >= times => left -= times,
                 _ => return step.turn.clone(),
             }
         }
-        view.answer("The script ends here.")
+        view.answer_with("The script ends here.")
     }
 }
 
 /// Formats an error as `FILE:LINE: key `KEY`: MESSAGE`.
-fn place(file: &str, text: &str, at: usize, wrong: &str) -> String {
+fn format_error(file: &str, text: &str, at: usize, wrong: &str) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let here = text.lines().nth(line - 1).unwrap_or("");
@@ -103,7 +103,7 @@ fn place(file: &str, text: &str, at: usize, wrong: &str) -> String {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ScriptFile {
     name: Option<String>,
     #[serde(default)]
     turn: Vec<toml::Spanned<RawTurn>>,
@@ -111,7 +111,7 @@ struct File {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum When {
+enum Condition {
     #[default]
     Always,
     Limit,
@@ -148,7 +148,7 @@ enum RawStop {
 #[serde(deny_unknown_fields)]
 struct RawTurn {
     #[serde(default)]
-    when: When,
+    when: Condition,
     repeat: Option<Repeat>,
     thinking: Option<String>,
     text: Option<String>,
@@ -177,18 +177,18 @@ struct RawCall {
 }
 
 impl RawTurn {
-    fn step(self) -> Result<Step, String> {
+    fn into_step(self) -> Result<ScriptStep, String> {
         let times = match self.repeat {
             Some(Repeat::Times(0)) => return Err("`repeat` is 1 or more, or \"forever\"".into()),
             Some(Repeat::Times(times)) => Some(times),
             Some(Repeat::Word(Forever::Forever)) => None,
             None => Some(1),
         };
-        let fault = self.fault()?;
+        let fault = self.read_fault()?;
         let mut parts: Vec<Part> = self.thinking.map(Part::Thinking).into_iter().collect();
         parts.extend(self.text.map(Part::Text));
         for call in self.call {
-            parts.push(call.part()?);
+            parts.push(call.into_part()?);
         }
         let stop = self.stop.map(|stop| match stop {
             RawStop::EndTurn => Stop::EndTurn,
@@ -201,10 +201,10 @@ impl RawTurn {
         let (first_delay_ms, delta_delay_ms) = (self.first_delay_ms, self.delta_delay_ms);
         let turn =
             Turn { parts, stop, fault, first_delay_ms, delta_delay_ms, lawless: self.lawless };
-        Ok(Step { when: self.when, times, turn })
+        Ok(ScriptStep { when: self.when, times, turn })
     }
 
-    fn fault(&self) -> Result<Option<Fault>, String> {
+    fn read_fault(&self) -> Result<Option<Fault>, String> {
         if self.retry_after.is_some() && self.error.is_none() {
             return Err("`retry_after` needs `error`".into());
         }
@@ -224,27 +224,27 @@ impl RawTurn {
 }
 
 impl RawCall {
-    fn part(self) -> Result<Part, String> {
+    fn into_part(self) -> Result<Part, String> {
         let input = match (self.input, self.raw) {
             (Some(_), Some(_)) => return Err("a call has `input` or `raw`, not both".into()),
             (None, Some(raw)) => raw,
-            (Some(table), None) => json(toml::Value::Table(table)).text(),
+            (Some(table), None) => json_from_toml(toml::Value::Table(table)).to_text(),
             (None, None) => "{}".to_owned(),
         };
         Ok(Part::Tool { id: self.id, name: self.tool, input })
     }
 }
 
-fn json(value: toml::Value) -> Json {
+fn json_from_toml(value: toml::Value) -> Json {
     match value {
         toml::Value::String(text) => Json::Str(text),
         toml::Value::Integer(n) => Json::Int(i128::from(n)),
         toml::Value::Float(x) => Json::Float(x),
         toml::Value::Boolean(b) => Json::Bool(b),
         toml::Value::Datetime(when) => Json::Str(when.to_string()),
-        toml::Value::Array(items) => Json::List(items.into_iter().map(json).collect()),
+        toml::Value::Array(items) => Json::List(items.into_iter().map(json_from_toml).collect()),
         toml::Value::Table(table) => {
-            Json::Map(table.into_iter().map(|(key, value)| (key, json(value))).collect())
+            Json::Map(table.into_iter().map(|(key, value)| (key, json_from_toml(value))).collect())
         }
     }
 }

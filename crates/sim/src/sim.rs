@@ -2,8 +2,8 @@
 //! It is pure apart from that memory: time comes in with each request, and delays are part of the
 //! response.
 
-use crate::bodies::whole;
-use crate::play::Plays;
+use crate::bodies::whole_response;
+use crate::play::RunCounters;
 use crate::reply::Response;
 use crate::request::Request;
 use crate::scenario::Scenario;
@@ -65,7 +65,7 @@ impl Config {
     }
 
     /// Returns the listed id whose rules apply to `id`.
-    pub(crate) fn listed<'a>(&'a self, id: &'a str) -> &'a str {
+    pub(crate) fn listed_id<'a>(&'a self, id: &'a str) -> &'a str {
         let alias = self.aliases.iter().find(|(alias, _)| alias == id);
         alias.map_or(id, |(_, listed)| listed)
     }
@@ -75,17 +75,17 @@ impl Config {
 #[derive(Debug)]
 pub struct Sim {
     config: Config,
-    state: Mutex<State>,
+    state: Mutex<SimState>,
 }
 
 /// The memory of a simulator.
 #[derive(Debug, Default)]
-pub(crate) struct State {
-    pub(crate) cache: anthropic::Cache,
-    pub(crate) prefixes: openai::Cache,
+pub(crate) struct SimState {
+    pub(crate) cache: anthropic::AnthropicCache,
+    pub(crate) prefixes: openai::OpenAiCache,
     pub(crate) stored: responses::Store,
     pub(crate) stats: Stats,
-    pub(crate) plays: Plays,
+    pub(crate) plays: RunCounters,
 }
 
 impl Sim {
@@ -98,12 +98,12 @@ impl Sim {
     /// Answers a request that arrives at `now_ms`, by any clock that does not go back.
     #[must_use]
     pub fn respond(&self, now_ms: u64, request: &Request<'_>) -> Response {
-        let mut state = self.lock();
+        let mut state = self.lock_state();
         state.stats.requests += 1;
         let id = format!("req_sim{:08x}", state.stats.requests);
-        let (header, mut response) = match Protocol::of(request) {
-            Protocol::Anthropic => ("request-id", self.anthropic(now_ms, request, &mut state, &id)),
-            openai => ("x-request-id", self.openai(openai, now_ms, request, &mut state)),
+        let (header, mut response) = match Protocol::from_request(request) {
+            Protocol::Anthropic => ("request-id", self.respond_anthropic(now_ms, request, &mut state, &id)),
+            openai => ("x-request-id", self.respond_openai(openai, now_ms, request, &mut state)),
         };
         response.headers.push((header.to_owned(), id));
         response
@@ -112,46 +112,46 @@ impl Sim {
     /// Returns the counters, charges and refusals so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.lock().stats.clone()
+        self.lock_state().stats.clone()
     }
 
     /// Returns the number of requests that rules have refused; cheaper than [`Sim::stats`].
     #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.lock().stats.refused
+    pub fn refused_requests(&self) -> u64 {
+        self.lock_state().stats.refused
     }
 
     /// Locks the state. A poisoned lock means that a test panicked; counters are always whole.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, SimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn anthropic(&self, now: u64, request: &Request<'_>, state: &mut State, id: &str) -> Response {
-        anthropic::serve(&self.config, state, now, request).unwrap_or_else(|refusal| {
-            let body = refusal.body(id);
-            let anthropic::Refusal { status, kind, message, .. } = refusal;
-            state.stats.refuse(RefusalNote { status, kind, message });
-            whole(status, 0, body)
+    fn respond_anthropic(&self, now: u64, request: &Request<'_>, state: &mut SimState, id: &str) -> Response {
+        anthropic::serve_request(&self.config, state, now, request).unwrap_or_else(|refusal| {
+            let body = refusal.to_body(id);
+            let anthropic::AnthropicRefusal { status, kind, message, .. } = refusal;
+            state.stats.add_refusal(RefusalNote { status, kind, message });
+            whole_response(status, 0, body)
         })
     }
 
-    fn openai(
+    fn respond_openai(
         &self,
         protocol: Protocol,
         now: u64,
         request: &Request<'_>,
-        state: &mut State,
+        state: &mut SimState,
     ) -> Response {
         let answer = match protocol {
-            Protocol::Chat => chat::serve(&self.config, state, now, request),
-            Protocol::Responses => responses::serve(&self.config, state, now, request),
+            Protocol::Chat => chat::serve_request(&self.config, state, now, request),
+            Protocol::Responses => responses::serve_request(&self.config, state, now, request),
             Protocol::Anthropic | Protocol::Models => openai::list_models(request),
         };
         answer.unwrap_or_else(|refusal| {
-            let (status, body) = (refusal.status, refusal.body());
+            let (status, body) = (refusal.status, refusal.to_body());
             let (kind, message) = (refusal.kind, refusal.message);
-            state.stats.refuse(RefusalNote { status, kind, message });
-            whole(status, 0, body)
+            state.stats.add_refusal(RefusalNote { status, kind, message });
+            whole_response(status, 0, body)
         })
     }
 }
@@ -168,12 +168,12 @@ enum Protocol {
 
 impl Protocol {
     /// Selects the protocol by path. Unknown paths are left for Anthropic's to refuse.
-    fn of(request: &Request<'_>) -> Self {
+    fn from_request(request: &Request<'_>) -> Self {
         match request.route() {
             "/v1/chat/completions" => Self::Chat,
             "/v1/responses" => Self::Responses,
             path if path.starts_with("/v1/responses/") => Self::Responses,
-            "/v1/models" if !anthropic::is_mine(request) => Self::Models,
+            "/v1/models" if !anthropic::is_anthropic_form(request) => Self::Models,
             _ => Self::Anthropic,
         }
     }

@@ -55,19 +55,19 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn charge(&mut self, charge: Charge) {
+    pub(crate) fn add_charge(&mut self, charge: Charge) {
         self.responses += 1;
         self.cost_nano += charge.cost_nano;
-        push(&mut self.charges, charge);
+        push_bounded(&mut self.charges, charge);
     }
 
-    pub(crate) fn refuse(&mut self, refusal: RefusalNote) {
+    pub(crate) fn add_refusal(&mut self, refusal: RefusalNote) {
         self.refused += 1;
-        push(&mut self.refusals, refusal);
+        push_bounded(&mut self.refusals, refusal);
     }
 }
 
-fn push<T>(list: &mut VecDeque<T>, item: T) {
+fn push_bounded<T>(list: &mut VecDeque<T>, item: T) {
     if list.len() == KEPT {
         list.pop_front();
     }

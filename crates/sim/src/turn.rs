@@ -37,7 +37,7 @@ pub enum Part {
 impl Part {
     /// Creates a call of a client tool, with an id made by the simulator.
     #[must_use]
-    pub fn tool(name: impl Into<String>, input: impl Into<String>) -> Self {
+    pub fn tool_call(name: impl Into<String>, input: impl Into<String>) -> Self {
         Self::Tool { id: None, name: name.into(), input: input.into() }
     }
 
@@ -135,37 +135,37 @@ pub struct Turn {
 impl Turn {
     /// Creates a response of these blocks.
     #[must_use]
-    pub fn of(parts: Vec<Part>) -> Self {
+    pub fn from_parts(parts: Vec<Part>) -> Self {
         Self { parts, ..Self::default() }
     }
 
     /// Creates a response of one text.
     #[must_use]
-    pub fn say(text: impl Into<String>) -> Self {
-        Self::of(vec![Part::text(text)])
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self::from_parts(vec![Part::text(text)])
     }
 
     /// Creates a response of one call.
     #[must_use]
-    pub fn call(name: impl Into<String>, input: impl Into<String>) -> Self {
-        Self::of(vec![Part::tool(name, input)])
+    pub fn from_call(name: impl Into<String>, input: impl Into<String>) -> Self {
+        Self::from_parts(vec![Part::tool_call(name, input)])
     }
 
     /// Creates a response that fails with an HTTP status.
     #[must_use]
-    pub fn fail(status: u16, retry_after: Option<u64>) -> Self {
+    pub fn from_status(status: u16, retry_after: Option<u64>) -> Self {
         Self { fault: Some(Fault::Http { status, retry_after }), ..Self::default() }
     }
 
     /// Sets the stop reason.
     #[must_use]
-    pub fn stopping(self, stop: Stop) -> Self {
+    pub fn with_stop(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
     /// Sets the fault.
     #[must_use]
-    pub fn failing(self, fault: Fault) -> Self {
+    pub fn with_fault(self, fault: Fault) -> Self {
         Self { fault: Some(fault), ..self }
     }
 }

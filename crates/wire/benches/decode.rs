@@ -32,7 +32,7 @@ fn ours(bytes: &[u8]) -> usize {
             if frame.data.is_empty() {
                 continue;
             }
-            length += match Event::decode(frame.event, &frame.data).unwrap() {
+            length += match Event::from_data(frame.event, &frame.data).unwrap() {
                 Event::TextDelta { text, .. } | Event::ThinkingDelta { text, .. } => {
                     text.unescape().len()
                 }

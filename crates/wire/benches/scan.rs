@@ -16,7 +16,7 @@ fn main() {
 #[divan::bench(args = [400, 4000])]
 fn request_scan(bencher: Bencher<'_, '_>, turns: usize) {
     let body = corpus::history(turns);
-    let run = || Request::of(Api::Anthropic, black_box(&body)).unwrap().messages.list.len();
+    let run = || Request::from_body(Api::Anthropic, black_box(&body)).unwrap().messages.list.len();
     bencher.counter(BytesCount::of_slice(&body)).bench(run);
 }
 

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
 
 use divan::{Bencher, black_box, counter::BytesCount};
-use softland_wire::tags::{Piece, Shape, Shaper, Tags, read};
+use softland_wire::tags::{ShapedPiece, Shape, Shaper, Tags, parse_text};
 
 fn main() {
     divan::main();
@@ -38,12 +38,12 @@ fn shape(bencher: Bencher<'_, '_>, text: &str, chunk: usize) {
     let shape = Shape {
         suppress_tail: true,
         held_limit: 2 * SIZE,
-        ..Shape::watch(Tags::new(["use_tool", "tool_call"]).unwrap())
+        ..Shape::watch_only(Tags::new(["use_tool", "tool_call"]).unwrap())
     };
     bencher.counter(BytesCount::of_str(text)).bench(|| {
         let mut shaper = Shaper::new(shape.clone());
         let mut passed = 0;
-        let mut sink = |piece: Piece<'_>| passed += piece.forward().map_or(0, str::len);
+        let mut sink = |piece: ShapedPiece<'_>| passed += piece.forward_text().map_or(0, str::len);
         for pair in ends.windows(2) {
             shaper.push(black_box(&text[pair[0]..pair[1]]), &mut sink).unwrap();
         }
@@ -83,5 +83,5 @@ fn floods(bencher: Bencher<'_, '_>, of: &str) {
 fn reading_ordinary_text(bencher: Bencher<'_, '_>) {
     let text = prose();
     let tags = Tags::new(["use_tool"]).unwrap();
-    bencher.counter(BytesCount::of_str(&text)).bench(|| read(black_box(&text), &tags).texts.len());
+    bencher.counter(BytesCount::of_str(&text)).bench(|| parse_text(black_box(&text), &tags).texts.len());
 }

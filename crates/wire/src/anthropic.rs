@@ -14,7 +14,7 @@ mod usage;
 
 pub use crate::{blame::Blame, bound::AssembleError};
 pub use error::{ApiError, ErrorKind};
-pub use message::{Assembler, Block, End, Extra, Finished, Message, MessageError, Stop};
+pub use message::{Assembler, ResponseBlock, StreamEnd, Extra, Finished, ResponseMessage, MessageError, Stop};
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 pub(crate) use usage::is_country;
 pub use usage::{Iteration, Usage, UsageUpdate};

@@ -16,7 +16,7 @@ impl Api {
     /// Returns the smallest output limit the API accepts, in tokens: the Responses API refuses less
     /// than 16.
     #[must_use]
-    pub const fn least_output(self) -> u64 {
+    pub const fn min_output_tokens(self) -> u64 {
         match self {
             Self::Anthropic | Self::Chat => 1,
             Self::Responses => 16,
@@ -24,7 +24,7 @@ impl Api {
     }
 
     /// Returns the member of a tool result that holds the tool's output.
-    pub(crate) const fn result_member(self) -> &'static str {
+    pub(crate) const fn result_member_name(self) -> &'static str {
         match self {
             Self::Anthropic | Self::Chat => "content",
             Self::Responses => "output",
@@ -32,7 +32,7 @@ impl Api {
     }
 
     /// Returns the `type` of a text part that does not come from the model.
-    pub(crate) const fn text_part(self) -> &'static str {
+    pub(crate) const fn text_part_type(self) -> &'static str {
         match self {
             Self::Anthropic | Self::Chat => "text",
             Self::Responses => "input_text",

@@ -27,26 +27,26 @@ impl std::error::Error for AssembleError {}
 
 /// The number of bytes held, and their limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Bound {
+pub(crate) struct SizeBound {
     bytes: usize,
     limit: usize,
     failed: Option<AssembleError>,
 }
 
-impl Bound {
+impl SizeBound {
     /// Creates a bound of `limit` bytes with nothing held.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { bytes: 0, limit, failed: None }
     }
 
     /// Returns the error that occurred before, if any.
-    pub(crate) fn check(&self) -> Result<(), AssembleError> {
+    pub(crate) fn check_failure(&self) -> Result<(), AssembleError> {
         self.failed.map_or(Ok(()), Err)
     }
 
     /// Adds to the bytes held. Bytes beyond the limit are not added: this call and every later
     /// check fail.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), AssembleError> {
+    pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), AssembleError> {
         let held = self.bytes.saturating_add(bytes);
         if held > self.limit {
             let error = AssembleError::TooLarge { limit: self.limit };
@@ -58,7 +58,7 @@ impl Bound {
     }
 
     /// Subtracts from the bytes held.
-    pub(crate) const fn shrink(&mut self, bytes: usize) {
+    pub(crate) const fn remove_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 }

@@ -19,12 +19,12 @@ pub use crate::{blame::Blame, bound::AssembleError};
 pub use chunk::{CallDelta, Choice, Chunk, Delta, Event, StreamError};
 pub use error::{ApiError, ErrorKind};
 pub use message::{
-    Assembler, Call, CallKind, End, Extra, Finish, Finished, Message, MessageError, Part, Piece,
-    pieces,
+    Assembler, Call, CallKind, StreamEnd, Extra, Finish, Finished, ResponseMessage, MessageError, ResponsePart, Piece,
+    read_pieces,
 };
 pub use request::{
-    Asked, Choice as ToolChoiceKind, Content, MaxTokens, Member, Message as RequestMessage,
-    Messages, Part as RequestPart, PartKind, Request, ResponseFormat, Role, StreamOptions, Switch,
-    Thinking, Tool, ToolCall, ToolCallKind, ToolChoice, ToolKind, Tools,
+    RequestedThinking, RequestToolChoiceKind, RequestContent, MaxTokens, Member, RequestMessage,
+    RequestMessages, RequestPart, PartKind, RequestBody, ResponseFormat, RequestRole, StreamOptions, Flag,
+    RequestThinking, RequestTool, ToolCall, ToolCallKind, RequestToolChoice, ToolKind, RequestTools,
 };
 pub use usage::Usage;

@@ -21,10 +21,10 @@ mod text;
 
 use std::fmt;
 
-pub use cursor::{Cursor, Kind, Member};
-pub use strict::depth;
+pub use cursor::{Cursor, Kind, MemberKey};
+pub use strict::nesting_depth;
 pub(crate) use strict::is_strict_object;
-pub(crate) use text::write_inner;
+pub(crate) use text::write_escaped;
 pub use text::{Chars, Str, write_str};
 
 /// Deepest nesting of objects and arrays in a call's arguments with which a tool is run. A text
@@ -67,7 +67,7 @@ impl Span {
 
     /// Returns the text under the span, or an empty string if the span lies outside of `text`.
     #[must_use]
-    pub fn of(self, text: &str) -> &str {
+    pub fn slice_of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
     }
 }
@@ -76,7 +76,7 @@ impl Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The kind of error.
-    pub kind: ErrorKind,
+    pub kind: JsonErrorKind,
     /// Byte offset in the scanned text.
     pub at: usize,
 }
@@ -86,7 +86,7 @@ pub struct Error {
 #[repr(usize)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum JsonErrorKind {
     /// The bytes are not UTF-8.
     Utf8,
     /// A value was expected: object, array, string, number, `true`, `false` or `null`.
@@ -118,21 +118,21 @@ pub enum ErrorKind {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
-            ErrorKind::Utf8 => "not UTF-8",
-            ErrorKind::Value => "expected a value",
-            ErrorKind::String => "expected a string",
-            ErrorKind::Object => "expected an object",
-            ErrorKind::Array => "expected an array",
-            ErrorKind::Number => "expected a number",
-            ErrorKind::Bool => "expected `true` or `false`",
-            ErrorKind::UnclosedString => "the string does not end",
-            ErrorKind::Escape => "expected one of `\"\\/bfnrt` or `uXXXX` after a backslash",
-            ErrorKind::Colon => "expected `:` after the key",
-            ErrorKind::Comma => "expected `,` or the closing bracket",
-            ErrorKind::TooDeep => {
+            JsonErrorKind::Utf8 => "not UTF-8",
+            JsonErrorKind::Value => "expected a value",
+            JsonErrorKind::String => "expected a string",
+            JsonErrorKind::Object => "expected an object",
+            JsonErrorKind::Array => "expected an array",
+            JsonErrorKind::Number => "expected a number",
+            JsonErrorKind::Bool => "expected `true` or `false`",
+            JsonErrorKind::UnclosedString => "the string does not end",
+            JsonErrorKind::Escape => "expected one of `\"\\/bfnrt` or `uXXXX` after a backslash",
+            JsonErrorKind::Colon => "expected `:` after the key",
+            JsonErrorKind::Comma => "expected `,` or the closing bracket",
+            JsonErrorKind::TooDeep => {
                 return write!(f, "nested deeper than {MAX_DESCENT} at byte {}", self.at);
             }
-            ErrorKind::Trailing => "expected the end of the text",
+            JsonErrorKind::Trailing => "expected the end of the text",
         };
         write!(f, "invalid JSON: {what} at byte {}", self.at)
     }
@@ -144,9 +144,9 @@ impl std::error::Error for Error {}
 ///
 /// # Errors
 /// Returns the first syntax error, with its byte offset.
-pub fn check(text: &str) -> Result<Span, Error> {
+pub fn check_text(text: &str) -> Result<Span, Error> {
     let mut cursor = Cursor::new(text);
     let span = cursor.skip_value()?;
-    cursor.end()?;
+    cursor.expect_end()?;
     Ok(span)
 }

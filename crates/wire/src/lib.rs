@@ -27,4 +27,4 @@ mod words;
 pub use api::Api;
 pub use blame::Blame;
 pub use splice::{Splice, SpliceError};
-pub use tokens::{Beside, Served, Tokens};
+pub use tokens::{ExtraCharges, ServiceTier, Tokens};

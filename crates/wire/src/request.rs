@@ -23,14 +23,14 @@ mod terms;
 mod tests;
 
 pub use blocks::{
-    Block, BlockKind, Content, Input, Message, Messages, Part, ResultContent, Role, ToolResult,
+    Block, BlockKind, Content, CallInput, Message, Messages, Part, ResultContent, Role, ToolResult,
 };
 pub use error::RequestError;
 pub use members::{
-    MaxTokens, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
+    OutputLimit, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
 };
 
-pub use terms::Terms;
+pub use terms::PricingTerms;
 
 use crate::{
     Api,
@@ -52,7 +52,7 @@ pub struct Request<'a> {
     /// `stream`, false where absent.
     pub stream: bool,
     /// `max_tokens`, if it is a whole number.
-    pub max_tokens: Option<MaxTokens>,
+    pub max_tokens: Option<OutputLimit>,
     /// The value of `system`, string or list.
     pub system: Option<Span>,
     /// `tools`
@@ -89,7 +89,7 @@ pub struct Request<'a> {
     /// several choices (`n`), or calls in the deprecated form (`functions`).
     pub apart: Option<&'static str>,
     /// The members that affect the price.
-    pub terms: Terms,
+    pub terms: PricingTerms,
     /// `messages`
     pub messages: Messages<'a>,
 }
@@ -100,17 +100,17 @@ impl<'a> Request<'a> {
     /// # Errors
     /// Fails if the body is not JSON, or lacks what every request of that API must have: a `model`
     /// string, and messages that each have a role, or an input, of a shape that the API knows.
-    pub fn of(api: Api, body: &'a [u8]) -> Result<Self, RequestError> {
+    pub fn from_body(api: Api, body: &'a [u8]) -> Result<Self, RequestError> {
         match api {
-            Api::Anthropic => anthropic::scan(body),
-            Api::Chat => chat::scan(body),
-            Api::Responses => responses::scan(body),
+            Api::Anthropic => anthropic::scan_body(body),
+            Api::Chat => chat::scan_body(body),
+            Api::Responses => responses::scan_body(body),
         }
     }
 }
 
 /// Appends a block to the last message if that message may hold it, otherwise as a new message.
-fn join<'a>(list: &mut Vec<Message<'a>>, role: Role, joins: bool, block: Block<'a>) {
+fn append_block<'a>(list: &mut Vec<Message<'a>>, role: Role, joins: bool, block: Block<'a>) {
     if let Some(last) = list.last_mut().filter(|last| joins && last.role == role)
         && let Content::Blocks { span, blocks } = &mut last.content
     {
@@ -125,11 +125,11 @@ fn join<'a>(list: &mut Vec<Message<'a>>, role: Role, joins: bool, block: Block<'
 }
 
 /// Returns true if a message ends in a result. Other blocks may precede it.
-fn is_results(message: &Message<'_>) -> bool {
+fn ends_in_result(message: &Message<'_>) -> bool {
     matches!(&message.content, Content::Blocks { blocks, .. }
         if matches!(blocks.last(), Some(Block { kind: BlockKind::ToolResult(_), .. })))
 }
 
-fn known(name: &'static str) -> Str<'static> {
-    Str::plain(name).unwrap_or_default()
+fn known_name(name: &'static str) -> Str<'static> {
+    Str::from_plain(name).unwrap_or_default()
 }

@@ -16,11 +16,11 @@ mod usage;
 pub use crate::{blame::Blame, bound::AssembleError};
 pub use error::{ApiError, ErrorKind};
 pub use request::{
-    Call, Content, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member,
-    Output, Part, Reasoning, Request, Role, Tool, ToolChoice, ToolChoiceKind, Tools,
+    Call, RequestContent, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member,
+    Output, RequestPart, Reasoning, RequestBody, RequestRole, RequestTool, RequestToolChoice, RequestToolChoiceKind, RequestTools,
 };
 pub use response::{
-    Assembler, End, Failure, Finished, OutputItem, OutputKind, Response, ResponseError, Status,
+    Assembler, StreamEnd, Failure, Finished, OutputItem, OutputKind, Response, ResponseError, Status,
 };
 pub use stream::{
     Channel, Event, EventKind, Phase, Snapshot, StreamError, StreamItem, StreamItemKind,

@@ -84,13 +84,13 @@ impl Splice {
         let added: usize = self.edits.iter().map(|(_, with)| with.len()).sum();
         let out = Vec::with_capacity(body.len() + added);
         if self.edits.is_sorted_by_key(|(span, _)| *span) {
-            return apply_sorted(self.edits.iter(), body, out);
+            return apply_sorted_edits(self.edits.iter(), body, out);
         }
         let mut edits: Vec<&(Span, Vec<u8>)> = self.edits.iter().collect();
         // The sort is stable, and an insertion sorts before a replacement that begins at the same
         // byte.
         edits.sort_by_key(|(span, _)| *span);
-        apply_sorted(edits.into_iter(), body, out)
+        apply_sorted_edits(edits.into_iter(), body, out)
     }
 
     /// Appends text to a JSON string. `span` includes the string's quotes.
@@ -99,7 +99,7 @@ impl Splice {
         if !old.is_empty() {
             inner.extend_from_slice(b"\\n\\n");
         }
-        json::write_inner(&mut inner, text);
+        json::write_escaped(&mut inner, text);
         self.insert(span.end.saturating_sub(1), inner);
     }
 
@@ -126,7 +126,7 @@ impl Splice {
 }
 
 /// Applies edits that are sorted by position.
-fn apply_sorted<'e>(
+fn apply_sorted_edits<'e>(
     edits: impl Iterator<Item = &'e (Span, Vec<u8>)>,
     body: &[u8],
     mut out: Vec<u8>,
@@ -149,7 +149,7 @@ fn apply_sorted<'e>(
 }
 
 /// Returns `text` as a JSON string.
-pub(crate) fn quoted(text: &str) -> Vec<u8> {
+pub(crate) fn quote_text(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     write_str(&mut out, text);
     out

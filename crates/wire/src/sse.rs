@@ -16,8 +16,8 @@ mod write;
 
 use std::{borrow::Cow, fmt};
 
-use lines::{Line, field, next_line};
-pub use write::{data_span, write_event};
+use lines::{LineEnd, split_field, find_line_end};
+pub use write::{find_data_span, write_event};
 
 /// The default limit for a frame, in bytes.
 pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
@@ -91,7 +91,7 @@ pub struct Decoder {
     line: usize,
     /// Offset up to which the current line was searched for its end.
     searched: usize,
-    fields: Fields,
+    fields: FrameFields,
     /// Bytes drained from the front of the buffer so far.
     drained: u64,
     at_end: bool,
@@ -100,7 +100,7 @@ pub struct Decoder {
 
 /// The fields of the current frame read so far: ranges relative to the frame's start.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fields {
+struct FrameFields {
     event: (usize, usize),
     data: (usize, usize),
     data_lines: usize,
@@ -116,7 +116,7 @@ impl Decoder {
             start: 0,
             line: 0,
             searched: 0,
-            fields: Fields { event: (0, 0), data: (0, 0), data_lines: 0 },
+            fields: FrameFields { event: (0, 0), data: (0, 0), data_lines: 0 },
             drained: 0,
             at_end: false,
             failed: None,
@@ -133,7 +133,7 @@ impl Decoder {
             self.failed = Some(SseError::TooLong { limit: self.limit });
             return;
         }
-        self.compact();
+        self.compact_buffer();
         self.buffer.extend_from_slice(chunk);
     }
 
@@ -151,9 +151,9 @@ impl Decoder {
         if let Some(error) = self.failed {
             return Some(Err(error));
         }
-        let found = match self.advance() {
+        let found = match self.read_frame() {
             Ok(None) => return None,
-            Ok(Some(ended)) => ended.frame(&self.buffer, self.drained),
+            Ok(Some(ended)) => ended.to_frame(&self.buffer, self.drained),
             Err(error) => Err(error),
         };
         self.failed = found.as_ref().err().copied();
@@ -162,7 +162,7 @@ impl Decoder {
 
     /// Moves the unread rest to the front once it is the smaller part, so that on average every
     /// byte is moved at most once.
-    fn compact(&mut self) {
+    fn compact_buffer(&mut self) {
         if self.start == self.buffer.len() {
             self.buffer.clear();
         } else if self.start > self.buffer.len() / 2 {
@@ -177,18 +177,18 @@ impl Decoder {
     }
 
     /// Reads lines up to a blank line or the end. Returns a frame once it is complete.
-    fn advance(&mut self) -> Result<Option<Ended>, SseError> {
+    fn read_frame(&mut self) -> Result<Option<FrameRange>, SseError> {
         loop {
-            let line = next_line(&self.buffer, self.line, self.searched, self.at_end);
-            let Line::Whole { text_end, end } = line else {
-                return self.at_tail();
+            let line = find_line_end(&self.buffer, self.line, self.searched, self.at_end);
+            let LineEnd::Whole { text_end, end } = line else {
+                return self.read_tail();
             };
             let blank = text_end == self.line;
             if end - self.start > self.limit {
                 return Err(SseError::TooLong { limit: self.limit });
             }
             if blank {
-                return Ok(Some(self.cut_here(end, false)));
+                return Ok(Some(self.end_frame(end, false)));
             }
             self.read_line(text_end);
             self.line = end;
@@ -197,7 +197,7 @@ impl Decoder {
     }
 
     /// Handles a missing line end: waits for more input, or ends the last frame.
-    fn at_tail(&mut self) -> Result<Option<Ended>, SseError> {
+    fn read_tail(&mut self) -> Result<Option<FrameRange>, SseError> {
         let end = self.buffer.len();
         if end - self.start > self.limit {
             return Err(SseError::TooLong { limit: self.limit });
@@ -211,15 +211,15 @@ impl Decoder {
         if self.line < end {
             self.read_line(end);
         }
-        Ok(Some(self.cut_here(end, true)))
+        Ok(Some(self.end_frame(end, true)))
     }
 
-    fn cut_here(&mut self, end: usize, cut: bool) -> Ended {
-        let ended = Ended { start: self.start, end, fields: self.fields, cut };
+    fn end_frame(&mut self, end: usize, cut: bool) -> FrameRange {
+        let ended = FrameRange { start: self.start, end, fields: self.fields, cut };
         self.start = end;
         self.line = end;
         self.searched = end;
-        self.fields = Fields::default();
+        self.fields = FrameFields::default();
         ended
     }
 
@@ -227,7 +227,7 @@ impl Decoder {
     fn read_line(&mut self, text_end: usize) {
         let first = self.drained == 0 && self.line == 0;
         let line = self.buffer.get(self.line..text_end).unwrap_or_default();
-        let (name, value) = field(line, first);
+        let (name, value) = split_field(line, first);
         let range = (text_end - value.len() - self.start, text_end - self.start);
         if name == b"event" {
             self.fields.event = range;
@@ -242,15 +242,15 @@ impl Decoder {
 
 /// A complete frame, as ranges of the buffer.
 #[derive(Clone, Copy, Debug)]
-struct Ended {
+struct FrameRange {
     start: usize,
     end: usize,
-    fields: Fields,
+    fields: FrameFields,
     cut: bool,
 }
 
-impl Ended {
-    fn frame(self, buffer: &[u8], drained: u64) -> Result<Frame<'_>, SseError> {
+impl FrameRange {
+    fn to_frame(self, buffer: &[u8], drained: u64) -> Result<Frame<'_>, SseError> {
         let raw = buffer.get(self.start..self.end).unwrap_or_default();
         let at = drained + self.start as u64;
         let bad = |_| SseError::Utf8 { at };
@@ -258,7 +258,7 @@ impl Ended {
             std::str::from_utf8(raw.get(start..end).unwrap_or_default()).map_err(bad)
         };
         let data = if self.fields.data_lines > 1 {
-            Cow::Owned(lines::join_data(raw, at == 0).map_err(bad)?)
+            Cow::Owned(lines::join_data_values(raw, at == 0).map_err(bad)?)
         } else {
             Cow::Borrowed(text(self.fields.data)?)
         };

@@ -33,14 +33,14 @@ mod tests;
 
 use std::{fmt, num::NonZeroU32};
 
-pub use call::{Call, Input, Malformed};
-pub use listed::{ListedCall, listed};
+pub use call::{TextCall, TextCallInput, MalformedCall};
+pub use listed::{ListedCall, parse_listed_calls};
 pub use marks::RESULT_TAGS;
-pub use read::{Found, Reading, read};
-pub use results::{Answer, Results, results};
+pub use read::{FoundBlock, ParsedText, parse_text};
+pub use results::{TextResult, ParsedResults, parse_results};
 pub use shaper::Shaper;
 
-use body::nested_openings;
+use body::count_nested_openings;
 
 /// The default of [`Shape::held_limit`], in bytes: several times the longest output of any model.
 pub const DEFAULT_HELD_LIMIT: usize = 4 * 1024 * 1024;
@@ -81,16 +81,16 @@ impl Tags {
         &self.0
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_name(&self, name: &str) -> bool {
         self.0.iter().any(|known| known == name)
     }
 
     /// Returns true if a name begins with this byte.
-    fn begin_with(&self, byte: u8) -> bool {
+    fn any_starts_with_byte(&self, byte: u8) -> bool {
         self.0.iter().any(|known| known.as_bytes().first() == Some(&byte))
     }
 
-    fn begin(&self, prefix: &str) -> bool {
+    fn any_starts_with(&self, prefix: &str) -> bool {
         self.0.iter().any(|known| known.starts_with(prefix))
     }
 }
@@ -149,7 +149,7 @@ pub struct Shape {
 impl Shape {
     /// Creates a shape that only observes: text passes unchanged.
     #[must_use]
-    pub const fn watch(tags: Tags) -> Self {
+    pub const fn watch_only(tags: Tags) -> Self {
         Self {
             tags,
             suppress_tail: false,
@@ -191,7 +191,7 @@ pub enum PartialBlocks {
 /// An output of the shaper. [`forward_text`](Self::forward_text) is the part for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Piece<'a> {
+pub enum ShapedPiece<'a> {
     /// Text.
     Text(&'a str),
     /// A block has begun; its content is held back. `Block`, `Repeated` or `Partial` follows for
@@ -201,9 +201,9 @@ pub enum Piece<'a> {
         tag: &'a str,
     },
     /// A complete block: a tool call, whose text is to be forwarded whole.
-    Block(Block<'a>),
+    Block(TagBlock<'a>),
     /// A complete block that repeats an earlier one and was removed.
-    Repeated(Block<'a>),
+    Repeated(TagBlock<'a>),
     /// A block that was open when the text ended. It is not a call.
     Partial {
         /// The text from the opening tag to the end.
@@ -228,10 +228,10 @@ pub enum Piece<'a> {
     },
 }
 
-impl<'a> Piece<'a> {
+impl<'a> ShapedPiece<'a> {
     /// Returns the text for the client.
     #[must_use]
-    pub const fn forward(&self) -> Option<&'a str> {
+    pub const fn forward_text(&self) -> Option<&'a str> {
         match self {
             Self::Text(text) => Some(text),
             Self::Block(block) => Some(block.raw),
@@ -270,7 +270,7 @@ impl StopReason {
 
 /// A complete block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block<'a> {
+pub struct TagBlock<'a> {
     /// The whole block, including its tags.
     pub raw: &'a str,
     /// Length of the opening tag, in bytes.
@@ -281,7 +281,7 @@ pub struct Block<'a> {
     stray: bool,
 }
 
-impl<'a> Block<'a> {
+impl<'a> TagBlock<'a> {
     /// Returns the tag's name.
     #[must_use]
     pub fn tag(&self) -> &'a str {
@@ -304,22 +304,22 @@ impl<'a> Block<'a> {
     /// Returns the number of opening tags of `tags` that are literal text inside it: worth a
     /// warning.
     #[must_use]
-    pub fn nested(&self, tags: &Tags) -> usize {
-        nested_openings(self.inner(), tags)
+    pub fn count_nested(&self, tags: &Tags) -> usize {
+        count_nested_openings(self.inner(), tags)
     }
 
     /// Returns the call, or the reason the block is not a call.
     ///
     /// # Errors
     /// Fails if no tool is named or the arguments cannot be determined.
-    pub fn call(&self) -> Result<Call, Malformed> {
-        call::decode(self)
+    pub fn read_call(&self) -> Result<TextCall, MalformedCall> {
+        call::decode_block(self)
     }
 }
 
 /// The summary of a shaped response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct ShapeSummary {
     /// Calls returned: complete blocks, except repeated ones.
     pub calls: u32,
     /// Complete blocks removed as repeated.

@@ -1,6 +1,6 @@
 //! Token counts, in the units that softland uses for every provider.
 
-use crate::anthropic::Block;
+use crate::anthropic::ResponseBlock;
 use crate::json::{Cursor, Error};
 
 /// The largest count taken from a response. A larger count is nonsense and would make every sum
@@ -8,8 +8,8 @@ use crate::json::{Cursor, Error};
 const MOST: u64 = 1_000_000_000;
 
 /// Reads a token count that a response reports. Returns `None` for any other value.
-pub(crate) fn reported(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Error> {
-    Ok(cursor.uint_or_skip()?.map(|count| count.min(MOST)))
+pub(crate) fn read_token_count(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Error> {
+    Ok(cursor.read_uint_or_skip()?.map(|count| count.min(MOST)))
 }
 
 /// Token counts by price, and extra charges.
@@ -27,12 +27,12 @@ pub struct Tokens {
     /// Input tokens written to the cache for an hour.
     pub cache_write_1h: u64,
     /// Conditions that change the price of the tokens, and extra charges.
-    pub beside: Beside,
+    pub beside: ExtraCharges,
 }
 
 /// Conditions a response reports that change the price of its tokens, and extra charges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct ExtraCharges {
     /// Web searches that the provider ran.
     pub web_searches: u32,
     /// File searches that the provider ran.
@@ -44,7 +44,7 @@ pub struct Beside {
     /// Sources that the provider read and bills individually (xAI's live search).
     pub sources: u32,
     /// The service tier, if reported.
-    pub served: Served,
+    pub served: ServiceTier,
     /// True if the response was computed within one country, which has its own price.
     pub in_one_country: bool,
     /// The cost stated by the provider, in billionths of a US dollar.
@@ -53,7 +53,7 @@ pub struct Beside {
 
 /// The service tier of a request, by the names that providers set a price for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Served {
+pub enum ServiceTier {
     /// The tier is not stated.
     #[default]
     Unsaid,
@@ -73,11 +73,11 @@ pub enum Served {
     Other,
 }
 
-impl Served {
+impl ServiceTier {
     /// Returns the tier for a `service_tier` of a request or a response. Anthropic's `priority` is
     /// paid in advance and has no separate price.
     #[must_use]
-    pub fn by_tier(tier: &str, anthropic: bool) -> Self {
+    pub fn from_tier(tier: &str, anthropic: bool) -> Self {
         match tier {
             "" | "auto" => Self::Unsaid,
             "default" | "standard" | "standard_only" | "scale" => Self::Standard,
@@ -92,7 +92,7 @@ impl Served {
 
     /// Returns the tier for Anthropic's `speed`.
     #[must_use]
-    pub fn by_speed(speed: &str) -> Self {
+    pub fn from_speed(speed: &str) -> Self {
         match speed {
             "" => Self::Unsaid,
             "standard" => Self::Standard,
@@ -102,9 +102,9 @@ impl Served {
     }
 }
 
-impl Beside {
+impl ExtraCharges {
     /// Counts a use of one of OpenAI's tools by the type of its item. Other items do not count.
-    pub fn count(&mut self, item: &str) {
+    pub fn count_item(&mut self, item: &str) {
         let uses = match item {
             "web_search_call" => &mut self.web_searches,
             "file_search_call" => &mut self.file_searches,
@@ -117,8 +117,8 @@ impl Beside {
 
     /// Counts a use of one of Anthropic's tools if the block is one. Searches reported by the
     /// response itself take precedence.
-    pub(crate) fn count_block(&mut self, block: &Block) {
-        let Block::ToolUse { name, server: true, .. } = block else { return };
+    pub(crate) fn count_block(&mut self, block: &ResponseBlock) {
+        let ResponseBlock::ToolUse { name, server: true, .. } = block else { return };
         let uses = match name.as_str() {
             "web_search" => &mut self.web_searches,
             "code_execution" | "bash_code_execution" | "text_editor_code_execution" => {
@@ -130,7 +130,7 @@ impl Beside {
     }
 
     /// Returns the sum of both, with the more expensive tier.
-    const fn plus(self, other: Self) -> Self {
+    const fn saturating_add(self, other: Self) -> Self {
         let dearer = self.served as u8 >= other.served as u8;
         Self {
             web_searches: self.web_searches.saturating_add(other.web_searches),
@@ -161,8 +161,8 @@ impl Tokens {
 
     /// Returns true if nothing was reported: no token and no extra charge.
     #[must_use]
-    pub fn is_unsaid(&self) -> bool {
-        let Beside { web_searches, file_searches, programs, images, sources, stated, .. } =
+    pub fn is_unreported(&self) -> bool {
+        let ExtraCharges { web_searches, file_searches, programs, images, sources, stated, .. } =
             self.beside;
         let uses = [web_searches, file_searches, programs, images, sources];
         self.input_total() == 0
@@ -172,7 +172,7 @@ impl Tokens {
     }
 
     /// Clamps each count to the most that a response can be billed for.
-    pub(crate) fn plausible(self) -> Self {
+    pub(crate) fn clamp_counts(self) -> Self {
         Self {
             input: self.input.min(MOST),
             output: self.output.min(MOST),
@@ -185,14 +185,14 @@ impl Tokens {
 
     /// Returns the sum. It saturates.
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub const fn saturating_add(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
             output: self.output.saturating_add(other.output),
             cache_read: self.cache_read.saturating_add(other.cache_read),
             cache_write_5m: self.cache_write_5m.saturating_add(other.cache_write_5m),
             cache_write_1h: self.cache_write_1h.saturating_add(other.cache_write_1h),
-            beside: self.beside.plus(other.beside),
+            beside: self.beside.saturating_add(other.beside),
         }
     }
 }
@@ -207,20 +207,20 @@ mod tests {
         let huge = 1_000_000_000_000_000_000_u64;
         let text = format!(r#"{{"input_tokens":{huge},"output_tokens":{huge}}}"#);
         let most = Tokens { input: MOST, output: MOST, ..Tokens::default() };
-        let update = crate::anthropic::UsageUpdate::read(&mut Cursor::new(&text)).unwrap();
+        let update = crate::anthropic::UsageUpdate::from_cursor(&mut Cursor::new(&text)).unwrap();
         let mut usage = crate::anthropic::Usage::default();
-        usage.update(&update);
-        assert_eq!(usage.billed(), most);
-        let usage = crate::responses::Usage::read(&mut Cursor::new(&text)).unwrap().unwrap();
+        usage.apply_update(&update);
+        assert_eq!(usage.billed_tokens(), most);
+        let usage = crate::responses::Usage::from_cursor(&mut Cursor::new(&text)).unwrap().unwrap();
         assert_eq!(usage.tokens, most);
         let text = format!(r#"{{"prompt_tokens":{huge},"completion_tokens":{huge}}}"#);
-        let usage = crate::chat::Usage::read(&mut Cursor::new(&text)).unwrap().unwrap();
+        let usage = crate::chat::Usage::from_cursor(&mut Cursor::new(&text)).unwrap().unwrap();
         assert_eq!(usage.tokens, most);
         let one = r#"{"type":"message","input_tokens":1000000000,"output_tokens":1000000000}"#;
         let text = format!(r#"{{"iterations":[{one},{one},{one}]}}"#);
-        let update = crate::anthropic::UsageUpdate::read(&mut Cursor::new(&text)).unwrap();
+        let update = crate::anthropic::UsageUpdate::from_cursor(&mut Cursor::new(&text)).unwrap();
         let mut usage = crate::anthropic::Usage::default();
-        usage.update(&update);
-        assert_eq!(usage.billed(), most);
+        usage.apply_update(&update);
+        assert_eq!(usage.billed_tokens(), most);
     }
 }

@@ -14,7 +14,7 @@ const QUOTED: usize = 200;
 const KEYS: [&str; 4] = ["sk-", "gsk_", "xai-", "AIza"];
 
 /// Describes a body that is not the API's JSON by its first words, without any markup.
-pub(crate) fn garbage(body: &[u8]) -> String {
+pub(crate) fn describe_garbage(body: &[u8]) -> String {
     let readable: String = body
         .utf8_chunks()
         .map(|chunk| chunk.valid())
@@ -24,7 +24,7 @@ pub(crate) fn garbage(body: &[u8]) -> String {
         .take(4 * MESSAGE_LIMIT)
         .collect();
     // Keys are masked before the text is cut, so that no part of a key at the cut remains.
-    let words = bounded(&without_tags(&readable));
+    let words = bound_message(&strip_tags(&readable));
     if words.is_empty() {
         return "the answer has no readable body".to_owned();
     }
@@ -33,13 +33,13 @@ pub(crate) fn garbage(body: &[u8]) -> String {
 }
 
 /// Returns at most [`MESSAGE_LIMIT`] characters of the text, with keys masked.
-pub(crate) fn bounded(text: &str) -> String {
-    let masked = KEYS.iter().fold(text.to_owned(), |text, key| masked(&text, key));
+pub(crate) fn bound_message(text: &str) -> String {
+    let masked = KEYS.iter().fold(text.to_owned(), |text, key| mask_keys(&text, key));
     masked.chars().take(MESSAGE_LIMIT).collect()
 }
 
 /// Removes `<…>` from the text and collapses whitespace.
-fn without_tags(text: &str) -> String {
+fn strip_tags(text: &str) -> String {
     let mut out = String::new();
     let mut in_tag = false;
     for c in text.chars() {
@@ -57,7 +57,7 @@ fn without_tags(text: &str) -> String {
 }
 
 /// Masks anything that looks like an API key with this prefix: providers quote the key they refuse.
-fn masked(text: &str, prefix: &str) -> String {
+fn mask_keys(text: &str, prefix: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(prefix) {

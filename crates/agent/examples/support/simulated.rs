@@ -24,7 +24,7 @@ impl Transport for Simulated {
         let asked = softland_sim::Request { method: "POST", path, headers: &headers, body };
         let answer = self.0.respond(0, &asked);
         let content_type = answer.header("content-type").map(str::to_owned);
-        let bytes = Bytes::from(answer.collect().0);
+        let bytes = Bytes::from(answer.collect_bytes().0);
         Ok(Response {
             status: answer.status,
             head: ResponseHead { content_type, ..ResponseHead::default() },

@@ -8,9 +8,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Options, Spanned};
-use softland_session::core::policy::Value;
+use softland_session::core::policy::PolicyValue;
 
-use super::Report;
+use super::Diagnostics;
 
 /// The lines of a file before its front matter.
 const LINES_BEFORE: usize = 1;
@@ -26,16 +26,16 @@ pub(super) struct Parts {
 }
 
 /// A top-level key of the front matter.
-pub(super) struct Entry {
+pub(super) struct FrontMatterEntry {
     pub(super) key: String,
     /// The line in the file, from 1.
     pub(super) line: usize,
-    pub(super) value: Value,
+    pub(super) value: PolicyValue,
 }
 
 /// Splits a file at its `---` lines. A byte order mark and CRLF are understood. `Err` holds a line
 /// and a message.
-pub(super) fn split(text: &str) -> Result<Parts, (usize, String)> {
+pub(super) fn split_file(text: &str) -> Result<Parts, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines();
     if lines.next().is_none_or(|first| first.trim_end() != "---") {
@@ -67,37 +67,37 @@ pub(super) fn split(text: &str) -> Result<Parts, (usize, String)> {
 }
 
 /// Reads the keys in the file's order. `None` if the YAML is invalid, which is then reported.
-pub(super) fn entries(yaml: &str, report: &mut Report) -> Option<Vec<Entry>> {
-    let error = match parse(yaml) {
+pub(super) fn read_entries(yaml: &str, report: &mut Diagnostics) -> Option<Vec<FrontMatterEntry>> {
+    let error = match parse_yaml(yaml) {
         Ok(entries) => return Some(entries),
         Err(error) => error,
     };
     // Other agents read `description: Use when: …` as text to the end of the line. YAML does not.
     if let Some((line, quoted)) = quote_description(yaml)
-        && let Ok(entries) = parse(&quoted)
+        && let Ok(entries) = parse_yaml(&quoted)
     {
         let message = "taken as text to the end of the line; quote it to be valid YAML";
-        report.warn(line, Some("description"), message);
+        report.add_warning(line, Some("description"), message);
         return Some(entries);
     }
-    if let Some(line) = tab_indent(yaml) {
-        report.error(Some(line), None, "is indented with a tab; YAML takes spaces only");
+    if let Some(line) = find_tab_indent(yaml) {
+        report.add_error(Some(line), None, "is indented with a tab; YAML takes spaces only");
         return None;
     }
-    let (line, key, message) = explain(&error);
-    report.error(line, key.as_deref(), message);
+    let (line, key, message) = explain_error(&error);
+    report.add_error(line, key.as_deref(), message);
     None
 }
 
-fn parse(yaml: &str) -> Result<Vec<Entry>, Error> {
+fn parse_yaml(yaml: &str) -> Result<Vec<FrontMatterEntry>, Error> {
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Vec::new());
     }
-    let Entries(entries) = serde_saphyr::from_str_with_options(yaml, options())?;
+    let Entries(entries) = serde_saphyr::from_str_with_options(yaml, yaml_options())?;
     Ok(entries)
 }
 
-fn options() -> Options {
+fn yaml_options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: 20_000,
@@ -123,7 +123,7 @@ fn options() -> Options {
 }
 
 /// Returns the line in the file, the key and the message of a YAML error.
-fn explain(error: &Error) -> (Option<usize>, Option<String>, String) {
+fn explain_error(error: &Error) -> (Option<usize>, Option<String>, String) {
     let error = error.without_snippet();
     let line = error
         .location()
@@ -142,7 +142,7 @@ fn explain(error: &Error) -> (Option<usize>, Option<String>, String) {
 }
 
 /// Returns the first line that is indented with a tab. The parser names the line before it.
-fn tab_indent(yaml: &str) -> Option<usize> {
+fn find_tab_indent(yaml: &str) -> Option<usize> {
     let indented = |line: &str| line.trim_start_matches(' ').starts_with('\t');
     yaml.lines().position(indented).map(|index| index + 1 + LINES_BEFORE)
 }
@@ -166,7 +166,7 @@ fn quote_description(yaml: &str) -> Option<(usize, String)> {
     found.map(|line| (line, lines.join("\n")))
 }
 
-struct Entries(Vec<Entry>);
+struct Entries(Vec<FrontMatterEntry>);
 
 impl<'de> Deserialize<'de> for Entries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -188,14 +188,14 @@ impl<'de> Visitor<'de> for EntriesVisitor {
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             let AnyValue(value) = map.next_value()?;
             let line = usize::try_from(key.referenced.line()).unwrap_or(0) + LINES_BEFORE;
-            entries.push(Entry { key: key.value, line, value });
+            entries.push(FrontMatterEntry { key: key.value, line, value });
         }
         Ok(Entries(entries))
     }
 }
 
 /// Any YAML value.
-struct AnyValue(Value);
+struct AnyValue(PolicyValue);
 
 impl<'de> Deserialize<'de> for AnyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -206,66 +206,66 @@ impl<'de> Deserialize<'de> for AnyValue {
 struct ValueVisitor;
 
 impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
+    type Value = PolicyValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_none<E>(self) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<PolicyValue, D::Error> {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Int(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Int(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Int(value.into()))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
-        Ok(Value::Int(value))
+    fn visit_i128<E>(self, value: i128) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Int(value))
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+    fn visit_u128<E>(self, value: u128) -> Result<PolicyValue, E> {
         // The number is beyond any sensible limit. As text it is refused with its digits shown.
-        Ok(i128::try_from(value).map_or_else(|_| Value::Text(value.to_string()), Value::Int))
+        Ok(i128::try_from(value).map_or_else(|_| PolicyValue::Text(value.to_string()), PolicyValue::Int))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Float(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<PolicyValue, E> {
+        Ok(PolicyValue::Text(value.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<PolicyValue, A::Error> {
         let mut items = Vec::new();
         while let Some(AnyValue(item)) = seq.next_element()? {
             items.push(item);
         }
-        Ok(Value::List(items))
+        Ok(PolicyValue::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PolicyValue, A::Error> {
         let mut members = Vec::new();
         while let Some((key, AnyValue(value))) = map.next_entry::<String, AnyValue>()? {
             members.push((key, value));
         }
-        Ok(Value::Map(members))
+        Ok(PolicyValue::Map(members))
     }
 }

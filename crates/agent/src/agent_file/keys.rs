@@ -71,11 +71,11 @@ pub(super) fn is_foreign(key: &str) -> bool {
 }
 
 /// Returns softland's own keys, for messages.
-pub(super) fn own() -> String {
+pub(super) fn own_keys() -> String {
     OWN.join(", ")
 }
 
 /// Returns every key that has a meaning here.
-pub(super) fn known() -> impl Iterator<Item = &'static str> {
+pub(super) fn known_keys() -> impl Iterator<Item = &'static str> {
     OWN.into_iter().chain(KEYS.iter().map(|key| key.name))
 }

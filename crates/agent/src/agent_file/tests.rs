@@ -317,12 +317,12 @@ fn files_that_cannot_be_read_say_why() {
 #[tokio::test]
 async fn another_run_of_an_agent_has_read_no_files() {
     use crate::tool::ToolCall;
-    use crate::tools::{Means, Root};
+    use crate::tools::{ToolResources, Root};
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.txt"), "one\n").unwrap();
     let file = parse_ok(&with("tools: read_file, edit_file"));
-    let first = file.tool_set("a.md", Means::new(Root::open(dir.path()).unwrap())).unwrap();
-    let second = first.fresh();
+    let first = file.tool_set("a.md", ToolResources::new(Root::open(dir.path()).unwrap())).unwrap();
+    let second = first.for_another_run();
     let call = |name: &str, input: &str| ToolCall {
         id: "t".to_owned(),
         name: name.to_owned(),
@@ -330,7 +330,7 @@ async fn another_run_of_an_agent_has_read_no_files() {
     };
     let edit = call("edit_file", r#"{"path": "a.txt", "old": "one", "new": "two"}"#);
     let cancel = tokio_util::sync::CancellationToken::new();
-    assert!(!first.run(&call("read_file", r#"{"path": "a.txt"}"#), &cancel).await.is_error);
-    assert!(second.run(&edit, &cancel).await.is_error, "it has not read it");
-    assert!(!first.run(&edit, &cancel).await.is_error);
+    assert!(!first.run_call(&call("read_file", r#"{"path": "a.txt"}"#), &cancel).await.is_error);
+    assert!(second.run_call(&edit, &cancel).await.is_error, "it has not read it");
+    assert!(!first.run_call(&edit, &cancel).await.is_error);
 }

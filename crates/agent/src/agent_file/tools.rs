@@ -1,13 +1,13 @@
 //! The `tools` key: a list or comma-separated names, each known here or refused by name.
 
-use softland_session::core::policy::Value;
+use softland_session::core::policy::PolicyValue;
 
-use super::front_matter::Entry;
-use super::{Report, servers};
+use super::front_matter::FrontMatterEntry;
+use super::{Diagnostics, servers};
 use crate::crew::AGENT_TOOL;
 use crate::tool::cut_line;
 use crate::tools::{BUILT_IN, CommandDef};
-use softland_session::core::nearest;
+use softland_session::core::find_nearest;
 
 const ALLOWED: &str = "a list of tool names, or names with commas between";
 
@@ -28,32 +28,32 @@ const ALIASES: [(&str, &str); 11] = [
 
 /// Reads the tools that an entry names; `None` if it names none or is invalid. Commands of the file
 /// may be named, and are tools of it in any case.
-pub(super) fn read(
-    entry: &Entry,
+pub(super) fn read_tools(
+    entry: &FrontMatterEntry,
     commands: &[CommandDef],
-    report: &mut Report,
+    report: &mut Diagnostics,
 ) -> Option<Vec<String>> {
     let names = match &entry.value {
-        Value::Null => return None,
-        Value::Text(text) => split(text),
-        Value::List(items) => {
+        PolicyValue::Null => return None,
+        PolicyValue::Text(text) => split_names(text),
+        PolicyValue::List(items) => {
             let texts = items.iter().map(|item| match item {
-                Value::Text(text) => Some(text.trim().to_owned()),
+                PolicyValue::Text(text) => Some(text.trim().to_owned()),
                 _ => None,
             });
             let Some(names) = texts.collect() else {
-                report.value(entry, ALLOWED, "a list with something else in it");
+                report.add_value_error(entry, ALLOWED, "a list with something else in it");
                 return None;
             };
             names
         }
         other => {
-            report.value(entry, ALLOWED, &other.to_string());
+            report.add_value_error(entry, ALLOWED, &other.to_string());
             return None;
         }
     };
     if names.iter().any(String::is_empty) {
-        report.value(entry, ALLOWED, "an empty name (for no tools at all write [])");
+        report.add_value_error(entry, ALLOWED, "an empty name (for no tools at all write [])");
         return None;
     }
     let mut tools: Vec<String> = Vec::new();
@@ -61,10 +61,10 @@ pub(super) fn read(
         if commands.iter().any(|command| command.name == name) {
             continue;
         }
-        let of_server = servers::parts(&name).map(|_| name.as_str());
-        let Some(tool) = of_server.or_else(|| resolve(&name, entry, report)) else { continue };
+        let of_server = servers::split_name(&name).map(|_| name.as_str());
+        let Some(tool) = of_server.or_else(|| resolve_name(&name, entry, report)) else { continue };
         if tools.iter().any(|known| known == tool) {
-            report.warn(entry.line, Some("tools"), format!("`{tool}` is named twice"));
+            report.add_warning(entry.line, Some("tools"), format!("`{tool}` is named twice"));
         } else {
             tools.push(tool.to_owned());
         }
@@ -73,7 +73,7 @@ pub(super) fn read(
 }
 
 /// Splits names at commas, except within parentheses (`Bash(git log, git show)`).
-fn split(text: &str) -> Vec<String> {
+fn split_names(text: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut depth = 0_usize;
     for c in text.trim().trim_end_matches(',').chars() {
@@ -91,39 +91,39 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// Returns the tool that `given` means.
-fn resolve(given: &str, entry: &Entry, report: &mut Report) -> Option<&'static str> {
+fn resolve_name(given: &str, entry: &FrontMatterEntry, report: &mut Diagnostics) -> Option<&'static str> {
     let line = entry.line;
     let shown = cut_line(given, 60);
     let bare = given.split('(').next().unwrap_or_default().trim();
     let name = ALIASES.iter().find(|(alias, _)| *alias == bare).map_or(bare, |(_, name)| name);
-    if let Some(built_in) = known().find(|tool| *tool == name) {
+    if let Some(built_in) = known_tools().find(|tool| *tool == name) {
         if built_in != given {
             let message = format!("`{shown}` is taken as `{built_in}`");
-            report.warn(line, Some("tools"), message);
+            report.add_warning(line, Some("tools"), message);
         }
         return Some(built_in);
     }
-    let there = known().collect::<Vec<_>>().join(", ");
+    let there = known_tools().collect::<Vec<_>>().join(", ");
     let message = if name.starts_with("mcp__") {
         format!("`{shown}`: an MCP tool is named mcp__SERVER__TOOL, all of a server mcp__SERVER")
     } else {
-        let hint = match meant(name) {
+        let hint = match guess_tool(name) {
             Some(near) => format!("did you mean `{near}`? There are"),
             None => "there are".to_owned(),
         };
         format!("unknown tool `{shown}`; {hint} {there}")
     };
-    report.error(Some(line), Some("tools"), message);
+    report.add_error(Some(line), Some("tools"), message);
     None
 }
 
 /// Guesses the intended tool from the corrections that the name needs. Two swapped letters are one
 /// mistake.
-fn meant(name: &str) -> Option<&'static str> {
-    nearest(name, known()).or_else(|| known().find(|tool| is_swapped(name, tool)))
+fn guess_tool(name: &str) -> Option<&'static str> {
+    find_nearest(name, known_tools()).or_else(|| known_tools().find(|tool| is_swapped(name, tool)))
 }
 
-fn known() -> impl Iterator<Item = &'static str> {
+fn known_tools() -> impl Iterator<Item = &'static str> {
     BUILT_IN.into_iter().chain([AGENT_TOOL])
 }
 

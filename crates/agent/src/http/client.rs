@@ -12,8 +12,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION
 use reqwest::{Client, Url};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::classify;
-use super::provider::{Endpoint, origin};
+use super::error::classify_error;
+use super::provider::{Endpoint, origin_of};
 use super::retry::parse_retry_after;
 use super::{
     Request, Response, ResponseHead, TimeoutPhase, Transport, TransportError, TransportErrorKind,
@@ -76,7 +76,7 @@ impl HttpTransport {
     /// system without root certificates.
     pub fn new(endpoint: Endpoint, timeouts: Timeouts) -> Result<Self, TransportError> {
         let proxies = !is_loopback(endpoint.base_url());
-        Self::build(endpoint, timeouts, proxies)
+        Self::build_client(endpoint, timeouts, proxies)
     }
 
     /// Creates a transport without proxies, whatever the environment of the tests says.
@@ -85,17 +85,17 @@ impl HttpTransport {
         endpoint: Endpoint,
         timeouts: Timeouts,
     ) -> Result<Self, TransportError> {
-        Self::build(endpoint, timeouts, false)
+        Self::build_client(endpoint, timeouts, false)
     }
 
-    fn build(
+    fn build_client(
         endpoint: Endpoint,
         timeouts: Timeouts,
         proxies: bool,
     ) -> Result<Self, TransportError> {
         // An embedding program may have installed a crypto provider already, which is used then.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let origin = origin(endpoint.base_url());
+        let origin = origin_of(endpoint.base_url());
         let mut builder = Client::builder()
             .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
@@ -109,13 +109,13 @@ impl HttpTransport {
         }
         let client = builder
             .build()
-            .map_err(|error| TransportError::new(&origin, classify(&error, timeouts.connect)))?;
+            .map_err(|error| TransportError::new(&origin, classify_error(&error, timeouts.connect)))?;
         let env = |name: &str| std::env::var(name).ok();
         let proxy = if proxies { proxy_for(endpoint.base_url().scheme(), &env) } else { None };
         Ok(Self { client, endpoint, origin, timeouts, proxy })
     }
 
-    fn headers(&self, request: &Request) -> Result<HeaderMap, TransportErrorKind> {
+    fn build_headers(&self, request: &Request) -> Result<HeaderMap, TransportErrorKind> {
         let unusable = |detail: String| TransportErrorKind::Unusable { detail };
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -137,8 +137,8 @@ impl HttpTransport {
         Ok(headers)
     }
 
-    fn error(&self, kind: TransportErrorKind) -> TransportError {
-        let error = TransportError::new(&self.origin, self.endpoint.redact(kind));
+    fn make_error(&self, kind: TransportErrorKind) -> TransportError {
+        let error = TransportError::new(&self.origin, self.endpoint.redact_error(kind));
         TransportError { proxy: self.proxy.clone(), ..error }
     }
 }
@@ -146,22 +146,22 @@ impl HttpTransport {
 #[async_trait]
 impl Transport for HttpTransport {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
-        let headers = self.headers(&request).map_err(|kind| self.error(kind))?;
-        let url = self.endpoint.url(request.path);
+        let headers = self.build_headers(&request).map_err(|kind| self.make_error(kind))?;
+        let url = self.endpoint.url_for(request.path);
         let first_byte = Instant::now() + self.timeouts.first_byte;
         let sending = Box::pin(self.client.post(url).headers(headers).body(request.body).send());
         let response = match timeout_at(first_byte, sending).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.error(classify(&error, self.timeouts.connect))),
-            Err(_) => return Err(self.error(too_late(TimeoutPhase::FirstByte, &self.timeouts))),
+            Ok(Err(error)) => return Err(self.make_error(classify_error(&error, self.timeouts.connect))),
+            Err(_) => return Err(self.make_error(timeout_error(TimeoutPhase::FirstByte, &self.timeouts))),
         };
         let status = response.status();
         if status.is_redirection() {
             let to = redirect_target(&response);
-            return Err(self.error(TransportErrorKind::Redirect { status: status.as_u16(), to }));
+            return Err(self.make_error(TransportErrorKind::Redirect { status: status.as_u16(), to }));
         }
         let head = read_head(response.headers(), Timestamp::now());
-        let body = Body {
+        let body = StreamedBody {
             chunks: response.bytes_stream().boxed(),
             transport: self.clone(),
             deadline: first_byte,
@@ -170,12 +170,12 @@ impl Transport for HttpTransport {
         Ok(Response {
             status: status.as_u16(),
             head,
-            body: stream::unfold(Some(body), next).boxed(),
+            body: stream::unfold(Some(body), next_chunk).boxed(),
         })
     }
 }
 
-struct Body {
+struct StreamedBody {
     chunks: BoxStream<'static, Result<Bytes, reqwest::Error>>,
     transport: HttpTransport,
     deadline: Instant,
@@ -183,7 +183,7 @@ struct Body {
 }
 
 /// Returns the next piece. After an error the stream is over.
-async fn next(body: Option<Body>) -> Option<(Result<Bytes, TransportError>, Option<Body>)> {
+async fn next_chunk(body: Option<StreamedBody>) -> Option<(Result<Bytes, TransportError>, Option<StreamedBody>)> {
     let mut body = body?;
     let timeouts = body.transport.timeouts;
     match timeout_at(body.deadline, body.chunks.next()).await {
@@ -193,14 +193,14 @@ async fn next(body: Option<Body>) -> Option<(Result<Bytes, TransportError>, Opti
             Some((Ok(chunk), Some(body)))
         }
         Ok(Some(Err(error))) => {
-            Some((Err(body.transport.error(classify(&error, timeouts.connect))), None))
+            Some((Err(body.transport.make_error(classify_error(&error, timeouts.connect))), None))
         }
         Ok(None) => None,
-        Err(_) => Some((Err(body.transport.error(too_late(body.phase, &timeouts))), None)),
+        Err(_) => Some((Err(body.transport.make_error(timeout_error(body.phase, &timeouts))), None)),
     }
 }
 
-fn too_late(phase: TimeoutPhase, timeouts: &Timeouts) -> TransportErrorKind {
+fn timeout_error(phase: TimeoutPhase, timeouts: &Timeouts) -> TransportErrorKind {
     let after = match phase {
         TimeoutPhase::Connect => timeouts.connect,
         TimeoutPhase::FirstByte => timeouts.first_byte,
@@ -219,14 +219,14 @@ pub(super) fn proxy_for(scheme: &str, env: &dyn Fn(&str) -> Option<String>) -> O
         Some((name, url))
     })?;
     let url = if url.contains("://") { url } else { format!("http://{url}") };
-    Some(match Url::parse(url.trim()).ok().and_then(|url| place_of(&url)) {
+    Some(match Url::parse(url.trim()).ok().and_then(|url| proxy_origin(&url)) {
         Some(place) => format!("{place} ({variable})"),
         None => format!("the one of {variable}, which is not a URL"),
     })
 }
 
 /// Returns scheme, host and port, also for schemes outside the web (`socks5://host:1080`).
-fn place_of(url: &Url) -> Option<String> {
+fn proxy_origin(url: &Url) -> Option<String> {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     Some(format!("{}://{}{port}", url.scheme(), url.host_str()?))
 }
@@ -244,7 +244,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 /// Returns the origin that a redirect points to.
 fn redirect_target(response: &reqwest::Response) -> Option<String> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
-    response.url().join(location).ok().map(|url| origin(&url))
+    response.url().join(location).ok().map(|url| origin_of(&url))
 }
 
 fn read_head(headers: &HeaderMap, now: Timestamp) -> ResponseHead {

@@ -87,7 +87,7 @@ impl TransportError {
     }
 
     /// Returns true if the request failed before it reached the provider, so perhaps at a proxy.
-    fn is_on_the_way(&self) -> bool {
+    fn is_before_provider(&self) -> bool {
         matches!(
             self.kind,
             TransportErrorKind::Refused
@@ -120,7 +120,7 @@ impl fmt::Display for TransportError {
                 write!(f, "no secure connection to {origin}: {detail}")
             }
             TransportErrorKind::Timeout { phase, after } => {
-                let (what, seconds) = (phase.what(), after.as_secs_f64());
+                let (what, seconds) = (phase.description(), after.as_secs_f64());
                 write!(f, "{origin} {what} within {seconds} s")
             }
             TransportErrorKind::Redirect { status, to } => {
@@ -138,7 +138,7 @@ impl fmt::Display for TransportError {
                 write!(f, "{origin} sent more than the {max} bytes that are taken")
             }
         }?;
-        match self.proxy.as_ref().filter(|_| self.is_on_the_way()) {
+        match self.proxy.as_ref().filter(|_| self.is_before_provider()) {
             Some(proxy) => write!(f, "; it may be the proxy from the environment: {proxy}"),
             None => Ok(()),
         }
@@ -148,7 +148,7 @@ impl fmt::Display for TransportError {
 impl Error for TransportError {}
 
 impl TimeoutPhase {
-    fn what(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::Connect => "accepted no connection",
             Self::FirstByte => "sent no byte of an answer",
@@ -158,23 +158,23 @@ impl TimeoutPhase {
 }
 
 /// Sorts an error of the HTTP client. `connect_after` is the client's connect timeout.
-pub(super) fn classify(error: &reqwest::Error, connect_after: Duration) -> TransportErrorKind {
+pub(super) fn classify_error(error: &reqwest::Error, connect_after: Duration) -> TransportErrorKind {
     if error.is_builder() {
-        return TransportErrorKind::Unusable { detail: innermost(error) };
+        return TransportErrorKind::Unusable { detail: innermost_message(error) };
     }
     if error.is_dns() {
         return TransportErrorKind::Dns;
     }
-    if let Some(tls) = find(error, tls_error) {
+    if let Some(tls) = find_source(error, tls_error) {
         return TransportErrorKind::Tls { detail: tls };
     }
     if error.is_connect() && error.is_timeout() {
         return TransportErrorKind::Timeout { phase: TimeoutPhase::Connect, after: connect_after };
     }
-    match find(error, |e| e.downcast_ref::<io::Error>().map(io::Error::kind)) {
+    match find_source(error, |e| e.downcast_ref::<io::Error>().map(io::Error::kind)) {
         Some(io::ErrorKind::ConnectionRefused) => TransportErrorKind::Refused,
-        _ if error.is_connect() => TransportErrorKind::Connect { detail: innermost(error) },
-        _ => TransportErrorKind::Broken { detail: innermost(error) },
+        _ if error.is_connect() => TransportErrorKind::Connect { detail: innermost_message(error) },
+        _ => TransportErrorKind::Broken { detail: innermost_message(error) },
     }
 }
 
@@ -193,7 +193,7 @@ fn tls_error(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 /// Returns the first result of `look` along the chain of sources.
-fn find<T>(
+fn find_source<T>(
     error: &(dyn Error + 'static),
     look: impl Fn(&(dyn Error + 'static)) -> Option<T>,
 ) -> Option<T> {
@@ -208,7 +208,7 @@ fn find<T>(
 }
 
 /// Returns the last message of the chain. Messages before it may show the URL.
-fn innermost(error: &reqwest::Error) -> String {
+fn innermost_message(error: &reqwest::Error) -> String {
     let mut last: Option<&(dyn Error + 'static)> = error.source();
     while let Some(deeper) = last.and_then(Error::source) {
         last = Some(deeper);

@@ -10,7 +10,7 @@ use reqwest::Url;
 use super::client::is_loopback;
 use super::{Secret, TransportErrorKind};
 use crate::tool::cut_line;
-use softland_session::core::nearest;
+use softland_session::core::find_nearest;
 
 mod table;
 
@@ -136,11 +136,11 @@ impl fmt::Display for ProviderError {
                 f,
                 "the model `{given}` must be written PROVIDER/MODEL, such as \
                  anthropic/claude-sonnet-5-5 or sim/reader; providers: {}",
-                names()
+                provider_names()
             ),
             Self::UnknownProvider { given } => {
                 write!(f, "unknown provider `{given}`")?;
-                if let Some(near) = nearest(given, PROVIDERS.iter().map(|p| p.name)) {
+                if let Some(near) = find_nearest(given, PROVIDERS.iter().map(|p| p.name)) {
                     write!(f, "; did you mean `{near}`?")?;
                 } else {
                     f.write_str(".")?;
@@ -148,7 +148,7 @@ impl fmt::Display for ProviderError {
                 write!(
                     f,
                     " Known: {}; any other with --base-url (or [upstream.NAME] of a config) and --api",
-                    names()
+                    provider_names()
                 )
             }
             Self::MissingApi { provider } => write!(
@@ -174,7 +174,7 @@ impl fmt::Display for ProviderError {
 
 impl std::error::Error for ProviderError {}
 
-fn names() -> String {
+fn provider_names() -> String {
     let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
     names.join(", ")
 }
@@ -185,7 +185,7 @@ fn names() -> String {
 /// # Errors
 /// Returns the errors of [`resolve_model`], except those that depend on the environment.
 pub fn check_model(model: &str) -> Result<(), ProviderError> {
-    match resolve(model, &Given::default(), &|_| None) {
+    match resolve_model(model, &ProviderOverrides::default(), &|_| None) {
         Ok(_) | Err(ProviderError::MissingKey { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -193,7 +193,7 @@ pub fn check_model(model: &str) -> Result<(), ProviderError> {
 
 /// The caller's settings for the way to a model. They take precedence over the environment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Given<'a> {
+pub struct ProviderOverrides<'a> {
     /// The protocol.
     pub api: Option<Api>,
     /// A base URL and its origin (`--base-url`), for errors.
@@ -211,9 +211,9 @@ pub struct Given<'a> {
 ///
 /// # Errors
 /// Returns a [`ProviderError`]. No message holds a key, or more of a URL than its origin.
-pub fn resolve(
+pub fn resolve_model(
     model: &str,
-    given: &Given<'_>,
+    given: &ProviderOverrides<'_>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Target, ProviderError> {
     let shortened = || cut_line(model, 80);
@@ -223,7 +223,7 @@ pub fn resolve(
         .ok_or_else(|| ProviderError::ModelForm { given: shortened() })?;
     let env = |variable: &str| env(variable).filter(|value| !value.trim().is_empty());
     let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
-        return unlisted(name, model, given, &env);
+        return resolve_unlisted(name, model, given, &env);
     };
     let api = given.api.unwrap_or(provider.api);
     if provider.name == "sim" && given.base_url.is_none() {
@@ -260,10 +260,10 @@ fn auth_of(api: Api, auth: Auth) -> Auth {
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn unlisted(
+fn resolve_unlisted(
     name: &str,
     model: &str,
-    given: &Given<'_>,
+    given: &ProviderOverrides<'_>,
     env: Env<'_>,
 ) -> Result<Target, ProviderError> {
     let provider = cut_line(name, 60);
@@ -360,7 +360,7 @@ fn read_base_url(text: &str) -> Result<Url, &'static str> {
 }
 
 /// Returns scheme, host and port of a URL, for messages.
-pub(super) fn origin(url: &Url) -> String {
+pub(super) fn origin_of(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
@@ -397,7 +397,7 @@ impl Endpoint {
     /// Returns scheme, host and port of the address.
     #[must_use]
     pub fn origin(&self) -> String {
-        origin(&self.base_url)
+        origin_of(&self.base_url)
     }
 
     pub(super) fn base_url(&self) -> &Url {
@@ -405,7 +405,7 @@ impl Endpoint {
     }
 
     /// Returns the URL of `path` (`/v1/…`) at this endpoint.
-    pub(super) fn url(&self, path: &str) -> Url {
+    pub(super) fn url_for(&self, path: &str) -> Url {
         let mut url = self.base_url.clone();
         let joined = format!("{}{path}", url.path().trim_end_matches('/'));
         url.set_path(&joined);
@@ -431,23 +431,23 @@ impl Endpoint {
     }
 
     /// Removes the credential from an error, in case a server or library has echoed it.
-    pub(super) fn redact(&self, kind: TransportErrorKind) -> TransportErrorKind {
+    pub(super) fn redact_error(&self, kind: TransportErrorKind) -> TransportErrorKind {
         let Some((_, key)) = &self.credential else { return kind };
         match kind {
             TransportErrorKind::Unusable { detail } => {
-                TransportErrorKind::Unusable { detail: key.redact(&detail) }
+                TransportErrorKind::Unusable { detail: key.redact_text(&detail) }
             }
             TransportErrorKind::Connect { detail } => {
-                TransportErrorKind::Connect { detail: key.redact(&detail) }
+                TransportErrorKind::Connect { detail: key.redact_text(&detail) }
             }
             TransportErrorKind::Tls { detail } => {
-                TransportErrorKind::Tls { detail: key.redact(&detail) }
+                TransportErrorKind::Tls { detail: key.redact_text(&detail) }
             }
             TransportErrorKind::Broken { detail } => {
-                TransportErrorKind::Broken { detail: key.redact(&detail) }
+                TransportErrorKind::Broken { detail: key.redact_text(&detail) }
             }
             TransportErrorKind::Redirect { status, to } => {
-                TransportErrorKind::Redirect { status, to: to.map(|to| key.redact(&to)) }
+                TransportErrorKind::Redirect { status, to: to.map(|to| key.redact_text(&to)) }
             }
             TransportErrorKind::Refused
             | TransportErrorKind::Dns

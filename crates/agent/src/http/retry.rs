@@ -125,7 +125,7 @@ pub struct Jitter(u64);
 impl Jitter {
     /// Creates a generator that gives the same numbers for the same seed.
     #[must_use]
-    pub fn seeded(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -136,7 +136,7 @@ impl Jitter {
     }
 
     /// Returns the next number, at least 0 and below 1 (SplitMix64).
-    pub fn draw(&mut self) -> f64 {
+    pub fn next_number(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -18,7 +18,7 @@ impl Secret {
     }
 
     /// Replaces every occurrence of the credential in `text`.
-    pub(super) fn redact(&self, text: &str) -> String {
+    pub(super) fn redact_text(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[redacted]") }
     }
 }

@@ -5,7 +5,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::client;
-use super::provider::{Api, Endpoint, Given, Target, resolve};
+use super::provider::{Api, Endpoint, ProviderOverrides, Target, resolve_model};
 use super::*;
 
 mod provider_cases;
@@ -58,8 +58,8 @@ async fn read_request(socket: &mut TcpStream) -> String {
 fn endpoint(base_url: &str) -> Endpoint {
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| KEY.to_owned());
     let base_url = Some((base_url, "--base-url"));
-    let given = Given { api: Some(Api::Anthropic), base_url, key_variable: None };
-    match resolve("anthropic/m", &given, &env).unwrap() {
+    let given = ProviderOverrides { api: Some(Api::Anthropic), base_url, key_variable: None };
+    match resolve_model("anthropic/m", &given, &env).unwrap() {
         Target::Http(endpoint) => endpoint,
         Target::Sim { .. } => panic!("not over HTTP"),
     }
@@ -93,7 +93,7 @@ async fn exchange(
     let result = async {
         let response = send(&format!("http://{address}"), timeouts).await?;
         let (status, head) = (response.status, response.head.clone());
-        Ok((status, head, response.read(1024).await?))
+        Ok((status, head, response.read_body(1024).await?))
     };
     let result = result.await;
     assert!(!format!("{result:?}").contains(KEY));
@@ -113,7 +113,7 @@ async fn a_request_carries_the_key_and_what_the_api_asks_for_once() {
         assert_eq!(response.status, 200);
         assert_eq!(response.head.request_id.as_deref(), Some("r1"));
         assert_eq!(response.head.content_type.as_deref(), Some("text/event-stream"));
-        assert_eq!(response.read(10).await.unwrap(), "hi");
+        assert_eq!(response.read_body(10).await.unwrap(), "hi");
         let sent = server.await.unwrap();
         assert!(sent.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{sent}");
         for header in [

@@ -1,7 +1,7 @@
 //! Bytes in a journal: as text if they are UTF-8, else as hexadecimal digits.
 
 /// Returns the two members of a record that stand for bytes: text and digits. One of them is empty.
-pub(super) fn written(bytes: &[u8]) -> (String, String) {
+pub(super) fn encode_bytes(bytes: &[u8]) -> (String, String) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), String::new()),
         Err(_) => (String::new(), bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
@@ -9,7 +9,7 @@ pub(super) fn written(bytes: &[u8]) -> (String, String) {
 }
 
 /// Returns the bytes; `None` if the digits are not valid.
-pub(super) fn read(text: &str, digits: &str) -> Option<Vec<u8>> {
+pub(super) fn decode_bytes(text: &str, digits: &str) -> Option<Vec<u8>> {
     if digits.is_empty() {
         return Some(text.as_bytes().to_vec());
     }

@@ -61,7 +61,7 @@ impl JournalError {
         Self { path: path.to_owned(), kind }
     }
 
-    pub(super) fn io(path: &Path, doing: &'static str, error: &std::io::Error) -> Self {
+    pub(super) fn from_io(path: &Path, doing: &'static str, error: &std::io::Error) -> Self {
         Self::new(path, JournalErrorKind::Io { doing, error: error.to_string() })
     }
 
@@ -73,7 +73,7 @@ impl JournalError {
 
     /// Returns true if the run can be resumed from its last good record.
     #[must_use]
-    pub(crate) fn leaves_a_good_journal(&self) -> bool {
+    pub(crate) fn allows_resume(&self) -> bool {
         matches!(self.kind, JournalErrorKind::Io { .. })
     }
 }

@@ -10,32 +10,32 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{JournalError, JournalErrorKind};
-use super::past::Past;
-use super::record::{Call, Envelope, Kind, Parent, Record, Request, VERSION};
+use super::past::RecordedRun;
+use super::record::{CallRecord, Envelope, RecordKind, ParentCall, Record, RequestRecord, VERSION};
 
 /// The largest journal that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The content of a journal, run by run.
 #[derive(Debug, Default)]
-pub(super) struct Runs {
+pub(super) struct RecordedRuns {
     /// The run without a parent.
     pub(super) root: Option<String>,
-    pub(super) runs: BTreeMap<String, Past>,
+    pub(super) runs: BTreeMap<String, RecordedRun>,
     /// The runs that answer calls.
-    pub(super) children: BTreeMap<Parent, String>,
+    pub(super) children: BTreeMap<ParentCall, String>,
 }
 
 /// Creates a journal in a new or empty file that only its owner can read.
-pub(super) fn create(path: &Path) -> Result<File, JournalError> {
+pub(super) fn create_file(path: &Path) -> Result<File, JournalError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let failed = |error| JournalError::io(path, "made", &error);
-    regular(path)?;
+    let failed = |error| JournalError::from_io(path, "made", &error);
+    check_regular(path)?;
     let file = options.open(path).map_err(failed)?;
-    lock(path, &file)?;
+    lock_file(path, &file)?;
     if file.metadata().map_err(failed)?.len() > 0 {
         return Err(JournalError::new(path, JournalErrorKind::Exists));
     }
@@ -50,11 +50,11 @@ pub(super) fn create(path: &Path) -> Result<File, JournalError> {
 
 /// Checks that the path is a regular file or free. The check runs before the file is opened,
 /// because opening a FIFO waits for its other end.
-fn regular(path: &Path) -> Result<(), JournalError> {
+fn check_regular(path: &Path) -> Result<(), JournalError> {
     match std::fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
             let error = std::io::Error::other("it is not a regular file");
-            Err(JournalError::io(path, "opened", &error))
+            Err(JournalError::from_io(path, "opened", &error))
         }
         // A missing file is reported when one is needed.
         _ => Ok(()),
@@ -63,22 +63,22 @@ fn regular(path: &Path) -> Result<(), JournalError> {
 
 /// Opens a journal, reads it and prepares it for the next record. A last line without its end was
 /// never a record and is dropped.
-pub(super) fn open(path: &Path) -> Result<(File, Runs), JournalError> {
-    regular(path)?;
+pub(super) fn open_file(path: &Path) -> Result<(File, RecordedRuns), JournalError> {
+    check_regular(path)?;
     let opened = OpenOptions::new().read(true).write(true).open(path);
-    let mut file = opened.map_err(|error| JournalError::io(path, "opened", &error))?;
-    lock(path, &file)?;
-    let (runs, whole) = read(path, &file)?;
+    let mut file = opened.map_err(|error| JournalError::from_io(path, "opened", &error))?;
+    lock_file(path, &file)?;
+    let (runs, whole) = read_records(path, &file)?;
     let ready = file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole)));
-    ready.map_err(|error| JournalError::io(path, "made ready", &error))?;
+    ready.map_err(|error| JournalError::from_io(path, "made ready", &error))?;
     Ok((file, runs))
 }
 
 /// Reads a journal without changing it.
-pub(super) fn peek(path: &Path) -> Result<Runs, JournalError> {
-    regular(path)?;
-    let file = File::open(path).map_err(|error| JournalError::io(path, "opened", &error))?;
-    Ok(read(path, &file)?.0)
+pub(super) fn read_only(path: &Path) -> Result<RecordedRuns, JournalError> {
+    check_regular(path)?;
+    let file = File::open(path).map_err(|error| JournalError::from_io(path, "opened", &error))?;
+    Ok(read_records(path, &file)?.0)
 }
 
 /// Returns true if a process has the journal open to write to it.
@@ -92,7 +92,7 @@ pub(super) fn is_in_use(path: &Path) -> bool {
 const DYING: Duration = Duration::from_millis(300);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
-fn lock(path: &Path, file: &File) -> Result<(), JournalError> {
+fn lock_file(path: &Path, file: &File) -> Result<(), JournalError> {
     let began = Instant::now();
     let mut locked = file.try_lock();
     while matches!(locked, Err(TryLockError::WouldBlock)) && began.elapsed() < DYING {
@@ -106,18 +106,18 @@ fn lock(path: &Path, file: &File) -> Result<(), JournalError> {
         Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
             Ok(())
         }
-        Err(TryLockError::Error(error)) => Err(JournalError::io(path, "locked", &error)),
+        Err(TryLockError::Error(error)) => Err(JournalError::from_io(path, "locked", &error)),
     }
 }
 
 /// Reads the runs of a journal. Also returns the length of its complete records in bytes.
-fn read(path: &Path, file: &File) -> Result<(Runs, u64), JournalError> {
-    let failed = |error: &std::io::Error| JournalError::io(path, "read", error);
+fn read_records(path: &Path, file: &File) -> Result<(RecordedRuns, u64), JournalError> {
+    let failed = |error: &std::io::Error| JournalError::from_io(path, "read", error);
     let size = file.metadata().map_err(|error| failed(&error))?.len();
     if size > MAX_BYTES {
         return Err(JournalError::new(path, JournalErrorKind::TooLarge { most: MAX_BYTES }));
     }
-    let (mut runs, mut whole) = (Runs::default(), 0);
+    let (mut runs, mut whole) = (RecordedRuns::default(), 0);
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     for number in 1.. {
@@ -126,20 +126,20 @@ fn read(path: &Path, file: &File) -> Result<(Runs, u64), JournalError> {
         if line.pop() != Some(b'\n') {
             break;
         }
-        runs.take(&line).map_err(|wrong| JournalError::new(path, wrong.at(number)))?;
+        runs.take_line(&line).map_err(|wrong| JournalError::new(path, wrong.into_kind(number)))?;
         whole += bytes as u64;
     }
     Ok((runs, whole))
 }
 
 /// The reason why a line is not a record.
-enum Wrong {
+enum LineError {
     Version(u64),
     Other(String),
 }
 
-impl Wrong {
-    fn at(self, line: u64) -> JournalErrorKind {
+impl LineError {
+    fn into_kind(self, line: u64) -> JournalErrorKind {
         match self {
             Self::Version(version) => JournalErrorKind::OtherVersion { line, version },
             Self::Other(why) => JournalErrorKind::Damaged { line, why },
@@ -147,50 +147,50 @@ impl Wrong {
     }
 }
 
-impl From<String> for Wrong {
+impl From<String> for LineError {
     fn from(why: String) -> Self {
         Self::Other(why)
     }
 }
 
-impl Runs {
+impl RecordedRuns {
     /// Takes one line.
-    fn take(&mut self, line: &[u8]) -> Result<(), Wrong> {
+    fn take_line(&mut self, line: &[u8]) -> Result<(), LineError> {
         #[derive(serde::Deserialize)]
         struct Versioned {
             v: u64,
         }
         // A later version may have other kinds of records, so the version is checked first.
-        let Versioned { v } = parse(line)?;
+        let Versioned { v } = parse_line(line)?;
         if v != u64::from(VERSION) {
-            return Err(Wrong::Version(v));
+            return Err(LineError::Version(v));
         }
-        let Envelope { run, ms, kind, .. } = parse(line)?;
-        if kind == Kind::Start {
-            return self.begin(run, ms, line);
+        let Envelope { run, ms, kind, .. } = parse_line(line)?;
+        if kind == RecordKind::Start {
+            return self.begin_run(run, ms, line);
         }
         let Some(past) = self.runs.get_mut(&run) else {
-            return Err(Wrong::Other(format!("`{}` of a run that has no start", kind.word())));
+            return Err(LineError::Other(format!("`{}` of a run that has no start", kind.word())));
         };
         past.ms = past.ms.max(ms);
         match kind {
-            Kind::Resume => self.reopen(),
-            kind => put(past, kind, line)?,
+            RecordKind::Resume => self.reopen_tree(),
+            kind => put_record(past, kind, line)?,
         }
         Ok(())
     }
 
     /// Reopens the tree so that it can be resumed. A run that ended without an answer counts as
     /// active again, and so do the cancelled runs below it that have not handed back their result.
-    pub(super) fn reopen(&mut self) {
+    pub(super) fn reopen_tree(&mut self) {
         let root = self.root.as_ref().and_then(|root| self.runs.get(root));
-        if root.is_none_or(Past::is_done) {
+        if root.is_none_or(RecordedRun::is_done) {
             return;
         }
         let mut open: Vec<String> = self.root.iter().cloned().collect();
         while let Some(run) = open.pop() {
             if let Some(past) = self.runs.get_mut(&run) {
-                past.reopen();
+                past.reopen_run();
             }
             open.extend(self.open_children(&run));
         }
@@ -214,7 +214,7 @@ impl Runs {
 
     /// Returns the runs at and below this run that are replayed with it and have records left.
     /// `past` is the recorded part of the run itself.
-    pub(super) fn left_below(&self, run: &str, past: &Past) -> BTreeSet<String> {
+    pub(super) fn left_below(&self, run: &str, past: &RecordedRun) -> BTreeSet<String> {
         let (mut left, mut open) = (BTreeSet::new(), vec![run.to_owned()]);
         let known = |id: &String| if id == run { Some(past) } else { self.runs.get(id) };
         while let Some(run) = open.pop() {
@@ -222,7 +222,7 @@ impl Runs {
             if past.is_left() {
                 left.insert(run.clone());
             }
-            let called = |parent: &Parent| {
+            let called = |parent: &ParentCall| {
                 parent.run == run && past.calls.contains_key(&(parent.turn, parent.call))
             };
             let children = self.children.iter().filter(|(parent, _)| called(parent));
@@ -232,19 +232,19 @@ impl Runs {
     }
 
     /// Returns the time of the tree at its newest record: the root's time in milliseconds.
-    pub(super) fn ms(&self) -> u64 {
-        let of = |past: &Past| {
+    pub(super) fn tree_millis(&self) -> u64 {
+        let of = |past: &RecordedRun| {
             let began = past.start.as_ref().and_then(|start| start.began);
             past.ms.saturating_add(began.unwrap_or(0))
         };
         self.runs.values().map(of).max().unwrap_or(0)
     }
 
-    fn begin(&mut self, run: String, ms: u64, line: &[u8]) -> Result<(), Wrong> {
-        let start: super::record::Start = parse(line)?;
+    fn begin_run(&mut self, run: String, ms: u64, line: &[u8]) -> Result<(), LineError> {
+        let start: super::record::StartRecord = parse_line(line)?;
         match &start.parent {
             None if self.root.is_some() => {
-                return Err(Wrong::Other("a second run without a parent".to_owned()));
+                return Err(LineError::Other("a second run without a parent".to_owned()));
             }
             None => self.root = Some(run.clone()),
             Some(parent) => {
@@ -254,65 +254,65 @@ impl Runs {
         if let Some(parent) = &start.parent
             && !self.runs.contains_key(&parent.run)
         {
-            return Err(Wrong::Other("a child of a run that has no start".to_owned()));
+            return Err(LineError::Other("a child of a run that has no start".to_owned()));
         }
-        let past = Past { start: Some(start), ms, ..Past::default() };
+        let past = RecordedRun { start: Some(start), ms, ..RecordedRun::default() };
         match self.runs.insert(run, past) {
             None => Ok(()),
-            Some(_) => Err(Wrong::Other("a second start of one run".to_owned())),
+            Some(_) => Err(LineError::Other("a second start of one run".to_owned())),
         }
     }
 }
 
 /// Takes a record of a run that has begun. Its predecessor must be present: a journal from which a
 /// record was removed is not resumed.
-fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
+fn put_record(past: &mut RecordedRun, kind: RecordKind, line: &[u8]) -> Result<(), LineError> {
     #[derive(serde::Deserialize)]
     struct Placed {
         turn: u64,
     }
-    let Placed { turn } = parse(line)?;
+    let Placed { turn } = parse_line(line)?;
     let follows = match kind {
-        Kind::Turn => turn == 1 || past.rounds.contains_key(&(turn.saturating_sub(1))),
-        Kind::Call | Kind::Result | Kind::Round => past.took.contains_key(&turn),
+        RecordKind::Turn => turn == 1 || past.rounds.contains_key(&(turn.saturating_sub(1))),
+        RecordKind::Call | RecordKind::Result | RecordKind::Round => past.took.contains_key(&turn),
         _ => past.turns.contains_key(&turn),
     };
     if !follows {
-        return Err(Wrong::Other(without(kind, turn)));
+        return Err(LineError::Other(missing_predecessor(kind, turn)));
     }
     match kind {
-        Kind::Start | Kind::Resume => {}
-        Kind::Turn => {
-            let turn: super::record::Turn = parse(line)?;
+        RecordKind::Start | RecordKind::Resume => {}
+        RecordKind::Turn => {
+            let turn: super::record::TurnRecord = parse_line(line)?;
             past.turns.insert(turn.turn, turn);
         }
-        Kind::Short => {
-            let short: super::record::Short = parse(line)?;
+        RecordKind::Short => {
+            let short: super::record::ShortageRecord = parse_line(line)?;
             past.shorts.insert((short.turn, short.nth), short);
         }
-        Kind::Request => {
-            let request: Request = parse(line)?;
+        RecordKind::Request => {
+            let request: RequestRecord = parse_line(line)?;
             let place = (request.turn, request.nth);
             past.requests.entry(place).or_default().request = Some(request);
         }
-        Kind::Response => past.came(parse(line)?)?,
-        Kind::Took => {
-            let took: super::record::Took = parse(line)?;
+        RecordKind::Response => past.add_response(parse_line(line)?)?,
+        RecordKind::Took => {
+            let took: super::record::TurnEndRecord = parse_line(line)?;
             past.took.insert(took.turn, took);
         }
-        Kind::Call => {
-            let call: Call = parse(line)?;
+        RecordKind::Call => {
+            let call: CallRecord = parse_line(line)?;
             past.calls.insert((call.turn, call.call), (call, None));
         }
-        Kind::Result => past.result(parse(line)?)?,
-        Kind::Round => {
-            let round: super::record::Round = parse(line)?;
+        RecordKind::Result => past.add_result(parse_line(line)?)?,
+        RecordKind::Round => {
+            let round: super::record::RoundRecord = parse_line(line)?;
             past.rounds.insert(round.turn, round);
         }
-        Kind::End => {
-            let end: super::record::End = parse(line)?;
+        RecordKind::End => {
+            let end: super::record::EndRecord = parse_line(line)?;
             if end.report.ended.outcome.is_done() && !past.took.contains_key(&turn) {
-                return Err(Wrong::Other(without(kind, turn)));
+                return Err(LineError::Other(missing_predecessor(kind, turn)));
             }
             past.end = Some(end);
         }
@@ -320,17 +320,17 @@ fn put(past: &mut Past, kind: Kind, line: &[u8]) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn without(kind: Kind, turn: u64) -> String {
+fn missing_predecessor(kind: RecordKind, turn: u64) -> String {
     format!("`{}` of turn {turn} without what stands before it", kind.word())
 }
 
-fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, Wrong> {
+fn parse_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
     // The parser's messages hold nothing of the content except names and numbers of its own.
-    serde_json::from_slice(line).map_err(|error| Wrong::Other(error.to_string()))
+    serde_json::from_slice(line).map_err(|error| LineError::Other(error.to_string()))
 }
 
 /// Returns a record as its line, with the end of the line.
-pub(super) fn line<R: Record>(run: &str, ms: u64, record: &R) -> std::io::Result<Vec<u8>> {
+pub(super) fn record_line<R: Record>(run: &str, ms: u64, record: &R) -> std::io::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Line<'a, R> {
         #[serde(flatten)]
@@ -345,4 +345,4 @@ pub(super) fn line<R: Record>(run: &str, ms: u64, record: &R) -> std::io::Result
 }
 
 /// The destination of records.
-pub(super) type Writer = Box<dyn Write + Send>;
+pub(super) type RecordWriter = Box<dyn Write + Send>;

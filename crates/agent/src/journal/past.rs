@@ -5,47 +5,47 @@ use std::collections::BTreeMap;
 use softland_session::core::Outcome;
 
 use super::record::{
-    Call, CallResult, Came, CameTo, End, Request, Reserve, Round, Short, Start, Took, Turn,
+    CallRecord, CallResultRecord, ResponseRecord, ResponseEnd, EndRecord, RequestRecord, WorstCase, RoundRecord, ShortageRecord, StartRecord, TurnEndRecord, TurnRecord,
 };
 
 /// The recorded part of a run.
 #[derive(Debug, Default)]
-pub(super) struct Past {
-    pub(super) start: Option<Start>,
-    pub(super) turns: BTreeMap<u64, Turn>,
+pub(super) struct RecordedRun {
+    pub(super) start: Option<StartRecord>,
+    pub(super) turns: BTreeMap<u64, TurnRecord>,
     /// By turn and by the number within it.
-    pub(super) requests: BTreeMap<(u64, u64), Asked>,
+    pub(super) requests: BTreeMap<(u64, u64), RecordedRequest>,
     /// By turn and by the number within it.
-    pub(super) shorts: BTreeMap<(u64, u64), Short>,
-    pub(super) took: BTreeMap<u64, Took>,
+    pub(super) shorts: BTreeMap<(u64, u64), ShortageRecord>,
+    pub(super) took: BTreeMap<u64, TurnEndRecord>,
     /// By turn and by the index within it.
-    pub(super) calls: BTreeMap<(u64, u64), (Call, Option<CallResult>)>,
-    pub(super) rounds: BTreeMap<u64, Round>,
-    pub(super) end: Option<End>,
+    pub(super) calls: BTreeMap<(u64, u64), (CallRecord, Option<CallResultRecord>)>,
+    pub(super) rounds: BTreeMap<u64, RoundRecord>,
+    pub(super) end: Option<EndRecord>,
     /// The time of the run at its newest record, in milliseconds.
     pub(super) ms: u64,
 }
 
 /// A recorded request and its response.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     /// `None` if the run ended before the request was sent.
-    pub(super) request: Option<Request>,
-    pub(super) came: Option<Came>,
+    pub(super) request: Option<RequestRecord>,
+    pub(super) came: Option<ResponseRecord>,
 }
 
 /// The recorded outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum RequestOutcome {
     /// The response to the request.
-    Came(Came),
+    Came(ResponseRecord),
     /// The request was sent and its outcome is unknown.
-    Lost(Reserve),
+    Lost(WorstCase),
     /// No record: the request is yet to be sent.
     Nothing,
 }
 
-impl Past {
+impl RecordedRun {
     /// Returns true if some records are yet to be replayed.
     pub(super) fn is_left(&self) -> bool {
         !(self.turns.is_empty()
@@ -64,11 +64,11 @@ impl Past {
 
     /// Reopens the run so that it can be resumed. An end without an answer is dropped, and the step
     /// that caused it is tried again.
-    pub(super) fn reopen(&mut self) {
+    pub(super) fn reopen_run(&mut self) {
         if self.is_done() {
             return;
         }
-        self.uncancel();
+        self.undo_cancel();
         let Some(end) = self.end.take() else { return };
         let has_calls = self.calls.keys().any(|(turn, _)| *turn == end.turn);
         if !self.rounds.contains_key(&end.turn) && !has_calls {
@@ -79,7 +79,7 @@ impl Past {
             let asked = last.get_mut();
             match &mut asked.came {
                 // The request was in flight when the run was cancelled, so its bill is unknown.
-                Some(came) if came.ended == CameTo::Cancelled => asked.came = None,
+                Some(came) if came.ended == ResponseEnd::Cancelled => asked.came = None,
                 Some(came) => came.again |= came.failure.is_some(),
                 None => {}
             }
@@ -91,7 +91,7 @@ impl Past {
 
     /// Takes back the cancellation of the newest round. If a sub-agent has handed nothing back, the
     /// round was not answered either, and the sub-agent goes on.
-    fn uncancel(&mut self) {
+    fn undo_cancel(&mut self) {
         let Some(mut last) = self.rounds.last_entry() else { return };
         let (turn, cancelled) = (*last.key(), last.get().cancelled);
         last.get_mut().cancelled = false;
@@ -111,11 +111,11 @@ impl Past {
 
     /// Returns true if the run was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
-        let cancelled = |end: &End| end.report.ended.outcome == Outcome::Cancelled;
+        let cancelled = |end: &EndRecord| end.report.ended.outcome == Outcome::Cancelled;
         self.end.as_ref().is_some_and(cancelled)
     }
 
-    pub(super) fn result(&mut self, result: CallResult) -> Result<(), String> {
+    pub(super) fn add_result(&mut self, result: CallResultRecord) -> Result<(), String> {
         match self.calls.get_mut(&(result.turn, result.call)) {
             Some((_, known @ None)) => {
                 *known = Some(result);
@@ -126,12 +126,12 @@ impl Past {
         }
     }
 
-    pub(super) fn came(&mut self, came: Came) -> Result<(), String> {
+    pub(super) fn add_response(&mut self, came: ResponseRecord) -> Result<(), String> {
         let asked = self.requests.entry((came.turn, came.nth)).or_default();
         if asked.came.is_some() {
             return Err("a second response to one request".to_owned());
         }
-        if asked.request.is_none() && !matches!(came.ended, CameTo::Expired | CameTo::Cancelled) {
+        if asked.request.is_none() && !matches!(came.ended, ResponseEnd::Expired | ResponseEnd::Cancelled) {
             return Err("a response without its request".to_owned());
         }
         asked.came = Some(came);
@@ -139,14 +139,14 @@ impl Past {
     }
 
     /// Takes the record of a request and its outcome.
-    pub(super) fn asked(&mut self, turn: u64, nth: u64) -> (Option<Request>, Known) {
-        let Some(Asked { request, came }) = self.requests.remove(&(turn, nth)) else {
-            return (None, Known::Nothing);
+    pub(super) fn take_request(&mut self, turn: u64, nth: u64) -> (Option<RequestRecord>, RequestOutcome) {
+        let Some(RecordedRequest { request, came }) = self.requests.remove(&(turn, nth)) else {
+            return (None, RequestOutcome::Nothing);
         };
         let known = match (came, &request) {
-            (Some(came), _) => Known::Came(came),
-            (None, Some(request)) => Known::Lost(request.reserve),
-            (None, None) => Known::Nothing,
+            (Some(came), _) => RequestOutcome::Came(came),
+            (None, Some(request)) => RequestOutcome::Lost(request.reserve),
+            (None, None) => RequestOutcome::Nothing,
         };
         (request, known)
     }

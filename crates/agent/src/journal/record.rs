@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Because, Digest, Facts, NanoUsd, Records};
+use softland_session::core::{Because, Digest, Facts, NanoUsd, PinnedRecords};
 
 use crate::event::Report;
 use crate::tool::{ToolDef, ToolOutput};
@@ -24,13 +24,13 @@ pub(super) struct Envelope {
     /// The time of the run so far, in milliseconds, without the time in which no process was
     /// running it.
     pub(super) ms: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
 }
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Start,
     Turn,
     Short,
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     Resume,
 }
 
-impl Kind {
+impl RecordKind {
     /// Returns the word for the kind in a line.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -65,10 +65,10 @@ impl Kind {
 
 /// The start of a run and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Start {
+pub struct StartRecord {
     /// The call of another run that this run answers; `None` for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentCall>,
     /// The run whose conversation this run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
@@ -85,10 +85,10 @@ pub struct Start {
     /// The system prompt.
     pub system: String,
     /// The tools as the model is told about them.
-    pub tools: Vec<Told>,
+    pub tools: Vec<RecordedToolDef>,
     /// The tool that calls agents, if the agent may call any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agents: Option<Told>,
+    pub agents: Option<RecordedToolDef>,
     /// True if calls are written as text.
     pub tags: bool,
     /// The policy of the run.
@@ -110,7 +110,7 @@ pub struct Start {
     /// The conversation with the question, each message a JSON text.
     pub messages: Vec<String>,
     /// The records that were pinned in earlier runs of the conversation.
-    pub records: Records,
+    pub records: PinnedRecords,
     /// Settings of the program that began the run, for resuming it. This crate does not read them.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub setup: Value,
@@ -118,7 +118,7 @@ pub struct Start {
 
 /// The call that a run answers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Parent {
+pub struct ParentCall {
     /// The run that made the call.
     pub run: String,
     /// The turn that made it.
@@ -130,7 +130,7 @@ pub struct Parent {
 /// The definition of a tool as a model is told it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "as in `ToolDef`")]
-pub struct Told {
+pub struct RecordedToolDef {
     pub name: String,
     pub description: String,
     pub input_schema: Value,
@@ -140,7 +140,7 @@ pub struct Told {
     pub repeatable: Option<bool>,
 }
 
-impl From<&ToolDef> for Told {
+impl From<&ToolDef> for RecordedToolDef {
     fn from(def: &ToolDef) -> Self {
         let ToolDef { name, description, input_schema, reads, repeatable } = def.clone();
         Self { name, description, input_schema, reads, repeatable: Some(repeatable) }
@@ -149,14 +149,14 @@ impl From<&ToolDef> for Told {
 
 /// The start of a turn: the facts on which its decisions depend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Turn {
+pub(crate) struct TurnRecord {
     pub(crate) turn: u64,
     pub(crate) facts: Facts,
 }
 
 /// A request that is not sent because too little is left of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Short {
+pub(crate) struct ShortageRecord {
     pub(crate) turn: u64,
     pub(crate) nth: u64,
     pub(crate) because: Because,
@@ -164,7 +164,7 @@ pub(crate) struct Short {
 
 /// A request that is about to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct RequestRecord {
     pub(crate) turn: u64,
     /// The number of the request in the turn, from 1, retries included.
     pub(crate) nth: u64,
@@ -172,12 +172,12 @@ pub(crate) struct Request {
     pub(crate) digest: Digest,
     /// The length of the body in bytes.
     pub(crate) bytes: u64,
-    pub(crate) reserve: Reserve,
+    pub(crate) reserve: WorstCase,
 }
 
 /// The most that a request can cost: the charge for a request whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Reserve {
+pub(crate) struct WorstCase {
     /// Input tokens.
     pub(crate) input: u64,
     /// Output tokens.
@@ -186,7 +186,7 @@ pub(crate) struct Reserve {
     pub(crate) nano: Option<u64>,
 }
 
-impl Reserve {
+impl WorstCase {
     pub(crate) fn cost(&self) -> Option<NanoUsd> {
         self.nano.map(NanoUsd)
     }
@@ -194,10 +194,10 @@ impl Reserve {
 
 /// The response to a request, or the note that there will be none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Came {
+pub(crate) struct ResponseRecord {
     pub(crate) turn: u64,
     pub(crate) nth: u64,
-    pub(crate) ended: CameTo,
+    pub(crate) ended: ResponseEnd,
     /// True if the response was a stream.
     pub(crate) streamed: bool,
     /// The provider's name for the request.
@@ -222,7 +222,7 @@ pub(crate) struct Came {
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum CameTo {
+pub(crate) enum ResponseEnd {
     /// The response was complete.
     Whole,
     /// The connection broke.
@@ -241,19 +241,19 @@ pub(crate) enum CameTo {
 
 /// The result of a turn: the messages that it added to the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Took {
+pub(crate) struct TurnEndRecord {
     pub(crate) turn: u64,
     /// The messages, each a JSON text.
     pub(crate) messages: Vec<String>,
     /// The pinned records that have changed.
-    pub(crate) records: Records,
+    pub(crate) records: PinnedRecords,
     /// The cost of the run so far, in nano-dollars.
     pub(crate) nano: u64,
 }
 
 /// A call that is about to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Call {
+pub(crate) struct CallRecord {
     pub(crate) turn: u64,
     /// The index of the call in the turn, from 0.
     pub(crate) call: u64,
@@ -265,16 +265,16 @@ pub(crate) struct Call {
     pub(crate) held: bool,
 }
 
-impl Call {
+impl CallRecord {
     /// Returns true if both are the same call.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Self { held: other.held, ..self.clone() } == *other
     }
 }
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CallResult {
+pub(crate) struct CallResultRecord {
     pub(crate) turn: u64,
     pub(crate) call: u64,
     pub(crate) content: String,
@@ -286,15 +286,15 @@ pub(crate) struct CallResult {
     pub(crate) interrupted: bool,
 }
 
-impl CallResult {
-    pub(crate) fn output(&self) -> ToolOutput {
+impl CallResultRecord {
+    pub(crate) fn to_output(&self) -> ToolOutput {
         ToolOutput { content: self.content.clone(), is_error: self.is_error }
     }
 }
 
 /// The answers to a turn's calls, with what was said to the run meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Round {
+pub(crate) struct RoundRecord {
     pub(crate) turn: u64,
     /// The messages of a person to the run during the round.
     pub(crate) said: Vec<String>,
@@ -307,7 +307,7 @@ pub(crate) struct Round {
 
 /// The end of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct EndRecord {
     pub(crate) turn: u64,
     /// The number of the terminal event.
     pub(crate) seq: u64,
@@ -319,7 +319,7 @@ pub(crate) struct End {
 
 /// Another process resumes the run. Any earlier end without an answer is void.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Resume {
+pub(crate) struct ResumeRecord {
     pub(crate) softland: String,
     pub(crate) ts: String,
 }
@@ -327,16 +327,16 @@ pub(crate) struct Resume {
 /// A record of one kind.
 pub(crate) trait Record: Serialize + DeserializeOwned {
     /// The kind in the record's line.
-    const KIND: Kind;
+    const KIND: RecordKind;
 }
 
 macro_rules! kinds {
     ($($record:ident = $kind:ident),+ $(,)?) => {
-        $(impl Record for $record { const KIND: Kind = Kind::$kind; })+
+        $(impl Record for $record { const KIND: RecordKind = RecordKind::$kind; })+
     };
 }
 
 kinds! {
-    Start = Start, Turn = Turn, Short = Short, Request = Request, Came = Response, Took = Took, Call = Call,
-    CallResult = Result, Round = Round, End = End, Resume = Resume,
+    StartRecord = Start, TurnRecord = Turn, ShortageRecord = Short, RequestRecord = Request, ResponseRecord = Response, TurnEndRecord = Took, CallRecord = Call,
+    CallResultRecord = Result, RoundRecord = Round, EndRecord = End, ResumeRecord = Resume,
 }

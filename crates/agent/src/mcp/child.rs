@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Heard;
-use super::file::Program;
+use super::client::StderrHandler;
+use super::file::ServerProgram;
 use crate::tool::cut_line;
 
 /// The time for a server to end after its input is closed, and again after it is asked to.
@@ -33,10 +33,10 @@ const PASSED: [&str; 11] = [
 
 /// The last lines of a server's standard error.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LastWords(Arc<Mutex<VecDeque<String>>>);
+pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
-impl LastWords {
-    fn add(&self, line: String) {
+impl StderrTail {
+    fn push_line(&self, line: String) {
         if let Ok(mut lines) = self.0.lock() {
             lines.push_back(line);
             let over = lines.len().saturating_sub(LINES);
@@ -45,7 +45,7 @@ impl LastWords {
     }
 
     /// Returns the lines behind a colon, for a message; empty without lines.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn to_suffix(&self) -> String {
         let lines: Vec<String> = match self.0.lock() {
             Ok(lines) => lines.iter().filter(|line| !line.trim().is_empty()).cloned().collect(),
             Err(_) => Vec::new(),
@@ -63,26 +63,26 @@ const GUARD: &str = r#"read -r over || kill -KILL "-$1""#;
 
 /// The process of a server. On drop it is killed with its group, and also if this process dies
 /// suddenly.
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     child: Child,
     /// The guard, whose input is held open. It is killed before the group's id can be reused.
     guard: Option<Child>,
     group: Option<Pid>,
-    pub(super) words: LastWords,
+    pub(super) words: StderrTail,
     /// Cancelled when the program has ended. A child of the program may still hold its output open.
     pub(super) exited: CancellationToken,
 }
 
-impl Process {
+impl ServerProcess {
     /// Starts the program. Also returns its pipes.
     ///
     /// # Errors
     /// Returns the reason why the program cannot be started.
     pub(super) fn start(
         server: &str,
-        program: &Program,
+        program: &ServerProgram,
         env: &dyn Fn(&str) -> Option<String>,
-        heard: &Heard,
+        heard: &StderrHandler,
     ) -> Result<(Self, ChildStdout, ChildStdin), String> {
         let mut command = Command::new(&program.command);
         command
@@ -98,13 +98,13 @@ impl Process {
         if let Some(folder) = &program.cwd {
             command.current_dir(folder);
         }
-        let mut child = command.spawn().map_err(|error| not_started(program, &error))?;
+        let mut child = command.spawn().map_err(|error| spawn_error(program, &error))?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
         let (Some(output), Some(input), Some(errors)) = pipes else {
             return Err("its pipes cannot be had".to_owned());
         };
-        let words = LastWords::default();
+        let words = StderrTail::default();
         let (kept, heard, server) = (words.clone(), Arc::clone(heard), server.to_owned());
         tokio::spawn(async move {
             let mut errors = BufReader::new(errors);
@@ -112,35 +112,35 @@ impl Process {
             while let Ok(1..) = (&mut errors).take(PIECE).read_until(b'\n', &mut line).await {
                 let text = cut_line(String::from_utf8_lossy(&line).trim_end(), LINE);
                 heard(&server, &text);
-                kept.add(text);
+                kept.push_line(text);
                 line.clear();
             }
         });
         let exited = CancellationToken::new();
         if let Some(program) = group {
-            watch(program, exited.clone())?;
+            watch_exit(program, exited.clone())?;
         }
-        let guard = group.and_then(guard);
+        let guard = group.and_then(spawn_guard);
         Ok((Self { child, guard, group, words, exited }, output, input))
     }
 
     /// Returns the exit status if the program ends within a moment.
-    pub(super) async fn ended(&mut self) -> Option<ExitStatus> {
+    pub(super) async fn exit_status(&mut self) -> Option<ExitStatus> {
         tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await.ok()?.ok()
     }
 
     /// Ends the server, whose input must be closed: waits for it, then asks it and its group to
     /// end. On drop the group is killed.
-    pub(super) async fn end(mut self) {
+    pub(super) async fn shut_down(mut self) {
         let waited = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         // Processes that the server has started may outlive it.
-        self.signal(Signal::TERM);
+        self.signal_group(Signal::TERM);
         if waited.is_err() {
             let _ = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal_group(&self, signal: Signal) {
         if let Some(group) = self.group {
             // An error means that no process is left.
             let _ = kill_process_group(group, signal);
@@ -148,9 +148,9 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.signal_group(Signal::KILL);
         if let Some(guard) = &mut self.guard {
             // Otherwise the guard would end by itself.
             let _ = guard.start_kill();
@@ -160,7 +160,7 @@ impl Drop for Process {
 
 /// Waits for the end of a program, on a thread of its own. The program is not reaped, so that the
 /// id of its group cannot be reused.
-fn watch(program: Pid, exited: CancellationToken) -> Result<(), String> {
+fn watch_exit(program: Pid, exited: CancellationToken) -> Result<(), String> {
     let wait = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // Any other error means that the program was already reaped.
@@ -173,7 +173,7 @@ fn watch(program: Pid, exited: CancellationToken) -> Result<(), String> {
 
 /// Starts the guard, a program that outlives this process by a moment and ignores the terminal;
 /// `None` without a shell.
-fn guard(group: Pid) -> Option<Child> {
+fn spawn_guard(group: Pid) -> Option<Child> {
     let guard = Command::new("/bin/sh")
         .args(["-c", GUARD, "sh", &group.as_raw_nonzero().to_string()])
         .env_clear()
@@ -185,7 +185,7 @@ fn guard(group: Pid) -> Option<Child> {
     guard.ok()
 }
 
-fn not_started(program: &Program, error: &std::io::Error) -> String {
+fn spawn_error(program: &ServerProgram, error: &std::io::Error) -> String {
     let command = cut_line(&program.command, 200);
     match (error.kind(), &program.cwd) {
         (std::io::ErrorKind::NotFound, Some(folder)) if !folder.is_dir() => {

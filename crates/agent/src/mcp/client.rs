@@ -23,9 +23,9 @@ use softland_session::core::policy::{LoopKey, LoopKind, Policy};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::child::{LastWords, Process};
-use super::file::{Declared, Place, ServersFile};
-use super::lines::{Lines, MAX_MESSAGE, Why};
+use super::child::{StderrTail, ServerProcess};
+use super::file::{DeclaredServer, ServerLocation, ServersFile};
+use super::lines::{LineTransport, MAX_MESSAGE, CloseReason};
 use super::this_program;
 use super::tool::McpTool;
 use crate::tool::{Tool, cut_line};
@@ -49,7 +49,7 @@ const LAST_ANSWER: Duration = Duration::from_millis(500);
 const END_TIME: Duration = Duration::from_secs(3);
 
 /// Receives each line of a server's standard error: the server's name and the line.
-pub type Heard = Arc<dyn Fn(&str, &str) + Send + Sync>;
+pub type StderrHandler = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// The reasons why the servers cannot be used, one message for each mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub struct StartError {
 pub struct Servers {
     /// The name of their file in errors.
     label: String,
-    running: Vec<Running>,
-    offered: Mutex<Offered>,
+    running: Vec<RunningServer>,
+    offered: Mutex<OfferedTools>,
     /// Locked while changed lists of tools are requested.
     following: tokio::sync::Mutex<()>,
     start_time: Duration,
@@ -74,7 +74,7 @@ pub struct Servers {
 
 /// The tools of all servers.
 #[derive(Default)]
-struct Offered {
+struct OfferedTools {
     tools: Vec<Arc<dyn Tool>>,
     hints: Vec<(String, LoopKind)>,
 }
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Servers {
 }
 
 /// The part of a server that its tools need.
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     pub(super) name: String,
     pub(super) peer: Peer<RoleClient>,
     pub(super) call_time: Duration,
@@ -96,21 +96,21 @@ pub(super) struct Connection {
     ended: CancellationToken,
     /// Cancelled when the program has ended. A child of the program may still hold its output open.
     exited: CancellationToken,
-    why: Why,
-    words: LastWords,
+    why: CloseReason,
+    words: StderrTail,
 }
 
-impl Connection {
+impl ServerConnection {
     /// Returns the reason why the server takes no more calls; `None` while it does.
-    pub(super) async fn gone(&self) -> Option<String> {
+    pub(super) async fn gone_reason(&self) -> Option<String> {
         let closed = self.ended.is_cancelled() || self.peer.is_transport_closed();
         if !closed && !self.exited.is_cancelled() {
             return None;
         }
         // The last lines may still be in the pipe.
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let why = self.why.said().map(|why| format!(" ({why})")).unwrap_or_default();
-        let words = self.words.told();
+        let why = self.why.reason().map(|why| format!(" ({why})")).unwrap_or_default();
+        let words = self.words.to_suffix();
         Some(format!(
             "server `{}` has ended{why}; its tools cannot be called any more in this run{words}",
             self.name
@@ -118,21 +118,21 @@ impl Connection {
     }
 
     /// Returns once the program has ended and none of its answers can still arrive.
-    pub(super) async fn dies(&self) {
+    pub(super) async fn wait_until_dead(&self) {
         self.exited.cancelled().await;
         tokio::time::sleep(LAST_ANSWER).await;
     }
 
     /// Describes the failure of a request.
-    pub(super) async fn failed(&self, error: &ServiceError) -> String {
-        match self.gone().await {
+    pub(super) async fn failure_message(&self, error: &ServiceError) -> String {
+        match self.gone_reason().await {
             Some(why) => why,
-            None => format!("server `{}` cannot be asked: {}", self.name, what(error)),
+            None => format!("server `{}` cannot be asked: {}", self.name, describe_error(error)),
         }
     }
 
     /// Tells the server that nobody waits for an answer any more.
-    pub(super) async fn give_up(&self, id: RequestId) {
+    pub(super) async fn cancel_request(&self, id: RequestId) {
         let params =
             CancelledNotificationParam::new(Some(id), Some("the call was given up".into()));
         let notification = CancelledNotification::new(params);
@@ -141,11 +141,11 @@ impl Connection {
     }
 }
 
-struct Running {
+struct RunningServer {
     name: String,
-    service: RunningService<RoleClient, Ears>,
-    process: Option<Process>,
-    connection: Arc<Connection>,
+    service: RunningService<RoleClient, NotificationHandler>,
+    process: Option<ServerProcess>,
+    connection: Arc<ServerConnection>,
     /// The tools that the server listed last.
     told: Mutex<Vec<Told>>,
     /// True if the tools have changed since.
@@ -154,13 +154,13 @@ struct Running {
 
 /// Handles the notifications of a server. The server may request nothing: roots, sampling and
 /// elicitation are not offered.
-struct Ears {
+struct NotificationHandler {
     name: String,
-    heard: Heard,
+    heard: StderrHandler,
     changed: Arc<AtomicBool>,
 }
 
-impl ClientHandler for Ears {
+impl ClientHandler for NotificationHandler {
     fn get_info(&self) -> ClientConfig {
         ClientConfig::new(ClientCapabilities::default(), this_program())
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
@@ -181,11 +181,11 @@ impl Servers {
     ///
     /// # Errors
     /// Returns the reason why a server cannot be used. Then none of the servers runs.
-    pub async fn start(
+    pub async fn start_named(
         file: &ServersFile,
         named: &BTreeSet<String>,
         env: &(dyn Fn(&str) -> Option<String> + Sync),
-        heard: &Heard,
+        heard: &StderrHandler,
     ) -> Result<Self, StartError> {
         let millis = |name: &str, or: Duration| {
             let given = env(name).and_then(|text| text.parse().ok()).filter(|time| *time > 0);
@@ -196,7 +196,7 @@ impl Servers {
         let declared = file.servers.iter().filter(|server| named.contains(&server.name));
         let begun = declared.map(|server| async move {
             let call_time = server.timeout_ms.map_or(call_time, Duration::from_millis);
-            let begun = begin(server, (start_time, call_time), env, heard).await;
+            let begun = start_server(server, (start_time, call_time), env, heard).await;
             begun.map_err(|why| format!("{}: server `{}`: {why}", file.label, server.name))
         });
         let label = file.label.clone();
@@ -209,90 +209,90 @@ impl Servers {
             }
         }
         if messages.is_empty() {
-            servers.warnings = servers.offer();
+            servers.warnings = servers.update_tools();
             return Ok(servers);
         }
-        servers.end().await;
+        servers.shut_down().await;
         Err(StartError { messages })
     }
 
     /// Updates the tools from the servers' lists. Returns warnings about tools that cannot be used.
-    fn offer(&self) -> Vec<String> {
-        let (mut offered, mut warnings) = (Offered::default(), Vec::new());
-        for Running { connection, told, .. } in &self.running {
-            for tool in lock(told).iter() {
-                if let Err(why) = offered.take(tool, connection) {
+    fn update_tools(&self) -> Vec<String> {
+        let (mut offered, mut warnings) = (OfferedTools::default(), Vec::new());
+        for RunningServer { connection, told, .. } in &self.running {
+            for tool in lock_unpoisoned(told).iter() {
+                if let Err(why) = offered.add_tool(tool, connection) {
                     let server = &connection.name;
                     warnings.push(format!("{}: server `{server}`: {why}", self.label));
                 }
             }
         }
-        *lock(&self.offered) = offered;
+        *lock_unpoisoned(&self.offered) = offered;
         warnings
     }
 
     /// Requests the tools of servers whose tools have changed, before another run begins. If a
     /// server does not answer, its last list stays in force.
-    pub async fn follow(&self) {
+    pub async fn refresh_tools(&self) {
         let _alone = self.following.lock().await;
-        let changed = |running: &&Running| {
+        let changed = |running: &&RunningServer| {
             !running.connection.exited.is_cancelled()
                 && running.changed.swap(false, Ordering::SeqCst)
         };
-        let changed: Vec<&Running> = self.running.iter().filter(changed).collect();
+        let changed: Vec<&RunningServer> = self.running.iter().filter(changed).collect();
         if changed.is_empty() {
             return;
         }
         join_all(changed.into_iter().map(|running| async {
-            let asked = all_tools(&running.connection.peer);
+            let asked = list_all_tools(&running.connection.peer);
             match tokio::time::timeout(self.start_time, asked).await {
-                Ok(Ok(told)) => *lock(&running.told) = told,
+                Ok(Ok(told)) => *lock_unpoisoned(&running.told) = told,
                 Ok(Err(_)) | Err(_) => running.changed.store(true, Ordering::SeqCst),
             }
         }))
         .await;
         // The agent file that names a tool which is left out reports that it is missing.
-        let _ = self.offer();
+        let _ = self.update_tools();
     }
 
     /// Returns the tools of all servers.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        lock(&self.offered).tools.clone()
+        lock_unpoisoned(&self.offered).tools.clone()
     }
 
     /// Sets the loop keys of tools in a policy by the servers' hints, unless the policy sets them.
-    pub fn hint(&self, policy: &mut Policy, used: &dyn Fn(&str) -> bool) {
-        let offered = lock(&self.offered);
+    pub fn apply_hints(&self, policy: &mut Policy, used: &dyn Fn(&str) -> bool) {
+        let offered = lock_unpoisoned(&self.offered);
         for (name, kind) in offered.hints.iter().filter(|(name, _)| used(name)) {
             policy.loop_keys.entry(name.clone()).or_insert(LoopKey::Kind(*kind));
         }
     }
 
     /// Ends the servers: closes their input, then asks them to end, then kills them.
-    pub async fn end(mut self) {
+    pub async fn shut_down(mut self) {
         let running = std::mem::take(&mut self.running);
         join_all(running.into_iter().map(|mut running| async move {
             // Calls in progress first send their cancellations.
             let _ = tokio::time::timeout(END_TIME, running.connection.calls.write()).await;
             let _ = running.service.close_with_timeout(END_TIME).await;
             if let Some(process) = running.process {
-                process.end().await;
+                process.shut_down().await;
             }
         }))
         .await;
     }
 }
 
-impl Offered {
+impl OfferedTools {
     /// Adds a tool of a server. The error says why it is left out.
-    fn take(&mut self, told: &Told, connection: &Arc<Connection>) -> Result<(), String> {
+    fn add_tool(&mut self, told: &Told, connection: &Arc<ServerConnection>) -> Result<(), String> {
         let made = McpTool::new(told, connection)?;
         let name = made.def().name;
         if self.tools.iter().any(|other| other.def().name == name) {
             return Err(format!("a second tool `{name}` is left out"));
         }
-        if let Some(reads) = McpTool::says_whether_it_reads(told) {
+        if let Some(reads) = McpTool::read_only_hint(told) {
             self.hints.push((name, if reads { LoopKind::Reads } else { LoopKind::Writes }));
         }
         self.tools.push(Arc::new(made));
@@ -301,49 +301,49 @@ impl Offered {
 }
 
 /// Code under the locks here does not panic. The data behind a poisoned lock would be intact.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts one server and asks for its tools.
-async fn begin(
-    server: &Declared,
+async fn start_server(
+    server: &DeclaredServer,
     (start_time, call_time): (Duration, Duration),
     env: &(dyn Fn(&str) -> Option<String> + Sync),
-    heard: &Heard,
-) -> Result<Running, String> {
+    heard: &StderrHandler,
+) -> Result<RunningServer, String> {
     let changed = Arc::new(AtomicBool::new(false));
     let (name, heard_of) = (server.name.clone(), Arc::clone(&changed));
-    let ears = Ears { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
+    let ears = NotificationHandler { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
     let ended = CancellationToken::new();
     let (why, words, mut process, service) = match &server.place {
-        Place::Program(program) => {
-            let (mut process, output, input) = Process::start(&server.name, program, env, heard)?;
-            let lines = Lines::new(output, input, ended.clone(), false);
-            let (why, words) = (lines.why(), process.words.clone());
+        ServerLocation::Program(program) => {
+            let (mut process, output, input) = ServerProcess::start(&server.name, program, env, heard)?;
+            let lines = LineTransport::new(output, input, ended.clone(), false);
+            let (why, words) = (lines.close_reason(), process.words.clone());
             let served = tokio::time::timeout(start_time, serve_client(ears, lines)).await;
             let service = match served {
                 Ok(Ok(service)) => service,
                 Ok(Err(error)) => {
-                    let how = match why.said() {
+                    let how = match why.reason() {
                         Some(why) => why,
-                        None => started_wrong(&error, process.ended().await),
+                        None => start_error(&error, process.exit_status().await),
                     };
-                    return Err(format!("{how}{}", process.words.told()));
+                    return Err(format!("{how}{}", process.words.to_suffix()));
                 }
-                Err(_) => return Err(format!("{}{}", too_long(start_time), words.told())),
+                Err(_) => return Err(format!("{}{}", start_timeout(start_time), words.to_suffix())),
             };
             (why, words, Some(process), service)
         }
-        Place::Http { url, headers } => {
-            let transport = over_http(url, headers)?;
+        ServerLocation::Http { url, headers } => {
+            let transport = http_transport(url, headers)?;
             let served = tokio::time::timeout(start_time, serve_client(ears, transport)).await;
             let service = match served {
                 Ok(Ok(service)) => service,
-                Ok(Err(error)) => return Err(started_wrong(&error, None)),
-                Err(_) => return Err(too_long(start_time)),
+                Ok(Err(error)) => return Err(start_error(&error, None)),
+                Err(_) => return Err(start_timeout(start_time)),
             };
-            (Why::default(), LastWords::default(), None, service)
+            (CloseReason::default(), StderrTail::default(), None, service)
         }
     };
     let peer = service.peer().clone();
@@ -356,24 +356,24 @@ async fn begin(
             known_versions()
         ));
     }
-    let listed = tokio::time::timeout(start_time, all_tools(&peer)).await;
+    let listed = tokio::time::timeout(start_time, list_all_tools(&peer)).await;
     let told = match listed {
         Ok(Ok(told)) => told,
         Ok(Err(problem)) => {
-            let problem = why.said().unwrap_or(problem);
+            let problem = why.reason().unwrap_or(problem);
             if let Some(process) = process.as_mut() {
-                process.ended().await;
+                process.exit_status().await;
             }
-            return Err(format!("tools/list: {problem}{}", words.told()));
+            return Err(format!("tools/list: {problem}{}", words.to_suffix()));
         }
-        Err(_) => return Err(format!("tools/list: {}", too_long(start_time))),
+        Err(_) => return Err(format!("tools/list: {}", start_timeout(start_time))),
     };
     let (calls, told) = (Arc::default(), Mutex::new(told));
     // A program that has ended but has answered only launched the process that serves.
     let exited = process.as_ref().map(|process| process.exited.clone());
     let exited = exited.filter(|exited| !exited.is_cancelled()).unwrap_or_default();
     let name = name.clone();
-    let connection = Arc::new(Connection {
+    let connection = Arc::new(ServerConnection {
         name: name.clone(),
         peer,
         call_time,
@@ -383,11 +383,11 @@ async fn begin(
         why,
         words,
     });
-    Ok(Running { name, service, process, connection, told, changed })
+    Ok(RunningServer { name, service, process, connection, told, changed })
 }
 
 /// Returns all pages of a server's tools.
-async fn all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
+async fn list_all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
     let mut tools: Vec<Told> = Vec::new();
     let mut cursor = None;
     for _ in 0..MOST_PAGES {
@@ -400,7 +400,7 @@ async fn all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
             ServiceError::McpError(error) => {
                 format!("error {}: {}", error.code.0, cut_line(&error.message, 400))
             }
-            error => what(&error),
+            error => describe_error(&error),
         })?;
         for tool in &page.tools {
             if tool.input_schema.get("type").is_some_and(|kind| kind != "object") {
@@ -422,7 +422,7 @@ async fn all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
     Err(format!("more than {MOST_PAGES} pages"))
 }
 
-fn over_http(
+fn http_transport(
     url: &str,
     headers: &std::collections::BTreeMap<String, String>,
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
@@ -445,7 +445,7 @@ fn over_http(
         // A plain address must work on systems without root certificates.
         builder = builder.tls_certs_only([]);
     }
-    let client = builder.build().map_err(|error| format!("url: {}", chain(&error)))?;
+    let client = builder.build().map_err(|error| format!("url: {}", error_chain(&error)))?;
     let mut sent = HashMap::new();
     for (name, value) in headers {
         let wrong = || format!("headers: `{}` is no header that can be sent", cut_line(name, 80));
@@ -464,7 +464,7 @@ fn over_http(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-fn started_wrong(error: &ClientInitializeError, ended: Option<std::process::ExitStatus>) -> String {
+fn start_error(error: &ClientInitializeError, ended: Option<std::process::ExitStatus>) -> String {
     match (error, ended) {
         (ClientInitializeError::JsonRpcError(error), _) => {
             format!("initialize: error {}: {}", error.code.0, cut_line(&error.message, 400))
@@ -476,11 +476,11 @@ fn started_wrong(error: &ClientInitializeError, ended: Option<std::process::Exit
             format!("speaks no protocol version that is known; known are {}", known_versions())
         }
         (_, Some(status)) => format!("ended before it was initialised ({status})"),
-        (error, None) => format!("initialize: {}", cut_line(&chain(error), 600)),
+        (error, None) => format!("initialize: {}", cut_line(&error_chain(error), 600)),
     }
 }
 
-fn too_long(time: Duration) -> String {
+fn start_timeout(time: Duration) -> String {
     format!(
         "did not start within {} s (MCP_TIMEOUT gives it more, in milliseconds)",
         time.as_secs_f64()
@@ -494,15 +494,15 @@ fn known_versions() -> String {
 }
 
 /// Describes the error of a request, without the names of the transport layers.
-fn what(error: &ServiceError) -> String {
+fn describe_error(error: &ServiceError) -> String {
     match error {
-        ServiceError::TransportSend(error) => chain(error.error.as_ref()),
-        error => chain(error),
+        ServiceError::TransportSend(error) => error_chain(error.error.as_ref()),
+        error => error_chain(error),
     }
 }
 
 /// Joins an error and its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -5,8 +5,8 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use crate::tool::{ToolOutput, cut_line};
 
 /// Returns the result as text. Content that is not text is described.
-pub(super) fn output(result: &CallToolResult) -> ToolOutput {
-    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+pub(super) fn result_output(result: &CallToolResult) -> ToolOutput {
+    let mut parts: Vec<String> = result.content.iter().map(block_text).collect();
     // The protocol asks for the structured form as text too. Without such a text, the structure is
     // shown.
     if let Some(structured) = result.structured_content.as_ref().filter(|_| parts.is_empty()) {
@@ -21,18 +21,18 @@ pub(super) fn output(result: &CallToolResult) -> ToolOutput {
     ToolOutput::ok(content)
 }
 
-fn part(block: &ContentBlock) -> String {
+fn block_text(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => binary("an image", &image.mime_type, &image.data),
-        ContentBlock::Audio(audio) => binary("a sound", &audio.mime_type, &audio.data),
+        ContentBlock::Image(image) => describe_binary("an image", &image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => describe_binary("a sound", &audio.mime_type, &audio.data),
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
                 format!("[resource {}]\n{text}", cut_line(uri, 400))
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let kind = mime_type.as_deref().unwrap_or("of unknown type");
-                binary(&format!("resource {}", cut_line(uri, 400)), kind, blob)
+                describe_binary(&format!("resource {}", cut_line(uri, 400)), kind, blob)
             }
             _ => "[a resource of a kind that is not known]".to_owned(),
         },
@@ -50,7 +50,7 @@ fn part(block: &ContentBlock) -> String {
 }
 
 /// Describes binary content. `data` is base64, in which four characters stand for three bytes.
-fn binary(what: &str, kind: &str, data: &str) -> String {
+fn describe_binary(what: &str, kind: &str, data: &str) -> String {
     let bytes = data.trim_end_matches('=').len() * 3 / 4;
     format!("[{what}, {}, {bytes} bytes, cannot be shown]", cut_line(kind, 100))
 }

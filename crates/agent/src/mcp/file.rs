@@ -14,7 +14,7 @@ use crate::tool::cut_line;
 
 mod expand;
 
-use expand::expand;
+use expand::expand_variables;
 
 /// The largest file that is read, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -26,7 +26,7 @@ const KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "header
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServersFile {
     /// The servers, in the file's order.
-    pub servers: Vec<Declared>,
+    pub servers: Vec<DeclaredServer>,
     /// Warnings that do not prevent the use of the file.
     pub warnings: Vec<String>,
     /// The file, as the caller named it.
@@ -35,20 +35,20 @@ pub struct ServersFile {
 
 /// A server of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredServer {
     /// The server's name, which is part of the names of its tools.
     pub name: String,
     /// The location of the server.
-    pub place: Place,
+    pub place: ServerLocation,
     /// The time limit of a call in milliseconds, if the file sets it.
     pub timeout_ms: Option<u64>,
 }
 
 /// The location of a server.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ServerLocation {
     /// A program that speaks over its standard input and output.
-    Program(Program),
+    Program(ServerProgram),
     /// An address that speaks streamable HTTP.
     Http {
         /// The URL.
@@ -60,7 +60,7 @@ pub enum Place {
 
 /// A server that is a program.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct ServerProgram {
     /// The program: a path, or a name that is looked up in `PATH`.
     pub command: String,
     /// The arguments.
@@ -72,7 +72,7 @@ pub struct Program {
 }
 
 /// Shows no values, since they may be credentials.
-impl fmt::Debug for Place {
+impl fmt::Debug for ServerLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program(program) => f.debug_tuple("Program").field(program).finish(),
@@ -81,7 +81,7 @@ impl fmt::Debug for Place {
     }
 }
 
-impl fmt::Debug for Program {
+impl fmt::Debug for ServerProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program").field("command", &self.command).finish_non_exhaustive()
     }
@@ -114,14 +114,14 @@ impl ServersFile {
         text: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, Vec<String>> {
-        let shape: Once = serde_json::from_str(text).map_err(|error| {
+        let shape: UniqueKeys = serde_json::from_str(text).map_err(|error| {
             let form = "{\"mcpServers\": {\"NAME\": {\"command\": …} or {\"url\": …}}} is allowed";
             vec![format!("{label}:{}: {error}; {form}", error.line())]
         })?;
-        let Once(Value::Object(file)) = shape else {
+        let UniqueKeys(Value::Object(file)) = shape else {
             return Err(vec![format!("{label}: must be an object with `mcpServers`")]);
         };
-        let mut reader = Reader { label, env, problems: Vec::new(), warnings: Vec::new() };
+        let mut reader = ServersReader { label, env, problems: Vec::new(), warnings: Vec::new() };
         for key in file.keys().filter(|key| *key != "mcpServers") {
             reader.warnings.push(format!(
                 "{label}: unknown key `{}`, ignored; known is mcpServers",
@@ -134,8 +134,8 @@ impl ServersFile {
             )]);
         };
         let servers =
-            listed.iter().filter_map(|(name, value)| reader.server(name, value)).collect();
-        let Reader { problems, warnings, .. } = reader;
+            listed.iter().filter_map(|(name, value)| reader.read_server(name, value)).collect();
+        let ServersReader { problems, warnings, .. } = reader;
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -144,7 +144,7 @@ impl ServersFile {
 
     /// Returns the server with that name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Declared> {
+    pub fn get(&self, name: &str) -> Option<&DeclaredServer> {
         self.servers.iter().find(|server| server.name == name)
     }
 
@@ -154,17 +154,17 @@ impl ServersFile {
     }
 }
 
-struct Reader<'a> {
+struct ServersReader<'a> {
     label: &'a str,
     env: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
     warnings: Vec<String>,
 }
 
-impl Reader<'_> {
-    fn server(&mut self, name: &str, value: &Value) -> Option<Declared> {
+impl ServersReader<'_> {
+    fn read_server(&mut self, name: &str, value: &Value) -> Option<DeclaredServer> {
         let at = format!("{}: server `{}`", self.label, cut_line(name, 80));
-        if !is_name(name) {
+        if !is_server_name(name) {
             self.problems.push(format!(
                 "{at}: a name must be 1 to 48 of a-z A-Z 0-9 _ -, without `__` and without _ at \
                  its ends: it stands in the names of the tools"
@@ -183,7 +183,7 @@ impl Reader<'_> {
             ));
         }
         let before = self.problems.len();
-        let place = self.place(&at, members);
+        let place = self.read_location(&at, members);
         let timeout_ms = match members.get("timeout") {
             None | Some(Value::Null) => None,
             Some(given) => {
@@ -196,14 +196,14 @@ impl Reader<'_> {
                 read
             }
         };
-        (self.problems.len() == before).then_some(place).flatten().map(|place| Declared {
+        (self.problems.len() == before).then_some(place).flatten().map(|place| DeclaredServer {
             name: name.to_owned(),
             place,
             timeout_ms,
         })
     }
 
-    fn place(&mut self, at: &str, members: &Map<String, Value>) -> Option<Place> {
+    fn read_location(&mut self, at: &str, members: &Map<String, Value>) -> Option<ServerLocation> {
         let kind = match (members.get("type"), members.contains_key("url")) {
             (None | Some(Value::Null), true) => "http",
             (None | Some(Value::Null), false) => "stdio",
@@ -212,23 +212,23 @@ impl Reader<'_> {
         };
         match kind {
             "stdio" => {
-                let command = self.text(at, members, "command")?;
-                let args = self.list(at, members, "args")?;
-                let env = self.table(at, members, "env")?;
+                let command = self.read_text(at, members, "command")?;
+                let args = self.read_list(at, members, "args")?;
+                let env = self.read_table(at, members, "env")?;
                 let cwd = match members.contains_key("cwd") {
-                    true => Some(PathBuf::from(self.text(at, members, "cwd")?)),
+                    true => Some(PathBuf::from(self.read_text(at, members, "cwd")?)),
                     false => None,
                 };
-                Some(Place::Program(Program { command, args, env, cwd }))
+                Some(ServerLocation::Program(ServerProgram { command, args, env, cwd }))
             }
             "http" | "streamable-http" => {
-                let url = self.text(at, members, "url")?;
+                let url = self.read_text(at, members, "url")?;
                 if !(url.starts_with("http://") || url.starts_with("https://")) {
                     self.problems.push(format!("{at}: url: must begin with http:// or https://"));
                     return None;
                 }
-                let headers = self.table(at, members, "headers")?;
-                Some(Place::Http { url, headers })
+                let headers = self.read_table(at, members, "headers")?;
+                Some(ServerLocation::Http { url, headers })
             }
             _ => {
                 let hint =
@@ -239,8 +239,8 @@ impl Reader<'_> {
         }
     }
 
-    fn expanded(&mut self, at: &str, key: &str, text: &str) -> Option<String> {
-        match expand(text, self.env) {
+    fn expand_text(&mut self, at: &str, key: &str, text: &str) -> Option<String> {
+        match expand_variables(text, self.env) {
             Ok(text) => Some(text),
             Err(why) => {
                 self.problems.push(format!("{at}: {key}: {why}"));
@@ -249,9 +249,9 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, at: &str, members: &Map<String, Value>, key: &str) -> Option<String> {
+    fn read_text(&mut self, at: &str, members: &Map<String, Value>, key: &str) -> Option<String> {
         match members.get(key) {
-            Some(Value::String(text)) if !text.trim().is_empty() => self.expanded(at, key, text),
+            Some(Value::String(text)) if !text.trim().is_empty() => self.expand_text(at, key, text),
             _ => {
                 self.problems.push(format!("{at}: {key}: must be text that is not empty"));
                 None
@@ -259,7 +259,7 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, at: &str, members: &Map<String, Value>, key: &str) -> Option<Vec<String>> {
+    fn read_list(&mut self, at: &str, members: &Map<String, Value>, key: &str) -> Option<Vec<String>> {
         let items = match members.get(key) {
             None | Some(Value::Null) => return Some(Vec::new()),
             Some(Value::Array(items)) => items,
@@ -271,12 +271,12 @@ impl Reader<'_> {
                 self.problems.push(format!("{at}: {key}: must be a list of texts"));
                 return None;
             };
-            texts.push(self.expanded(at, key, text)?);
+            texts.push(self.expand_text(at, key, text)?);
         }
         Some(texts)
     }
 
-    fn table(
+    fn read_table(
         &mut self,
         at: &str,
         members: &Map<String, Value>,
@@ -298,14 +298,14 @@ impl Reader<'_> {
                     return None;
                 }
             };
-            let text = self.expanded(at, &format!("{key}.{}", cut_line(&name, 60)), &text)?;
+            let text = self.expand_text(at, &format!("{key}.{}", cut_line(&name, 60)), &text)?;
             texts.insert(name, text);
         }
         Some(texts)
     }
 }
 
-fn is_name(name: &str) -> bool {
+fn is_server_name(name: &str) -> bool {
     (1..=48).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
         && !name.contains("__")
@@ -314,17 +314,17 @@ fn is_name(name: &str) -> bool {
 }
 
 /// JSON in which no object has a key twice. Of two servers with one name, none could be preferred.
-struct Once(Value);
+struct UniqueKeys(Value);
 
-impl<'de> Deserialize<'de> for Once {
+impl<'de> Deserialize<'de> for UniqueKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OnceVisitor).map(Self)
+        deserializer.deserialize_any(UniqueKeysVisitor).map(Self)
     }
 }
 
-struct OnceVisitor;
+struct UniqueKeysVisitor;
 
-impl<'de> Visitor<'de> for OnceVisitor {
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -338,7 +338,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
                 let key = cut_line(&key, 80);
                 return Err(serde::de::Error::custom(format!("`{key}` is there twice")));
             }
-            let Once(value) = map.next_value()?;
+            let UniqueKeys(value) = map.next_value()?;
             members.insert(key, value);
         }
         Ok(Value::Object(members))
@@ -346,7 +346,7 @@ impl<'de> Visitor<'de> for OnceVisitor {
 
     fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Once(item)) = seq.next_element()? {
+        while let Some(UniqueKeys(item)) = seq.next_element()? {
             items.push(item);
         }
         Ok(Value::Array(items))

@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::SAME_ID;
-use super::serve::{Last, SESSION, Served, Specialist};
+use super::serve::{AllRunsEnded, SESSION, ServedAgents, Specialist};
 
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
@@ -70,11 +70,11 @@ impl std::fmt::Display for ListenError {
 impl std::error::Error for ListenError {}
 
 /// Agents that are ready to be served.
-pub struct Listening {
+pub struct AgentListener {
     listener: TcpListener,
     address: SocketAddr,
-    served: Served,
-    last: Last,
+    served: ServedAgents,
+    last: AllRunsEnded,
     stop: CancellationToken,
 }
 
@@ -82,24 +82,24 @@ pub struct Listening {
 ///
 /// # Errors
 /// Returns a [`ListenError`].
-pub async fn listen(
+pub async fn listen_on_loopback(
     specialists: Vec<Arc<dyn Specialist>>,
     address: SocketAddr,
     stop: CancellationToken,
-) -> Result<Listening, ListenError> {
+) -> Result<AgentListener, ListenError> {
     if !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
     let failed = |error| ListenError::Io(address, error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let (served, last) = Served::new(specialists, stop.clone());
-    Ok(Listening { listener, address, served, last, stop })
+    let (served, last) = ServedAgents::new(specialists, stop.clone());
+    Ok(AgentListener { listener, address, served, last, stop })
 }
 
-type Service = StreamableHttpService<Served, LocalSessionManager>;
+type Service = StreamableHttpService<ServedAgents, LocalSessionManager>;
 
-impl Listening {
+impl AgentListener {
     /// Returns the URL at which clients find the agents.
     #[must_use]
     pub fn url(&self) -> String {
@@ -107,9 +107,9 @@ impl Listening {
     }
 
     /// Serves until the token is cancelled. Then every run is stopped.
-    pub async fn run(self) {
+    pub async fn serve_until_stopped(self) {
         let Self { listener, address, served, last, stop } = self;
-        let service = service(&served, address, &stop);
+        let service = build_service(&served, address, &stop);
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -126,17 +126,17 @@ impl Listening {
             tokio::spawn(async move {
                 let _held = held;
                 tokio::select! {
-                    () = connection(stream, service, served) => {}
+                    () = serve_connection(stream, service, served) => {}
                     () = stop.cancelled() => {}
                 }
             });
         }
         drop((service, served));
-        last.wait().await;
+        last.wait_for_runs().await;
     }
 }
 
-fn service(served: &Served, address: SocketAddr, stop: &CancellationToken) -> Service {
+fn build_service(served: &ServedAgents, address: SocketAddr, stop: &CancellationToken) -> Service {
     let port = address.port();
     let hosts = ["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}"));
     let own = address.to_string();
@@ -155,10 +155,10 @@ fn service(served: &Served, address: SocketAddr, stop: &CancellationToken) -> Se
     StreamableHttpService::new(move || Ok(served.clone()), Arc::new(manager), config)
 }
 
-async fn connection(stream: TcpStream, service: Service, served: Served) {
+async fn serve_connection(stream: TcpStream, service: Service, served: ServedAgents) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let (service, served) = (service.clone(), served.clone());
-        async move { Ok::<_, Infallible>(answer(request, &service, &served).await) }
+        async move { Ok::<_, Infallible>(answer_request(request, &service, &served).await) }
     });
     // A broken connection is the client's concern.
     let _ = hyper::server::conn::http1::Builder::new()
@@ -168,12 +168,12 @@ async fn connection(stream: TcpStream, service: Service, served: Served) {
         .await;
 }
 
-type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+type ResponseBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 /// Returns a JSON-RPC error with the HTTP status that belongs to it.
-fn refused(status: StatusCode, code: i64, message: &str, id: Value) -> Response<Body> {
+fn error_response(status: StatusCode, code: i64, message: &str, id: Value) -> Response<ResponseBody> {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-    let mut response = Response::new(Body::new(Full::new(error.to_string().into())));
+    let mut response = Response::new(ResponseBody::new(Full::new(error.to_string().into())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -184,9 +184,9 @@ fn refused(status: StatusCode, code: i64, message: &str, id: Value) -> Response<
     response
 }
 
-async fn answer(request: Request<Incoming>, service: &Service, served: &Served) -> Response<Body> {
+async fn answer_request(request: Request<Incoming>, service: &Service, served: &ServedAgents) -> Response<ResponseBody> {
     if request.uri().path() != PATH {
-        let mut response = Response::new(Body::default());
+        let mut response = Response::new(ResponseBody::default());
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     }
@@ -194,16 +194,16 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
     let session = header(SESSION);
     let json = header("content-type").is_some_and(|of| of.starts_with("application/json"));
     let (method, (head, body)) = (request.method().clone(), request.into_parts());
-    let body = match read(body).await {
+    let body = match read_body(body).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
-    let open = match (method == Method::POST && json).then(|| message(&body, session.as_deref())) {
+    let open = match (method == Method::POST && json).then(|| read_request_id(&body, session.as_deref())) {
         Some(Err(response)) => return *response,
         Some(Ok(Some(key))) => {
             let id = serde_json::to_value(&key.1).unwrap_or_default();
-            let Some(open) = served.open.begin(key) else {
-                return refused(StatusCode::BAD_REQUEST, -32600, SAME_ID, id);
+            let Some(open) = served.open.open_request(key) else {
+                return error_response(StatusCode::BAD_REQUEST, -32600, SAME_ID, id);
             };
             Some(open)
         }
@@ -212,7 +212,7 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
     let response = service.handle(Request::from_parts(head, Full::new(body))).await;
     if json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         // `rmcp` answers so if the body is not a message although it is called JSON.
-        return refused(StatusCode::BAD_REQUEST, -32600, "Invalid request", Value::Null);
+        return error_response(StatusCode::BAD_REQUEST, -32600, "Invalid request", Value::Null);
     }
     if let Some(session) = session.filter(|_| method == Method::DELETE)
         && response.status().is_success()
@@ -226,19 +226,19 @@ async fn answer(request: Request<Incoming>, service: &Service, served: &Served) 
             let _ = &open;
             frame
         });
-        Body::new(held)
+        ResponseBody::new(held)
     })
 }
 
 /// Reads a whole body, with bounded size and time.
-async fn read<B>(body: B) -> Result<Bytes, Box<Response<Body>>>
+async fn read_body<B>(body: B) -> Result<Bytes, Box<Response<ResponseBody>>>
 where
     B: hyper::body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let too_large = || {
         let message = format!("a request has at most {} MiB", MAX_REQUEST >> 20);
-        Box::new(refused(StatusCode::PAYLOAD_TOO_LARGE, -32600, &message, Value::Null))
+        Box::new(error_response(StatusCode::PAYLOAD_TOO_LARGE, -32600, &message, Value::Null))
     };
     if body.size_hint().lower() > MAX_REQUEST as u64 {
         return Err(too_large());
@@ -248,34 +248,34 @@ where
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         // The client has gone, so nobody reads this.
         Ok(Err(_)) => {
-            Err(Box::new(refused(StatusCode::BAD_REQUEST, -32700, "cut off", Value::Null)))
+            Err(Box::new(error_response(StatusCode::BAD_REQUEST, -32700, "cut off", Value::Null)))
         }
         Err(_) => {
             let message = format!("the request did not come within {} s", BODY.as_secs());
-            Err(Box::new(refused(StatusCode::REQUEST_TIMEOUT, -32600, &message, Value::Null)))
+            Err(Box::new(error_response(StatusCode::REQUEST_TIMEOUT, -32600, &message, Value::Null)))
         }
     }
 }
 
 /// Returns the session and the id of a request that waits for an answer; the error refuses the
 /// message.
-fn message(
+fn read_request_id(
     body: &[u8],
     session: Option<&str>,
-) -> Result<Option<(String, RequestId)>, Box<Response<Body>>> {
+) -> Result<Option<(String, RequestId)>, Box<Response<ResponseBody>>> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct MessageHead {
         method: Option<IgnoredAny>,
         id: Option<RequestId>,
     }
     let bad = |code, message: &str| {
-        Box::new(refused(StatusCode::BAD_REQUEST, code, message, Value::Null))
+        Box::new(error_response(StatusCode::BAD_REQUEST, code, message, Value::Null))
     };
     if body.trim_ascii_start().first() == Some(&b'[') {
         return Err(bad(-32600, "one message at a time: batches are not read"));
     }
-    match serde_json::from_slice::<Asked>(body) {
-        Ok(Asked { method: Some(_), id: Some(id) }) => {
+    match serde_json::from_slice::<MessageHead>(body) {
+        Ok(MessageHead { method: Some(_), id: Some(id) }) => {
             Ok(session.map(|session| (session.to_owned(), id)))
         }
         Err(error) if !error.is_data() => Err(bad(-32700, &format!("Parse error: {error}"))),
@@ -290,9 +290,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for() {
         let never = futures_util::stream::pending::<Result<_, Infallible>>();
-        let response = read(http_body_util::StreamBody::new(never)).await.unwrap_err();
+        let response = read_body(http_body_util::StreamBody::new(never)).await.unwrap_err();
         assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
         let huge = Full::new(Bytes::from(vec![b' '; MAX_REQUEST + 1]));
-        assert_eq!(read(huge).await.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(read_body(huge).await.unwrap_err().status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
 }

@@ -19,15 +19,15 @@ pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
 /// The reason why nothing more is read, for callers that wait for an answer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Why(Arc<Mutex<Option<String>>>);
+pub(super) struct CloseReason(Arc<Mutex<Option<String>>>);
 
-impl Why {
+impl CloseReason {
     /// Returns the reason, unless it is just the end of the stream.
-    pub(super) fn said(&self) -> Option<String> {
+    pub(super) fn reason(&self) -> Option<String> {
         self.0.lock().ok()?.clone()
     }
 
-    fn say(&self, why: String) {
+    fn set_reason(&self, why: String) {
         if let Ok(mut said) = self.0.lock() {
             said.get_or_insert(why);
         }
@@ -35,11 +35,11 @@ impl Why {
 }
 
 /// A transport over pipes.
-pub(super) struct Lines<R, W> {
+pub(super) struct LineTransport<R, W> {
     reader: BufReader<R>,
     writer: Arc<tokio::sync::Mutex<Option<W>>>,
     line: Vec<u8>,
-    why: Why,
+    why: CloseReason,
     /// Cancelled when nothing more comes.
     ended: CancellationToken,
     /// True if unreadable messages are answered, as by a server but not by a client.
@@ -47,20 +47,20 @@ pub(super) struct Lines<R, W> {
     /// The refusal that is being written. Nothing more is read before that is done.
     refusing: Option<JoinHandle<()>>,
     /// The requests that are yet to be answered.
-    open: Open,
+    open: OpenIds,
 }
 
 /// The ids of open requests. Of two requests with one id, `rmcp` answers only one.
 #[derive(Clone, Debug, Default)]
-struct Open(Arc<Mutex<HashSet<RequestId>>>);
+struct OpenIds(Arc<Mutex<HashSet<RequestId>>>);
 
-impl Open {
+impl OpenIds {
     /// Adds an id. Returns false if a request with this id is open.
-    fn begin(&self, id: &RequestId) -> bool {
+    fn add_id(&self, id: &RequestId) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
     }
 
-    fn end(&self, id: &RequestId) {
+    fn remove_id(&self, id: &RequestId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 }
@@ -69,69 +69,69 @@ impl Open {
 pub(super) const SAME_ID: &str = "a request with this id is under way";
 
 /// The result of reading a line.
-enum Read {
+enum LineRead {
     Line,
     End,
 }
 
-impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
+impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
     /// Creates a transport over these pipes; `ended` is cancelled when nothing more comes.
     pub(super) fn new(reader: R, writer: W, ended: CancellationToken, answers: bool) -> Self {
         Self {
             reader: BufReader::new(reader),
             writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
             line: Vec::new(),
-            why: Why::default(),
+            why: CloseReason::default(),
             ended,
             answers,
             refusing: None,
-            open: Open::default(),
+            open: OpenIds::default(),
         }
     }
 
     /// Returns a handle to the reason why nothing more is read.
-    pub(super) fn why(&self) -> Why {
+    pub(super) fn close_reason(&self) -> CloseReason {
         self.why.clone()
     }
 
     /// Starts to write a refusal.
-    fn refuse(&mut self, refusal: Vec<u8>) {
+    fn send_refusal(&mut self, refusal: Vec<u8>) {
         // The future that waits for the refusal may be dropped at any time, so a task writes it.
         let writer = Arc::clone(&self.writer);
         self.refusing = Some(tokio::spawn(async move {
             // A client that does not read is noticed with the next message.
-            let _ = write(&writer, refusal).await;
+            let _ = write_bytes(&writer, refusal).await;
         }));
     }
 
     /// Reads on to the end of a line. Cancel safe.
-    async fn read(&mut self) -> Read {
+    async fn read_line(&mut self) -> LineRead {
         loop {
             let available = match self.reader.fill_buf().await {
-                Ok([]) => return Read::End,
+                Ok([]) => return LineRead::End,
                 Ok(available) => available,
                 Err(error) => {
-                    self.why.say(format!("its output cannot be read: {error}"));
-                    return Read::End;
+                    self.why.set_reason(format!("its output cannot be read: {error}"));
+                    return LineRead::End;
                 }
             };
             let end = memchr::memchr(b'\n', available);
             let taken = end.map_or(available.len(), |at| at + 1);
             if self.line.len() + taken > MAX_MESSAGE {
-                self.why.say(format!("it sent a message of more than {} MiB", MAX_MESSAGE >> 20));
-                return Read::End;
+                self.why.set_reason(format!("it sent a message of more than {} MiB", MAX_MESSAGE >> 20));
+                return LineRead::End;
             }
             self.line.extend_from_slice(available.get(..taken).unwrap_or_default());
             self.reader.consume(taken);
             if end.is_some() {
-                return Read::Line;
+                return LineRead::Line;
             }
         }
     }
 }
 
 /// Returns the answer to an unreadable message, with the message's id if it has one.
-fn refusal(code: i64, message: &str, id: Value) -> Vec<u8> {
+fn error_line(code: i64, message: &str, id: Value) -> Vec<u8> {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
         "id": id,
@@ -140,7 +140,7 @@ fn refusal(code: i64, message: &str, id: Value) -> Vec<u8> {
     format!("{error}\n").into_bytes()
 }
 
-async fn write<W: AsyncWrite + Unpin>(
+async fn write_bytes<W: AsyncWrite + Unpin>(
     writer: &tokio::sync::Mutex<Option<W>>,
     bytes: Vec<u8>,
 ) -> io::Result<()> {
@@ -150,7 +150,7 @@ async fn write<W: AsyncWrite + Unpin>(
     writer.flush().await
 }
 
-impl<Role, R, W> Transport<Role> for Lines<R, W>
+impl<Role, R, W> Transport<Role> for LineTransport<R, W>
 where
     Role: ServiceRole,
     R: AsyncRead + Send + Unpin,
@@ -170,12 +170,12 @@ where
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         if let Some(id) = answered {
-            self.open.end(&id);
+            self.open.remove_id(&id);
         }
         async move {
             let mut bytes = bytes?;
             bytes.push(b'\n');
-            write(&writer, bytes).await
+            write_bytes(&writer, bytes).await
         }
     }
 
@@ -186,8 +186,8 @@ where
                 self.refusing = None;
             }
             // Text behind the last line end is a line too, unless reading was given up.
-            if matches!(self.read().await, Read::End)
-                && (self.line.is_empty() || self.why.said().is_some())
+            if matches!(self.read_line().await, LineRead::End)
+                && (self.line.is_empty() || self.why.reason().is_some())
             {
                 self.ended.cancel();
                 return None;
@@ -199,10 +199,10 @@ where
             if let Ok(message) = serde_json::from_slice::<RxJsonRpcMessage<Role>>(&line) {
                 match &message {
                     JsonRpcMessage::Request(request)
-                        if self.answers && !self.open.begin(&request.id) =>
+                        if self.answers && !self.open.add_id(&request.id) =>
                     {
                         let id = serde_json::to_value(&request.id).unwrap_or_default();
-                        self.refuse(refusal(-32600, SAME_ID, id));
+                        self.send_refusal(error_line(-32600, SAME_ID, id));
                         continue;
                     }
                     _ => {}
@@ -214,15 +214,15 @@ where
                 continue;
             }
             let refusal = match serde_json::from_slice::<Value>(&line) {
-                Err(error) => refusal(-32700, &format!("Parse error: {error}"), Value::Null),
+                Err(error) => error_line(-32700, &format!("Parse error: {error}"), Value::Null),
                 Ok(value) => match value.get("id") {
-                    Some(id) => refusal(-32600, "Invalid request", id.clone()),
+                    Some(id) => error_line(-32600, "Invalid request", id.clone()),
                     // An unknown notification is not answered.
                     None if value.is_object() => continue,
-                    None => refusal(-32600, "Invalid request", Value::Null),
+                    None => error_line(-32600, "Invalid request", Value::Null),
                 },
             };
-            self.refuse(refusal);
+            self.send_refusal(refusal);
         }
     }
 

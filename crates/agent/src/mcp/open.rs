@@ -10,27 +10,27 @@ type Key = (String, RequestId);
 
 /// The open requests, with the number of guards of each.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Open(Arc<Mutex<HashMap<Key, usize>>>);
+pub(super) struct OpenRequests(Arc<Mutex<HashMap<Key, usize>>>);
 
 /// Keeps a request open until it is dropped.
 #[derive(Debug)]
-pub(super) struct Hold {
-    open: Open,
+pub(super) struct RequestGuard {
+    open: OpenRequests,
     key: Key,
 }
 
-impl Open {
+impl OpenRequests {
     /// Opens a request; `None` if a request with this id is open.
-    pub(super) fn begin(&self, key: Key) -> Option<Hold> {
-        self.hold(key, |holders| holders == 0)
+    pub(super) fn open_request(&self, key: Key) -> Option<RequestGuard> {
+        self.hold_if(key, |holders| holders == 0)
     }
 
     /// Adds a guard for the work on a request.
-    pub(super) fn join(&self, key: Key) -> Option<Hold> {
-        self.hold(key, |_| true)
+    pub(super) fn join_request(&self, key: Key) -> Option<RequestGuard> {
+        self.hold_if(key, |_| true)
     }
 
-    fn hold(&self, key: Key, may: impl FnOnce(usize) -> bool) -> Option<Hold> {
+    fn hold_if(&self, key: Key, may: impl FnOnce(usize) -> bool) -> Option<RequestGuard> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let holders = open.get(&key).copied().unwrap_or(0);
         if !may(holders) {
@@ -38,11 +38,11 @@ impl Open {
         }
         open.insert(key.clone(), holders + 1);
         drop(open);
-        Some(Hold { open: self.clone(), key })
+        Some(RequestGuard { open: self.clone(), key })
     }
 }
 
-impl Drop for Hold {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
         match open.get_mut(&self.key) {

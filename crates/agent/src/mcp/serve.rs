@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::lines::Lines;
-use super::open::Open;
+use super::lines::LineTransport;
+use super::open::OpenRequests;
 use super::this_program;
 use crate::event::{Event, EventKind, Report};
 use crate::tool::{ToolOutput, cut_line};
@@ -59,23 +59,23 @@ pub trait Specialist: Send + Sync {
 
 /// The served agents, and the tokens that end their runs.
 #[derive(Clone)]
-pub(super) struct Served {
+pub(super) struct ServedAgents {
     specialists: Arc<[Arc<dyn Specialist>]>,
     stop: CancellationToken,
     /// Over HTTP: the tokens that end the runs of a session.
     sessions: Arc<Mutex<HashMap<String, CancellationToken>>>,
     /// Over HTTP: the open calls.
-    pub(super) open: Open,
+    pub(super) open: OpenRequests,
     /// A sender that each run holds. The channel closes when no run is left.
     alive: mpsc::Sender<()>,
 }
 
 /// Signals the end of the last run.
-pub(super) struct Last(mpsc::Receiver<()>);
+pub(super) struct AllRunsEnded(mpsc::Receiver<()>);
 
-impl Last {
+impl AllRunsEnded {
     /// Waits for the end of all runs, which must have been stopped.
-    pub(super) async fn wait(mut self) {
+    pub(super) async fn wait_for_runs(mut self) {
         let _ = tokio::time::timeout(PATIENCE, self.0.recv()).await;
     }
 }
@@ -85,14 +85,14 @@ impl Last {
 ///
 /// # Errors
 /// Returns the reason why a client could not be served.
-pub async fn over_stdio(
+pub async fn serve_stdio(
     specialists: Vec<Arc<dyn Specialist>>,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
 ) -> Result<(), String> {
-    let (served, last) = Served::new(specialists, stop.clone());
-    let lines = Lines::new(input, output, stop.clone(), true);
+    let (served, last) = ServedAgents::new(specialists, stop.clone());
+    let lines = LineTransport::new(input, output, stop.clone(), true);
     let begun = tokio::select! {
         begun = served.serve(lines) => begun,
         () = stop.cancelled() => return Ok(()),
@@ -107,18 +107,18 @@ pub async fn over_stdio(
         Err(_) if stop.is_cancelled() => {}
         Err(error) => return Err(format!("the client cannot be served: {error}")),
     }
-    last.wait().await;
+    last.wait_for_runs().await;
     Ok(())
 }
 
-impl Served {
+impl ServedAgents {
     pub(super) fn new(
         specialists: Vec<Arc<dyn Specialist>>,
         stop: CancellationToken,
-    ) -> (Self, Last) {
+    ) -> (Self, AllRunsEnded) {
         let (alive, last) = mpsc::channel(1);
         let (specialists, sessions) = (specialists.into(), Arc::default());
-        (Self { specialists, stop, sessions, open: Open::default(), alive }, Last(last))
+        (Self { specialists, stop, sessions, open: OpenRequests::default(), alive }, AllRunsEnded(last))
     }
 
     /// Ends the runs of a session at once.
@@ -131,8 +131,8 @@ impl Served {
     }
 
     /// Returns the token that ends the run of a request, besides the request's own cancellation.
-    fn until(&self, context: &RequestContext<RoleServer>) -> CancellationToken {
-        match (session(context), self.sessions.lock()) {
+    fn cancel_token(&self, context: &RequestContext<RoleServer>) -> CancellationToken {
+        match (session_id(context), self.sessions.lock()) {
             (Some(session), Ok(mut sessions)) => {
                 let token = sessions.entry(session.to_owned());
                 token.or_insert_with(|| self.stop.child_token()).child_token()
@@ -141,7 +141,7 @@ impl Served {
         }
     }
 
-    fn tool(specialist: &dyn Specialist) -> Told {
+    fn tool_info(specialist: &dyn Specialist) -> Told {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -162,20 +162,20 @@ impl Served {
         Told::new(name, description, Arc::new(schema))
     }
 
-    async fn call(
+    async fn call_specialist(
         &self,
         specialist: &dyn Specialist,
         prompt: &str,
         context: &RequestContext<RoleServer>,
     ) -> ToolOutput {
-        let cancel = self.until(context);
+        let cancel = self.cancel_token(context);
         let _alive = self.alive.clone();
-        let session = session(context).map(str::to_owned);
-        let _open = session.and_then(|session| self.open.join((session, context.id.clone())));
+        let session = session_id(context).map(str::to_owned);
+        let _open = session.and_then(|session| self.open.join_request((session, context.id.clone())));
         let (told, mut progress) = mpsc::channel(WAITING);
-        let mut steps = Steps::default();
+        let mut steps = ProgressSteps::default();
         let mut events = |event: &Event| {
-            if let Some(step) = steps.of(event) {
+            if let Some(step) = steps.next_step(event) {
                 // A client that does not read misses some steps.
                 let _ = told.try_send(step);
             }
@@ -191,10 +191,10 @@ impl Served {
                     // A run may advance far between two polls. Its last steps are sent before its
                     // end.
                     while let Ok(step) = progress.try_recv() {
-                        tell(context, step).await;
+                        notify_progress(context, step).await;
                     }
                     return match ended {
-                        Ok(report) => crate::run::hand_back(None, name, report),
+                        Ok(report) => crate::run::report_to_output(None, name, report),
                         Err(why) => ToolOutput::error(format!("`{name}` was not run: {why}")),
                     };
                 }
@@ -203,19 +203,19 @@ impl Served {
                     given_up = true;
                     cancel.cancel();
                 }
-                Some(step) = progress.recv() => tell(context, step).await,
+                Some(step) = progress.recv() => notify_progress(context, step).await,
             }
         }
     }
 }
 
 /// Returns the session of a request over HTTP.
-fn session(context: &RequestContext<RoleServer>) -> Option<&str> {
+fn session_id(context: &RequestContext<RoleServer>) -> Option<&str> {
     context.extensions.get::<Parts>()?.headers.get(SESSION)?.to_str().ok()
 }
 
 /// Sends a run's progress to a client that has asked for it.
-async fn tell(context: &RequestContext<RoleServer>, (number, message): (u32, String)) {
+async fn notify_progress(context: &RequestContext<RoleServer>, (number, message): (u32, String)) {
     let Some(token) = context.meta.get_progress_token() else { return };
     let mut params = ProgressNotificationParam::new(token, f64::from(number));
     params.message = Some(message);
@@ -225,10 +225,10 @@ async fn tell(context: &RequestContext<RoleServer>, (number, message): (u32, Str
 
 /// The steps of a run that are sent as progress: turns and calls.
 #[derive(Default)]
-struct Steps(u32);
+struct ProgressSteps(u32);
 
-impl Steps {
-    fn of(&mut self, event: &Event) -> Option<(u32, String)> {
+impl ProgressSteps {
+    fn next_step(&mut self, event: &Event) -> Option<(u32, String)> {
         let message = match &event.kind {
             EventKind::TurnStart { .. } => format!("turn {}", event.turn),
             EventKind::ToolExecute { name, .. } => format!("calls {}", cut_line(name, 80)),
@@ -240,7 +240,7 @@ impl Steps {
     }
 }
 
-impl ServerHandler for Served {
+impl ServerHandler for ServedAgents {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities).with_server_info(this_program()).with_instructions(
@@ -254,7 +254,7 @@ impl ServerHandler for Served {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.specialists.iter().map(|one| Self::tool(one.as_ref())).collect();
+        let tools = self.specialists.iter().map(|one| Self::tool_info(one.as_ref())).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -276,7 +276,7 @@ impl ServerHandler for Served {
         let arguments = request.arguments.unwrap_or_default();
         let output = match arguments.get("prompt") {
             Some(Value::String(prompt)) if !prompt.trim().is_empty() => {
-                Box::pin(self.call(specialist.as_ref(), prompt, &context)).await
+                Box::pin(self.call_specialist(specialist.as_ref(), prompt, &context)).await
             }
             _ => ToolOutput::error("`prompt` must be text that is not empty: the task"),
         };

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::PREFIX;
-use super::client::Connection;
+use super::client::ServerConnection;
 use super::content;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, cut_line, cut_middle, is_valid_name};
 
@@ -24,14 +24,14 @@ pub(super) struct McpTool {
     def: ToolDef,
     /// The tool's name at its server.
     name: String,
-    server: Arc<Connection>,
+    server: Arc<ServerConnection>,
 }
 
 impl McpTool {
     /// Creates the tool. The error says why it is left out.
-    pub(super) fn new(told: &Told, server: &Arc<Connection>) -> Result<Self, String> {
+    pub(super) fn new(told: &Told, server: &Arc<ServerConnection>) -> Result<Self, String> {
         let shown = cut_line(&told.name, 80);
-        let name = format!("{PREFIX}{}__{}", server.name, plain(&told.name));
+        let name = format!("{PREFIX}{}__{}", server.name, plain_name(&told.name));
         if told.name.is_empty() || !is_valid_name(&name) {
             return Err(format!(
                 "tool `{shown}` is left out: `{}` cannot name a tool (at most 64 characters)",
@@ -59,13 +59,13 @@ impl McpTool {
     }
 
     /// Returns the server's statement on whether the tool only reads, if it makes one.
-    pub(super) fn says_whether_it_reads(told: &Told) -> Option<bool> {
+    pub(super) fn read_only_hint(told: &Told) -> Option<bool> {
         told.annotations.as_ref()?.read_only_hint
     }
 }
 
 /// Replaces the characters that a tool's name may not have, as other clients do.
-fn plain(name: &str) -> String {
+fn plain_name(name: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     name.chars().map(fit).collect()
 }
@@ -90,7 +90,7 @@ impl Tool for McpTool {
         // The call is a task of its own, so that it still tells the server if it is given up.
         let asked = tokio::spawn(async move {
             let _under_way = under_way;
-            ask(&server, params, &cancel).await
+            call_server(&server, params, &cancel).await
         });
         match asked.await {
             Ok(Ok(output)) => output,
@@ -104,13 +104,13 @@ impl Tool for McpTool {
     }
 }
 
-async fn ask(
-    server: &Connection,
+async fn call_server(
+    server: &ServerConnection,
     params: CallToolRequestParams,
     cancel: &CancellationToken,
 ) -> Result<ToolOutput, String> {
     let name = &server.name;
-    if let Some(why) = server.gone().await {
+    if let Some(why) = server.gone_reason().await {
         return Err(why);
     }
     if cancel.is_cancelled() {
@@ -121,23 +121,23 @@ async fn ask(
     let sent = server.peer.send_cancellable_request(request, options).await;
     let handle = match sent {
         Ok(handle) => handle,
-        Err(error) => return Err(server.failed(&error).await),
+        Err(error) => return Err(server.failure_message(&error).await),
     };
     let id = handle.id.clone();
     let answer = tokio::select! {
         biased;
         answer = handle.await_response() => answer,
         () = cancel.cancelled() => {
-            server.give_up(id).await;
+            server.cancel_request(id).await;
             return Err("the call was cancelled".to_owned());
         }
-        () = server.dies() => {
-            let gone = server.gone().await;
+        () = server.wait_until_dead() => {
+            let gone = server.gone_reason().await;
             return Err(gone.unwrap_or_else(|| format!("server `{name}` has ended")));
         }
     };
     match answer {
-        Ok(ServerResult::CallToolResult(result)) => Ok(content::output(&result)),
+        Ok(ServerResult::CallToolResult(result)) => Ok(content::result_output(&result)),
         Ok(_) => Err(format!("server `{name}` answered with something that is no tool's result")),
         Err(ServiceError::McpError(error)) => {
             Err(format!("server `{name}` answered with error {}: {}", error.code.0, error.message))
@@ -146,6 +146,6 @@ async fn ask(
             "server `{name}` did not answer within {} s",
             server.call_time.as_secs_f64()
         )),
-        Err(error) => Err(server.failed(&error).await),
+        Err(error) => Err(server.failure_message(&error).await),
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use softland_session::Pending;
+use softland_session::PendingCall;
 use softland_session::core::models::capability::Thinking;
 use softland_session::core::{Admission, Digest, NanoUsd, lines};
 
-use super::form::{self, Answered, Asks, Form, How};
-use super::{Agent, Records, UnderWay};
+use super::form::{self, AnsweredCall, RequestParts, ApiFormat, CallStatus};
+use super::{Agent, PinnedRecords, ActiveRun};
 use crate::http::provider::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
@@ -29,7 +29,7 @@ const UNKNOWN_MAX_TOKENS: u64 = 8_192;
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     pub(super) messages: Vec<Vec<u8>>,
-    pub(super) records: Records,
+    pub(super) records: PinnedRecords,
     pub(super) cost: NanoUsd,
     pub(super) ends_with_model: bool,
     pub(super) inbox: Inbox,
@@ -48,21 +48,21 @@ pub struct Inbox(Arc<Mutex<Vec<String>>>);
 impl Inbox {
     /// Sends a message to the run. It is delivered behind the results of the current round and only
     /// steers the run. A message that is still undelivered when the run ends opens the next run.
-    pub fn say(&self, text: impl Into<String>) {
-        self.lock().push(text.into());
+    pub fn send_text(&self, text: impl Into<String>) {
+        self.lock_messages().push(text.into());
     }
 
     /// Returns true if no message waits to be delivered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock_messages().is_empty()
     }
 
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lock())
+    fn take_messages(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lock_messages())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+    fn lock_messages(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -93,7 +93,7 @@ impl Conversation {
     }
 
     /// Returns the form of the calls in the messages.
-    pub(super) fn format(&self) -> ToolFormat {
+    pub(super) fn tool_format(&self) -> ToolFormat {
         self.format
     }
 
@@ -102,36 +102,36 @@ impl Conversation {
     }
 
     /// Sets what the session has spent so far.
-    pub(super) fn charged(&mut self, cost: NanoUsd) {
+    pub(super) fn set_session_cost(&mut self, cost: NanoUsd) {
         self.cost = cost;
     }
 
-    pub(super) fn records(&self) -> Records {
+    pub(super) fn records(&self) -> PinnedRecords {
         self.records.clone()
     }
 
     /// Opens a run. If the run before it ended without an answer, a marker takes the answer's
     /// place, so that the question does not read as text after tool results.
-    pub(super) fn ask(&mut self, api: Api, format: ToolFormat, prompt: &str) {
+    pub(super) fn open_run(&mut self, api: Api, format: ToolFormat, prompt: &str) {
         (self.api, self.format) = (Some(api), format);
         if !self.messages.is_empty() && !self.ends_with_model {
-            self.push(&self.form().answer(INTERRUPTED));
+            self.push_message(&self.api_format().model_message(INTERRUPTED));
         }
-        let mut texts = self.inbox.take();
+        let mut texts = self.inbox.take_messages();
         texts.push(prompt.to_owned());
         texts.retain(|text| !text.trim().is_empty());
         if texts.is_empty() {
             texts.push("(no question)".to_owned());
         }
-        self.form().question(&texts).iter().for_each(|message| self.push(message));
+        self.api_format().user_messages(&texts).iter().for_each(|message| self.push_message(message));
         self.ends_with_model = false;
     }
 
-    fn form(&self) -> &'static dyn Form {
-        form::spoken(self.api.unwrap_or(Api::Anthropic), self.format)
+    fn api_format(&self) -> &'static dyn ApiFormat {
+        form::conversation_format(self.api.unwrap_or(Api::Anthropic), self.format)
     }
 
-    pub(super) fn extend(&mut self, messages: Vec<Vec<u8>>, records: Records) {
+    pub(super) fn append_turn(&mut self, messages: Vec<Vec<u8>>, records: PinnedRecords) {
         self.ends_with_model |= !messages.is_empty();
         self.messages.extend(messages);
         self.records = records;
@@ -140,78 +140,78 @@ impl Conversation {
     /// Records the system prompt and tools of the next request. If they have changed, thinking that
     /// is signed over them can no longer be verified. It is left out of all messages, which the API
     /// allows.
-    pub(super) fn shown_before(&mut self, head: &Value, bound: bool) {
-        let head = Digest::of(head.to_string().as_bytes());
+    pub(super) fn set_prompt_head(&mut self, head: &Value, bound: bool) {
+        let head = Digest::from_bytes(head.to_string().as_bytes());
         if bound && self.head.is_some_and(|known| known != head) {
-            let form = self.form();
-            self.messages.iter_mut().for_each(|message| drop_signed(form, message));
+            let form = self.api_format();
+            self.messages.iter_mut().for_each(|message| drop_signed_thinking(form, message));
         }
         self.head = Some(head);
     }
 
     /// Takes the messages that arrived since the last call.
-    pub(super) fn heard(&self) -> Vec<String> {
-        let mut said = self.inbox.take();
+    pub(super) fn take_inbox(&self) -> Vec<String> {
+        let mut said = self.inbox.take_messages();
         said.retain(|text| !text.trim().is_empty());
         said
     }
 
     /// Returns the messages that answer a round, in order. What was said meanwhile follows as a
     /// message of its own or stands at the end of the last result.
-    pub(super) fn answers(
+    pub(super) fn answer_messages(
         &self,
-        results: &[Answered],
+        results: &[AnsweredCall],
         said: &[String],
         in_result: bool,
     ) -> Vec<Vec<u8>> {
         let messages = match results.split_last() {
             Some((last, before)) if in_result && !said.is_empty() => {
-                let text = format!("{}\n\n{}", last.text, lines::remark(&said.join("\n\n")));
-                let last = Answered { text, ..last.clone() };
-                self.form().results(&[before, &[last]].concat(), &[])
+                let text = format!("{}\n\n{}", last.text, lines::format_remark(&said.join("\n\n")));
+                let last = AnsweredCall { text, ..last.clone() };
+                self.api_format().result_messages(&[before, &[last]].concat(), &[])
             }
-            _ => self.form().results(results, said),
+            _ => self.api_format().result_messages(results, said),
         };
-        messages.iter().map(bytes).collect()
+        messages.iter().map(message_bytes).collect()
     }
 
     /// Appends the answers to a round.
-    pub(super) fn answered(&mut self, messages: Vec<Vec<u8>>) {
+    pub(super) fn append_answers(&mut self, messages: Vec<Vec<u8>>) {
         self.messages.extend(messages);
         self.ends_with_model = false;
     }
 
     /// Returns the results for the calls of a turn that was itself the answer, so that no call is
     /// open when the next question comes.
-    pub(super) fn closing(calls: &[Pending]) -> Vec<Answered> {
-        let told = |call: &Pending| {
+    pub(super) fn closing_results(calls: &[PendingCall]) -> Vec<AnsweredCall> {
+        let told = |call: &PendingCall| {
             let (text, how) = match call.admission {
-                Admission::Answer => ("Delivered.", How::Succeeded),
-                _ => ("Not run: the answer was given beside it.", How::NotRun),
+                Admission::Answer => ("Delivered.", CallStatus::Succeeded),
+                _ => ("Not run: the answer was given beside it.", CallStatus::NotRun),
             };
             let (id, name) = (call.id.clone(), call.name.clone());
-            Answered { id, name, text: text.to_owned(), how }
+            AnsweredCall { id, name, text: text.to_owned(), how }
         };
         calls.iter().map(told).collect()
     }
 
     /// Appends the final answer after the results of a turn that gave it by a call.
-    pub(super) fn close(&mut self, answer: &str) {
+    pub(super) fn append_final_answer(&mut self, answer: &str) {
         let text = if answer.trim().is_empty() { "(delivered)" } else { answer };
-        self.push(&self.form().answer(text));
+        self.push_message(&self.api_format().model_message(text));
         self.ends_with_model = true;
     }
 
-    fn push(&mut self, message: &Value) {
-        self.messages.push(bytes(message));
+    fn push_message(&mut self, message: &Value) {
+        self.messages.push(message_bytes(message));
     }
 }
 
-fn bytes(message: &Value) -> Vec<u8> {
+fn message_bytes(message: &Value) -> Vec<u8> {
     message.to_string().into_bytes()
 }
 
-fn drop_signed(form: &dyn Form, message: &mut Vec<u8>) {
+fn drop_signed_thinking(form: &dyn ApiFormat, message: &mut Vec<u8>) {
     let Ok(mut value) = serde_json::from_slice::<Value>(message) else { return };
     if form.drop_signed(&mut value) {
         *message = value.to_string().into_bytes();
@@ -220,27 +220,27 @@ fn drop_signed(form: &dyn Form, message: &mut Vec<u8>) {
 
 impl Agent {
     /// Returns the tool that calls agents, if any agent may be called.
-    pub(super) fn offered(&self) -> Option<ToolDef> {
+    pub(super) fn sub_agent_tool(&self) -> Option<ToolDef> {
         let own = self.tools.get(crate::crew::AGENT_TOOL);
-        self.crew.as_ref().filter(|_| own.is_none())?.def()
+        self.crew.as_ref().filter(|_| own.is_none())?.tool_def()
     }
 }
 
-impl UnderWay<'_> {
+impl ActiveRun<'_> {
     /// Prepares the conversation for this agent's tools and instructions.
-    pub(super) fn settle_head(&mut self) {
+    pub(super) fn update_prompt_head(&mut self) {
         let tools: Vec<_> = self
             .tool_definitions()
             .into_iter()
             .map(|tool| json!([tool.name, tool.description, tool.input_schema]))
             .collect();
         let head = json!([self.agent.model, self.agent.system, tools]);
-        self.conversation.shown_before(&head, self.setup.capability.prefix_bound);
+        self.conversation.set_prompt_head(&head, self.setup.capability.prefix_bound);
     }
 
     /// Returns the body of the next request, before it is governed.
-    pub(super) fn request(&self) -> Vec<u8> {
-        let form = form::of(self.agent.options.api);
+    pub(super) fn build_request(&self) -> Vec<u8> {
+        let form = form::format_of(self.agent.options.api);
         let (provider, posed) = self.agent.named_model();
         let model = if self.agent.model.starts_with("sim/") {
             self.agent.model.split_once('/').map_or("", |(_, name)| name)
@@ -251,7 +251,7 @@ impl UnderWay<'_> {
         let adaptive =
             capability.thinking_adaptive && capability.thinking_absent == Thinking::Adaptive;
         let (system, tools) = self.shown_head();
-        let head = form.head(&Asks {
+        let head = form.request_head(&RequestParts {
             provider,
             model,
             posed,
@@ -260,12 +260,12 @@ impl UnderWay<'_> {
             max_tokens: self.max_tokens(),
             thinking: self.agent.options.show_thinking && adaptive,
         });
-        let opening = form.opening(&system).map(|first| first.to_string().into_bytes());
+        let opening = form.system_message(&system).map(|first| first.to_string().into_bytes());
         let messages: Vec<&[u8]> =
             opening.iter().chain(&self.conversation.messages).map(Vec::as_slice).collect();
         let mut body = head.to_string().into_bytes();
         body.pop();
-        body.extend_from_slice(format!(r#","{}":["#, form.messages()).as_bytes());
+        body.extend_from_slice(format!(r#","{}":["#, form.messages_member()).as_bytes());
         body.extend_from_slice(&messages.join(b",".as_slice()));
         body.extend_from_slice(b"]}");
         body
@@ -276,7 +276,7 @@ impl UnderWay<'_> {
         let (system, tools) = (&self.agent.system, self.tool_definitions());
         match self.agent.options.tool_format {
             ToolFormat::Native => (Cow::Borrowed(system), tools),
-            ToolFormat::Tags => (Cow::Owned(form::tags::system(system, &tools)), Vec::new()),
+            ToolFormat::Tags => (Cow::Owned(form::tags::system_with_tools(system, &tools)), Vec::new()),
         }
     }
 
@@ -287,13 +287,13 @@ impl UnderWay<'_> {
     }
 
     /// Returns the tool that calls agents, if any agent may be called.
-    pub(super) fn offered(&self) -> Option<ToolDef> {
-        self.agent.offered()
+    pub(super) fn sub_agent_tool(&self) -> Option<ToolDef> {
+        self.agent.sub_agent_tool()
     }
 
     /// Returns true if what was said meanwhile goes into the last result. Text behind tool results
     /// makes Claude end its turn without a word, on every provider.
-    pub(super) fn hears_in_result(&self) -> bool {
+    pub(super) fn puts_remarks_in_result(&self) -> bool {
         let Agent { options, .. } = self.agent;
         let claude = || self.agent.named_model().1.contains("claude");
         options.tool_format == ToolFormat::Native && (options.api == Api::Anthropic || claude())
@@ -301,7 +301,7 @@ impl UnderWay<'_> {
 
     fn tool_definitions(&self) -> Vec<ToolDef> {
         let mut tools: Vec<ToolDef> = self.agent.tools.defs().cloned().collect();
-        tools.extend(self.offered());
+        tools.extend(self.sub_agent_tool());
         let undeclared = |name: &&String| self.agent.tools.get(name).is_none();
         let answer_tools = self.setup.policy.answer_tool.iter().filter(undeclared);
         tools.extend(answer_tools.map(|name| ToolDef {

@@ -11,19 +11,19 @@ use crate::journal::{self, RunJournal};
 
 /// The listener of a tree of runs. It receives an event before the run goes on, so that no event is
 /// queued and the events of each run arrive in order.
-pub(super) trait Hear: Sync {
-    fn hear(&self, event: &Event);
+pub(super) trait EventSink: Sync {
+    fn receive_event(&self, event: &Event);
 }
 
-impl Hear for Mutex<&mut (dyn FnMut(&Event) + Send)> {
-    fn hear(&self, event: &Event) {
+impl EventSink for Mutex<&mut (dyn FnMut(&Event) + Send)> {
+    fn receive_event(&self, event: &Event) {
         (self.lock().unwrap_or_else(PoisonError::into_inner))(event);
     }
 }
 
 /// Gives events their envelope.
 pub(super) struct Emitter<'a> {
-    sink: &'a dyn Hear,
+    sink: &'a dyn EventSink,
     journal: RunJournal,
     seq: u64,
     turn: u64,
@@ -40,14 +40,14 @@ pub(super) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(sink: &'a dyn Hear, journal: RunJournal, thinking: bool) -> Self {
+    pub(super) fn new(sink: &'a dyn EventSink, journal: RunJournal, thinking: bool) -> Self {
         let (seq, turn, calls_of) = (0, 0, 0);
         let (hidden, counts, request_id) = (false, false, None);
         Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts, request_id }
     }
 
     /// Returns the listener.
-    pub(super) fn sink(&self) -> &'a dyn Hear {
+    pub(super) fn sink(&self) -> &'a dyn EventSink {
         self.sink
     }
 
@@ -56,20 +56,20 @@ impl<'a> Emitter<'a> {
         self.seq
     }
 
-    pub(super) fn send(&mut self, kind: EventKind) {
+    pub(super) fn emit_event(&mut self, kind: EventKind) {
         let told = self.journal.is_replaying();
         self.send_as(kind, told);
     }
 
     /// Emits an event about a turn's calls. It counts as replayed if the journal holds the end of
     /// the round. Until then, recorded results were not emitted.
-    pub(super) fn answered(&mut self, kind: EventKind) {
+    pub(super) fn emit_call_event(&mut self, kind: EventKind) {
         let told = self.journal.has_round(self.calls_of);
         self.send_as(kind, told);
     }
 
     fn send_as(&mut self, kind: EventKind, replayed: bool) {
-        if self.hides(&kind) {
+        if self.filter_thinking(&kind) {
             return;
         }
         self.counts |=
@@ -77,19 +77,19 @@ impl<'a> Emitter<'a> {
         let event = Event {
             v: 1,
             seq: self.seq,
-            ts: journal::now(),
-            run: self.journal.run().to_owned(),
+            ts: journal::now_rfc3339(),
+            run: self.journal.run_id().to_owned(),
             turn: self.turn,
             replayed,
             kind,
         };
         self.seq += 1;
-        self.sink.hear(&event);
+        self.sink.receive_event(&event);
     }
 
     /// Returns true for thinking that nobody asked for. Such events are left out before they are
     /// numbered, so that numbers have no gaps.
-    fn hides(&mut self, kind: &EventKind) -> bool {
+    fn filter_thinking(&mut self, kind: &EventKind) -> bool {
         let (was, thinks) = (self.hidden, !self.thinking);
         self.hidden = thinks && matches!(kind, EventKind::ThinkingStart)
             || was && matches!(kind, EventKind::ThinkingDelta { .. });
@@ -101,19 +101,19 @@ impl<'a> Emitter<'a> {
     }
 
     /// Notes that the calls of this turn are about to be answered.
-    pub(super) fn answers(&mut self, turn: u64) {
+    pub(super) fn begin_answers(&mut self, turn: u64) {
         self.calls_of = turn;
     }
 
     /// Begins a turn and emits its event.
-    pub(super) fn turn(&mut self, run: &Run, policy: &Policy) {
+    pub(super) fn begin_turn(&mut self, run: &Run, policy: &Policy) {
         self.turn = run.used().turns + 1;
         let phase = match run.phase() {
             Phase::Open if self.counts => "countdown",
             Phase::Open => "silent",
             Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
         };
-        self.send(EventKind::TurnStart {
+        self.emit_event(EventKind::TurnStart {
             turns_limit: policy.turns_limit,
             tool_calls: run.used().calls,
             tool_calls_limit: policy.tool_calls_limit,
@@ -124,7 +124,7 @@ impl<'a> Emitter<'a> {
 
 /// Returns a session's event as the event of the contract. Usage is left out here, because its
 /// event needs the price.
-pub(super) fn kind(shown: Shown) -> Option<EventKind> {
+pub(super) fn event_kind(shown: Shown) -> Option<EventKind> {
     Some(match shown {
         Shown::TextStart => EventKind::TextStart,
         Shown::TextDelta(text) => EventKind::TextDelta { text },

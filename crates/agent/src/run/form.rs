@@ -13,47 +13,47 @@ use crate::http::provider::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
 /// The requests and messages of one API.
-pub(super) trait Form: Send + Sync {
+pub(super) trait ApiFormat: Send + Sync {
     /// Returns the path of its requests, after the base URL.
-    fn path(&self) -> &'static str;
+    fn request_path(&self) -> &'static str;
 
     /// Returns the message of a response with an error status.
-    fn refusal(&self, status: u16, body: &[u8]) -> String;
+    fn error_message(&self, status: u16, body: &[u8]) -> String;
 
     /// Returns a streaming request without its messages.
-    fn head(&self, asks: &Asks<'_>) -> Value;
+    fn request_head(&self, asks: &RequestParts<'_>) -> Value;
 
     /// Returns the name of the member that holds the messages.
-    fn messages(&self) -> &'static str {
+    fn messages_member(&self) -> &'static str {
         "messages"
     }
 
     /// Returns the message before all others, if the API takes instructions as a message.
-    fn opening(&self, _system: &str) -> Option<Value> {
+    fn system_message(&self, _system: &str) -> Option<Value> {
         None
     }
 
     /// Returns the messages of a user who asks in one or several texts.
-    fn question(&self, texts: &[String]) -> Vec<Value>;
+    fn user_messages(&self, texts: &[String]) -> Vec<Value>;
 
     /// Returns the text of a call's result in the history.
-    fn told(&self, answered: &Answered) -> String {
+    fn result_text(&self, answered: &AnsweredCall) -> String {
         plain_text(answered)
     }
 
     /// Returns the messages that answer a round of calls, in order, and then hold what a user said
     /// meanwhile.
-    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value>;
+    fn result_messages(&self, results: &[AnsweredCall], said: &[String]) -> Vec<Value>;
 
     /// Returns a text as the model's message.
-    fn answer(&self, text: &str) -> Value;
+    fn model_message(&self, text: &str) -> Value;
 
     /// Drops thinking that is signed over what stands before it. Returns true if there was any.
     fn drop_signed(&self, message: &mut Value) -> bool;
 }
 
 /// The content of a request besides its messages.
-pub(super) struct Asks<'a> {
+pub(super) struct RequestParts<'a> {
     /// The provider, if the model's name has one.
     pub(super) provider: Option<&'a str>,
     /// The model's name at the provider.
@@ -70,18 +70,18 @@ pub(super) struct Asks<'a> {
 
 /// The answer to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answered {
+pub(super) struct AnsweredCall {
     /// The call's id.
     pub(super) id: String,
     /// The tool's name.
     pub(super) name: String,
     pub(super) text: String,
-    pub(super) how: How,
+    pub(super) how: CallStatus,
 }
 
 /// The status of an answered call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum CallStatus {
     Succeeded,
     Failed,
     /// Not run; the text says so.
@@ -89,7 +89,7 @@ pub(super) enum How {
 }
 
 /// Returns the format of an API.
-pub(super) fn of(api: Api) -> &'static dyn Form {
+pub(super) fn format_of(api: Api) -> &'static dyn ApiFormat {
     match api {
         Api::Anthropic => &anthropic::Anthropic,
         Api::OpenAiChat => &chat::Chat,
@@ -98,21 +98,21 @@ pub(super) fn of(api: Api) -> &'static dyn Form {
 }
 
 /// Returns the format of conversations through an API with a model that calls tools in this format.
-pub(super) fn spoken(api: Api, format: ToolFormat) -> &'static dyn Form {
+pub(super) fn conversation_format(api: Api, format: ToolFormat) -> &'static dyn ApiFormat {
     match (format, api) {
-        (ToolFormat::Native, api) => of(api),
-        (ToolFormat::Tags, Api::Anthropic) => &tags::Written(&anthropic::Anthropic),
-        (ToolFormat::Tags, Api::OpenAiChat) => &tags::Written(&chat::Chat),
-        (ToolFormat::Tags, Api::OpenAiResponses) => &tags::Written(&responses::Responses),
+        (ToolFormat::Native, api) => format_of(api),
+        (ToolFormat::Tags, Api::Anthropic) => &tags::TaggedFormat(&anthropic::Anthropic),
+        (ToolFormat::Tags, Api::OpenAiChat) => &tags::TaggedFormat(&chat::Chat),
+        (ToolFormat::Tags, Api::OpenAiResponses) => &tags::TaggedFormat(&responses::Responses),
     }
 }
 
 /// Splits a text that holds one or several messages, separated as in a list.
-pub(super) fn each(messages: Vec<u8>) -> Vec<Vec<u8>> {
+pub(super) fn split_messages(messages: Vec<u8>) -> Vec<Vec<u8>> {
     let listed = [b"[", messages.as_slice(), b"]"].concat();
     let mut spans = Vec::new();
     let read = Cursor::from_bytes(&listed).and_then(|mut cursor| {
-        cursor.elements(|cursor| {
+        cursor.read_elements(|cursor| {
             spans.push(cursor.skip_value()?);
             Ok::<_, Error>(())
         })
@@ -139,9 +139,9 @@ fn failed_text(text: &str) -> String {
 }
 
 /// Returns the text of an answer, with a sign of failure in it.
-fn plain_text(answered: &Answered) -> String {
+fn plain_text(answered: &AnsweredCall) -> String {
     match answered.how {
-        How::Failed => failed_text(&answered.text),
-        How::Succeeded | How::NotRun => answered.text.clone(),
+        CallStatus::Failed => failed_text(&answered.text),
+        CallStatus::Succeeded | CallStatus::NotRun => answered.text.clone(),
     }
 }

@@ -7,27 +7,27 @@ use softland_session::core::{Because, Phase};
 use softland_session::wire::Splice;
 use softland_session::wire::request::Request;
 
-use super::UnderWay;
-use super::purse::Held;
+use super::ActiveRun;
+use super::purse::RequestLease;
 
 /// The fewest output tokens that make an answer.
 const LEAST_ANSWER: u64 = 16;
 
-impl UnderWay<'_> {
+impl ActiveRun<'_> {
     /// Waits while other runs of the tree hold what the next turn needs, so that this run does not
     /// land for want of money that will come back. `bytes` is the size of the turn's request.
-    pub(super) async fn wait_for_room(&self, bytes: usize) {
+    pub(super) async fn wait_for_budget(&self, bytes: usize) {
         if !self.meter.purse.is_limited() {
             return;
         }
-        let (estimate, policy) = (self.meter.estimate(bytes), &self.setup.policy);
+        let (estimate, policy) = (self.meter.estimate_request(bytes), &self.setup.policy);
         let least = policy.reserve_tokens.min(self.max_tokens());
-        let ask = estimate.ask(self.max_tokens(), least);
-        let reserve = estimate.reserve(policy, self.meter.purse.caps().tokens);
+        let ask = estimate.build_ask(self.max_tokens(), least);
+        let reserve = estimate.answer_reserve(policy, self.meter.purse.lowest_caps().tokens);
         tokio::select! {
-            () = self.meter.purse.wait_for_room(&ask, reserve) => {}
+            () = self.meter.purse.wait_for_lease(&ask, reserve) => {}
             () = self.cancel.cancelled() => {}
-            () = super::drive::until(self.exploring_ends()) => {}
+            () = super::drive::wait_until(self.exploring_deadline()) => {}
         }
     }
 
@@ -36,31 +36,31 @@ impl UnderWay<'_> {
     ///
     /// # Errors
     /// Returns the limit of which too little is left.
-    pub(super) async fn lease(
+    pub(super) async fn lease_request(
         &self,
         exchange: &Exchange,
         body: &Bytes,
-    ) -> Result<(Held, Bytes), Because> {
+    ) -> Result<(RequestLease, Bytes), Because> {
         let (purse, policy) = (&self.meter.purse, &self.setup.policy);
-        let estimate = self.meter.estimate(body.len());
+        let estimate = self.meter.estimate_request(body.len());
         // The body is read only if a limit applies.
         let most = if purse.is_limited() { self.asked_output(body) } else { 0 };
         let exploring = exchange.rung().is_none() && *exchange.run().phase() == Phase::Open;
-        let reserve = estimate.reserve(policy, purse.caps().tokens);
+        let reserve = estimate.answer_reserve(policy, purse.lowest_caps().tokens);
         let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
         // The rules have decided that the turn is worth its cost. The lease only holds the money.
-        let ask = estimate.ask(most, least.min(most / 2));
-        if let Some(granted) = self.journal.granted(self.turn, self.nth) {
+        let ask = estimate.build_ask(most, least.min(most / 2));
+        if let Some(granted) = self.journal.granted_output(self.turn, self.nth) {
             let output = granted.min(most);
-            let held = purse.again(&ask, output, exploring.then_some(reserve));
+            let held = purse.restore_lease(&ask, output, exploring.then_some(reserve));
             let body = if output < most { self.with_output(body, output) } else { body.clone() };
             return Ok((held, body));
         }
         loop {
             let now = purse.now();
             let leased = match exploring {
-                true => purse.explore(&ask, reserve, now),
-                false => purse.answer(&ask, now),
+                true => purse.lease_exploration(&ask, reserve, now),
+                false => purse.lease_answer(&ask, now),
             };
             match leased {
                 Ok(held) if held.output < most => {
@@ -68,23 +68,23 @@ impl UnderWay<'_> {
                     return Ok((held, body));
                 }
                 Ok(held) => return Ok((held, body.clone())),
-                Err(short) if short.busy && exploring => purse.wait_for_room(&ask, reserve).await,
+                Err(short) if short.busy && exploring => purse.wait_for_lease(&ask, reserve).await,
                 Err(short) if short.busy => purse.wait_for_answer(&ask).await,
-                Err(short) => return Err(short.standing.because()),
+                Err(short) => return Err(short.standing.to_because()),
             }
         }
     }
 
     /// Returns the output limit of a request body.
     fn asked_output(&self, body: &Bytes) -> u64 {
-        let request = Request::of(self.agent.options.api.into(), body).ok();
+        let request = Request::from_body(self.agent.options.api.into(), body).ok();
         let asked = request.and_then(|request| request.max_tokens.map(|max| max.value));
         asked.unwrap_or_else(|| self.max_tokens())
     }
 
     /// Returns the body with another output limit.
     fn with_output(&self, body: &Bytes, output: u64) -> Bytes {
-        let Ok(request) = Request::of(self.agent.options.api.into(), body) else {
+        let Ok(request) = Request::from_body(self.agent.options.api.into(), body) else {
             return body.clone();
         };
         let mut splice = Splice::default();

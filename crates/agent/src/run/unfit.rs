@@ -5,7 +5,7 @@ use crate::journal::JournalError;
 
 /// The reason why a run cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum SetupError {
     /// A limit on money is set, but the model has no known price.
     NoPrice {
         /// The model.
@@ -29,7 +29,7 @@ pub enum Unfit {
     Journal(JournalError),
 }
 
-impl std::fmt::Display for Unfit {
+impl std::fmt::Display for SetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoPrice { model } => write!(
@@ -55,4 +55,4 @@ impl std::fmt::Display for Unfit {
     }
 }
 
-impl std::error::Error for Unfit {}
+impl std::error::Error for SetupError {}

@@ -9,19 +9,19 @@ pub fn cut_middle(text: &str, cap: usize) -> String {
         return text.to_owned();
     }
     // The marker is longest when everything is left out, so this much room always suffices.
-    let room = cap.saturating_sub(marker(text.chars().count()).len());
+    let room = cap.saturating_sub(cut_marker(text.chars().count()).len());
     let tail_room = room / 4;
-    let (head, rest) = split(text, text.floor_char_boundary(room - tail_room));
-    let (middle, tail) = split(rest, rest.ceil_char_boundary(rest.len() - tail_room));
-    format!("{head}{}{tail}", marker(middle.chars().count()))
+    let (head, rest) = split_checked(text, text.floor_char_boundary(room - tail_room));
+    let (middle, tail) = split_checked(rest, rest.ceil_char_boundary(rest.len() - tail_room));
+    format!("{head}{}{tail}", cut_marker(middle.chars().count()))
 }
 
 /// Splits a text at a character boundary. At any other position, the first part is empty.
-fn split(text: &str, at: usize) -> (&str, &str) {
+fn split_checked(text: &str, at: usize) -> (&str, &str) {
     text.split_at_checked(at).unwrap_or(("", text))
 }
 
-fn marker(chars: usize) -> String {
+fn cut_marker(chars: usize) -> String {
     format!(
         "\n[… {chars} characters left out; ask for a smaller part (path, pattern, range) to see them]\n"
     )

@@ -13,7 +13,7 @@ use super::{ToolDef, cut_line};
 /// is allowed. Optional members that are `null` are left out.
 pub(crate) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
     let name = &def.name;
-    if json::depth(raw) > json::MAX_DEPTH {
+    if json::nesting_depth(raw) > json::MAX_DEPTH {
         return Err(format!(
             "{name} was not run: its arguments are nested deeper than {} levels. Send {}.",
             json::MAX_DEPTH,
@@ -29,21 +29,21 @@ pub(crate) fn parse_input(def: &ToolDef, raw: &str) -> Result<Value, String> {
     let Value::Object(mut members) = value else {
         return Err(format!(
             "{name} was not run: its arguments must be a JSON object, got {}. Send {}.",
-            kind(&value),
+            describe_value(&value),
             signature(def)
         ));
     };
-    let required = required(def);
+    let required = required_members(def);
     members.retain(|key, value| !value.is_null() || required.contains(&key.as_str()));
-    let faults = faults(def, &required, &members);
+    let faults = find_faults(def, &required, &members);
     if faults.is_empty() {
         return Ok(Value::Object(members));
     }
     Err(format!("{name} was not run: {}. Send {}.", faults.join("; "), signature(def)))
 }
 
-fn faults(def: &ToolDef, required: &[&str], members: &Map<String, Value>) -> Vec<String> {
-    let properties = properties(def);
+fn find_faults(def: &ToolDef, required: &[&str], members: &Map<String, Value>) -> Vec<String> {
+    let properties = schema_properties(def);
     let closed = def.input_schema.get("additionalProperties") == Some(&Value::Bool(false));
     let mut faults: Vec<String> = required
         .iter()
@@ -53,8 +53,8 @@ fn faults(def: &ToolDef, required: &[&str], members: &Map<String, Value>) -> Vec
     for (key, value) in members {
         match properties.and_then(|all| all.get(key)) {
             Some(property) => {
-                if let Some(wanted) = mismatch(property, value) {
-                    faults.push(format!("`{key}` must be {wanted}, got {}", kind(value)));
+                if let Some(wanted) = type_mismatch(property, value) {
+                    faults.push(format!("`{key}` must be {wanted}, got {}", describe_value(value)));
                 }
             }
             None if closed => faults.push(format!("`{}` is not an argument", cut_line(key, 60))),
@@ -64,17 +64,17 @@ fn faults(def: &ToolDef, required: &[&str], members: &Map<String, Value>) -> Vec
     faults
 }
 
-fn required(def: &ToolDef) -> Vec<&str> {
+fn required_members(def: &ToolDef) -> Vec<&str> {
     let list = def.input_schema.get("required").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn properties(def: &ToolDef) -> Option<&Map<String, Value>> {
+fn schema_properties(def: &ToolDef) -> Option<&Map<String, Value>> {
     def.input_schema.get("properties").and_then(Value::as_object)
 }
 
 /// Returns the wanted type if `value` has another type.
-fn mismatch(property: &Value, value: &Value) -> Option<String> {
+fn type_mismatch(property: &Value, value: &Value) -> Option<String> {
     let wanted = property.get("type")?.as_str()?;
     let fits = match wanted {
         "string" => value.is_string(),
@@ -100,7 +100,7 @@ fn with_article(kind: &str) -> String {
 }
 
 /// Describes `value`, briefly enough for a message.
-fn kind(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Array(_) => "an array".to_owned(),
@@ -112,8 +112,8 @@ fn kind(value: &Value) -> String {
 
 /// Returns the arguments on one line: `{"path": string, "offset"?: integer}`.
 fn signature(def: &ToolDef) -> String {
-    let required = required(def);
-    let members: Vec<String> = properties(def)
+    let required = required_members(def);
+    let members: Vec<String> = schema_properties(def)
         .into_iter()
         .flatten()
         .map(|(key, property)| {

@@ -57,7 +57,7 @@ impl Tool for Probe {
 fn set() -> ToolSet {
     ["echo", "panics", "floods", "waits", "hangs"]
         .into_iter()
-        .fold(ToolSet::new(), |set, name| set.with(probe(name)).unwrap())
+        .fold(ToolSet::new(), |set, name| set.with_tool(probe(name)).unwrap())
 }
 
 fn call(name: &str, input_raw: &str) -> ToolCall {
@@ -65,7 +65,7 @@ fn call(name: &str, input_raw: &str) -> ToolCall {
 }
 
 async fn run(name: &str, input_raw: &str) -> ToolOutput {
-    set().run(&call(name, input_raw), &CancellationToken::new()).await
+    set().run_call(&call(name, input_raw), &CancellationToken::new()).await
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_call_that_fits_runs_and_nulls_are_left_out() {
 async fn b24_an_unknown_tool_is_named_with_those_there_are() {
     let wanted = "unknown tool `ehco`; the tools are: echo, panics, floods, waits, hangs";
     assert_eq!(run("ehco", "{}").await, ToolOutput::error(wanted));
-    let empty = ToolSet::new().run(&call("x", "{}"), &CancellationToken::new()).await;
+    let empty = ToolSet::new().run_call(&call("x", "{}"), &CancellationToken::new()).await;
     assert_eq!(empty, ToolOutput::error("unknown tool `x`: there are no tools"));
 }
 
@@ -86,7 +86,7 @@ async fn b24_an_unknown_tool_is_named_with_those_there_are() {
 async fn b26_arguments_that_do_not_fit_are_told_and_the_tool_is_not_run() {
     let tool = probe("echo");
     let runs = Arc::clone(&tool.runs);
-    let set = ToolSet::new().with(tool).unwrap();
+    let set = ToolSet::new().with_tool(tool).unwrap();
     let signature = r#"Send {"text": string, "times"?: integer}."#;
     for (input, wanted) in [
         ("", "its arguments are not valid JSON"),
@@ -100,7 +100,7 @@ async fn b26_arguments_that_do_not_fit_are_told_and_the_tool_is_not_run() {
         (r#"{"text": "x", "times": 0}"#, "`times` must be an integer of at least 1, got 0"),
         (r#"{"text": "x", "path": "y"}"#, "`path` is not an argument"),
     ] {
-        let output = set.run(&call("echo", input), &CancellationToken::new()).await;
+        let output = set.run_call(&call("echo", input), &CancellationToken::new()).await;
         assert!(output.is_error, "{input}");
         assert!(output.content.starts_with("echo was not run: "), "{}", output.content);
         assert!(output.content.contains(wanted), "{input}: {}", output.content);
@@ -130,13 +130,13 @@ async fn b18_a_tool_that_hangs_becomes_an_error_result_after_its_own_time() {
 async fn b28_cancellation_ends_a_running_tool_and_refuses_a_later_one() {
     let (set, cancel) = (set(), CancellationToken::new());
     let call = call("hangs", r#"{"text":""}"#);
-    let running = set.run(&call, &cancel);
+    let running = set.run_call(&call, &cancel);
     let (output, ()) = tokio::join!(running, async {
         tokio::task::yield_now().await;
         cancel.cancel();
     });
     assert_eq!(output, ToolOutput::error("hangs: cancelled"));
-    let output = set.run(&call, &cancel).await;
+    let output = set.run_call(&call, &cancel).await;
     assert_eq!(output, ToolOutput::error("hangs: cancelled before it ran"));
 }
 
@@ -160,10 +160,10 @@ async fn a_dropped_call_ends_its_tool() {
         }
     }
     let ended = Arc::new(tokio::sync::Notify::new());
-    let set = ToolSet::new().with(Notices(Arc::clone(&ended))).unwrap();
+    let set = ToolSet::new().with_tool(Notices(Arc::clone(&ended))).unwrap();
     let (call, cancel) = (call("n", r#"{"text":""}"#), CancellationToken::new());
     tokio::select! {
-        _ = set.run(&call, &cancel) => panic!("it never ends"),
+        _ = set.run_call(&call, &cancel) => panic!("it never ends"),
         () = async { for _ in 0..10 { tokio::task::yield_now().await; } } => {}
     }
     ended.notified().await;
@@ -182,8 +182,8 @@ async fn output_beyond_the_cap_is_cut_in_the_middle_and_says_how_much() {
 
 #[test]
 fn names_are_unique_and_valid() {
-    let set = ToolSet::new().with(probe("echo")).unwrap();
-    let error = set.with(probe("echo")).unwrap_err();
+    let set = ToolSet::new().with_tool(probe("echo")).unwrap();
+    let error = set.with_tool(probe("echo")).unwrap_err();
     assert_eq!(error.to_string(), "two tools are named `echo`; names must be unique");
     for name in [
         "",
@@ -192,7 +192,7 @@ fn names_are_unique_and_valid() {
         "a.b",
         "x123456789012345678901234567890123456789012345678901234567890abcdef",
     ] {
-        let error = ToolSet::new().with(probe(name)).unwrap_err();
+        let error = ToolSet::new().with_tool(probe(name)).unwrap_err();
         assert!(matches!(error, ToolSetError::InvalidName { .. }), "{name}");
     }
 }
@@ -219,8 +219,8 @@ proptest! {
     #[test]
     fn no_arguments_make_a_set_panic(name in "[a-z]{0,6}", input in ".{0,40}") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let set = ToolSet::new().with(probe("echo")).unwrap();
-        let output = runtime.block_on(set.run(&call(&name, &input), &CancellationToken::new()));
+        let set = ToolSet::new().with_tool(probe("echo")).unwrap();
+        let output = runtime.block_on(set.run_call(&call(&name, &input), &CancellationToken::new()));
         prop_assert!(!output.content.is_empty());
     }
 }

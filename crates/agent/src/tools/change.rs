@@ -22,7 +22,7 @@ use softland_session::core::Digest;
 use tokio_util::sync::CancellationToken;
 
 use super::root::{
-    Doing, MAX_FILE_BYTES, NeverWaiting as _, Root, bytes_of, is_binary, is_readable, shown,
+    FileAction, MAX_FILE_BYTES, NonBlockingOpen as _, Root, read_bytes, is_binary, check_readable, shorten_path,
 };
 
 /// Serialises the changes of all runs. Calls of one batch run concurrently, and of two edits of a
@@ -43,7 +43,7 @@ pub(super) struct Files {
 }
 
 /// A text that was read and may be shown.
-pub(super) struct Reading {
+pub(super) struct ReadText {
     pub(super) bytes: Vec<u8>,
     real: PathBuf,
     seen_before: Option<Digest>,
@@ -51,7 +51,7 @@ pub(super) struct Reading {
 
 /// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Changed {
+pub(super) enum ChangeEffect {
     Created,
     Replaced,
     /// The file already had this content.
@@ -64,130 +64,130 @@ impl Files {
     }
 
     /// Reads a file's text. The caller must call [`Self::mark_seen`] when it shows the text.
-    pub(super) fn read_text(&self, given: &str) -> Result<Reading, String> {
-        let real = self.root.real(given)?;
-        let seen_before = self.seen().get(&real).copied();
-        let bytes = self.root.read(given)?;
+    pub(super) fn read_text(&self, given: &str) -> Result<ReadText, String> {
+        let real = self.root.real_path(given)?;
+        let seen_before = self.lock_seen().get(&real).copied();
+        let bytes = self.root.read_file(given)?;
         if is_binary(&bytes) {
             return Err(format!(
                 "`{}` is a binary file ({} bytes): only text can be read",
-                shown(given),
+                shorten_path(given),
                 bytes.len()
             ));
         }
-        Ok(Reading { bytes, real, seen_before })
+        Ok(ReadText { bytes, real, seen_before })
     }
 
     /// Notes that the model has seen this text. If a tool has changed the file meanwhile, the note
     /// of that tool is newer and stays.
-    pub(super) fn saw(&self, reading: Reading) {
-        let mut seen = self.seen();
+    pub(super) fn mark_seen(&self, reading: ReadText) {
+        let mut seen = self.lock_seen();
         if seen.get(&reading.real).copied() == reading.seen_before {
-            seen.insert(reading.real, Digest::of(&reading.bytes));
+            seen.insert(reading.real, Digest::from_bytes(&reading.bytes));
         }
     }
 
     /// Creates a file with this content, or replaces a file that was seen.
-    pub(super) fn write(
+    pub(super) fn write_file(
         &self,
         given: &str,
         content: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<Changed, String> {
-        let _one = alone(cancel)?;
-        let path = self.root.relative(given);
+    ) -> Result<ChangeEffect, String> {
+        let _one = lock_changes(cancel)?;
+        let path = self.root.relative_path(given);
         let names_folder = given.ends_with('/') || given.ends_with("/.");
         if given.contains('\0') || names_folder || path.file_name().is_none() {
-            return Err(no_file(given));
+            return Err(no_file_message(given));
         }
         match self.root.dir().symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.create(given, &path, content)
+                self.create_file(given, &path, content)
             }
-            Err(error) => Err(self.root.explain_to(Doing::Written, given, &path, &error)),
-            Ok(_) => self.replace(given, |_| Ok(content.to_vec())),
+            Err(error) => Err(self.root.explain_error(FileAction::Written, given, &path, &error)),
+            Ok(_) => self.replace_file(given, |_| Ok(content.to_vec())),
         }
     }
 
     /// Replaces a file that was seen by the result of `edit`.
-    pub(super) fn edit(
+    pub(super) fn edit_file(
         &self,
         given: &str,
         edit: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>,
         cancel: &CancellationToken,
-    ) -> Result<Changed, String> {
-        let _one = alone(cancel)?;
-        self.replace(given, edit)
+    ) -> Result<ChangeEffect, String> {
+        let _one = lock_changes(cancel)?;
+        self.replace_file(given, edit)
     }
 
-    fn create(&self, given: &str, path: &Path, content: &[u8]) -> Result<Changed, String> {
-        is_small(given, content)?;
-        let fail = |error| self.root.explain_to(Doing::Written, given, path, &error);
+    fn create_file(&self, given: &str, path: &Path, content: &[u8]) -> Result<ChangeEffect, String> {
+        check_size(given, content)?;
+        let fail = |error| self.root.explain_error(FileAction::Written, given, path, &error);
         // A path that goes up from a folder that does not exist yet could lead anywhere.
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         if !goes_up {
-            self.root.dir().create_dir_all(parent(path)).map_err(fail)?;
+            self.root.dir().create_dir_all(parent_folder(path)).map_err(fail)?;
         }
-        let place = Place::of(&self.root, given, path)?;
-        place.put_new(content).map_err(|error| match error.kind() {
+        let place = FileLocation::open_parent(&self.root, given, path)?;
+        place.write_new(content).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 format!(
                     "`{}` has just come into being: read it first, with read_file",
-                    shown(given)
+                    shorten_path(given)
                 )
             }
             _ => fail(error),
         })?;
-        self.note(self.root.real(given)?, content);
-        Ok(Changed::Created)
+        self.remember_content(self.root.real_path(given)?, content);
+        Ok(ChangeEffect::Created)
     }
 
-    fn replace(
+    fn replace_file(
         &self,
         given: &str,
         edit: impl FnOnce(&[u8]) -> Result<Vec<u8>, String>,
-    ) -> Result<Changed, String> {
-        let real = self.root.real(given)?;
-        let place = Place::of(&self.root, given, &real)?;
-        let (old, metadata) = place.read()?;
-        self.is_as_seen(given, &real, &old)?;
+    ) -> Result<ChangeEffect, String> {
+        let real = self.root.real_path(given)?;
+        let place = FileLocation::open_parent(&self.root, given, &real)?;
+        let (old, metadata) = place.read_writable()?;
+        self.check_unchanged(given, &real, &old)?;
         let new = edit(&old)?;
         if new == old {
-            return Ok(Changed::Nothing);
+            return Ok(ChangeEffect::Nothing);
         }
-        is_small(given, &new)?;
-        let same = || place.read().is_ok_and(|(now, _)| now == old);
-        let put = place.put_over(&new, &metadata, same);
-        if !put.map_err(|error| place.explain(&error))? {
-            return Err(changed(given));
+        check_size(given, &new)?;
+        let same = || place.read_writable().is_ok_and(|(now, _)| now == old);
+        let put = place.write_over(&new, &metadata, same);
+        if !put.map_err(|error| place.explain_error(&error))? {
+            return Err(changed_message(given));
         }
-        self.note(real, &new);
-        Ok(Changed::Replaced)
+        self.remember_content(real, &new);
+        Ok(ChangeEffect::Replaced)
     }
 
-    fn is_as_seen(&self, given: &str, real: &Path, content: &[u8]) -> Result<(), String> {
-        match self.seen().get(real) {
-            Some(seen) if *seen == Digest::of(content) => Ok(()),
-            Some(_) => Err(changed(given)),
+    fn check_unchanged(&self, given: &str, real: &Path, content: &[u8]) -> Result<(), String> {
+        match self.lock_seen().get(real) {
+            Some(seen) if *seen == Digest::from_bytes(content) => Ok(()),
+            Some(_) => Err(changed_message(given)),
             None => Err(format!(
                 "`{}` is there and was not read in this run: read it first, with read_file",
-                shown(given)
+                shorten_path(given)
             )),
         }
     }
 
-    fn note(&self, real: PathBuf, content: &[u8]) {
-        self.seen().insert(real, Digest::of(content));
+    fn remember_content(&self, real: PathBuf, content: &[u8]) {
+        self.lock_seen().insert(real, Digest::from_bytes(content));
     }
 
     /// Locks the seen files. A panic elsewhere leaves no half of an insertion behind.
-    fn seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Digest>> {
+    fn lock_seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Digest>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Waits for changes in progress. Fails if this change was cancelled meanwhile.
-fn alone(cancel: &CancellationToken) -> Result<MutexGuard<'static, ()>, String> {
+fn lock_changes(cancel: &CancellationToken) -> Result<MutexGuard<'static, ()>, String> {
     let guard = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
     if cancel.is_cancelled() {
         Err("cancelled before it was written".to_owned())
@@ -196,35 +196,35 @@ fn alone(cancel: &CancellationToken) -> Result<MutexGuard<'static, ()>, String> 
     }
 }
 
-fn no_file(given: &str) -> String {
-    format!("`{}` does not name a file", shown(given))
+fn no_file_message(given: &str) -> String {
+    format!("`{}` does not name a file", shorten_path(given))
 }
 
-fn changed(given: &str) -> String {
+fn changed_message(given: &str) -> String {
     format!(
         "`{}` has changed since it was read, and is left as it is: read it again, with read_file",
-        shown(given)
+        shorten_path(given)
     )
 }
 
-fn is_small(given: &str, content: &[u8]) -> Result<(), String> {
+fn check_size(given: &str, content: &[u8]) -> Result<(), String> {
     if content.len() as u64 <= MAX_FILE_BYTES {
         return Ok(());
     }
     Err(format!(
         "`{}` would have {} bytes; files of up to {MAX_FILE_BYTES} bytes can be written",
-        shown(given),
+        shorten_path(given),
         content.len()
     ))
 }
 
 /// Returns the folder of a path without links.
-fn parent(path: &Path) -> &Path {
+fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 /// A name in a folder that is held open.
-struct Place<'a> {
+struct FileLocation<'a> {
     root: &'a Root,
     /// The path as the model gave it.
     given: &'a str,
@@ -233,45 +233,45 @@ struct Place<'a> {
     name: &'a OsStr,
 }
 
-impl<'a> Place<'a> {
-    fn of(root: &'a Root, given: &'a str, path: &'a Path) -> Result<Self, String> {
-        let folder = root.dir().open_dir(parent(path));
-        let folder = folder.map_err(|e| root.explain_to(Doing::Written, given, path, &e))?;
-        let name = path.file_name().ok_or_else(|| no_file(given))?;
+impl<'a> FileLocation<'a> {
+    fn open_parent(root: &'a Root, given: &'a str, path: &'a Path) -> Result<Self, String> {
+        let folder = root.dir().open_dir(parent_folder(path));
+        let folder = folder.map_err(|e| root.explain_error(FileAction::Written, given, path, &e))?;
+        let name = path.file_name().ok_or_else(|| no_file_message(given))?;
         Ok(Self { root, given, path, folder, name })
     }
 
-    fn explain(&self, error: &io::Error) -> String {
-        self.root.explain_to(Doing::Written, self.given, self.path, error)
+    fn explain_error(&self, error: &io::Error) -> String {
+        self.root.explain_error(FileAction::Written, self.given, self.path, error)
     }
 
     /// Reads a regular file that may be written. A link is not a regular file.
-    fn read(&self) -> Result<(Vec<u8>, Metadata), String> {
-        let fail = |error| self.explain(&error);
+    fn read_writable(&self) -> Result<(Vec<u8>, Metadata), String> {
+        let fail = |error| self.explain_error(&error);
         let metadata = self.folder.symlink_metadata(self.name).map_err(fail)?;
-        is_readable(self.given, &metadata)?;
+        check_readable(self.given, &metadata)?;
         // A rename ignores whether the file may be written, so that is checked here.
         if metadata.permissions().readonly() {
-            return Err(format!("`{}` is read-only and stays as it is", shown(self.given)));
+            return Err(format!("`{}` is read-only and stays as it is", shorten_path(self.given)));
         }
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).never_waiting();
+        let options = options.read(true).write(true).without_blocking();
         let file = self.folder.open_with(self.name, options).map_err(fail)?;
-        is_readable(self.given, &file.metadata().map_err(fail)?)?;
-        let bytes = bytes_of(self.given, file, |error| self.explain(error))?;
+        check_readable(self.given, &file.metadata().map_err(fail)?)?;
+        let bytes = read_bytes(self.given, file, |error| self.explain_error(error))?;
         Ok((bytes, metadata))
     }
 
     /// Creates a file at a free name.
-    fn put_new(&self, content: &[u8]) -> io::Result<()> {
-        let draft = Draft::of(&self.folder, content, None)?;
+    fn write_new(&self, content: &[u8]) -> io::Result<()> {
+        let draft = TempFile::create_in(&self.folder, content, None)?;
         // Unlike a rename, a link does not replace a file that has appeared meanwhile.
         match self.folder.hard_link(&draft.name, &self.folder, self.name) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
             // Some file systems have no hard links.
             Err(_) => match self.folder.symlink_metadata(self.name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => draft.take(self.name),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => draft.rename_to(self.name),
                 Err(error) => Err(error),
                 Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             },
@@ -280,40 +280,40 @@ impl<'a> Place<'a> {
 
     /// Replaces a file if it is still the `same` once the new one is complete. Returns false if it
     /// is not.
-    fn put_over(
+    fn write_over(
         &self,
         content: &[u8],
         old: &Metadata,
         same: impl FnOnce() -> bool,
     ) -> io::Result<bool> {
-        let draft = Draft::of(&self.folder, content, Some(old))?;
+        let draft = TempFile::create_in(&self.folder, content, Some(old))?;
         if !same() {
             return Ok(false);
         }
-        draft.take(self.name).map(|()| true)
+        draft.rename_to(self.name).map(|()| true)
     }
 }
 
 /// A complete file under a temporary name, which is removed on drop.
-struct Draft<'a> {
+struct TempFile<'a> {
     folder: &'a Dir,
     name: String,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TempFile<'a> {
     /// Creates the file like any new file of the user, or with owner and mode of the `old` file.
-    fn of(folder: &'a Dir, content: &[u8], old: Option<&Metadata>) -> io::Result<Self> {
-        let (name, mut file) = Self::open(folder, old.is_some())?;
+    fn create_in(folder: &'a Dir, content: &[u8], old: Option<&Metadata>) -> io::Result<Self> {
+        let (name, mut file) = Self::open_unique(folder, old.is_some())?;
         let draft = Self { folder, name };
         file.write_all(content)?;
         if let Some(old) = old {
-            carry(&file, old)?;
+            copy_metadata(&file, old)?;
         }
         file.sync_data()?;
         Ok(draft)
     }
 
-    fn open(folder: &Dir, private: bool) -> io::Result<(String, File)> {
+    fn open_unique(folder: &Dir, private: bool) -> io::Result<(String, File)> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         if private {
@@ -330,12 +330,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn take(self, name: &OsStr) -> io::Result<()> {
+    fn rename_to(self, name: &OsStr) -> io::Result<()> {
         self.folder.rename(&self.name, self.folder, name)
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         // After a rename the name is free.
         let _ = self.folder.remove_file(&self.name);
@@ -343,7 +343,7 @@ impl Drop for Draft<'_> {
 }
 
 /// Gives a file the mode of another file and, if permitted, its owner.
-fn carry(file: &File, old: &Metadata) -> io::Result<()> {
+fn copy_metadata(file: &File, old: &Metadata) -> io::Result<()> {
     let now = file.metadata()?;
     let mut mode = old.permissions().mode() & 0o7777;
     if (now.uid(), now.gid()) != (old.uid(), old.gid())

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::programs::{GRACE, Order, Programs, TIME};
+use super::programs::{GRACE, ProgramSpec, ProgramRunner, TIME};
 use super::root::Root;
 use super::shell;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
@@ -35,7 +35,7 @@ pub enum RunLine {
 
 pub(super) struct Command {
     pub(super) root: Root,
-    pub(super) programs: Programs,
+    pub(super) programs: ProgramRunner,
     pub(super) def: CommandDef,
 }
 
@@ -48,11 +48,11 @@ impl Tool for Command {
 
     async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
         let order = match &self.def.run {
-            RunLine::Shell(line) => shell::line(line),
-            RunLine::Program(program) => Order { program: program.clone(), input: None },
+            RunLine::Shell(line) => shell::shell_spec(line),
+            RunLine::Program(program) => ProgramSpec { program: program.clone(), input: None },
         };
-        let order = Order { input: Some(input.to_string()), ..order };
-        self.programs.run(self.root.path(), &order, TIME).await
+        let order = ProgramSpec { input: Some(input.to_string()), ..order };
+        self.programs.run_program(self.root.path(), &order, TIME).await
     }
 
     fn timeout(&self) -> Option<std::time::Duration> {

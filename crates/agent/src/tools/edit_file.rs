@@ -5,12 +5,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Changed, Files};
-use super::root::shown;
+use super::change::{ChangeEffect, Files};
+use super::root::shorten_path;
 use crate::tool::ToolDef;
 
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct EditFileArgs {
     path: String,
     old: String,
     new: String,
@@ -39,8 +39,8 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(files: &Files, args: Args, cancel: &CancellationToken) -> Result<String, String> {
-    let path = shown(&args.path);
+pub(super) fn run(files: &Files, args: EditFileArgs, cancel: &CancellationToken) -> Result<String, String> {
+    let path = shorten_path(&args.path);
     if args.old.is_empty() {
         return Err(
             "`old` is empty: give the text to replace (write_file writes a whole file)".to_owned()
@@ -51,14 +51,14 @@ pub(super) fn run(files: &Files, args: Args, cancel: &CancellationToken) -> Resu
     }
     let mut lines = (0, 0);
     let edit = |text: &[u8]| {
-        let place = find(text, &args)?;
-        let first = newlines(text.get(..place.at).unwrap_or_default()) + 1;
-        lines = (first, first + newlines(place.new.trim_ascii_end()));
-        Ok(place.replaced(text))
+        let place = find_replacement(text, &args)?;
+        let first = count_newlines(text.get(..place.at).unwrap_or_default()) + 1;
+        lines = (first, first + count_newlines(place.new.trim_ascii_end()));
+        Ok(place.apply_to(text))
     };
-    match files.edit(&args.path, edit, cancel)? {
-        Changed::Nothing => Ok(format!("`{path}` is the same with it: nothing was changed")),
-        Changed::Created | Changed::Replaced => {
+    match files.edit_file(&args.path, edit, cancel)? {
+        ChangeEffect::Nothing => Ok(format!("`{path}` is the same with it: nothing was changed")),
+        ChangeEffect::Created | ChangeEffect::Replaced => {
             let (first, last) = lines;
             let lines = if first == last {
                 format!("line {first}")
@@ -71,25 +71,25 @@ pub(super) fn run(files: &Files, args: Args, cancel: &CancellationToken) -> Resu
 }
 
 /// The position of the old text, and the text that replaces it.
-struct Place {
+struct Replacement {
     at: usize,
     length: usize,
     new: Vec<u8>,
 }
 
-impl Place {
-    fn replaced(&self, text: &[u8]) -> Vec<u8> {
+impl Replacement {
+    fn apply_to(&self, text: &[u8]) -> Vec<u8> {
         let before = text.get(..self.at).unwrap_or_default();
         let after = text.get(self.at + self.length..).unwrap_or_default();
         [before, &self.new, after].concat()
     }
 }
 
-fn find(text: &[u8], args: &Args) -> Result<Place, String> {
-    let path = shown(&args.path);
+fn find_replacement(text: &[u8], args: &EditFileArgs) -> Result<Replacement, String> {
+    let path = shorten_path(&args.path);
     let (mut old, mut new) = (args.old.clone(), args.new.clone());
     let crlf = memmem::find_iter(text, b"\r\n").count();
-    let alike = crlf == newlines(text);
+    let alike = crlf == count_newlines(text);
     if crlf > 0 && (alike || memmem::find(text, old.as_bytes()).is_none()) {
         // `read_file` does not show line ends.
         (old, new) = (with_crlf(&old), with_crlf(&new));
@@ -111,7 +111,7 @@ fn find(text: &[u8], args: &Args) -> Result<Place, String> {
              stands there once"
         ));
     }
-    Ok(Place { at, length: old.len(), new: new.into_bytes() })
+    Ok(Replacement { at, length: old.len(), new: new.into_bytes() })
 }
 
 fn with_crlf(text: &str) -> String {
@@ -123,6 +123,6 @@ fn is_numbered(line: &str) -> bool {
     line.split_once('→').is_some_and(|(number, _)| number.trim().parse::<u64>().is_ok())
 }
 
-fn newlines(text: &[u8]) -> usize {
+fn count_newlines(text: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', text).count()
 }

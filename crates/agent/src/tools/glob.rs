@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::root::{Root, slashed};
-use super::walk::{candidates, glob_matcher};
+use super::root::{Root, display_path};
+use super::walk::{find_candidates, glob_matcher};
 use crate::tool::ToolDef;
 
 const MAX_SHOWN: usize = 1_000;
@@ -15,7 +15,7 @@ const MAX_SHOWN: usize = 1_000;
 const MAX_BYTES: usize = 60 * 1024;
 
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct GlobArgs {
     pattern: String,
     path: Option<String>,
 }
@@ -44,14 +44,14 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(root: &Root, args: GlobArgs, cancel: &CancellationToken) -> Result<String, String> {
     let matcher = glob_matcher(&args.pattern)?;
     let given = args.path.as_deref().unwrap_or(".");
-    let found = candidates(root, given, Some(&matcher), cancel)?;
+    let found = find_candidates(root, given, Some(&matcher), cancel)?;
     let mut out = String::new();
     let mut shown = 0;
     for path in &found.paths {
-        let line = slashed(path);
+        let line = display_path(path);
         if shown == MAX_SHOWN || out.len() + line.len() > MAX_BYTES {
             break;
         }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::root::{MAX_FILE_BYTES, Root, shown, slashed};
-use super::walk::{candidates, glob_matcher};
+use super::root::{MAX_FILE_BYTES, Root, shorten_path, display_path};
+use super::walk::{find_candidates, glob_matcher};
 use crate::tool::{ToolDef, cut_line};
 
 const MAX_MATCHES: usize = 250;
@@ -23,7 +23,7 @@ const LINE_CHARS: usize = 500;
 const REGEX_BYTES: usize = 10 * 1024 * 1024;
 
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct GrepArgs {
     pattern: String,
     path: Option<String>,
     glob: Option<String>,
@@ -53,42 +53,42 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result<String, String> {
-    let matcher = regex(&args.pattern)?;
+pub(super) fn run(root: &Root, args: GrepArgs, cancel: &CancellationToken) -> Result<String, String> {
+    let matcher = build_matcher(&args.pattern)?;
     let glob: Option<GlobMatcher> = args.glob.as_deref().map(glob_matcher).transpose()?;
     let given = args.path.as_deref().unwrap_or(".");
-    let found = candidates(root, given, glob.as_ref(), cancel)?;
+    let found = find_candidates(root, given, glob.as_ref(), cancel)?;
     if let [only] = found.paths.as_slice()
-        && root.relative(given) == *only
+        && root.relative_path(given) == *only
     {
         // A file that was named itself: the reason why it cannot be read is the answer.
-        root.read(given)?;
+        root.read_file(given)?;
     }
-    let mut search = Search { matcher, searcher: searcher(), hits: Hits::default(), skipped: 0 };
+    let mut search = Search { matcher, searcher: build_searcher(), hits: Hits::default(), skipped: 0 };
     for path in &found.paths {
         if cancel.is_cancelled() {
             return Err("grep: cancelled".to_owned());
         }
-        search.file(root, path);
+        search.search_file(root, path);
         if search.hits.full {
             break;
         }
     }
-    Ok(search.render(found.cut))
+    Ok(search.render_matches(found.cut))
 }
 
-fn regex(pattern: &str) -> Result<RegexMatcher, String> {
+fn build_matcher(pattern: &str) -> Result<RegexMatcher, String> {
     RegexMatcherBuilder::new()
         .line_terminator(Some(b'\n'))
         .size_limit(REGEX_BYTES)
         .dfa_size_limit(REGEX_BYTES)
         .build(pattern)
         .map_err(|error| {
-            format!("the pattern `{}` is not a valid regular expression: {error}", shown(pattern))
+            format!("the pattern `{}` is not a valid regular expression: {error}", shorten_path(pattern))
         })
 }
 
-fn searcher() -> Searcher {
+fn build_searcher() -> Searcher {
     SearcherBuilder::new()
         .line_number(true)
         .binary_detection(BinaryDetection::quit(0))
@@ -105,12 +105,12 @@ struct Search {
 }
 
 impl Search {
-    fn file(&mut self, root: &Root, path: &Path) {
-        let Some(file) = open(root, path) else {
+    fn search_file(&mut self, root: &Root, path: &Path) {
+        let Some(file) = open_candidate(root, path) else {
             self.skipped += 1;
             return;
         };
-        self.hits.path = slashed(path);
+        self.hits.path = display_path(path);
         let before = self.hits.out.len();
         let count = self.hits.count;
         if self.searcher.search_reader(&self.matcher, file, &mut self.hits).is_err() {
@@ -123,7 +123,7 @@ impl Search {
         }
     }
 
-    fn render(self, cut: bool) -> String {
+    fn render_matches(self, cut: bool) -> String {
         let mut out = self.hits.out;
         if self.hits.count == 0 {
             out.push_str("(no line matches)");
@@ -157,7 +157,7 @@ impl Search {
 }
 
 /// Opens a candidate as a bounded reader; `None` if it is not a regular file of allowed size.
-fn open(root: &Root, path: &Path) -> Option<impl Read + use<>> {
+fn open_candidate(root: &Root, path: &Path) -> Option<impl Read + use<>> {
     let file = root.open_file(&path.to_string_lossy(), path).ok()?;
     Some(file.take(MAX_FILE_BYTES))
 }

@@ -16,7 +16,7 @@ use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, cut_line, cut_middle};
-use hosts::Allows;
+use hosts::HostAccess;
 
 mod address;
 mod hosts;
@@ -67,7 +67,7 @@ impl Tool for HttpGet {
 
     async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
         let given = input.get("url").and_then(Value::as_str).unwrap_or_default();
-        match self.get(given).await {
+        match self.fetch_page(given).await {
             Ok(output) => output,
             Err(message) => ToolOutput::error(message),
         }
@@ -79,7 +79,7 @@ impl Tool for HttpGet {
 }
 
 impl HttpGet {
-    async fn get(&self, given: &str) -> Result<ToolOutput, String> {
+    async fn fetch_page(&self, given: &str) -> Result<ToolOutput, String> {
         let mut url = Url::parse(given.trim()).map_err(|error| {
             format!(
                 "`{}` is not a URL ({error}): give one such as https://example.com/page",
@@ -88,36 +88,36 @@ impl HttpGet {
         })?;
         let until = tokio::time::Instant::now() + ALL;
         for _ in 0..=MAX_REDIRECTS {
-            let private = self.check(&url)?;
-            let asked = Box::pin(ask(&url, private));
+            let private = self.check_url(&url)?;
+            let asked = Box::pin(send_request(&url, private));
             let response = match tokio::time::timeout_at(until, asked).await {
                 Ok(response) => response?,
-                Err(_) => return Err(too_long(&url)),
+                Err(_) => return Err(timeout_message(&url)),
             };
-            let Some(next) = redirect(&response) else {
-                let shown = Box::pin(show(response));
+            let Some(next) = redirect_target(&response) else {
+                let shown = Box::pin(render_response(response));
                 return tokio::time::timeout_at(until, shown)
                     .await
-                    .unwrap_or_else(|_| Err(too_long(&url)));
+                    .unwrap_or_else(|_| Err(timeout_message(&url)));
             };
             url = next.map_err(|to| {
-                format!("{} redirects to `{}`, which is not a URL", shown(&url), cut_line(&to, 200))
+                format!("{} redirects to `{}`, which is not a URL", display_url(&url), cut_line(&to, 200))
             })?;
         }
-        Err(format!("more than {MAX_REDIRECTS} redirects, the last to {}", shown(&url)))
+        Err(format!("more than {MAX_REDIRECTS} redirects, the last to {}", display_url(&url)))
     }
 
     /// Checks that the URL may be fetched. Returns true if its address need not be public.
-    fn check(&self, url: &Url) -> Result<bool, String> {
-        let name = shown(url);
+    fn check_url(&self, url: &Url) -> Result<bool, String> {
+        let name = display_url(url);
         if !["http", "https"].contains(&url.scheme()) {
             return Err(format!("{name}: only http and https can be fetched"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(format!("{name}: an address with a user or password is not fetched"));
         }
-        let private = match hosts::allows(&self.allowed, url) {
-            Allows::No => {
+        let private = match hosts::host_access(&self.allowed, url) {
+            HostAccess::No => {
                 let hosts: Vec<String> = self.allowed.iter().map(ToString::to_string).collect();
                 let port = url.port().map(|port| format!(" (port {port} only where it is named)"));
                 return Err(format!(
@@ -126,19 +126,19 @@ impl HttpGet {
                     port.unwrap_or_default()
                 ));
             }
-            Allows::Public => false,
-            Allows::Named => true,
+            HostAccess::Public => false,
+            HostAccess::Named => true,
         };
         // Literal addresses are connected to without a lookup.
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         match host.parse::<IpAddr>() {
-            Ok(ip) if !private && !address::is_public(ip) => Err(not_public(host)),
+            Ok(ip) if !private && !address::is_public(ip) => Err(not_public_message(host)),
             _ => Ok(private),
         }
     }
 }
 
-async fn ask(url: &Url, private: bool) -> Result<Response, String> {
+async fn send_request(url: &Url, private: bool) -> Result<Response, String> {
     // An embedding program may have installed a crypto provider already, which is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut client = Client::builder()
@@ -146,21 +146,21 @@ async fn ask(url: &Url, private: bool) -> Result<Response, String> {
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT)
         .no_proxy()
-        .dns_resolver(Arc::new(Lookup { private }));
+        .dns_resolver(Arc::new(CheckedResolver { private }));
     if url.scheme() == "http" {
         // A plain address must work on systems without root certificates.
         client = client.tls_certs_only([]);
     }
-    let client = client.build().map_err(|error| explain(url, &error))?;
-    client.get(url.clone()).send().await.map_err(|error| explain(url, &error))
+    let client = client.build().map_err(|error| explain_error(url, &error))?;
+    client.get(url.clone()).send().await.map_err(|error| explain_error(url, &error))
 }
 
 /// Resolves names, without the addresses that may not be connected to.
-struct Lookup {
+struct CheckedResolver {
     private: bool,
 }
 
-impl Resolve for Lookup {
+impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let private = self.private;
         Box::pin(async move {
@@ -170,7 +170,7 @@ impl Resolve for Lookup {
             if !private {
                 usable.retain(|address| address::is_public(address.ip()));
                 if usable.is_empty() {
-                    return Err(NotPublic(not_public(&host)).into());
+                    return Err(NotPublic(not_public_message(&host)).into());
                 }
             }
             Ok(Box::new(usable.into_iter()) as Addrs)
@@ -190,7 +190,7 @@ impl std::fmt::Display for NotPublic {
 
 impl Error for NotPublic {}
 
-fn not_public(host: &str) -> String {
+fn not_public_message(host: &str) -> String {
     format!(
         "`{}` is an address of this machine or a private network: http_allow must name it to \
          allow that",
@@ -199,7 +199,7 @@ fn not_public(host: &str) -> String {
 }
 
 /// Returns the target of a redirect; `Err` holds a target that is not a URL.
-fn redirect(response: &Response) -> Option<Result<Url, String>> {
+fn redirect_target(response: &Response) -> Option<Result<Url, String>> {
     if ![301, 302, 303, 307, 308].contains(&response.status().as_u16()) {
         return None;
     }
@@ -207,14 +207,14 @@ fn redirect(response: &Response) -> Option<Result<Url, String>> {
     Some(response.url().join(&to).map_err(|_| to))
 }
 
-async fn show(mut response: Response) -> Result<ToolOutput, String> {
+async fn render_response(mut response: Response) -> Result<ToolOutput, String> {
     let status = response.status();
     let url = response.url().clone();
     let kind = response.headers().get(CONTENT_TYPE);
     let kind = kind.map(|kind| cut_line(&String::from_utf8_lossy(kind.as_bytes()), 100));
     let mut body = Vec::new();
     let mut whole = true;
-    while let Some(chunk) = response.chunk().await.map_err(|error| explain(&url, &error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| explain_error(&url, &error))? {
         let room = MAX_BYTES - body.len();
         body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
         if chunk.len() > room {
@@ -223,7 +223,7 @@ async fn show(mut response: Response) -> Result<ToolOutput, String> {
         }
     }
     let kind = kind.unwrap_or_else(|| "no content type".to_owned());
-    let head = format!("HTTP {} · {kind} · {}", status.as_u16(), shown(&url));
+    let head = format!("HTTP {} · {kind} · {}", status.as_u16(), display_url(&url));
     if super::root::is_binary(&body) {
         return Err(format!("{head}\n[binary, {} bytes: only text can be shown]", body.len()));
     }
@@ -236,21 +236,21 @@ async fn show(mut response: Response) -> Result<ToolOutput, String> {
     Ok(ToolOutput { content, is_error: !status.is_success() })
 }
 
-fn too_long(url: &Url) -> String {
-    format!("{} took longer than {} s", shown(url), ALL.as_secs())
+fn timeout_message(url: &Url) -> String {
+    format!("{} took longer than {} s", display_url(url), ALL.as_secs())
 }
 
 /// Explains an error by its innermost cause.
-fn explain(url: &Url, error: &dyn Error) -> String {
+fn explain_error(url: &Url, error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    format!("{} cannot be fetched: {}", shown(url), cut_line(&cause.to_string(), 300))
+    format!("{} cannot be fetched: {}", display_url(url), cut_line(&cause.to_string(), 300))
 }
 
 /// Returns a URL for a message, without user name and password.
-fn shown(url: &Url) -> String {
+fn display_url(url: &Url) -> String {
     let mut url = url.clone();
     // These calls fail for URLs that cannot have a user name or password.
     let _ = url.set_username("");

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::root::{Root, on_one_line, shown};
+use super::root::{Root, escape_controls, shorten_path};
 use crate::tool::{ToolDef, cut_line};
 
 const MAX_SHOWN: usize = 1_000;
@@ -16,7 +16,7 @@ const MAX_SHOWN: usize = 1_000;
 const MAX_READ: usize = 50_000;
 
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct ListDirArgs {
     path: String,
 }
 
@@ -41,12 +41,12 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(root: &Root, args: ListDirArgs, cancel: &CancellationToken) -> Result<String, String> {
     let (path, metadata) = root.metadata(&args.path)?;
     if !metadata.is_dir() {
-        return Err(format!("`{}` is not a folder: use read_file to see it", shown(&args.path)));
+        return Err(format!("`{}` is not a folder: use read_file to see it", shorten_path(&args.path)));
     }
-    let fail = |error| root.explain(&args.path, &path, &error);
+    let fail = |error| root.explain_read_error(&args.path, &path, &error);
     let mut lines = Vec::new();
     let mut cut = false;
     for entry in root.dir().read_dir(&path).map_err(fail)? {
@@ -57,17 +57,17 @@ pub(super) fn run(root: &Root, args: Args, cancel: &CancellationToken) -> Result
             cut = true;
             break;
         }
-        lines.push(describe(root, &path, &entry.map_err(fail)?));
+        lines.push(describe_entry(root, &path, &entry.map_err(fail)?));
     }
     lines.sort();
-    Ok(render(&lines, cut))
+    Ok(render_entries(&lines, cut))
 }
 
 /// True for a file (so that folders sort first), the name, and the text after it.
-type Line = (bool, String, String);
+type ListedEntry = (bool, String, String);
 
-fn describe(root: &Root, folder: &Path, entry: &DirEntry) -> Line {
-    let name = cut_line(&on_one_line(&entry.file_name().to_string_lossy()), 255);
+fn describe_entry(root: &Root, folder: &Path, entry: &DirEntry) -> ListedEntry {
+    let name = cut_line(&escape_controls(&entry.file_name().to_string_lossy()), 255);
     let Ok(kind) = entry.file_type() else {
         return (true, name, " (unreadable)".to_owned());
     };
@@ -89,7 +89,7 @@ fn describe(root: &Root, folder: &Path, entry: &DirEntry) -> Line {
     }
 }
 
-fn render(lines: &[Line], cut: bool) -> String {
+fn render_entries(lines: &[ListedEntry], cut: bool) -> String {
     if lines.is_empty() {
         return "(the folder is empty)".to_owned();
     }

@@ -29,8 +29,8 @@ mod supervise;
 mod tests;
 
 pub use environment::is_credential;
-pub use held::Held;
-pub use supervise::supervise;
+pub use held::BackgroundProgram;
+pub use supervise::supervise_program;
 
 /// The time limit of a program.
 pub(super) const TIME: Duration = Duration::from_secs(120);
@@ -48,7 +48,7 @@ const TAIL: usize = 16 * 1024;
 
 /// Runs programs under a supervisor, with a cleaned environment.
 #[derive(Clone, Debug)]
-pub struct Programs {
+pub struct ProgramRunner {
     supervisor: PathBuf,
     argument: String,
     environment: Vec<(OsString, OsString)>,
@@ -56,14 +56,14 @@ pub struct Programs {
 
 /// The program that a supervisor is to run, as a line of JSON on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct ProgramSpec {
     /// The program and its arguments.
     pub(super) program: Vec<String>,
     /// The standard input of the program; `None` is empty.
     pub(super) input: Option<String>,
 }
 
-impl Programs {
+impl ProgramRunner {
     /// Creates a runner whose `supervisor` is an executable file that calls [`supervise_program`]
     /// if its only argument is `argument`. Programs get the variables of `environment`, except
     /// those that hold credentials by [`is_credential`] and those in `withheld`.
@@ -73,19 +73,19 @@ impl Programs {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         withheld: &[String],
     ) -> Self {
-        let environment = environment::cleaned(environment, withheld);
+        let environment = environment::without_credentials(environment, withheld);
         Self { supervisor: supervisor.into(), argument: argument.into(), environment }
     }
 
     /// Runs a program to its end. If the future is dropped earlier, the program is ended.
-    pub(super) async fn run(&self, folder: &Path, order: &Order, time: Duration) -> ToolOutput {
-        match self.start(folder, order).await {
-            Ok(running) => running.finish(time).await,
+    pub(super) async fn run_program(&self, folder: &Path, order: &ProgramSpec, time: Duration) -> ToolOutput {
+        match self.start_program(folder, order).await {
+            Ok(running) => running.wait_for_output(time).await,
             Err(error) => ToolOutput::error(format!("the command cannot be run: {error}")),
         }
     }
 
-    async fn start(&self, folder: &Path, order: &Order) -> io::Result<Running> {
+    async fn start_program(&self, folder: &Path, order: &ProgramSpec) -> io::Result<RunningProgram> {
         let (reader, writer) = io::pipe()?;
         let output = Receiver::from_owned_fd(reader.into())?;
         let mut command = Command::new(&self.supervisor);
@@ -104,62 +104,62 @@ impl Programs {
         let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
         hold.write_all(&line).await?;
-        Ok(Running { supervisor, hold: Some(hold), output, kept: Kept::default() })
+        Ok(RunningProgram { supervisor, hold: Some(hold), output, kept: BoundedOutput::default() })
     }
 }
 
 /// A program under its supervisor.
-struct Running {
+struct RunningProgram {
     supervisor: Child,
     /// Closing this pipe ends the program.
     hold: Option<ChildStdin>,
     output: Receiver,
-    kept: Kept,
+    kept: BoundedOutput,
 }
 
-impl Running {
-    async fn finish(mut self, time: Duration) -> ToolOutput {
+impl RunningProgram {
+    async fn wait_for_output(mut self, time: Duration) -> ToolOutput {
         let deadline = Instant::now() + time;
         let ended = tokio::select! {
-            ended = self.ended() => ended,
+            ended = self.wait_until_ended() => ended,
             () = tokio::time::sleep_until(deadline) => {
                 self.hold = None;
-                let ended = self.ended().await;
+                let ended = self.wait_until_ended().await;
                 return match ended {
-                    Ok(_) => self.output(Some(format!(
+                    Ok(_) => self.build_output(Some(format!(
                         "[timed out after {} s: it was ended, with all that it had started]",
                         time.as_secs()
                     ))),
-                    Err(error) => lost(&error.to_string()),
+                    Err(error) => lost_output(&error.to_string()),
                 };
             }
         };
         match ended.map(|status| status.code()) {
-            Ok(Some(0)) => self.output(None),
+            Ok(Some(0)) => self.build_output(None),
             // A form that the core's table of failures knows.
-            Ok(Some(code)) => self.output(Some(format!("Exit code {code}"))),
-            Ok(None) => lost("its supervisor was killed"),
-            Err(error) => lost(&error.to_string()),
+            Ok(Some(code)) => self.build_output(Some(format!("Exit code {code}"))),
+            Ok(None) => lost_output("its supervisor was killed"),
+            Err(error) => lost_output(&error.to_string()),
         }
     }
 
     /// Waits until the supervisor has ended, and with it everything that it supervised. Cancel
     /// safe.
-    async fn ended(&mut self) -> io::Result<ExitStatus> {
+    async fn wait_until_ended(&mut self) -> io::Result<ExitStatus> {
         let mut buffer = vec![0; 16 * 1024];
         let status = loop {
             tokio::select! {
                 biased;
                 read = self.output.read(&mut buffer) => match read {
                     Ok(0) | Err(_) => break self.supervisor.wait().await?,
-                    Ok(count) => self.kept.add(buffer.get(..count).unwrap_or_default()),
+                    Ok(count) => self.kept.push_bytes(buffer.get(..count).unwrap_or_default()),
                 },
                 status = self.supervisor.wait() => break status?,
             }
         };
         let rest = async {
             while let Ok(count @ 1..) = self.output.read(&mut buffer).await {
-                self.kept.add(buffer.get(..count).unwrap_or_default());
+                self.kept.push_bytes(buffer.get(..count).unwrap_or_default());
             }
         };
         let _ = tokio::time::timeout(DREGS, rest).await;
@@ -167,8 +167,8 @@ impl Running {
     }
 
     /// Builds a result: the output, then the failure.
-    fn output(&self, wrong: Option<String>) -> ToolOutput {
-        let mut content = self.kept.text();
+    fn build_output(&self, wrong: Option<String>) -> ToolOutput {
+        let mut content = self.kept.to_text();
         match wrong {
             None if content.is_empty() => ToolOutput::ok("(no output)"),
             None => ToolOutput::ok(content),
@@ -182,7 +182,7 @@ impl Running {
     }
 }
 
-fn lost(why: &str) -> ToolOutput {
+fn lost_output(why: &str) -> ToolOutput {
     ToolOutput::error(format!(
         "it is not known how the command ended ({why}); what it started may still run"
     ))
@@ -190,14 +190,14 @@ fn lost(why: &str) -> ToolOutput {
 
 /// Bounded output: its beginning and its end.
 #[derive(Debug, Default)]
-struct Kept {
+struct BoundedOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
 }
 
-impl Kept {
-    fn add(&mut self, bytes: &[u8]) {
+impl BoundedOutput {
+    fn push_bytes(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
         self.head.extend_from_slice(head);
         self.tail.extend(rest);
@@ -206,7 +206,7 @@ impl Kept {
         self.left_out += over as u64;
     }
 
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.left_out == 0 {
             return String::from_utf8_lossy(&[self.head.as_slice(), &tail].concat()).into_owned();

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::change::Files;
-use super::root::shown;
+use super::root::shorten_path;
 use crate::tool::{DEFAULT_OUTPUT_CAP, ToolDef};
 
 const DEFAULT_LIMIT: u64 = 2_000;
@@ -17,7 +17,7 @@ const LINE_CHARS: usize = 2_000;
 const NOTE_ROOM: usize = 256;
 
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct ReadFileArgs {
     path: String,
     offset: Option<u64>,
     limit: Option<u64>,
@@ -46,14 +46,14 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(files: &Files, args: Args, _: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(files: &Files, args: ReadFileArgs, _: &CancellationToken) -> Result<String, String> {
     let reading = files.read_text(&args.path)?;
-    let shown = show(&reading.bytes, &args)?;
-    files.saw(reading);
+    let shown = render_file(&reading.bytes, &args)?;
+    files.mark_seen(reading);
     Ok(shown)
 }
 
-fn show(bytes: &[u8], args: &Args) -> Result<String, String> {
+fn render_file(bytes: &[u8], args: &ReadFileArgs) -> Result<String, String> {
     if bytes.is_empty() {
         return Ok("(the file is empty)".to_owned());
     }
@@ -64,14 +64,14 @@ fn show(bytes: &[u8], args: &Args) -> Result<String, String> {
     if first > total {
         return Err(format!(
             "`{}` has {total} lines; offset {first} is past its end",
-            shown(&args.path)
+            shorten_path(&args.path)
         ));
     }
-    Ok(page(text, first, args.limit.unwrap_or(DEFAULT_LIMIT), total))
+    Ok(render_page(text, first, args.limit.unwrap_or(DEFAULT_LIMIT), total))
 }
 
 /// Returns the lines from `first` on, up to `limit` lines and the output cap.
-fn page(text: &str, first: u64, limit: u64, total: u64) -> String {
+fn render_page(text: &str, first: u64, limit: u64, total: u64) -> String {
     let mut out = String::new();
     let mut next = first;
     let skipped = usize::try_from(first - 1).unwrap_or(usize::MAX);
@@ -79,7 +79,7 @@ fn page(text: &str, first: u64, limit: u64, total: u64) -> String {
         if next - first >= limit {
             break;
         }
-        let line = numbered(next, line);
+        let line = number_line(next, line);
         if out.len() + line.len() > DEFAULT_OUTPUT_CAP - NOTE_ROOM {
             break;
         }
@@ -94,7 +94,7 @@ fn page(text: &str, first: u64, limit: u64, total: u64) -> String {
     out
 }
 
-fn numbered(number: u64, line: &str) -> String {
+fn number_line(number: u64, line: &str) -> String {
     let chars = line.chars().count();
     if chars <= LINE_CHARS {
         return format!("{number:>6}→{line}\n");

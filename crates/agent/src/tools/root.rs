@@ -15,7 +15,7 @@ use cap_std::fs::OpenOptionsExt as _;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::tool::cut_line;
-use softland_session::core::near;
+use softland_session::core::near_distance;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -29,10 +29,10 @@ const MAX_NAMES_COMPARED: usize = 2_000;
 /// An opened folder. Cheap to clone.
 #[derive(Clone)]
 pub struct Root {
-    inner: Arc<Inner>,
+    inner: Arc<OpenFolder>,
 }
 
-struct Inner {
+struct OpenFolder {
     dir: Dir,
     /// The absolute path of the folder, links resolved. It is for the walker, which only yields
     /// candidates, and for absolute paths that lie inside.
@@ -80,7 +80,7 @@ impl Root {
         }
         let dir = Dir::open_ambient_dir(&path, cap_std::ambient_authority()).map_err(fail)?;
         dir.entries().map_err(fail)?;
-        Ok(Self { inner: Arc::new(Inner { dir, path }) })
+        Ok(Self { inner: Arc::new(OpenFolder { dir, path }) })
     }
 
     /// Returns the absolute path of the folder.
@@ -95,7 +95,7 @@ impl Root {
 
     /// Returns the path of an argument relative to the root. `""` and `.` are the root, and an
     /// absolute path inside the root is understood. Everything else is left to the handle.
-    pub(super) fn relative(&self, given: &str) -> PathBuf {
+    pub(super) fn relative_path(&self, given: &str) -> PathBuf {
         let path = Path::new(given);
         let path = path.strip_prefix(&self.inner.path).unwrap_or(path);
         let mut clean = PathBuf::new();
@@ -110,48 +110,48 @@ impl Root {
     /// Returns the metadata of `given`, links followed.
     pub(super) fn metadata(&self, given: &str) -> Result<(PathBuf, Metadata), String> {
         if given.contains('\0') {
-            return Err(format!("`{}` is not a path: it holds a NUL byte", shown(given)));
+            return Err(format!("`{}` is not a path: it holds a NUL byte", shorten_path(given)));
         }
-        let path = self.relative(given);
+        let path = self.relative_path(given);
         match self.inner.dir.metadata(&path) {
             Ok(metadata) => Ok((path, metadata)),
-            Err(error) => Err(self.explain(given, &path, &error)),
+            Err(error) => Err(self.explain_read_error(given, &path, &error)),
         }
     }
 
     /// Returns the path of an existing file or folder, without links and relative to the root. A
     /// file has only one such path.
-    pub(super) fn real(&self, given: &str) -> Result<PathBuf, String> {
+    pub(super) fn real_path(&self, given: &str) -> Result<PathBuf, String> {
         let (path, _) = self.metadata(given)?;
-        self.inner.dir.canonicalize(&path).map_err(|e| self.explain(given, &path, &e))
+        self.inner.dir.canonicalize(&path).map_err(|e| self.explain_read_error(given, &path, &e))
     }
 
     /// Reads a regular file of at most [`MAX_FILE_BYTES`] bytes.
-    pub(super) fn read(&self, given: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn read_file(&self, given: &str) -> Result<Vec<u8>, String> {
         let (path, _) = self.metadata(given)?;
         let file = self.open_file(given, &path)?;
-        bytes_of(given, file, |error| self.explain(given, &path, error))
+        read_bytes(given, file, |error| self.explain_read_error(given, &path, error))
     }
 
     /// Opens a regular file for reading. `given` is the path as the model gave it. Pipes and
     /// devices are refused before they are opened.
     pub(super) fn open_file(&self, given: &str, path: &Path) -> Result<File, String> {
-        let fail = |error| self.explain(given, path, &error);
-        is_readable(given, &self.inner.dir.metadata(path).map_err(fail)?)?;
+        let fail = |error| self.explain_read_error(given, path, &error);
+        check_readable(given, &self.inner.dir.metadata(path).map_err(fail)?)?;
         let mut options = OpenOptions::new();
-        let options = options.read(true).never_waiting();
+        let options = options.read(true).without_blocking();
         let file = self.inner.dir.open_with(path, options).map_err(fail)?;
         // Another file may have taken its place since it was checked.
-        is_readable(given, &file.metadata().map_err(fail)?)?;
+        check_readable(given, &file.metadata().map_err(fail)?)?;
         Ok(file)
     }
 
     /// Reads a regular file of at most `max` bytes; `None` if there is no such file.
-    pub(super) fn small_file(&self, path: &Path, max: u64) -> Option<Vec<u8>> {
+    pub(super) fn read_small_file(&self, path: &Path, max: u64) -> Option<Vec<u8>> {
         let fits = |metadata: &Metadata| metadata.is_file() && metadata.len() <= max;
         self.inner.dir.metadata(path).ok().filter(fits)?;
         let mut options = OpenOptions::new();
-        let file = self.inner.dir.open_with(path, options.read(true).never_waiting()).ok()?;
+        let file = self.inner.dir.open_with(path, options.read(true).without_blocking()).ok()?;
         file.metadata().ok().filter(fits)?;
         let mut bytes = Vec::new();
         file.take(max).read_to_end(&mut bytes).ok()?;
@@ -159,19 +159,19 @@ impl Root {
     }
 
     /// Explains an error while reading to the model: the path as it was given, and what is allowed.
-    pub(super) fn explain(&self, given: &str, path: &Path, error: &io::Error) -> String {
-        self.explain_to(Doing::Read, given, path, error)
+    pub(super) fn explain_read_error(&self, given: &str, path: &Path, error: &io::Error) -> String {
+        self.explain_error(FileAction::Read, given, path, error)
     }
 
     /// Explains an error of a file action to the model.
-    pub(super) fn explain_to(
+    pub(super) fn explain_error(
         &self,
-        doing: Doing,
+        doing: FileAction,
         given: &str,
         path: &Path,
         error: &io::Error,
     ) -> String {
-        let name = shown(given);
+        let name = shorten_path(given);
         if is_escape(error) {
             return format!(
                 "`{name}` leads outside of the root folder, which is all that can be seen: give a path inside it, relative to it"
@@ -182,7 +182,7 @@ impl Root {
                 format!("`{name}` is a link that leads nowhere")
             }
             io::ErrorKind::NotFound => {
-                format!("`{name}` does not exist{}", self.suggestions(path))
+                format!("`{name}` does not exist{}", self.suggest_names(path))
             }
             io::ErrorKind::NotADirectory => {
                 format!("`{name}` does not exist: a part of it is not a folder")
@@ -195,7 +195,7 @@ impl Root {
     }
 
     /// Returns names that resemble the missing one, from the folder in which it was looked for.
-    fn suggestions(&self, path: &Path) -> String {
+    fn suggest_names(&self, path: &Path) -> String {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
         let parent = parent.unwrap_or_else(|| Path::new("."));
         let Some(wanted) = path.file_name().and_then(|n| n.to_str()) else {
@@ -207,13 +207,13 @@ impl Root {
         let mut found: Vec<(usize, String)> = entries
             .take(MAX_NAMES_COMPARED)
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter_map(|name| Some((likeness(wanted, &name)?, name)))
+            .filter_map(|name| Some((name_distance(wanted, &name)?, name)))
             .collect();
         found.sort();
         let names: Vec<String> = found
             .iter()
             .take(3)
-            .map(|(_, name)| format!("`{}`", slashed(&clean_join(parent, name))))
+            .map(|(_, name)| format!("`{}`", display_path(&clean_join(parent, name))))
             .collect();
         if names.is_empty() { String::new() } else { format!("; near it: {}", names.join(", ")) }
     }
@@ -221,12 +221,12 @@ impl Root {
 
 /// The action on a file that failed.
 #[derive(Clone, Copy)]
-pub(super) enum Doing {
+pub(super) enum FileAction {
     Read,
     Written,
 }
 
-impl Doing {
+impl FileAction {
     fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -237,33 +237,33 @@ impl Doing {
 
 /// Opens that never wait for a process at the other end, as opening a pipe does. A path may have
 /// become a pipe since it was checked.
-pub(super) trait NeverWaiting {
-    fn never_waiting(&mut self) -> &mut Self;
+pub(super) trait NonBlockingOpen {
+    fn without_blocking(&mut self) -> &mut Self;
 }
 
-impl NeverWaiting for OpenOptions {
-    fn never_waiting(&mut self) -> &mut Self {
+impl NonBlockingOpen for OpenOptions {
+    fn without_blocking(&mut self) -> &mut Self {
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         self.custom_flags(flags.bits().cast_signed())
     }
 }
 
 /// Refuses files that are not regular or too big.
-pub(super) fn is_readable(given: &str, metadata: &Metadata) -> Result<(), String> {
+pub(super) fn check_readable(given: &str, metadata: &Metadata) -> Result<(), String> {
     if metadata.is_dir() {
-        return Err(format!("`{}` is a folder: use list_dir to see it", shown(given)));
+        return Err(format!("`{}` is a folder: use list_dir to see it", shorten_path(given)));
     }
     if !metadata.is_file() {
-        return Err(format!("`{}` is not a regular file (pipe, socket or device)", shown(given)));
+        return Err(format!("`{}` is not a regular file (pipe, socket or device)", shorten_path(given)));
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Err(too_big(given, metadata.len()));
+        return Err(too_big_message(given, metadata.len()));
     }
     Ok(())
 }
 
 /// Reads the bytes of an open file, which may have grown since it was checked.
-pub(super) fn bytes_of(
+pub(super) fn read_bytes(
     given: &str,
     file: File,
     explain: impl FnOnce(&io::Error) -> String,
@@ -271,7 +271,7 @@ pub(super) fn bytes_of(
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| explain(&error))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(too_big(given, bytes.len() as u64));
+        return Err(too_big_message(given, bytes.len() as u64));
     }
     Ok(bytes)
 }
@@ -283,9 +283,9 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
 
 /// Returns the distance of two similar names, smaller for more similar ones: by edits, or because
 /// the parts before the first dot are equal. `None` if they are not similar.
-fn likeness(wanted: &str, name: &str) -> Option<usize> {
+fn name_distance(wanted: &str, name: &str) -> Option<usize> {
     let stem = |text: &str| text.split('.').next().unwrap_or_default().to_lowercase();
-    near(wanted, name)
+    near_distance(wanted, name)
         .or_else(|| (!stem(wanted).is_empty() && stem(wanted) == stem(name)).then_some(8))
 }
 
@@ -299,28 +299,28 @@ fn is_escape(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
 
-fn too_big(given: &str, bytes: u64) -> String {
+fn too_big_message(given: &str, bytes: u64) -> String {
     format!(
         "`{}` has {bytes} bytes; files of up to {MAX_FILE_BYTES} bytes can be read",
-        shown(given)
+        shorten_path(given)
     )
 }
 
 /// Returns a path argument as it appears in a message.
-pub(super) fn shown(given: &str) -> String {
+pub(super) fn shorten_path(given: &str) -> String {
     cut_line(given, 200)
 }
 
 /// Returns a relative path on one line, with `/` on every system. Bytes that are not UTF-8 become
 /// `\u{FFFD}`.
-pub(super) fn slashed(path: &Path) -> String {
+pub(super) fn display_path(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|c| c.as_os_str().to_string_lossy()).collect();
-    on_one_line(&parts.join("/"))
+    escape_controls(&parts.join("/"))
 }
 
 /// Escapes line ends and other control characters of a file name (`\n`, `\u{1b}`). A name may
 /// contain them and must not look like further lines of a result.
-pub(super) fn on_one_line(name: &str) -> String {
+pub(super) fn escape_controls(name: &str) -> String {
     let mut line = String::with_capacity(name.len());
     for c in name.chars() {
         if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::programs::{GRACE, Order, Programs, TIME};
+use super::programs::{GRACE, ProgramSpec, ProgramRunner, TIME};
 use super::root::Root;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
 
 pub(super) struct Shell {
     pub(super) root: Root,
-    pub(super) programs: Programs,
+    pub(super) programs: ProgramRunner,
 }
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl Tool for Shell {
         if command.contains('\0') {
             return ToolOutput::error("`command` holds a NUL byte, which no command line may");
         }
-        self.programs.run(self.root.path(), &line(command), TIME).await
+        self.programs.run_program(self.root.path(), &shell_spec(command), TIME).await
     }
 
     fn timeout(&self) -> Option<std::time::Duration> {
@@ -55,6 +55,6 @@ impl Tool for Shell {
 }
 
 /// Returns the program spec of a shell command line.
-pub(super) fn line(command: &str) -> Order {
-    Order { program: ["sh", "-c", command].map(str::to_owned).to_vec(), input: None }
+pub(super) fn shell_spec(command: &str) -> ProgramSpec {
+    ProgramSpec { program: ["sh", "-c", command].map(str::to_owned).to_vec(), input: None }
 }

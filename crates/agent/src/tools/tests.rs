@@ -28,11 +28,11 @@ fn case(files: &[(&str, &str)]) -> Case {
 }
 
 fn tools(root: &Path) -> ToolSet {
-    let means = Means::new(Root::open(root).unwrap());
+    let means = ToolResources::new(Root::open(root).unwrap());
     let mut tools = ToolSet::new();
     // Only the tools over files: the others need more resources.
     for tool in BUILT_IN.into_iter().filter_map(|name| built_in(name, &means)) {
-        tools.add(tool).unwrap();
+        tools.add_tool(tool).unwrap();
     }
     tools
 }
@@ -51,7 +51,7 @@ impl Case {
     fn run(&self, name: &str, input: Value) -> ToolOutput {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let call = ToolCall { id: "t".into(), name: name.into(), input_raw: input.to_string() };
-        runtime.block_on(self.tools.run(&call, &CancellationToken::new()))
+        runtime.block_on(self.tools.run_call(&call, &CancellationToken::new()))
     }
 
     #[track_caller]
@@ -78,12 +78,12 @@ fn definitions_say_what_they_read() {
         assert!(!def.description.is_empty());
         assert_eq!(def.input_schema["type"], "object");
     }
-    let means = Means::new(Root::open(case.root()).unwrap());
+    let means = ToolResources::new(Root::open(case.root()).unwrap());
     let without: Vec<_> =
         BUILT_IN.into_iter().filter(|name| built_in(name, &means).is_none()).collect();
     assert_eq!(without, ["shell", "http_get"]);
     let means = means
-        .with_programs(Programs::new("/none", "x", [], &[]))
+        .with_programs(ProgramRunner::new("/none", "x", [], &[]))
         .with_hosts(vec!["*".parse().unwrap()]);
     assert!(BUILT_IN.into_iter().all(|name| built_in(name, &means).unwrap().def().name == name));
 }

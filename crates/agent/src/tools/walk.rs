@@ -10,8 +10,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder};
 use tokio_util::sync::CancellationToken;
 
-use super::root::{Root, shown};
-use ignored::Ignored;
+use super::root::{Root, shorten_path};
+use ignored::IgnoreRules;
 
 mod ignored;
 
@@ -31,7 +31,7 @@ pub(super) struct Candidates {
 /// Hidden entries are left out, and so are the entries that `.gitignore` and `.ignore` files inside
 /// the root name, even if the root is not a git repository. A folder that is named itself is
 /// searched even if it is hidden or ignored.
-pub(super) fn candidates(
+pub(super) fn find_candidates(
     root: &Root,
     given: &str,
     keep: Option<&GlobMatcher>,
@@ -42,16 +42,16 @@ pub(super) fn candidates(
         return Ok(Candidates { paths: vec![path], cut: false });
     }
     // The handle resolves links, so the walk starts at a real folder inside the root.
-    let start = root.dir().canonicalize(&path).map_err(|e| root.explain(given, &path, &e))?;
-    let start = root.relative(&start.to_string_lossy());
+    let start = root.dir().canonicalize(&path).map_err(|e| root.explain_read_error(given, &path, &e))?;
+    let start = root.relative_path(&start.to_string_lossy());
     let walk = Walk { root, keep, cancel };
     if start == Path::new(".") {
-        return walk.from(root.path(), root.path()).map(|(found, _)| found);
+        return walk.walk_from(root.path(), root.path()).map(|(found, _)| found);
     }
     // The walk starts at the root so that ignore files between it and the folder count.
     let target = root.path().join(&start);
-    let (found, seen) = walk.from(root.path(), &target)?;
-    if seen { Ok(found) } else { walk.from(&target, &target).map(|(found, _)| found) }
+    let (found, seen) = walk.walk_from(root.path(), &target)?;
+    if seen { Ok(found) } else { walk.walk_from(&target, &target).map(|(found, _)| found) }
 }
 
 /// Compiles a glob over paths relative to the root. A pattern without `/` matches names in any
@@ -67,7 +67,7 @@ pub(super) fn glob_matcher(pattern: &str) -> Result<GlobMatcher, String> {
         .map_err(|error| {
             format!(
                 "the glob pattern `{}` is not valid: {}; allowed are *, **, ?, [a-z], {{a,b}}",
-                shown(pattern),
+                shorten_path(pattern),
                 error.kind()
             )
         })
@@ -82,9 +82,9 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Walks from `start`, only towards and below `target`. Also returns whether the walk reached
     /// `target`.
-    fn from(&self, start: &Path, target: &Path) -> Result<(Candidates, bool), String> {
+    fn walk_from(&self, start: &Path, target: &Path) -> Result<(Candidates, bool), String> {
         let towards = target.to_owned();
-        let ignored = Ignored::new(self.root.clone(), start.to_owned());
+        let ignored = IgnoreRules::new(self.root.clone(), start.to_owned());
         let walker = WalkBuilder::new(start)
             .follow_links(false)
             // The walker would read ignore files by path, whatever they are; see `ignored`.
@@ -93,7 +93,7 @@ impl Walk<'_> {
             .filter_entry(move |entry| {
                 let (path, is_dir) = (entry.path(), entry.file_type().is_some_and(|t| t.is_dir()));
                 (path.starts_with(&towards) || towards.starts_with(path))
-                    && (entry.depth() == 0 || !ignored.leaves_out(path, is_dir))
+                    && (entry.depth() == 0 || !ignored.is_ignored(path, is_dir))
             })
             .build();
         let mut found = Candidates { paths: Vec::new(), cut: false };
@@ -106,7 +106,7 @@ impl Walk<'_> {
             // too.
             let Ok(entry) = entry else { continue };
             seen |= entry.path() == target;
-            let Some(path) = self.wanted(&entry, target) else { continue };
+            let Some(path) = self.wanted_path(&entry, target) else { continue };
             if found.paths.len() >= MAX_FILES {
                 found.cut = true;
                 break;
@@ -117,7 +117,7 @@ impl Walk<'_> {
         Ok((found, seen))
     }
 
-    fn wanted(&self, entry: &DirEntry, target: &Path) -> Option<PathBuf> {
+    fn wanted_path(&self, entry: &DirEntry, target: &Path) -> Option<PathBuf> {
         if !entry.file_type()?.is_file() || !entry.path().starts_with(target) {
             return None;
         }

@@ -4,12 +4,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Changed, Files};
-use super::root::shown;
+use super::change::{ChangeEffect, Files};
+use super::root::shorten_path;
 use crate::tool::ToolDef;
 
 #[derive(Deserialize)]
-pub(super) struct Args {
+pub(super) struct WriteFileArgs {
     path: String,
     content: String,
 }
@@ -35,11 +35,11 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(files: &Files, args: Args, cancel: &CancellationToken) -> Result<String, String> {
-    let (path, content) = (shown(&args.path), args.content.as_bytes());
-    Ok(match files.write(&args.path, content, cancel)? {
-        Changed::Created => format!("created `{path}` ({} bytes)", content.len()),
-        Changed::Replaced => format!("replaced `{path}` ({} bytes)", content.len()),
-        Changed::Nothing => format!("`{path}` has this content already: nothing was changed"),
+pub(super) fn run(files: &Files, args: WriteFileArgs, cancel: &CancellationToken) -> Result<String, String> {
+    let (path, content) = (shorten_path(&args.path), args.content.as_bytes());
+    Ok(match files.write_file(&args.path, content, cancel)? {
+        ChangeEffect::Created => format!("created `{path}` ({} bytes)", content.len()),
+        ChangeEffect::Replaced => format!("replaced `{path}` ({} bytes)", content.len()),
+        ChangeEffect::Nothing => format!("`{path}` has this content already: nothing was changed"),
     })
 }

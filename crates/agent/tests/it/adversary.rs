@@ -168,12 +168,12 @@ fn drive(case: &Case) -> Met {
     under_test.options.api = api;
     under_test.transport = Arc::<Watching>::clone(&watching);
     // Without a table's price a money limit is refused before anything is sent.
-    under_test.options.price = Some(models::all()[0].price);
+    under_test.options.price = Some(models::all_models()[0].price);
     under_test.options.show_thinking = case.manner.thinking;
     let ran: Arc<AtomicU64> = Arc::default();
     let tools: Vec<_> = TOOLS.iter().map(|tool| (*tool, Arc::<AtomicU64>::default())).collect();
     for (tool, calls) in &tools {
-        under_test.tools.add(Arc::new(counted(tool, calls, &ran))).unwrap();
+        under_test.tools.add_tool(Arc::new(counted(tool, calls, &ran))).unwrap();
     }
     let mut seen = Met::new();
     let mut conversation = Conversation::new();
@@ -223,7 +223,7 @@ fn run(agent: &Agent, conversation: &mut Conversation, prompt: &str) -> (Report,
     let mut events = Vec::new();
     let cancel = tokio_util::sync::CancellationToken::new();
     let mut sink = |event: &Event| events.push(event.clone());
-    let report = runtime.block_on(agent.ask(conversation, prompt, &mut sink, &cancel)).unwrap();
+    let report = runtime.block_on(agent.run_in_conversation(conversation, prompt, &mut sink, &cancel)).unwrap();
     (report, events)
 }
 

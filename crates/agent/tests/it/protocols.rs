@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use softland_agent::core::policy::{Batch, Landing, Policy};
 use softland_agent::http::provider::Api;
 use softland_agent::{
-    AnsweredBy, Conversation, Event, EventKind, Report, ToolOutput, Unfit, UsageTotal,
+    AnsweredBy, Conversation, Event, EventKind, Report, ToolOutput, SetupError, UsageTotal,
 };
 use softland_sim::{Config, Part, Scenario, Stop, Turn};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ fn set(
         _ => ToolOutput::ok(format!("finding {n}")),
     });
     let tool = common::Counting { name: "grep", calls: Arc::default(), answer };
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     (agent, transport)
 }
 
@@ -73,7 +73,7 @@ async fn ask(
     let mut events = Vec::new();
     let mut sink = |event: &Event| events.push(event.clone());
     let cancel = CancellationToken::new();
-    let report = agent.ask(conversation, prompt, &mut sink, &cancel).await.unwrap();
+    let report = agent.run_in_conversation(conversation, prompt, &mut sink, &cancel).await.unwrap();
     (report, events)
 }
 
@@ -156,11 +156,11 @@ fn choice(request: &Value) -> Option<&str> {
 }
 
 fn grep(n: u64) -> Turn {
-    Turn::call("grep", format!(r#"{{"pattern":"p{n}"}}"#))
+    Turn::from_call("grep", format!(r#"{{"pattern":"p{n}"}}"#))
 }
 
 fn batch(calls: std::ops::Range<u64>) -> Turn {
-    Turn::of(calls.map(|n| Part::tool("grep", format!(r#"{{"pattern":"p{n}"}}"#))).collect())
+    Turn::from_parts(calls.map(|n| Part::tool_call("grep", format!(r#"{{"pattern":"p{n}"}}"#))).collect())
 }
 
 fn lawless(turn: Turn) -> Turn {
@@ -176,12 +176,12 @@ async fn a_round_of_tools_goes_there_and_back() {
     for asked in ASKED {
         let turns = vec![
             grep(0),
-            Turn::of(vec![
+            Turn::from_parts(vec![
                 Part::text("Two more."),
-                Part::tool("grep", "{}"),
-                Part::tool("grep", r#"{"a":1}"#),
+                Part::tool_call("grep", "{}"),
+                Part::tool_call("grep", r#"{"a":1}"#),
             ]),
-            Turn::say("Twelve."),
+            Turn::from_text("Twelve."),
         ];
         let ran = play(*asked, Policy::default(), turns).await;
         assert_eq!(ran.end(), ("answered", "final".into(), None), "{}", ran.who());
@@ -244,7 +244,7 @@ fn head(ran: &Ran) {
 #[tokio::test]
 async fn usage_and_cost_are_what_was_billed() {
     for asked in ASKED {
-        let ran = play(*asked, Policy::default(), vec![grep(0), grep(1), Turn::say("So.")]).await;
+        let ran = play(*asked, Policy::default(), vec![grep(0), grep(1), Turn::from_text("So.")]).await;
         let stats = ran.transport.sim.stats();
         let mut billed = UsageTotal::default();
         for charge in &stats.charges {
@@ -262,14 +262,14 @@ async fn usage_and_cost_are_what_was_billed() {
             assert!(cost >= billed * 0.999, "{}: {cost} of {billed}", ran.who());
         }
     }
-    let ran = play(ASKED[1], Policy::default(), vec![grep(0), Turn::say("So.")]).await;
+    let ran = play(ASKED[1], Policy::default(), vec![grep(0), Turn::from_text("So.")]).await;
     assert!(ran.report.cost_usd.is_some_and(|cost| cost > 0.0));
 }
 
 #[tokio::test]
 async fn countdown_lines_stand_in_the_results() {
     for asked in ASKED {
-        let turns = vec![grep(0), grep(1), batch(2..4), Turn::say("Twelve.")];
+        let turns = vec![grep(0), grep(1), batch(2..4), Turn::from_text("Twelve.")];
         let ran = play(*asked, calls(5), turns).await;
         assert_eq!(ran.lines(1), ["finding 0"], "{}", ran.who());
         assert_eq!(ran.lines(2), ["finding 1"], "{}", ran.who());
@@ -283,14 +283,14 @@ async fn a_run_lands_by_each_rung() {
     let again = || lawless(grep(7));
     for asked in ASKED {
         // Groq ends the stream of a call that nobody may make, which is another test's.
-        let ran = play(*asked, calls(2), vec![grep(0), grep(1), Turn::say("Twelve.")]).await;
+        let ran = play(*asked, calls(2), vec![grep(0), grep(1), Turn::from_text("Twelve.")]).await;
         assert_eq!(ran.end(), ("landed", "tool_calls".into(), Some("ask")), "{}", ran.who());
         assert!(ran.lines(2)[0].starts_with("Tool call limit reached (2 of 2). Answer now"));
         assert_eq!(choice(&ran.requests[2]), None);
-        let ran = play(*asked, calls(1), vec![grep(0), again(), Turn::say("Twelve.")]).await;
+        let ran = play(*asked, calls(1), vec![grep(0), again(), Turn::from_text("Twelve.")]).await;
         assert_eq!(ran.end(), ("landed", "tool_calls".into(), Some("refuse")), "{}", ran.who());
         assert!(ran.lines(2)[0].starts_with("Not run. Tool call limit reached (1 of 1)."));
-        let turns = vec![grep(0), again(), again(), Turn::say("Twelve.")];
+        let turns = vec![grep(0), again(), again(), Turn::from_text("Twelve.")];
         let ran = play(*asked, calls(1), turns).await;
         assert_eq!(ran.end(), ("landed", "tool_calls".into(), Some("none")), "{}", ran.who());
         let choices: Vec<_> = ran.requests.iter().map(choice).collect();
@@ -308,7 +308,7 @@ async fn a_run_lands_by_each_rung() {
 #[tokio::test]
 async fn a_limit_of_zero_is_an_answer_without_tools() {
     for asked in ASKED {
-        let ran = play(*asked, calls(0), vec![Turn::say("Twelve.")]).await;
+        let ran = play(*asked, calls(0), vec![Turn::from_text("Twelve.")]).await;
         assert_eq!(ran.end(), ("landed", "tool_calls".into(), Some("none")), "{}", ran.who());
         let last = messages(ran.api, &ran.requests[0]).last().unwrap().to_string();
         assert!(last.contains("What is it?") && last.contains("Answer now"), "{last}");
@@ -321,7 +321,7 @@ async fn a_batch_past_the_limit_is_answered_whole() {
     for asked in ASKED {
         for (how, ran_of) in [(Batch::First, 2), (Batch::All, 4), (Batch::None, 0)] {
             let policy = Policy { batch: how, ..calls(2) };
-            let ran = play(*asked, policy, vec![batch(0..4), Turn::say("Twelve.")]).await;
+            let ran = play(*asked, policy, vec![batch(0..4), Turn::from_text("Twelve.")]).await;
             let who = format!("{} {how:?}", ran.who());
             assert_eq!((ran.report.tool_calls, ran.answer()), (ran_of, "Twelve."), "{who}");
             assert_eq!(ran.end().0, "landed", "{who}");
@@ -335,8 +335,8 @@ async fn a_batch_past_the_limit_is_answered_whole() {
 #[tokio::test]
 async fn an_empty_turn_is_nudged() {
     for asked in ASKED {
-        for empty in [Turn::default(), Turn::say(" \n")] {
-            let turns = vec![grep(0), empty, Turn::say("Twelve.")];
+        for empty in [Turn::default(), Turn::from_text(" \n")] {
+            let turns = vec![grep(0), empty, Turn::from_text("Twelve.")];
             let ran = play(*asked, Policy::default(), turns).await;
             assert_eq!((ran.end().0, ran.answer()), ("answered", "Twelve."), "{}", ran.who());
             assert_eq!(signals(&ran.events), ["empty"], "{}", ran.who());
@@ -354,16 +354,16 @@ async fn a_truncated_turn_goes_on() {
     for asked in ASKED {
         let turns = vec![
             grep(0),
-            Turn::say("The answer is that ").stopping(Stop::MaxTokens),
-            Turn::say("it is twelve."),
+            Turn::from_text("The answer is that ").with_stop(Stop::MaxTokens),
+            Turn::from_text("it is twelve."),
         ];
         let ran = play(*asked, Policy::default(), turns).await;
         assert_eq!(ran.end().0, "answered", "{}", ran.who());
         assert!(ran.answer().ends_with("it is twelve."), "{}: {}", ran.who(), ran.answer());
         assert!(ran.answer().starts_with("The answer"), "{}: {}", ran.who(), ran.answer());
         // Half a call is not run: it is asked for again.
-        let half = Turn::call("grep", r#"{"pattern":"long"}"#).stopping(Stop::MaxTokens);
-        let turns = vec![half, grep(1), Turn::say("Twelve.")];
+        let half = Turn::from_call("grep", r#"{"pattern":"long"}"#).with_stop(Stop::MaxTokens);
+        let turns = vec![half, grep(1), Turn::from_text("Twelve.")];
         let ran = play(*asked, Policy::default(), turns).await;
         assert_eq!((ran.end().0, ran.answer()), ("answered", "Twelve."), "{}", ran.who());
         assert_eq!(ran.report.tool_calls, 1, "{}", ran.who());
@@ -373,12 +373,12 @@ async fn a_truncated_turn_goes_on() {
 #[tokio::test]
 async fn what_failed_says_so() {
     for asked in ASKED {
-        let turns = vec![Turn::call("grep", r#"{"fails":true}"#), Turn::say("Twelve.")];
+        let turns = vec![Turn::from_call("grep", r#"{"fails":true}"#), Turn::from_text("Twelve.")];
         let ran = play(*asked, calls(2), turns).await;
         let text = failed(ran.api, "no such note");
         assert_eq!(ran.results(1), [format!("{text}\n\n1 tool call remaining")], "{}", ran.who());
         // The same error again and again is a loop, however the API tells of it.
-        let fails = |n| Turn::call("grep", format!(r#"{{"fails":true,"n":{n}}}"#));
+        let fails = |n| Turn::from_call("grep", format!(r#"{{"fails":true,"n":{n}}}"#));
         let policy = Policy { error_limit: 3, ..Policy::default() };
         let ran = play(*asked, policy, (0..4).map(fails).collect()).await;
         assert!(signals(&ran.events).contains(&"errors"), "{}", ran.who());
@@ -389,7 +389,7 @@ async fn what_failed_says_so() {
 async fn a_call_that_cannot_be_run_is_answered() {
     for asked in ASKED {
         let groq = asked.1.starts_with("groq");
-        let turns = vec![Turn::call("gerp", "{}"), Turn::say("Twelve.")];
+        let turns = vec![Turn::from_call("gerp", "{}"), Turn::from_text("Twelve.")];
         let (agent, transport) = set(*asked, Policy::default(), turns);
         let (report, _) = ask(&agent, &mut Conversation::new(), "What is it?").await;
         if groq {
@@ -402,7 +402,7 @@ async fn a_call_that_cannot_be_run_is_answered() {
         let text = failed(asked.0, "unknown tool `gerp`; the tools are: grep");
         assert_eq!(results(asked.0, &transport.requests()[1]), [text], "{asked:?}");
         for input in [r#"{"pattern": "x"#, "nonsense", "[1]", "null"] {
-            let turns = vec![Turn::call("grep", input), grep(0), Turn::say("So.")];
+            let turns = vec![Turn::from_call("grep", input), grep(0), Turn::from_text("So.")];
             let ran = play(*asked, Policy::default(), turns).await;
             let result = &ran.results(1)[0];
             assert!(result.contains("grep was not run: its arguments"), "{}: {result}", ran.who());
@@ -415,17 +415,17 @@ async fn a_call_that_cannot_be_run_is_answered() {
 async fn reasoning_goes_back_as_it_came() {
     let thinks = |turn: Turn| {
         let parts = std::iter::once(Part::Thinking("hm".to_owned())).chain(turn.parts);
-        Turn::of(parts.collect())
+        Turn::from_parts(parts.collect())
     };
     for asked in ASKED {
-        let turns = vec![thinks(grep(0)), thinks(grep(1)), thinks(Turn::say("Twelve."))];
+        let turns = vec![thinks(grep(0)), thinks(grep(1)), thinks(Turn::from_text("Twelve."))];
         let (agent, transport) = set(*asked, calls(9), turns);
         let mut conversation = Conversation::new();
         for prompt in ["What is it?", "And now?"] {
             let (report, _) = ask(&agent, &mut conversation, prompt).await;
             assert_eq!(report.ended.outcome.word(), "answered", "{asked:?}");
         }
-        assert_eq!(transport.sim.refused(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
         if asked.1.starts_with("deepseek/") {
             let calls = |request: &Value| -> Vec<Value> {
                 let all = messages(Api::OpenAiChat, request).iter();
@@ -440,7 +440,7 @@ async fn reasoning_goes_back_as_it_came() {
 
 #[tokio::test]
 async fn an_answer_tool_is_closed_for_the_next_question() {
-    let answer = || Turn::call("respond", r#"{"answer":"Twelve."}"#);
+    let answer = || Turn::from_call("respond", r#"{"answer":"Twelve."}"#);
     let policy = || Policy { landing: Landing::Respond, ..Policy::default() };
     for asked in ASKED {
         let (agent, transport) = set(*asked, policy(), vec![grep(0), answer(), answer()]);
@@ -450,7 +450,7 @@ async fn an_answer_tool_is_closed_for_the_next_question() {
             assert_eq!(report.answer.as_deref(), Some("Twelve."), "{asked:?}");
             assert_eq!(report.answered_by, Some(AnsweredBy::Model), "{asked:?}");
         }
-        assert_eq!(transport.sim.refused(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
     }
     // OpenAI's models may be forced to it, in the API's own words.
     for asked in ASKED.iter().filter(|(_, model)| model.starts_with("openai/")) {
@@ -465,22 +465,22 @@ async fn an_answer_tool_is_closed_for_the_next_question() {
 async fn what_is_said_in_mid_round_comes_after_the_results() {
     for asked in ASKED {
         let said = "Only July, please.";
-        let turns = vec![batch(0..2), Turn::say("July."), Turn::say("July.")];
+        let turns = vec![batch(0..2), Turn::from_text("July."), Turn::from_text("July.")];
         let (mut agent, transport) = set(*asked, calls(3), turns);
         let mut conversation = Conversation::new();
         let inbox = conversation.inbox();
         agent.tools = softland_agent::ToolSet::new();
         let answer = Box::new(move |n, _: &Value| {
             if n == 0 {
-                inbox.say(said);
+                inbox.send_text(said);
             }
             ToolOutput::ok("found")
         });
         let tool = common::Counting { name: "grep", calls: Arc::default(), answer };
-        agent.tools.add(Arc::new(tool)).unwrap();
+        agent.tools.add_tool(Arc::new(tool)).unwrap();
         let (report, _) = ask(&agent, &mut conversation, "What is it?").await;
         assert_eq!(report.answer.as_deref(), Some("July."), "{asked:?}");
-        assert_eq!(transport.sim.refused(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
         let second = transport.requests()[1].to_string();
         let (line, said) = (second.find("1 tool call remaining"), second.find(said));
         assert!(line.is_some() && said.is_some(), "{asked:?}: {second}");
@@ -508,15 +508,15 @@ async fn a_failure_is_told_in_the_providers_words() {
 
 #[tokio::test]
 async fn a_conversation_keeps_to_its_api() {
-    let (mut agent, _) = set(ASKED[0], Policy::default(), vec![Turn::say("So."), Turn::say("So.")]);
+    let (mut agent, _) = set(ASKED[0], Policy::default(), vec![Turn::from_text("So."), Turn::from_text("So.")]);
     let mut conversation = Conversation::new();
     ask(&agent, &mut conversation, "What is it?").await;
     assert_eq!(conversation.api(), Some(Api::Anthropic));
     agent.options.api = Api::OpenAiChat;
     let (before, cancel) = (conversation.messages().count(), CancellationToken::new());
-    let refused = agent.ask(&mut conversation, "And now?", &mut |_| {}, &cancel).await.unwrap_err();
+    let refused = agent.run_in_conversation(&mut conversation, "And now?", &mut |_| {}, &cancel).await.unwrap_err();
     let (conversation_api, agent_api) = (Api::Anthropic, Api::OpenAiChat);
-    assert_eq!(refused, Unfit::OtherApi { conversation: conversation_api, agent: agent_api });
+    assert_eq!(refused, SetupError::OtherApi { conversation: conversation_api, agent: agent_api });
     assert_eq!(conversation.messages().count(), before);
     assert!(refused.to_string().contains("`openai-chat`"), "{refused}");
 }
@@ -535,10 +535,10 @@ async fn c26_a_run_reads_its_own_history_however_deep_arguments_are() {
             let name = format!("{asked:?}, {levels} levels");
             let deep = ["{\"a\":".repeat(levels).as_str(), "1", &"}".repeat(levels)].concat();
             let turns = vec![
-                Turn::of(vec![Part::tool("grep", &deep)]),
-                Turn::of(vec![Part::tool("grep", deep.replace('1', "2"))]),
-                Turn::of(vec![Part::tool("grep", deep.replace('1', "3"))]),
-                Turn::of(vec![Part::text("That is all of it.")]),
+                Turn::from_parts(vec![Part::tool_call("grep", &deep)]),
+                Turn::from_parts(vec![Part::tool_call("grep", deep.replace('1', "2"))]),
+                Turn::from_parts(vec![Part::tool_call("grep", deep.replace('1', "3"))]),
+                Turn::from_parts(vec![Part::text("That is all of it.")]),
             ];
             let policy = Policy { tool_calls_limit: Some(2), ..Policy::default() };
             let ran = play(asked, policy, turns).await;

@@ -16,7 +16,7 @@ use crate::common::{SimTransport, agent, counting, run};
 use async_trait::async_trait;
 use softland_agent::core::Outcome;
 use softland_agent::http::{Request, Response, Transport, TransportError};
-use softland_agent::{Agent, Crew, Event, EventKind, Member, Report};
+use softland_agent::{Agent, SubAgents, Event, EventKind, SubAgent, Report};
 
 /// A transport whose requests take different times, so that runs interleave.
 pub(crate) struct Unhurried {
@@ -40,25 +40,25 @@ pub(crate) fn playing(name: &str, scenario: &str) -> (Agent, Arc<SimTransport>) 
     let dice = AtomicU64::new(name.len() as u64);
     agent.transport = Arc::new(Unhurried { inner: Arc::clone(&transport), dice });
     agent.name = name.to_owned();
-    agent.tools.add(Arc::new(counting("grep").0)).unwrap();
+    agent.tools.add_tool(Arc::new(counting("grep").0)).unwrap();
     (agent, transport)
 }
 
 /// A member that plays a scenario.
-pub(crate) fn member(name: &str, scenario: &str) -> Member {
+pub(crate) fn member(name: &str, scenario: &str) -> SubAgent {
     of(playing(name, scenario).0)
 }
 
 /// An agent as a member that calls nobody.
-pub(crate) fn of(agent: Agent) -> Member {
+pub(crate) fn of(agent: Agent) -> SubAgent {
     let description = format!("does as {} does", agent.name);
-    Member { agent, description, inherits: false, delegates: false, depth_limit: None }
+    SubAgent { agent, description, inherits: false, delegates: false, depth_limit: None }
 }
 
 /// An agent that calls these.
-pub(crate) fn calling(scenario: &str, members: Vec<Member>, depth: u64) -> Agent {
+pub(crate) fn calling(scenario: &str, members: Vec<SubAgent>, depth: u64) -> Agent {
     let (mut parent, _) = playing("parent", scenario);
-    parent.crew = Some(Crew::new(members, depth).unwrap());
+    parent.crew = Some(SubAgents::new(members, depth).unwrap());
     parent
 }
 
@@ -166,7 +166,7 @@ async fn nesting_ends_at_the_depth_limit() {
     for depth in 0..=4 {
         let (mut nest, transport) = playing("nest", "delegate");
         nest.policy.tool_calls_limit = Some(5);
-        let nest = Member { delegates: true, ..of(nest) };
+        let nest = SubAgent { delegates: true, ..of(nest) };
         let parent = calling("delegate", vec![nest], depth);
         let (report, events) = run(&parent, "How deep?").await;
         assert_eq!(report.ended.outcome, Outcome::Answered);
@@ -183,7 +183,7 @@ async fn nesting_ends_at_the_depth_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_member_may_allow_fewer_levels_than_its_caller() {
     let leaf = member("leaf", "tail");
-    let nest = Member { delegates: true, depth_limit: Some(0), ..member("nest", "delegate") };
+    let nest = SubAgent { delegates: true, depth_limit: Some(0), ..member("nest", "delegate") };
     let (_, events) = run(&calling("delegate", vec![leaf, nest], 3), "Who?").await;
     assert_eq!(checked(&events).len(), 3);
 }
@@ -191,7 +191,7 @@ async fn a_member_may_allow_fewer_levels_than_its_caller() {
 #[tokio::test(start_paused = true)]
 async fn a_member_without_a_model_runs_on_its_callers() {
     let own = member("own", "tail");
-    let inheriting = Member { inherits: true, ..member("inheriting", "mute") };
+    let inheriting = SubAgent { inherits: true, ..member("inheriting", "mute") };
     let mut parent = calling("delegate", vec![own, inheriting], 1);
     parent.model = "anthropic/claude-haiku-4-5".to_owned();
     let (_, events) = run(&parent, "Which?").await;
@@ -216,10 +216,10 @@ async fn calls_that_name_nobody_or_nothing_are_told_so() {
         r#"{"name": "tail", "prompt": "  "}"#,
         r#"{"name": "tail"}"#,
     ];
-    let turn = Turn::of(calls.map(|input| Part::tool("agent", input)).to_vec());
+    let turn = Turn::from_parts(calls.map(|input| Part::tool_call("agent", input)).to_vec());
     let transport = SimTransport::scripted(vec![turn]);
     let mut parent = agent(&transport, "anthropic/claude-sonnet-5-5");
-    parent.crew = Some(Crew::new(vec![member("tail", "tail")], 3).unwrap());
+    parent.crew = Some(SubAgents::new(vec![member("tail", "tail")], 3).unwrap());
     let (report, events) = run(&parent, "Try.").await;
     assert_eq!((report.ended.outcome, report.tool_calls), (Outcome::Answered, 3));
     assert_eq!(checked(&events).len(), 1);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use softland_agent::core::policy::{Landing, Policy};
 use softland_agent::http::provider::Api;
 use softland_agent::{
-    Agent, AnsweredBy, Conversation, Event, EventKind, Report, ToolFormat, ToolOutput, Unfit,
+    Agent, AnsweredBy, Conversation, Event, EventKind, Report, ToolFormat, ToolOutput, SetupError,
 };
 use softland_sim::{Config, Part, Scenario, Stop, Turn};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +54,7 @@ fn set(
         _ => ToolOutput::ok(format!("finding {n} of {input}")),
     });
     let tool = common::Counting { name: "grep", calls: Arc::clone(&calls), answer };
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     (agent, transport, calls)
 }
 
@@ -74,12 +74,12 @@ async fn ask(agent: &Agent, conversation: &mut Conversation, prompt: &str) -> (R
     let mut events = Vec::new();
     let mut sink = |event: &Event| events.push(event.clone());
     let cancel = CancellationToken::new();
-    let report = agent.ask(conversation, prompt, &mut sink, &cancel).await.unwrap();
+    let report = agent.run_in_conversation(conversation, prompt, &mut sink, &cancel).await.unwrap();
     (report, events)
 }
 
 async fn script(asked: (Api, &'static str), policy: Policy, turns: &[&str]) -> Ran {
-    let turns = turns.iter().map(|text| Turn::say(*text)).collect();
+    let turns = turns.iter().map(|text| Turn::from_text(*text)).collect();
     play(asked, Scenario::Scripted(turns), policy).await
 }
 
@@ -90,7 +90,7 @@ fn limited(calls: u64) -> Policy {
 fn share(text: &str) -> softland_agent::core::policy::Share {
     let mut policy = Policy::default();
     policy
-        .set("countdown_from", &softland_agent::core::policy::Value::Text(text.to_owned()))
+        .set_key("countdown_from", &softland_agent::core::policy::PolicyValue::Text(text.to_owned()))
         .unwrap();
     policy.countdown_from
 }
@@ -331,7 +331,7 @@ async fn calls_on_although_told_are_refused_and_the_end_is_an_answer() {
             "{refused}"
         );
 
-        let stubborn = Scenario::named("stubborn").unwrap();
+        let stubborn = Scenario::from_name("stubborn").unwrap();
         let ran = play(*asked, stubborn, limited(2)).await;
         assert_eq!(
             ran.end(),
@@ -399,7 +399,7 @@ async fn b40_b59_a_malformed_call_is_repaired_and_never_taken_for_the_end() {
         }
         // A model that never learns is brought to its end.
         let ran =
-            play(*asked, Scenario::Scripted(vec![Turn::say(broken); 40]), Policy::default()).await;
+            play(*asked, Scenario::Scripted(vec![Turn::from_text(broken); 40]), Policy::default()).await;
         assert!(ran.requests.len() < 12, "{}: {}", ran.who, ran.requests.len());
         assert_eq!(
             (ran.end().0, ran.end().1.as_str(), ran.ran),
@@ -414,8 +414,8 @@ async fn b40_b59_a_malformed_call_is_repaired_and_never_taken_for_the_end() {
 async fn a_call_cut_by_the_output_limit_is_asked_for_again() {
     for asked in ASKED {
         let half =
-            Turn::say(format!("Let me see.\n{}", &block("beans")[..40])).stopping(Stop::MaxTokens);
-        let turns = vec![half, Turn::say(block("beans")), Turn::say("In May.")];
+            Turn::from_text(format!("Let me see.\n{}", &block("beans")[..40])).with_stop(Stop::MaxTokens);
+        let turns = vec![half, Turn::from_text(block("beans")), Turn::from_text("In May.")];
         let ran = play(*asked, Scenario::Scripted(turns), Policy::default()).await;
         assert_eq!(ran.end(), ("answered", "final".into(), None), "{}", ran.who);
         assert_eq!((ran.ran, ran.answer()), (1, "In May."), "{}", ran.who);
@@ -454,20 +454,20 @@ async fn b60_arguments_arrive_whole_and_results_end_only_where_they_end() {
 async fn loops_errors_and_silence_are_seen_in_text_as_elsewhere() {
     for asked in ASKED {
         let (mut agent, _, calls) =
-            set(*asked, Scenario::named("looper").unwrap(), Policy::default());
+            set(*asked, Scenario::from_name("looper").unwrap(), Policy::default());
         agent.tools = softland_agent::ToolSet::new();
         let same = common::Counting {
             name: "grep",
             calls: Arc::clone(&calls),
             answer: Box::new(|_, _| ToolOutput::ok("the same")),
         };
-        agent.tools.add(Arc::new(same)).unwrap();
+        agent.tools.add_tool(Arc::new(same)).unwrap();
         let (report, events) = ask(&agent, &mut Conversation::new(), "What is it?").await;
         assert_eq!(report.ended.reason.to_string(), "repeat", "{asked:?}");
         assert_eq!(report.ended.outcome.word(), "landed", "{asked:?}");
         assert!(interventions(&events).contains(&"note"), "{asked:?}");
 
-        let silent = vec![Turn::say(block("a")), Turn::default(), Turn::say("Here.")];
+        let silent = vec![Turn::from_text(block("a")), Turn::default(), Turn::from_text("Here.")];
         let ran = play(*asked, Scenario::Scripted(silent), Policy::default()).await;
         assert_eq!(ran.end(), ("answered", "final".into(), None), "{}", ran.who);
         assert!(interventions(&ran.events).contains(&"nudge"), "{}", ran.who);
@@ -488,7 +488,7 @@ async fn the_scenarios_land_in_text_too() {
             ("trivial", 1, "answered"),
             ("empty", 1, "answered"),
         ] {
-            let ran = play(*asked, Scenario::named(name).unwrap(), Policy::default()).await;
+            let ran = play(*asked, Scenario::from_name(name).unwrap(), Policy::default()).await;
             assert_eq!(ran.end().0, outcome, "{} {name}: {:?}", ran.who, ran.report);
             assert_eq!(ran.ran, calls, "{} {name}", ran.who);
         }
@@ -500,7 +500,7 @@ async fn the_answer_tool_is_one_in_text_too_and_a_later_question_works() {
     for asked in ASKED {
         let answer =
             "<use_tool>\n{\"name\": \"respond\", \"input\": {\"answer\": \"May.\"}}\n</use_tool>";
-        let turns = vec![Turn::say(answer), Turn::say("And June.")];
+        let turns = vec![Turn::from_text(answer), Turn::from_text("And June.")];
         let policy = Policy { landing: Landing::Respond, ..Policy::default() };
         let (agent, transport, _) = set(*asked, Scenario::Scripted(turns), policy);
         let mut conversation = Conversation::new();
@@ -517,13 +517,13 @@ async fn the_answer_tool_is_one_in_text_too_and_a_later_question_works() {
 #[tokio::test]
 async fn a_conversation_keeps_its_format() {
     let (mut agent, _, _) =
-        set(ASKED[0], Scenario::Scripted(vec![Turn::say("One.")]), Policy::default());
+        set(ASKED[0], Scenario::Scripted(vec![Turn::from_text("One.")]), Policy::default());
     let mut conversation = Conversation::new();
     ask(&agent, &mut conversation, "One?").await;
     agent.options.tool_format = ToolFormat::Native;
     let cancel = CancellationToken::new();
-    let again = agent.ask(&mut conversation, "Two?", &mut |_: &Event| {}, &cancel).await;
-    assert!(matches!(again, Err(Unfit::OtherFormat)));
+    let again = agent.run_in_conversation(&mut conversation, "Two?", &mut |_: &Event| {}, &cancel).await;
+    assert!(matches!(again, Err(SetupError::OtherFormat)));
 }
 
 #[tokio::test]
@@ -553,8 +553,8 @@ async fn result_characters_are_counted_as_they_stand_in_the_message() {
 #[tokio::test]
 async fn several_parts_are_one_message() {
     let turns = vec![
-        Turn::of(vec![Part::text("I look."), Part::tool("grep", "{\"pattern\":\"x\"}")]),
-        Turn::say("Yes."),
+        Turn::from_parts(vec![Part::text("I look."), Part::tool_call("grep", "{\"pattern\":\"x\"}")]),
+        Turn::from_text("Yes."),
     ];
     let ran = play(ASKED[0], Scenario::Scripted(turns), Policy::default()).await;
     assert_eq!((ran.ran, ran.answer()), (1, "Yes."));

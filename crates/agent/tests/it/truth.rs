@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{Counting, SimTransport, agent, interventions, run};
 use serde_json::Value;
 use softland_agent::core::policy::{Batch, Landing, Mode, Policy};
-use softland_agent::core::{Limit, NanoUsd};
+use softland_agent::core::{Quantity, NanoUsd};
 use softland_agent::{Agent, Event, EventKind, ToolOutput};
 use softland_sim::{Part, Turn};
 
@@ -17,12 +17,12 @@ const MODEL: &str = "anthropic/claude-sonnet-5-5";
 
 /// An agent with the tool `grep`, which says `text`, on these turns and then an answer.
 fn with_grep(turns: usize, text: &'static str) -> (Agent, Arc<SimTransport>) {
-    let call = |n| Turn::call("grep", format!(r#"{{"pattern":"{n}"}}"#));
+    let call = |n| Turn::from_call("grep", format!(r#"{{"pattern":"{n}"}}"#));
     let transport = SimTransport::scripted((0..turns).map(call).collect());
     let mut agent = agent(&transport, MODEL);
     let answer = Box::new(move |n, _: &Value| ToolOutput::ok(format!("{n}: {text}")));
     let tool = Counting { name: "grep", calls: Arc::default(), answer };
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     (agent, transport)
 }
 
@@ -62,12 +62,12 @@ async fn what_remains_is_counted_after_the_last_request() {
     let usage = report.usage;
     let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
     assert_eq!((report.turns, report.tool_calls), (4, 3));
-    assert_eq!(left("turns_limit"), Some(Limit::Count(5)));
-    assert_eq!(left("tool_calls_limit"), Some(Limit::Count(6)));
-    assert_eq!(left("tool_limits.grep"), Some(Limit::Count(5)));
-    assert_eq!(left("tokens_limit"), Some(Limit::Count(90_000 - tokens)));
+    assert_eq!(left("turns_limit"), Some(Quantity::Count(5)));
+    assert_eq!(left("tool_calls_limit"), Some(Quantity::Count(6)));
+    assert_eq!(left("tool_limits.grep"), Some(Quantity::Count(5)));
+    assert_eq!(left("tokens_limit"), Some(Quantity::Count(90_000 - tokens)));
     let cost = NanoUsd::from_dollars(report.cost_usd.unwrap()).unwrap();
-    assert_eq!(left("cost_limit_usd"), Some(Limit::Money(NanoUsd(5_000_000_000).less(cost))));
+    assert_eq!(left("cost_limit_usd"), Some(Quantity::Money(NanoUsd(5_000_000_000).saturating_sub(cost))));
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn the_value_is_what_was_set() {
     let (mut agent, _) = with_grep(3, "found");
     agent.policy.turns_limit = Some(0);
     let (report, _) = run(&agent, "What is it?").await;
-    assert_eq!(report.ended.value, Some(Limit::Count(0)));
+    assert_eq!(report.ended.value, Some(Quantity::Count(0)));
 }
 
 #[tokio::test]
@@ -114,13 +114,13 @@ async fn a_warning_carries_its_numbers() {
 #[tokio::test]
 async fn the_note_is_told_where_a_request_carries_it_and_nowhere_else() {
     let batch = || {
-        let calls = (0..5).map(|n| Part::tool("grep", format!(r#"{{"pattern":"{n}"}}"#)));
-        Turn::of(calls.collect())
+        let calls = (0..5).map(|n| Part::tool_call("grep", format!(r#"{{"pattern":"{n}"}}"#)));
+        Turn::from_parts(calls.collect())
     };
     let transport = SimTransport::scripted(vec![batch()]);
     let mut agent = agent(&transport, MODEL);
     let (tool, _) = common::counting("grep");
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     agent.policy.tool_calls_limit = Some(3);
     agent.policy.batch = Batch::None;
     let (report, events) = run(&agent, "What is it?").await;
@@ -138,11 +138,11 @@ async fn the_note_is_told_where_a_request_carries_it_and_nowhere_else() {
 
 #[tokio::test]
 async fn calls_behind_a_result_that_was_cut_are_told_too() {
-    let calls = (0..3).map(|n| Part::tool("grep", format!(r#"{{"pattern":"{n}"}}"#)));
-    let transport = SimTransport::scripted(vec![Turn::of(calls.collect())]);
+    let calls = (0..3).map(|n| Part::tool_call("grep", format!(r#"{{"pattern":"{n}"}}"#)));
+    let transport = SimTransport::scripted(vec![Turn::from_parts(calls.collect())]);
     let mut agent = agent(&transport, MODEL);
     let (tool, ran) = common::counting("grep");
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     agent.policy.result_chars_limit = Some(4);
     let (report, events) = run(&agent, "What is it?").await;
     assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 1);

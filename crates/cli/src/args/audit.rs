@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Command};
 
-use super::{many, one, spec};
+use super::{get_values, get_value, spec};
 
 /// The parsed arguments of `softland audit`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,28 +43,28 @@ keep them. Nothing is sent anywhere and nothing is changed.
 
 Exit status: 0 when something was read, 2 when nothing could be.";
 
-pub(super) fn audit() -> Command {
+pub(super) fn audit_command() -> Command {
     Command::new("audit")
         .about("Reads recorded sessions: what was wasted, and what a policy would have done")
         .max_term_width(100)
         .after_help(EXAMPLES)
         .arg(
-            spec::path("PATH")
+            spec::path_arg("PATH")
                 .num_args(0..)
                 .help("Files and folders [default: the usual folders of the programs below]"),
         )
-        .arg(spec::path("policy").long("policy").value_name("FILE").help(
+        .arg(spec::path_arg("policy").long("policy").value_name("FILE").help(
             "A config whose [policy.default] is tried on the runs, with its [[price]] \
              [default: the built-in policy]",
         ))
         .arg(
-            spec::text("format", "FORMAT")
+            spec::text_flag("format", "FORMAT")
                 .help("text, json, or html: one page with charts [default: as FILE ends, or text]")
                 .value_parser(PossibleValuesParser::new(["text", "json", "html"]))
                 .hide_possible_values(true),
         )
         .arg(
-            spec::path("out")
+            spec::path_arg("out")
                 .long("out")
                 .value_name("FILE")
                 .help("Where the report goes [default: standard output]"),
@@ -73,14 +73,14 @@ pub(super) fn audit() -> Command {
 
 pub(super) fn audit_args(matches: &ArgMatches) -> AuditArgs {
     AuditArgs {
-        paths: many(matches, "PATH"),
-        policy: one(matches, "policy"),
-        format: match one::<String>(matches, "format").as_deref() {
+        paths: get_values(matches, "PATH"),
+        policy: get_value(matches, "policy"),
+        format: match get_value::<String>(matches, "format").as_deref() {
             Some("text") => Some(ReportFormat::Text),
             Some("json") => Some(ReportFormat::Json),
             Some("html") => Some(ReportFormat::Html),
             _ => None,
         },
-        out: one(matches, "out"),
+        out: get_value(matches, "out"),
     }
 }

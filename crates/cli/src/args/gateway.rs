@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use softland_agent::core::policy::{Policy, Value};
+use softland_agent::core::policy::{Policy, PolicyValue};
 use softland_gateway::BaseUrl;
 
-use super::{one, policy_keys, spec};
-use crate::config::{LISTEN, listen_address};
+use super::{get_value, collect_policy_keys, spec};
+use crate::config::{LISTEN, parse_listen_address};
 use crate::failure::Failure;
 
 /// The parsed arguments of `softland serve`.
@@ -22,7 +22,7 @@ pub(crate) struct ServeArgs {
     pub(crate) upstreams: Vec<(&'static str, BaseUrl)>,
     pub(crate) policy: Option<String>,
     /// Policy keys given as flags, each already validated.
-    pub(crate) keys: Vec<(&'static str, Value)>,
+    pub(crate) keys: Vec<(&'static str, PolicyValue)>,
 }
 
 /// The parsed arguments of `softland wrap`.
@@ -31,7 +31,7 @@ pub(crate) struct WrapArgs {
     pub(crate) config: Option<PathBuf>,
     pub(crate) policy: Option<String>,
     /// Policy keys given as flags, each already validated; `--observe` is one of them.
-    pub(crate) keys: Vec<(&'static str, Value)>,
+    pub(crate) keys: Vec<(&'static str, PolicyValue)>,
     pub(crate) log: Option<PathBuf>,
     /// The program and its arguments, at least one.
     pub(crate) command: Vec<OsString>,
@@ -64,26 +64,26 @@ Exit status: CMD's; 128 and the signal's number where a signal ended it; 2 usage
 const BASE_URLS: [(&str, &str); 2] =
     [("anthropic-base-url", "anthropic"), ("openai-base-url", "openai")];
 
-pub(super) fn serve() -> Command {
+pub(super) fn serve_command() -> Command {
     let serve = Command::new("serve")
         .about("Serves the gateway: any agent's requests are governed by a change of base URL")
         .max_term_width(100)
         .after_help(SERVE_EXAMPLES)
-        .arg(config())
-        .arg(spec::text("listen", "ADDR").help(
+        .arg(config_arg())
+        .arg(spec::text_flag("listen", "ADDR").help(
             "Address to listen on; port 0 takes a free one [default: 127.0.0.1:4141, or the \
              config's]",
         ))
         .args(BASE_URLS.map(|(flag, upstream)| {
-            spec::text(flag, "URL").help(format!(
+            spec::text_flag(flag, "URL").help(format!(
                 "Where upstream `{upstream}` is, in place of the config's address and its key"
             ))
         }))
-        .arg(policy());
+        .arg(policy_arg());
     spec::with_policy_flags(serve)
 }
 
-pub(super) fn wrap() -> Command {
+pub(super) fn wrap_command() -> Command {
     let wrap = Command::new("wrap")
         .about("Runs a program with its model requests governed")
         .max_term_width(100)
@@ -98,15 +98,15 @@ pub(super) fn wrap() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("The program and its arguments"),
         )
-        .arg(config())
-        .arg(policy())
+        .arg(config_arg())
+        .arg(policy_arg())
         .arg(
-            spec::flag("observe")
+            spec::bool_flag("observe")
                 .conflicts_with("mode")
                 .help("Change nothing and say what would have been done (mode observe)"),
         )
         .arg(
-            spec::path("log")
+            spec::path_arg("log")
                 .long("log")
                 .value_name("FILE")
                 .help("Append the gateway's log to a file; CMD has the terminal to itself"),
@@ -114,15 +114,15 @@ pub(super) fn wrap() -> Command {
     spec::with_policy_flags(wrap)
 }
 
-fn config() -> Arg {
-    spec::path("config")
+fn config_arg() -> Arg {
+    spec::path_arg("config")
         .long("config")
         .value_name("FILE")
         .help("A config; `softland check FILE` validates one")
 }
 
-fn policy() -> Arg {
-    spec::text("policy", "NAME").help(format!(
+fn policy_arg() -> Arg {
+    spec::text_flag("policy", "NAME").help(format!(
         "The policy of every request, of the config or a built-in one: {}",
         Policy::NAMES.join(", ")
     ))
@@ -131,34 +131,34 @@ fn policy() -> Arg {
 pub(super) fn serve_args(matches: &ArgMatches) -> Result<ServeArgs, Failure> {
     let mut upstreams = Vec::new();
     for (flag, upstream) in BASE_URLS {
-        let Some(url) = one::<String>(matches, flag) else { continue };
+        let Some(url) = get_value::<String>(matches, flag) else { continue };
         let base_url = BaseUrl::parse(&url)
             .map_err(|problem| Failure::usage(format!("--{flag} {problem}")))?;
         upstreams.push((upstream, base_url));
     }
-    let listen = one::<String>(matches, "listen").map(|text| {
-        listen_address(&text)
+    let listen = get_value::<String>(matches, "listen").map(|text| {
+        parse_listen_address(&text)
             .ok_or_else(|| Failure::usage(format!("--listen must be {LISTEN}, got \"{text}\"")))
     });
     Ok(ServeArgs {
-        config: one(matches, "config"),
+        config: get_value(matches, "config"),
         listen: listen.transpose()?,
         upstreams,
-        policy: one(matches, "policy"),
-        keys: policy_keys(matches)?,
+        policy: get_value(matches, "policy"),
+        keys: collect_policy_keys(matches)?,
     })
 }
 
 pub(super) fn wrap_args(matches: &ArgMatches) -> Result<WrapArgs, Failure> {
-    let mut keys = policy_keys(matches)?;
+    let mut keys = collect_policy_keys(matches)?;
     if matches.get_flag("observe") {
-        keys.push(("mode", Value::Text("observe".to_owned())));
+        keys.push(("mode", PolicyValue::Text("observe".to_owned())));
     }
     Ok(WrapArgs {
-        config: one(matches, "config"),
-        policy: one(matches, "policy"),
+        config: get_value(matches, "config"),
+        policy: get_value(matches, "policy"),
         keys,
-        log: one(matches, "log"),
-        command: super::many(matches, "CMD"),
+        log: get_value(matches, "log"),
+        command: super::get_values(matches, "CMD"),
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 
-use super::{one, spec};
+use super::{get_value, spec};
 
 /// The parsed arguments of `softland completions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ Examples:
   softland man run | man -l -
   softland man --out ~/.local/share/man/man1";
 
-pub(super) fn completions() -> Command {
+pub(super) fn completions_command() -> Command {
     Command::new("completions")
         .about("Prints what completes softland's commands and flags in a shell")
         .max_term_width(100)
@@ -45,14 +45,14 @@ pub(super) fn completions() -> Command {
         .arg(Arg::new("SHELL").required(true).value_parser(value_parser!(Shell)).help("The shell"))
 }
 
-pub(super) fn man() -> Command {
+pub(super) fn man_command() -> Command {
     Command::new("man")
         .about("Prints the manual page, of softland or of one command")
         .max_term_width(100)
         .after_help(MAN_EXAMPLES)
         .arg(Arg::new("COMMAND").help("The command whose page is printed"))
         .arg(
-            spec::path("out")
+            spec::path_arg("out")
                 .long("out")
                 .value_name("DIR")
                 .conflicts_with("COMMAND")
@@ -61,9 +61,9 @@ pub(super) fn man() -> Command {
 }
 
 pub(super) fn completions_args(matches: &ArgMatches) -> CompletionsArgs {
-    CompletionsArgs { shell: one(matches, "SHELL").unwrap_or(Shell::Bash) }
+    CompletionsArgs { shell: get_value(matches, "SHELL").unwrap_or(Shell::Bash) }
 }
 
 pub(super) fn man_args(matches: &ArgMatches) -> ManArgs {
-    ManArgs { command: one(matches, "COMMAND"), out: one(matches, "out") }
+    ManArgs { command: get_value(matches, "COMMAND"), out: get_value(matches, "out") }
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
 use softland_agent::core::Millis;
-use softland_agent::journal::Place;
+use softland_agent::journal::CallPosition;
 
-use super::{one, spec};
+use super::{get_value, spec};
 use crate::failure::Failure;
 
 /// The ledger to read, and the output format.
@@ -44,7 +44,7 @@ pub(crate) struct ShowArgs {
     pub(crate) of: LedgerArgs,
     pub(crate) run: String,
     /// The path to a single call in a kept run; empty to show the whole run.
-    pub(crate) call: Vec<Place>,
+    pub(crate) call: Vec<CallPosition>,
 }
 
 /// The number of runs that are listed by default.
@@ -61,28 +61,28 @@ Examples:
 Runs that `softland run` has kept in the user's state folder are listed, too, unless --ledger,
 --config or --session is given; --json names the file of each as `journal`.";
 
-pub(super) fn runs() -> Command {
+pub(super) fn runs_command() -> Command {
     let runs = Command::new("runs")
         .about("Lists the runs of a ledger and those that are kept, the newest first")
         .max_term_width(100)
         .after_help(RUNS_EXAMPLES);
-    which(runs)
-        .arg(spec::text("limit", "N").help(format!("At most so many; 0: all [default: {LIMIT}]")))
-        .arg(spec::text("session", "ID").help("Runs of this session only"))
-        .arg(spec::text("since", "TIME").help("Runs that began within this time, such as 1d"))
+    with_ledger_flags(runs)
+        .arg(spec::text_flag("limit", "N").help(format!("At most so many; 0: all [default: {LIMIT}]")))
+        .arg(spec::text_flag("session", "ID").help("Runs of this session only"))
+        .arg(spec::text_flag("since", "TIME").help("Runs that began within this time, such as 1d"))
         .arg(
-            spec::text("delete", "RUN")
+            spec::text_flag("delete", "RUN")
                 .num_args(0..=1)
                 .help("Delete this run (by id, unique prefix or name), or those --before"),
         )
         .arg(
-            spec::text("before", "TIME")
+            spec::text_flag("before", "TIME")
                 .requires("delete")
                 .help("With --delete: runs last heard of longer ago, such as 30d"),
         )
 }
 
-pub(super) fn show() -> Command {
+pub(super) fn show_command() -> Command {
     let show = Command::new("show")
         .about("Shows one run, step by step, with the reason of each decision")
         .max_term_width(100)
@@ -91,34 +91,34 @@ pub(super) fn show() -> Command {
              unique prefix of it, or the client's name for it (x-softland-run); with --call: the id \
              or the journal of a run that is kept",
         ));
-    which(show).arg(
-        spec::text("call", "TURN.N")
+    with_ledger_flags(show).arg(
+        spec::text_flag("call", "TURN.N")
             .conflicts_with_all(["ledger", "config"])
             .help("One call of a kept run: its input and its result, whole"),
     )
 }
 
 /// Adds the flags that select a ledger and the output format.
-fn which(command: Command) -> Command {
+fn with_ledger_flags(command: Command) -> Command {
     command
         .arg(
-            spec::path("ledger")
+            spec::path_arg("ledger")
                 .long("ledger")
                 .value_name("FILE")
                 .conflicts_with("config")
                 .help("The ledger's file [default: softland.db]"),
         )
         .arg(
-            spec::path("config")
+            spec::path_arg("config")
                 .long("config")
                 .value_name("FILE")
                 .help("The config whose [ledger] is meant"),
         )
-        .arg(spec::flag("json").help("One JSON object a line"))
+        .arg(spec::bool_flag("json").help("One JSON object a line"))
 }
 
 pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
-    let limit = match one::<String>(matches, "limit") {
+    let limit = match get_value::<String>(matches, "limit") {
         None => LIMIT,
         Some(text) => text.parse().map_err(|_| {
             Failure::usage(format!("--limit must be a whole number, 0 or more, got \"{text}\""))
@@ -127,17 +127,17 @@ pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
     Ok(RunsArgs {
         of: ledger_args(matches),
         limit: Some(limit).filter(|limit| *limit > 0),
-        session: one(matches, "session"),
-        since: time(matches, "since")?,
-        delete: deletion(matches)?,
+        session: get_value(matches, "session"),
+        since: parse_time(matches, "since")?,
+        delete: parse_deletion(matches)?,
     })
 }
 
-fn deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
+fn parse_deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
     if !matches.contains_id("delete") {
         return Ok(None);
     }
-    match (one::<String>(matches, "delete"), time(matches, "before")?) {
+    match (get_value::<String>(matches, "delete"), parse_time(matches, "before")?) {
         (Some(run), None) if !run.is_empty() => Ok(Some(Deletion::Run(run))),
         (None, Some(time)) => Ok(Some(Deletion::Before(time))),
         (Some(_), Some(_)) => {
@@ -147,39 +147,39 @@ fn deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
     }
 }
 
-fn time(matches: &ArgMatches, flag: &str) -> Result<Option<Millis>, Failure> {
-    let Some(text) = one::<String>(matches, flag) else { return Ok(None) };
+fn parse_time(matches: &ArgMatches, flag: &str) -> Result<Option<Millis>, Failure> {
+    let Some(text) = get_value::<String>(matches, flag) else { return Ok(None) };
     let wrong = || format!("--{flag} must be a time such as \"30d\" or \"12h\", got \"{text}\"");
     text.parse().map(Some).map_err(|_| Failure::usage(wrong()))
 }
 
 pub(super) fn show_args(matches: &ArgMatches) -> Result<ShowArgs, Failure> {
-    let call = match one::<String>(matches, "call") {
+    let call = match get_value::<String>(matches, "call") {
         None => Vec::new(),
-        Some(text) => places(&text).ok_or_else(|| {
+        Some(text) => parse_call_path(&text).ok_or_else(|| {
             Failure::usage(format!(
                 "--call must be TURN.N, such as 2.1 for the first call of turn 2 (2.1/3.1 for one \
                  of the agent that it called), got \"{text}\""
             ))
         })?,
     };
-    Ok(ShowArgs { of: ledger_args(matches), run: one(matches, "RUN").unwrap_or_default(), call })
+    Ok(ShowArgs { of: ledger_args(matches), run: get_value(matches, "RUN").unwrap_or_default(), call })
 }
 
 /// Parses `TURN.N`, with a slash between the call of an agent and a call within that agent's run.
-fn places(text: &str) -> Option<Vec<Place>> {
+fn parse_call_path(text: &str) -> Option<Vec<CallPosition>> {
     let place = |text: &str| {
         let (turn, nth) = text.split_once('.')?;
         let call = nth.parse::<u64>().ok()?.checked_sub(1)?;
-        Some(Place { turn: turn.parse().ok()?, call })
+        Some(CallPosition { turn: turn.parse().ok()?, call })
     };
     text.split('/').map(place).collect()
 }
 
 fn ledger_args(matches: &ArgMatches) -> LedgerArgs {
     LedgerArgs {
-        ledger: one(matches, "ledger"),
-        config: one(matches, "config"),
+        ledger: get_value(matches, "ledger"),
+        config: get_value(matches, "config"),
         json: matches.get_flag("json"),
     }
 }

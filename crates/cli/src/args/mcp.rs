@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command};
 use softland_agent::http::provider::Api;
 
-use super::{RunArgs, one, policy_keys, spec};
-use crate::config::{LISTEN, listen_address};
+use super::{RunArgs, get_value, collect_policy_keys, spec};
+use crate::config::{LISTEN, parse_listen_address};
 use crate::failure::Failure;
 
 /// The parsed arguments of `softland mcp`.
@@ -31,38 +31,38 @@ with the answer, marked where it is landed or softland's own, or with an error t
 Files that name the tool `agent` may call the others of the folder. Standard output carries the \
 protocol and nothing else; the end of standard input stops every run.";
 
-pub(super) fn mcp() -> Command {
+pub(super) fn mcp_command() -> Command {
     let command = Command::new("mcp")
         .about("Serves the agent files of a folder as MCP tools")
         .after_help(EXAMPLES)
         .max_term_width(100)
-        .arg(spec::path("DIR").required(true).help("The folder of agent files (*.md)"))
-        .arg(spec::text("listen", "ADDR").help(
+        .arg(spec::path_arg("DIR").required(true).help("The folder of agent files (*.md)"))
+        .arg(spec::text_flag("listen", "ADDR").help(
             "Serve streamable HTTP at http://ADDR/mcp, on the loopback only, in place of standard \
              input and output; port 0 takes a free one",
         ));
-    let command = spec::what_runs(command);
-    spec::with_policy_flags(spec::model(command))
+    let command = spec::with_setup_flags(command);
+    spec::with_policy_flags(spec::with_model_flags(command))
 }
 
 pub(super) fn mcp_args(matches: &ArgMatches) -> Result<McpArgs, Failure> {
-    let listen = one::<String>(matches, "listen").map(|text| {
-        listen_address(&text)
+    let listen = get_value::<String>(matches, "listen").map(|text| {
+        parse_listen_address(&text)
             .ok_or_else(|| Failure::usage(format!("--listen must be {LISTEN}, got \"{text}\"")))
     });
     Ok(McpArgs {
-        folder: one(matches, "DIR").unwrap_or_default(),
+        folder: get_value(matches, "DIR").unwrap_or_default(),
         listen: listen.transpose()?,
         run: RunArgs {
-            root: one(matches, "root"),
-            mcp: one(matches, "mcp"),
+            root: get_value(matches, "root"),
+            mcp: get_value(matches, "mcp"),
             allow_shell: matches.get_flag("allow-shell"),
-            model: one(matches, "model"),
-            base_url: one(matches, "base-url"),
-            api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
-            config: one(matches, "config"),
-            policy: one(matches, "policy"),
-            keys: policy_keys(matches)?,
+            model: get_value(matches, "model"),
+            base_url: get_value(matches, "base-url"),
+            api: get_value::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
+            config: get_value(matches, "config"),
+            policy: get_value(matches, "policy"),
+            keys: collect_policy_keys(matches)?,
             verbose: matches.get_count("verbose"),
             ..RunArgs::default()
         },

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command};
 use softland_agent::http::provider::Api;
 
-use super::{RunArgs, one, policy_keys, spec};
-use crate::config::{LISTEN, listen_address};
+use super::{RunArgs, get_value, collect_policy_keys, spec};
+use crate::config::{LISTEN, parse_listen_address};
 use crate::failure::Failure;
 
 /// The default address of the page. It has a port of its own, so that the page stays at one
@@ -34,52 +34,52 @@ this machine (ipykernel, for Python) and can do whatever you can. Every change i
 file that is not there is made. What is said to the assistant is kept as softland run keeps its
 runs, not in the notebook. Where no page has been open for 60 s the assistant is stopped.";
 
-pub(super) fn notebook() -> Command {
+pub(super) fn notebook_command() -> Command {
     let command = Command::new("notebook")
         .about("Opens a Jupyter notebook in a page with an assistant that works in it")
         .after_help(EXAMPLES)
         .max_term_width(100)
         .arg(
-            spec::path("FILE")
+            spec::path_arg("FILE")
                 .value_name("FILE.ipynb")
                 .required(true)
                 .help("The notebook; one that is not there is made"),
         )
-        .arg(spec::text("listen", "ADDR").help(format!(
+        .arg(spec::text_flag("listen", "ADDR").help(format!(
             "Where the page is, on the loopback only; port 0 takes a free one [default: \
              {NOTEBOOK_LISTEN}]"
         )))
-        .arg(spec::text("kernel", "NAME").help(
+        .arg(spec::text_flag("kernel", "NAME").help(
             "The kernel, as `jupyter kernelspec list` names it [default: the one that the \
              notebook names, else python3]",
         ))
-        .arg(spec::text("policy", "NAME").help(spec::policy_help()))
+        .arg(spec::text_flag("policy", "NAME").help(spec::policy_help()))
         .arg(
-            spec::path("config")
+            spec::path_arg("config")
                 .long("config")
                 .value_name("FILE")
                 .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
         );
-    spec::with_policy_flags(spec::model(command))
+    spec::with_policy_flags(spec::with_model_flags(command))
 }
 
 pub(super) fn notebook_args(matches: &ArgMatches) -> Result<NotebookArgs, Failure> {
-    let text = one(matches, "listen").unwrap_or_else(|| NOTEBOOK_LISTEN.to_owned());
-    let listen = listen_address(&text)
+    let text = get_value(matches, "listen").unwrap_or_else(|| NOTEBOOK_LISTEN.to_owned());
+    let listen = parse_listen_address(&text)
         .ok_or_else(|| Failure::usage(format!("--listen must be {LISTEN}, got \"{text}\"")))?;
     Ok(NotebookArgs {
-        file: one(matches, "FILE").unwrap_or_default(),
+        file: get_value(matches, "FILE").unwrap_or_default(),
         listen,
-        kernel: one(matches, "kernel"),
+        kernel: get_value(matches, "kernel"),
         run: RunArgs {
-            model: one(matches, "model"),
-            base_url: one(matches, "base-url"),
-            api: one::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
+            model: get_value(matches, "model"),
+            base_url: get_value(matches, "base-url"),
+            api: get_value::<String>(matches, "api").and_then(|name| Api::from_name(&name)),
             // The page always receives the thinking and shows it folded.
             show_thinking: true,
-            config: one(matches, "config"),
-            policy: one(matches, "policy"),
-            keys: policy_keys(matches)?,
+            config: get_value(matches, "config"),
+            policy: get_value(matches, "policy"),
+            keys: collect_policy_keys(matches)?,
             ..RunArgs::default()
         },
     })

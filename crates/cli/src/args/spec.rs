@@ -43,7 +43,7 @@ const OUTPUT: &str = "Output";
 const HEADINGS: [&str; 4] = ["Limits", "Landing", "Loops and silence", "Other policy keys"];
 
 /// Builds the whole command line.
-pub(super) fn command() -> Command {
+pub(super) fn build_command() -> Command {
     let command = Command::new("softland")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Makes agent runs land: bounded, always ending in an answer")
@@ -52,36 +52,36 @@ pub(super) fn command() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .after_help(AFTER)
-        .subcommand(run())
-        .subcommand(super::gateway::serve())
-        .subcommand(super::gateway::wrap())
-        .subcommand(super::ledger::runs())
-        .subcommand(super::ledger::show())
-        .subcommand(super::audit::audit())
-        .subcommand(sim())
-        .subcommand(check())
-        .subcommand(super::generated::completions())
-        .subcommand(super::generated::man())
-        .subcommand(super::mcp::mcp());
+        .subcommand(run_command())
+        .subcommand(super::gateway::serve_command())
+        .subcommand(super::gateway::wrap_command())
+        .subcommand(super::ledger::runs_command())
+        .subcommand(super::ledger::show_command())
+        .subcommand(super::audit::audit_command())
+        .subcommand(sim_command())
+        .subcommand(check_command())
+        .subcommand(super::generated::completions_command())
+        .subcommand(super::generated::man_command())
+        .subcommand(super::mcp::mcp_command());
     #[cfg(feature = "notebook")]
-    let command = command.subcommand(super::notebook::notebook());
+    let command = command.subcommand(super::notebook::notebook_command());
     command
 }
 
 /// Adds a flag for every policy key, grouped by help section.
 pub(super) fn with_policy_flags(command: Command) -> Command {
     HEADINGS.iter().fold(command, |command, heading_of| {
-        let keys = KEYS.iter().filter(|key| heading(key.name) == *heading_of);
+        let keys = KEYS.iter().filter(|key| policy_heading(key.name) == *heading_of);
         command.args(keys.map(|key| policy_flag(key.name, key.allowed, key.help)))
     })
 }
 
 /// Returns the flag of a policy key, without its dashes.
-pub(super) fn flag_of(key: &str) -> String {
+pub(super) fn flag_name(key: &str) -> String {
     key.replace('_', "-")
 }
 
-fn run() -> Command {
+fn run_command() -> Command {
     let run = Command::new("run")
         .about("Runs one agent file to its answer")
         .after_help(RUN_EXAMPLES)
@@ -93,25 +93,25 @@ fn run() -> Command {
         )
         .disable_help_flag(true)
         .arg(
-            path("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"),
+            path_arg("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"),
         )
         .arg(Arg::new("PROMPT").help("The question; - or a pipe without one reads standard input"));
     let run =
-        what_runs(run.next_help_heading(WHAT))
-            .arg(path("agents").long("agents").value_name("DIR").help(
+        with_setup_flags(run.next_help_heading(WHAT))
+            .arg(path_arg("agents").long("agents").value_name("DIR").help(
             "A folder of agent files (*.md) that the tool `agent` may call; those without a model \
              take their caller's",
         ));
-    with_policy_flags(model(keep(run)))
+    with_policy_flags(with_model_flags(with_journal_flags(run)))
         .next_help_heading(OUTPUT)
         .arg(
-            text("format", "FORMAT")
+            text_flag("format", "FORMAT")
                 .help("text, or json: events, one JSON object a line")
                 .value_parser(PossibleValuesParser::new(["text", "json"]))
                 .hide_possible_values(true),
         )
-        .arg(flag("show-thinking").help("Show the model's thinking"))
-        .arg(flag("fold-agents").help("Show a sub-agent's run as one line, at its end"))
+        .arg(bool_flag("show-thinking").help("Show the model's thinking"))
+        .arg(bool_flag("fold-agents").help("Show a sub-agent's run as one line, at its end"))
         .arg(
             Arg::new("help")
                 .short('h')
@@ -122,30 +122,30 @@ fn run() -> Command {
 }
 
 /// Adds the flags that set the folder, the servers, the shell and the policy of an agent.
-pub(super) fn what_runs(command: Command) -> Command {
+pub(super) fn with_setup_flags(command: Command) -> Command {
     command
         .arg(
-            path("root")
+            path_arg("root")
                 .long("root")
                 .value_name("DIR")
                 .help("The folder that file tools see [default: .]"),
         )
-        .arg(path("mcp").long("mcp").value_name("FILE").help(
+        .arg(path_arg("mcp").long("mcp").value_name("FILE").help(
             "A JSON file with mcpServers; agent files name their tools as mcp__SERVER__TOOL, and \
              servers that are named are started",
         ))
-        .arg(flag("allow-shell").help(
+        .arg(bool_flag("allow-shell").help(
             "Run the agent file's shell and commands, which can do whatever you can, outside of \
              --root too",
         ))
-        .arg(text("policy", "NAME").help(policy_help()))
+        .arg(text_flag("policy", "NAME").help(policy_help()))
         .arg(
-            path("config")
+            path_arg("config")
                 .long("config")
                 .value_name("FILE")
                 .help("A config with [policy.NAME], [[price]] and [upstream.PROVIDER]"),
         )
-        .arg(flag("verbose").short('v').action(ArgAction::Count).help(
+        .arg(bool_flag("verbose").short('v').action(ArgAction::Count).help(
             "Show each turn's phase, tokens and context, odd turns, longer results, and what \
                  MCP servers log; -vv: inputs and results whole",
         ))
@@ -157,40 +157,40 @@ pub(super) fn policy_help() -> String {
 }
 
 /// Adds the flags that name a run's journal, or a kept run to resume or to continue.
-fn keep(run: Command) -> Command {
+fn with_journal_flags(run: Command) -> Command {
     run.next_help_heading(KEEP)
-        .arg(path("journal").long("journal").value_name("FILE").help(
+        .arg(path_arg("journal").long("journal").value_name("FILE").help(
             "Where the run is kept; a new file [default: RUN.ndjson in the state folder of the user]",
         ))
         .arg(
-            text("resume", "RUN")
+            text_flag("resume", "RUN")
                 .help("Go on with a run that did not come to its end; its id or its journal")
                 .conflicts_with("continue"),
         )
-        .arg(text("continue", "RUN").help("Ask a run that has ended a further question"))
+        .arg(text_flag("continue", "RUN").help("Ask a run that has ended a further question"))
 }
 
 /// Adds the flags that select the model, its address and its protocol.
-pub(super) fn model(run: Command) -> Command {
+pub(super) fn with_model_flags(run: Command) -> Command {
     run.next_help_heading(MODEL)
         .arg(
-            text("model", "PROVIDER/MODEL")
+            text_flag("model", "PROVIDER/MODEL")
                 .help("The model; sim/SCENARIO is simulated, without a key"),
         )
-        .arg(text("base-url", "URL").help(
+        .arg(text_flag("base-url", "URL").help(
             "Where the provider is; goes before [upstream.PROVIDER] of the config, that before the \
              provider's variable",
         ))
         .arg(
-            text("api", "API")
+            text_flag("api", "API")
                 .help("The protocol that it speaks")
                 .value_parser(PossibleValuesParser::new(Api::ALL.map(Api::name))),
         )
 }
 
-fn sim() -> Command {
+fn sim_command() -> Command {
     let scenarios: String =
-        Scenario::names().map(|(name, what)| format!("\n  {name:<16} {what}")).collect();
+        Scenario::builtin_names().map(|(name, what)| format!("\n  {name:<16} {what}")).collect();
     Command::new("sim")
         .about("Serves a simulated provider that enforces the real one's rules")
         .max_term_width(100)
@@ -200,41 +200,41 @@ fn sim() -> Command {
              `invalid`, which is a 401. Nothing costs anything."
         ))
         .arg(
-            text("listen", "ADDR").help(format!(
+            text_flag("listen", "ADDR").help(format!(
                 "Address to listen on; port 0 takes a free one [default: {SIM_LISTEN}]"
             )),
         )
         .arg(
-            text("scenario", "NAME|FILE")
+            text_flag("scenario", "NAME|FILE")
                 .help(format!("What the model does [default: {SIM_SCENARIO}]")),
         )
         .arg(
-            flag("accept-foreign-signatures")
+            bool_flag("accept-foreign-signatures")
                 .help("Take thinking that was signed elsewhere, such as in recordings"),
         )
 }
 
-fn check() -> Command {
+fn check_command() -> Command {
     Command::new("check")
         .about("Validates agent files (.md) and configs (.toml)")
         .max_term_width(100)
         .arg(
-            path("FILE")
+            path_arg("FILE")
                 .required(true)
                 .num_args(1..)
                 .help("Files, or folders of agent files; every error names file, line and key"),
         )
 }
 
-pub(super) fn path(id: &'static str) -> Arg {
+pub(super) fn path_arg(id: &'static str) -> Arg {
     Arg::new(id).value_parser(value_parser!(PathBuf))
 }
 
-pub(super) fn text(id: &'static str, value: &'static str) -> Arg {
+pub(super) fn text_flag(id: &'static str, value: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(value)
 }
 
-pub(super) fn flag(id: &'static str) -> Arg {
+pub(super) fn bool_flag(id: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::SetTrue)
 }
 
@@ -244,10 +244,10 @@ fn policy_flag(name: &'static str, allowed: &str, help: &str) -> Arg {
         _ => help.to_owned(),
     };
     Arg::new(name)
-        .long(flag_of(name))
+        .long(flag_name(name))
         .value_name(value_name(name))
         .help(listed)
-        .help_heading(heading(name))
+        .help_heading(policy_heading(name))
         // A negative number is an invalid value of this flag, not another flag.
         .allow_hyphen_values(true)
 }
@@ -267,7 +267,7 @@ fn value_name(key: &str) -> &'static str {
 }
 
 /// Returns the help section of a policy key.
-pub(super) fn heading(key: &str) -> &'static str {
+pub(super) fn policy_heading(key: &str) -> &'static str {
     match key {
         key if is_limit(key) => "Limits",
         "countdown" | "countdown_from" | "warn_at" | "batch" | "landing" | "answer_tool"

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn parsed(args: &[&str]) -> Result<Command, Failure> {
-    parse(["softland"].iter().chain(args).map(OsString::from))
+    parse_args(["softland"].iter().chain(args).map(OsString::from))
 }
 
 fn run_of(args: &[&str]) -> RunArgs {
@@ -16,7 +16,7 @@ fn run_of(args: &[&str]) -> RunArgs {
 fn refused(args: &[&str]) -> String {
     match parsed(args) {
         Err(failure) => {
-            assert_eq!(failure.code(), std::process::ExitCode::from(2));
+            assert_eq!(failure.exit_code(), std::process::ExitCode::from(2));
             failure.messages.join("\n")
         }
         Ok(command) => panic!("{command:?}"),
@@ -25,7 +25,7 @@ fn refused(args: &[&str]) -> String {
 
 #[test]
 fn the_command_line_is_sound() {
-    spec::command().debug_assert();
+    spec::build_command().debug_assert();
 }
 
 #[test]
@@ -34,12 +34,12 @@ fn every_policy_key_is_a_flag_in_a_part_of_the_help() {
         Ok(Command::Print(help)) => help,
         other => panic!("{other:?}"),
     };
-    let headings: BTreeSet<_> = KEYS.iter().map(|key| spec::heading(key.name)).collect();
+    let headings: BTreeSet<_> = KEYS.iter().map(|key| spec::policy_heading(key.name)).collect();
     for heading in headings {
         assert!(help.contains(&format!("{heading}:\n")), "{heading}\n{help}");
     }
     for key in KEYS {
-        assert!(help.contains(&format!("--{} <", spec::flag_of(key.name))), "{}", key.name);
+        assert!(help.contains(&format!("--{} <", spec::flag_name(key.name))), "{}", key.name);
     }
 }
 
@@ -48,10 +48,10 @@ fn flags_become_policy_values() {
     let args = run_of(&["--tool-calls-limit", "30", "--time-limit=10m", "--tool-limits", "grep=5"]);
     let mut policy = Policy::default();
     for (key, value) in &args.keys {
-        policy.set(key, value).unwrap();
+        policy.set_key(key, value).unwrap();
     }
     let mut wanted = Policy { tool_calls_limit: Some(30), ..Policy::default() };
-    wanted.set("time_limit", &Value::Text("10m".to_owned())).unwrap();
+    wanted.set_key("time_limit", &PolicyValue::Text("10m".to_owned())).unwrap();
     wanted.tool_limits.insert("grep".to_owned(), 5);
     assert_eq!(policy, wanted);
 }
@@ -142,7 +142,7 @@ fn a_run_that_is_there_has_its_agent_file_already() {
         other => panic!("{other:?}"),
     };
     let agent = Some(PathBuf::from("a.md"));
-    let (resume, further) = (Which::Resume("r".into()), Which::Continue("r".into()));
+    let (resume, further) = (RunSelection::Resume("r".into()), RunSelection::Continue("r".into()));
     assert_eq!(of(&["--resume", "r"]), (resume.clone(), None, None));
     assert_eq!(of(&["--resume", "r", "a.md"]), (resume, agent.clone(), None));
     let prompt = Some("Why?".to_owned());
@@ -186,7 +186,7 @@ fn serve_takes_addresses_and_a_policy() {
     assert_eq!(args.policy.as_deref(), Some("coding"));
     let (upstream, url) = &args.upstreams[0];
     assert_eq!((*upstream, url.to_string().as_str()), ("anthropic", "https://gw.example"));
-    assert_eq!(args.keys, [("mode", Value::Text("observe".to_owned()))]);
+    assert_eq!(args.keys, [("mode", PolicyValue::Text("observe".to_owned()))]);
     for (flag, value, message) in [
         ("--listen", "4141", "--listen must be an address and a port such as 127.0.0.1:4141"),
         ("--openai-base-url", "sk-hunter2", "--openai-base-url must be an http:// or https://"),
@@ -207,7 +207,7 @@ fn wrap_leaves_what_follows_the_program_to_it() {
     let own = ["--turns-limit", "3", "--observe", "--log", "l", "--", "claude", "--policy", "-p"];
     let args = wrapped(&own);
     assert_eq!(args.command, ["claude", "--policy", "-p"]);
-    let text = |text: &str| Value::Text(text.to_owned());
+    let text = |text: &str| PolicyValue::Text(text.to_owned());
     assert_eq!(args.keys, [("turns_limit", text("3")), ("mode", text("observe"))]);
     assert_eq!((args.log, args.policy), (Some("l".into()), None));
     // The dashes may be left out; a program's own `--` stays.
@@ -261,7 +261,7 @@ fn sim_takes_address_and_scenario() {
     let Ok(Command::Sim(args)) = parsed(&["sim", "--listen", "127.0.0.1:0"]) else { panic!() };
     assert_eq!((args.listen.as_str(), args.scenario.as_str()), ("127.0.0.1:0", "reader"));
     let Ok(Command::Print(help)) = parsed(&["sim", "--help"]) else { panic!() };
-    for (name, _) in softland_sim::Scenario::names() {
+    for (name, _) in softland_sim::Scenario::builtin_names() {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
     }
 }

@@ -4,18 +4,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A function that reads an environment variable.
-pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+pub(crate) type OsEnv<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// A path that may hold recorded sessions, and the program that writes there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SessionLocation {
     pub(crate) whose: &'static str,
     pub(crate) path: PathBuf,
 }
 
 /// Returns the usual locations, existing or not. The variable of each program takes precedence over
 /// its default folder.
-pub(crate) fn usual(env: Env<'_>) -> Vec<Place> {
+pub(crate) fn usual_locations(env: OsEnv<'_>) -> Vec<SessionLocation> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = set("HOME").or_else(|| set("USERPROFILE"));
     let below = |path: &str| home.as_ref().map(|home| home.join(path));
@@ -25,7 +25,7 @@ pub(crate) fn usual(env: Env<'_>) -> Vec<Place> {
     let mut places = Vec::new();
     let mut add = |whose, path: Option<PathBuf>| {
         if let Some(path) = path {
-            places.push(Place { whose, path });
+            places.push(SessionLocation { whose, path });
         }
     };
     match env("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty()) {
@@ -62,7 +62,7 @@ mod tests {
             let found = vars.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        usual(&env).into_iter().map(|place| place.path.display().to_string()).collect()
+        usual_locations(&env).into_iter().map(|place| place.path.display().to_string()).collect()
     }
 
     #[test]

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use softland_agent::core::models::Price;
 use softland_agent::core::policy::Policy;
-use softland_gateway::{Audit, AuditAsked, AuditForm};
+use softland_gateway::{Audit, AuditRequest, AuditFormat};
 use softland_import::report::{Report, UnreadableLine};
 use softland_import::{
-    Begin, Folder, Noted, Options, Settings, Sink, Talk, Turn, UserStep, read_while,
+    ConversationStart, FileReplay, RecordedSignal, ReadOptions, ReplaySettings, Sink, ConversationId, TurnStep, UserStep, read_paths_while,
 };
 
-use super::html::{self, Runs};
+use super::html::{self, RunSource};
 
 /// The most messages that one report reads: the memory for its runs grows with them.
 const STEPS: u64 = 1_000_000;
@@ -22,29 +22,29 @@ const TIME: Duration = Duration::from_secs(300);
 
 /// The source of the audit reports that a gateway's pages show.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct PageReports {
     policy: Policy,
     prices: Vec<(String, Price)>,
     steps: u64,
 }
 
-impl Pages {
+impl PageReports {
     /// Creates reports with the policy and the prices of a config.
     pub(crate) fn new(policy: Policy, prices: Vec<(String, Price)>) -> Self {
         Self { policy, prices, steps: STEPS }
     }
 
-    fn read(&self, asked: &AuditAsked<'_>) -> Report {
+    fn read_report(&self, asked: &AuditRequest<'_>) -> Report {
         let until = Instant::now() + TIME;
-        let mut settings = Settings {
+        let mut settings = ReplaySettings {
             policy: self.policy.clone(),
             prices: self.prices.clone(),
-            steps: asked.form == AuditForm::Page,
+            steps: asked.form == AuditFormat::Page,
             trees: None,
         };
         let mut report = self.read_once(asked, &settings, until);
         for _ in 0..2 {
-            settings.trees = super::trees(&settings, &report);
+            settings.trees = super::collect_trees(&settings, &report);
             if settings.trees.is_some() {
                 report = self.read_once(asked, &settings, until);
             }
@@ -52,7 +52,7 @@ impl Pages {
         report
     }
 
-    fn read_once(&self, asked: &AuditAsked<'_>, settings: &Settings, until: Instant) -> Report {
+    fn read_once(&self, asked: &AuditRequest<'_>, settings: &ReplaySettings, until: Instant) -> Report {
         let left = AtomicU64::new(self.steps);
         let name = asked.name.map_or(asked.path, Path::new);
         let on = |_| {
@@ -60,9 +60,9 @@ impl Pages {
                 && left.load(Ordering::Relaxed) > 0
                 && Instant::now() < until
         };
-        let sink = |_: &Path| Bounded { inner: Folder::new(settings, name), left: &left };
-        let done = read_while(&[asked.path.to_owned()], &Options { threads: 1 }, sink, on);
-        let done = softland_import::Read {
+        let sink = |_: &Path| BoundedSink { inner: FileReplay::new(settings, name), left: &left };
+        let done = read_paths_while(&[asked.path.to_owned()], &ReadOptions { threads: 1 }, sink, on);
+        let done = softland_import::Recordings {
             sources: done
                 .sources
                 .into_iter()
@@ -79,7 +79,7 @@ impl Pages {
                 .map(|one| softland_import::Unreadable { path: name.to_owned(), ..one })
                 .collect(),
         };
-        let mut report = softland_import::report(done);
+        let mut report = softland_import::build_report(done);
         let why = if left.load(Ordering::Relaxed) == 0 {
             format!("only its first {} messages were read", self.steps)
         } else if Instant::now() >= until {
@@ -93,70 +93,70 @@ impl Pages {
     }
 }
 
-impl Audit for Pages {
-    fn report(&self, asked: &AuditAsked<'_>) -> String {
-        let report = self.read(asked);
+impl Audit for PageReports {
+    fn write_report(&self, asked: &AuditRequest<'_>) -> String {
+        let report = self.read_report(asked);
         match asked.form {
-            AuditForm::Json => serde_json::to_string(&report).unwrap_or_default(),
-            AuditForm::Page if report.runs.is_empty() => html::nothing(&report),
-            AuditForm::Page => {
-                let of = if asked.name.is_some() { Runs::Recording } else { Runs::Ledger };
-                html::body(&report, of)
+            AuditFormat::Json => serde_json::to_string(&report).unwrap_or_default(),
+            AuditFormat::Page if report.runs.is_empty() => html::render_empty(&report),
+            AuditFormat::Page => {
+                let of = if asked.name.is_some() { RunSource::Recording } else { RunSource::Ledger };
+                html::render_body(&report, of)
             }
         }
     }
 
-    fn file(&self, path: &str) -> Option<(&'static str, &'static [u8])> {
-        html::file(path)
+    fn find_file(&self, path: &str) -> Option<(&'static str, &'static [u8])> {
+        html::find_file(path)
     }
 }
 
 /// A sink that drops all steps beyond a limit.
-struct Bounded<'s, 'l> {
-    inner: Folder<'s>,
+struct BoundedSink<'s, 'l> {
+    inner: FileReplay<'s>,
     left: &'l AtomicU64,
 }
 
-impl Bounded<'_, '_> {
-    fn may(&self) -> bool {
+impl BoundedSink<'_, '_> {
+    fn take_step(&self) -> bool {
         let less = |left: u64| left.checked_sub(1);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
-impl Sink for Bounded<'_, '_> {
-    fn begin(&mut self, talk: Talk, begin: &Begin<'_>) {
-        if self.may() {
-            self.inner.begin(talk, begin);
+impl Sink for BoundedSink<'_, '_> {
+    fn begin_conversation(&mut self, talk: ConversationId, begin: &ConversationStart<'_>) {
+        if self.take_step() {
+            self.inner.begin_conversation(talk, begin);
         }
     }
 
-    fn user(&mut self, talk: Talk, step: &UserStep<'_>) {
-        if self.may() {
-            self.inner.user(talk, step);
+    fn take_user_step(&mut self, talk: ConversationId, step: &UserStep<'_>) {
+        if self.take_step() {
+            self.inner.take_user_step(talk, step);
         }
     }
 
-    fn turn(&mut self, talk: Talk, turn: &Turn<'_>) {
-        if self.may() {
-            self.inner.turn(talk, turn);
+    fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>) {
+        if self.take_step() {
+            self.inner.take_turn(talk, turn);
         }
     }
 
-    fn counted(&mut self, talk: Talk, calls: u64) {
-        self.inner.counted(talk, calls);
+    fn take_call_total(&mut self, talk: ConversationId, calls: u64) {
+        self.inner.take_call_total(talk, calls);
     }
 
-    fn noted(&mut self, talk: Talk, noted: Noted) {
-        self.inner.noted(talk, noted);
+    fn take_signal(&mut self, talk: ConversationId, noted: RecordedSignal) {
+        self.inner.take_signal(talk, noted);
     }
 
-    fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
-        self.inner.outcome(talk, outcome, reason);
+    fn take_outcome(&mut self, talk: ConversationId, outcome: &str, reason: &str) {
+        self.inner.take_outcome(talk, outcome, reason);
     }
 
-    fn end(&mut self, talk: Talk) {
-        self.inner.end(talk);
+    fn end_conversation(&mut self, talk: ConversationId) {
+        self.inner.end_conversation(talk);
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use softland_import::report::{Report, RunReport};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::worst::{ended_then, money_of, place, signal, simulated, then, tokens, what_if, worst};
-use crate::render::{MIN_WIDTH, count, flow, grouped, harmless_line};
+use super::worst::{describe_ended_runs, format_partial_money, source_position, describe_signal, describe_simulated, describe_end, format_tokens, describe_what_if, worst_runs};
+use crate::render::{MIN_WIDTH, format_count, flow_items, group_digits, harmless_line};
 
 /// The most runs that are shown.
 const SHOWN: usize = 20;
@@ -17,78 +17,78 @@ const UNREADABLE: usize = 10;
 const WIDTH: usize = 100;
 
 /// Renders the whole report; `width` is the terminal's width in columns, if the report goes to one.
-pub(super) fn table(report: &Report, width: Option<usize>) -> String {
+pub(super) fn render_table(report: &Report, width: Option<usize>) -> String {
     let wide = width.unwrap_or(WIDTH).max(MIN_WIDTH);
-    let mut text = sums(report, wide);
+    let mut text = render_sums(report, wide);
     text.push('\n');
-    text += &runs(report, wide);
-    text += &unreadable(report, width);
+    text += &render_runs(report, wide);
+    text += &render_unreadable(report, width);
     let head = "A policy that fits these runs:".to_owned();
-    text += &format!("\n{}\n", lines(&[head], wide, ""));
-    text += &policy(report, wide);
+    text += &format!("\n{}\n", flow_lines(&[head], wide, ""));
+    text += &render_policy(report, wide);
     text
 }
 
-fn lines(items: &[String], width: usize, indent: &str) -> String {
+fn flow_lines(items: &[String], width: usize, indent: &str) -> String {
     let room = width.saturating_sub(indent.len()).max(MIN_WIDTH / 2);
-    flow(items, room).into_iter().map(|line| format!("{indent}{line}\n")).collect()
+    flow_items(items, room).into_iter().map(|line| format!("{indent}{line}\n")).collect()
 }
 
-fn sums(report: &Report, width: usize) -> String {
+fn render_sums(report: &Report, width: usize) -> String {
     let totals = &report.totals;
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     for source in &report.sources {
         *kinds.entry(source.kind.unwrap_or("not known")).or_insert(0) += 1;
     }
-    let files = kinds.iter().map(|(kind, files)| format!("{} {kind}", grouped(*files)));
-    let mut text = lines(
+    let files = kinds.iter().map(|(kind, files)| format!("{} {kind}", group_digits(*files)));
+    let mut text = flow_lines(
         &[
-            count(totals.runs, "run"),
-            format!("in {}", count(report.sources.len() as u64, "file")),
+            format_count(totals.runs, "run"),
+            format!("in {}", format_count(report.sources.len() as u64, "file")),
             format!("({})", files.collect::<Vec<_>>().join(", ")),
         ],
         width,
         "",
     );
     let usage = totals.usage;
-    text += &lines(
+    text += &flow_lines(
         &[
-            count(totals.turns, "turn"),
-            count(totals.tool_calls, "tool call"),
-            format!("{} tokens in", grouped(usage.recorded() - usage.output)),
-            format!("{} out", grouped(usage.output)),
+            format_count(totals.turns, "turn"),
+            format_count(totals.tool_calls, "tool call"),
+            format!("{} tokens in", group_digits(usage.recorded_tokens() - usage.output)),
+            format!("{} out", group_digits(usage.output)),
         ],
         width,
         "",
     );
-    let mut spent = vec![format!("spent {}", money_of(totals.cost_usd, totals.unpriced_turns))];
-    spent.extend(simulated(totals.simulated_usd));
+    let mut spent = vec![format!("spent {}", format_partial_money(totals.cost_usd, totals.unpriced_turns))];
+    spent.extend(describe_simulated(totals.simulated_usd));
     let unpriced = report.runs.iter().map(|run| run.beside.wasted_unpriced).sum();
-    let wasted = money_of(totals.wasted_usd, unpriced);
+    let wasted = format_partial_money(totals.wasted_usd, unpriced);
     spent.push(match (totals.wasted_usd, totals.cost_usd) {
         (Some(of_it), Some(cost)) if cost.0 > 0 && unpriced == 0 => {
-            let share = of_it.dollars() * 100.0 / cost.dollars();
+            let share = of_it.to_dollars() * 100.0 / cost.to_dollars();
             format!("wasted {wasted} ({share:.1}%)")
         }
         _ => format!("wasted {wasted}"),
     });
     spent.push(format!(
         "{} and {}",
-        count(totals.wasted_turns, "wasted turn"),
-        tokens(totals.wasted_tokens)
+        format_count(totals.wasted_turns, "wasted turn"),
+        format_tokens(totals.wasted_tokens)
     ));
     if totals.unpriced_turns > 0 {
-        spent.push(format!("{} without a known price", count(totals.unpriced_turns, "turn")));
+        spent.push(format!("{} without a known price", format_count(totals.unpriced_turns, "turn")));
     }
-    text += &lines(&spent, width, "");
-    text + &ended_then(report).map(|ended| lines(&[ended], width, "")).unwrap_or_default()
+    text += &flow_lines(&spent, width, "");
+    text + &describe_ended_runs(report).map(|ended| flow_lines(&[ended], width, "")).unwrap_or_default()
 }
 
 /// The headings of the numeric columns.
 const HEADS: [&str; 4] = ["WASTED", "COST", "TURNS", "CALLS"];
 
-fn runs(report: &Report, width: usize) -> String {
-    let worst = worst(report);
+fn render_runs(report: &Report, width: usize) -> String {
+    let worst = worst_runs(report);
     if worst.is_empty() {
         return "No signal reached its limit, and the policy would have ended no run.\n".to_owned();
     }
@@ -97,10 +97,10 @@ fn runs(report: &Report, width: usize) -> String {
         .take(SHOWN)
         .map(|run| {
             let cells = [
-                money_of(run.wasted_usd, run.beside.wasted_unpriced),
-                money_of(run.cost_usd, run.beside.unpriced_turns),
-                grouped(run.turns),
-                grouped(run.tool_calls),
+                format_partial_money(run.wasted_usd, run.beside.wasted_unpriced),
+                format_partial_money(run.cost_usd, run.beside.unpriced_turns),
+                group_digits(run.turns),
+                group_digits(run.tool_calls),
             ];
             (*run, cells)
         })
@@ -111,7 +111,7 @@ fn runs(report: &Report, width: usize) -> String {
             cells.max().unwrap_or(0).max(HEADS.get(at).map_or(0, |head| head.len()))
         })
         .collect();
-    let shown = fitting(&widths, width);
+    let shown = fitting_columns(&widths, width);
     let aligned = |cells: &[&str]| {
         let cell = |at: &usize| {
             let (cell, width) = (cells.get(*at)?, widths.get(*at)?);
@@ -122,18 +122,18 @@ fn runs(report: &Report, width: usize) -> String {
     let mut text = format!("{}  WHAT\n", aligned(&HEADS));
     for (run, cells) in &rows {
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-        text += &one(run, &aligned(&cells), width);
+        text += &render_run(run, &aligned(&cells), width);
     }
     let more = worst.len().saturating_sub(SHOWN) as u64;
     if more > 0 {
-        let what = count(more, "more run");
-        text += &lines(&[format!("and {what}; --format json has all of them")], width, "");
+        let what = format_count(more, "more run");
+        text += &flow_lines(&[format!("and {what}; --format json has all of them")], width, "");
     }
     text
 }
 
 /// Selects the columns that leave room for text beside them. The money columns are dropped last.
-fn fitting(widths: &[usize], width: usize) -> Vec<usize> {
+fn fitting_columns(widths: &[usize], width: usize) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..widths.len()).collect();
     let taken = |shown: &[usize]| -> usize {
         shown.iter().filter_map(|at| widths.get(*at)).map(|width| width + 2).sum()
@@ -146,24 +146,24 @@ fn fitting(widths: &[usize], width: usize) -> Vec<usize> {
 
 /// Renders one run: its figures, its signals, the policy that would have stopped it, and its
 /// source.
-fn one(run: &RunReport, figures: &str, width: usize) -> String {
-    let signals: Vec<String> = run.signals.iter().map(signal).collect();
+fn render_run(run: &RunReport, figures: &str, width: usize) -> String {
+    let signals: Vec<String> = run.signals.iter().map(describe_signal).collect();
     let signals = if signals.is_empty() { vec!["no signal".to_owned()] } else { signals };
     let room = width.saturating_sub(figures.width() + 2);
-    let mut flowed = flow(&signals, room.max(1)).into_iter();
+    let mut flowed = flow_items(&signals, room.max(1)).into_iter();
     let mut text = format!("{figures}  {}\n", flowed.next().unwrap_or_default());
     for line in flowed {
         text += &format!("{}  {line}\n", " ".repeat(figures.width()));
     }
-    if let Some(ended) = then(run) {
-        text += &lines(&[ended], width, "    ");
+    if let Some(ended) = describe_end(run) {
+        text += &flow_lines(&[ended], width, "    ");
     }
     if let Some(judged) = &run.what_if {
-        text += &lines(&what_if(judged), width, "    ");
+        text += &flow_lines(&describe_what_if(judged), width, "    ");
     }
     let mut named = vec![run.run.clone()];
     if !run.run.contains(&run.source) {
-        named.push(place(run));
+        named.push(source_position(run));
     }
     if run.inferred {
         named.push("made out, not recorded as one run".to_owned());
@@ -171,16 +171,16 @@ fn one(run: &RunReport, figures: &str, width: usize) -> String {
     if run.simulated_usd.is_some() {
         named.push("simulated money".to_owned());
     }
-    text + &lines(&named, width, "    ")
+    text + &flow_lines(&named, width, "    ")
 }
 
-fn unreadable(report: &Report, width: Option<usize>) -> String {
+fn render_unreadable(report: &Report, width: Option<usize>) -> String {
     if report.unreadable.is_empty() {
         return String::new();
     }
-    let number = count(report.unreadable.len() as u64, "part");
+    let number = format_count(report.unreadable.len() as u64, "part");
     let head = format!("{number} could not be read:");
-    let mut text = "\n".to_owned() + &lines(&[head], width.unwrap_or(WIDTH), "");
+    let mut text = "\n".to_owned() + &flow_lines(&[head], width.unwrap_or(WIDTH), "");
     for one in report.unreadable.iter().take(UNREADABLE) {
         let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
         text += &harmless_line(&format!("  {}{line}: {}", one.path, one.reason), width);
@@ -188,16 +188,16 @@ fn unreadable(report: &Report, width: Option<usize>) -> String {
     }
     let more = report.unreadable.len().saturating_sub(UNREADABLE) as u64;
     if more > 0 {
-        text += &format!("  and {}\n", grouped(more));
+        text += &format!("  and {}\n", group_digits(more));
     }
     text
 }
 
 /// Renders the suggested policy as a config, with its comments wrapped.
-fn policy(report: &Report, width: usize) -> String {
-    let toml = report.suggested_policy.toml();
+fn render_policy(report: &Report, width: usize) -> String {
+    let toml = report.suggested_policy.to_toml();
     let broken = toml.lines().flat_map(|line| match line.strip_prefix("# ") {
-        Some(comment) => flow(&[comment.to_owned()], width.saturating_sub(2).max(MIN_WIDTH))
+        Some(comment) => flow_items(&[comment.to_owned()], width.saturating_sub(2).max(MIN_WIDTH))
             .into_iter()
             .map(|line| format!("# {line}\n"))
             .collect::<Vec<_>>(),
@@ -209,7 +209,7 @@ fn policy(report: &Report, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use softland_agent::core::{Evidence, NanoUsd, SignalKind};
-    use softland_import::report::{Beside, Listed, Totals, UnreadableLine, WhatIf};
+    use softland_import::report::{RunDetails, ListedSignal, Totals, UnreadableLine, WhatIf};
 
     use super::*;
 
@@ -222,7 +222,7 @@ mod tests {
             tool_calls: 98_765,
             cost_usd: Some(NanoUsd(123_456_789_000_000)),
             wasted_usd: Some(NanoUsd(wasted)),
-            signals: vec![Listed {
+            signals: vec![ListedSignal {
                 signal: SignalKind::Stale,
                 from_turn: 2,
                 to_turn: 12_000,
@@ -240,7 +240,7 @@ mod tests {
                 saved_tokens: Some(987_654_321),
                 reason: "stale".to_owned(),
             }),
-            beside: Beside::default(),
+            beside: RunDetails::default(),
             ..RunReport::default()
         }
     }
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn no_figure_is_cut_in_any_width() {
         for width in 20..160 {
-            let text = table(&report(), Some(width));
+            let text = render_table(&report(), Some(width));
             for figure in ["$20.00", "$10.00", "12,340 turns", "987,654,321", "$98765.00"] {
                 assert!(text.contains(figure), "{width}: no {figure} in\n{text}");
             }
@@ -268,7 +268,7 @@ mod tests {
                 assert!(line.width() <= width, "{width}: {line}");
             }
         }
-        let text = table(&report(), Some(80));
+        let text = render_table(&report(), Some(80));
         assert!(text.contains("12,345") && text.contains("98,765"), "{text}");
         assert!(text.find("more#1") < text.find("less#1"), "the worst first: {text}");
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use softland_agent::core::NanoUsd;
-use softland_import::report::{Listed, Report, RunReport, WhatIf};
+use softland_import::report::{ListedSignal, Report, RunReport, WhatIf};
 
-use crate::render::{count, grouped};
+use crate::render::{format_count, group_digits};
 
 /// Returns the runs that have signals, or that were ended or would have been ended by the policy,
 /// the worst first.
-pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
+pub(super) fn worst_runs(report: &Report) -> Vec<&RunReport> {
     let would_end =
         |run: &RunReport| run.what_if.as_ref().is_some_and(|w| w.ended_at_turn.is_some());
     let bad = |run: &&RunReport| !run.signals.is_empty() || would_end(run) || was_ended(run);
@@ -29,23 +29,23 @@ pub(super) fn worst(report: &Report) -> Vec<&RunReport> {
 }
 
 /// Formats an amount, or `?` if it is unknown.
-pub(super) fn money(amount: Option<NanoUsd>) -> String {
+pub(super) fn format_money(amount: Option<NanoUsd>) -> String {
     match amount {
         None => "?".to_owned(),
         Some(NanoUsd::ZERO) => "$0".to_owned(),
-        Some(amount) => crate::runs::dollars(amount),
+        Some(amount) => crate::runs::format_dollars(amount),
     }
 }
 
 /// Formats an amount, with a `+` if a part of it is unknown.
-pub(super) fn money_of(amount: Option<NanoUsd>, unpriced: u64) -> String {
+pub(super) fn format_partial_money(amount: Option<NanoUsd>, unpriced: u64) -> String {
     let plus = if unpriced > 0 && amount.is_some() { "+" } else { "" };
-    money(amount) + plus
+    format_money(amount) + plus
 }
 
 /// Formats a number of tokens, or `?` if none is recorded.
-pub(super) fn tokens(tokens: Option<u64>) -> String {
-    tokens.map_or_else(|| "? tokens".to_owned(), |tokens| count(tokens, "token"))
+pub(super) fn format_tokens(tokens: Option<u64>) -> String {
+    tokens.map_or_else(|| "? tokens".to_owned(), |tokens| format_count(tokens, "token"))
 }
 
 /// Returns true if the recording says that softland landed or stopped the run.
@@ -55,42 +55,42 @@ pub(super) fn was_ended(run: &RunReport) -> bool {
 }
 
 /// Describes the recorded runs that softland ended, by outcome and reason.
-pub(super) fn ended_then(report: &Report) -> Option<String> {
+pub(super) fn describe_ended_runs(report: &Report) -> Option<String> {
     let mut kinds: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for ended in report.runs.iter().filter(|run| was_ended(run)).filter_map(|r| r.ended.as_ref()) {
         *kinds.entry((&ended.outcome, &ended.reason)).or_insert(0) += 1;
     }
     let each = kinds
         .into_iter()
-        .map(|((outcome, reason), runs)| format!("{} {outcome} ({reason})", grouped(runs)));
+        .map(|((outcome, reason), runs)| format!("{} {outcome} ({reason})", group_digits(runs)));
     let each = each.collect::<Vec<_>>().join(", ");
     (!each.is_empty()).then(|| format!("softland ended at the time: {each}"))
 }
 
 /// Describes the recorded end of a run that softland ended.
-pub(super) fn then(run: &RunReport) -> Option<String> {
+pub(super) fn describe_end(run: &RunReport) -> Option<String> {
     let ended = run.ended.as_ref().filter(|_| was_ended(run))?;
     Some(format!("was {} at the time ({})", ended.outcome, ended.reason))
 }
 
 /// Describes the simulated part of an amount.
-pub(super) fn simulated(amount: Option<NanoUsd>) -> Option<String> {
-    amount.map(|amount| format!("{} of it simulated", money(Some(amount))))
+pub(super) fn describe_simulated(amount: Option<NanoUsd>) -> Option<String> {
+    amount.map(|amount| format!("{} of it simulated", format_money(Some(amount))))
 }
 
 /// Describes a signal, such as `stale, 22 turns (1–22)`.
-pub(super) fn signal(listed: &Listed) -> String {
+pub(super) fn describe_signal(listed: &ListedSignal) -> String {
     let place = if listed.from_turn == listed.to_turn {
         format!("{}", listed.from_turn)
     } else {
         format!("{}–{}", listed.from_turn, listed.to_turn)
     };
     let recorded = if listed.recorded { ", recorded at the time" } else { "" };
-    format!("{} {} ({place}){recorded}", listed.signal.word(), count(listed.turns, "turn"))
+    format!("{} {} ({place}){recorded}", listed.signal.word(), format_count(listed.turns, "turn"))
 }
 
 /// Lists what the policy would have done to a run.
-pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
+pub(super) fn describe_what_if(what_if: &WhatIf) -> Vec<String> {
     let mut items = Vec::new();
     if let Some(turn) = what_if.warned_at_turn {
         items.push(format!("would be warned at turn {turn}"));
@@ -99,9 +99,9 @@ pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
         Some(turn) => {
             items.push(format!("would end at turn {turn} ({})", what_if.reason));
             if what_if.saved_turns > 0 {
-                items.push(format!("saves at most {}", money(what_if.saved_usd)));
-                items.push(count(what_if.saved_turns, "turn"));
-                items.push(tokens(what_if.saved_tokens));
+                items.push(format!("saves at most {}", format_money(what_if.saved_usd)));
+                items.push(format_count(what_if.saved_turns, "turn"));
+                items.push(format_tokens(what_if.saved_tokens));
             }
         }
         None => items.push(format!("and come to its own end ({})", what_if.reason)),
@@ -110,7 +110,7 @@ pub(super) fn what_if(what_if: &WhatIf) -> Vec<String> {
 }
 
 /// Returns the file, and the line if known, where a run is recorded.
-pub(super) fn place(run: &RunReport) -> String {
+pub(super) fn source_position(run: &RunReport) -> String {
     match run.line {
         Some(line) => format!("{}:{line}", run.source),
         None => run.source.clone(),

@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 
-use softland_agent::core::nearest;
+use softland_agent::core::find_nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Reader, TABLES, Variable, plain};
+use super::{ConfigReader, TABLES, Variable, to_policy_value};
 
 /// One `key = value` of a table.
 pub(super) struct Entry<'t, 'i> {
@@ -21,9 +21,9 @@ pub(super) struct Entry<'t, 'i> {
     pub(super) value: &'t DeValue<'i>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Returns the entries of a table that have known keys. Unknown keys are noted as problems.
-    pub(super) fn entries<'t, 'i>(
+    pub(super) fn read_entries<'t, 'i>(
         &mut self,
         place: &str,
         table: &'t DeValue<'i>,
@@ -36,14 +36,14 @@ impl Reader<'_> {
             if known.contains(&name) {
                 entries.push(Entry { name, place, at, value: value.get_ref() });
             } else {
-                self.unknown(at, &place, name, known);
+                self.note_unknown_key(at, &place, name, known);
             }
         }
         entries
     }
 
     /// Returns the entries of the table `[NAME]`.
-    pub(super) fn section<'t, 'i>(
+    pub(super) fn read_section<'t, 'i>(
         &mut self,
         name: &str,
         value: &'t Spanned<DeValue<'i>>,
@@ -51,14 +51,14 @@ impl Reader<'_> {
     ) -> Vec<Entry<'t, 'i>> {
         if !value.get_ref().is_table() {
             let message = format!("must be a table: [{name}] with {}", known.join(", "));
-            self.problem(value.span().start, name, &message);
+            self.note_problem(value.span().start, name, &message);
         }
-        self.entries(name, value.get_ref(), known)
+        self.read_entries(name, value.get_ref(), known)
     }
 
     /// Returns the tables `[KIND.NAME]` as entries whose values are tables. `form` shows the
     /// expected table in problems.
-    pub(super) fn named<'t, 'i>(
+    pub(super) fn read_named_tables<'t, 'i>(
         &mut self,
         kind: &str,
         value: &'t Spanned<DeValue<'i>>,
@@ -66,7 +66,7 @@ impl Reader<'_> {
     ) -> Vec<Entry<'t, 'i>> {
         let Some(tables) = value.get_ref().as_table() else {
             let message = format!("must be tables: [{kind}.NAME]");
-            self.problem(value.span().start, kind, &message);
+            self.note_problem(value.span().start, kind, &message);
             return Vec::new();
         };
         let mut entries = Vec::new();
@@ -76,21 +76,21 @@ impl Reader<'_> {
             if value.get_ref().is_table() {
                 entries.push(Entry { name, place, at, value: value.get_ref() });
             } else {
-                self.problem(value.span().start, &place, &format!("must be a table: {form}"));
+                self.note_problem(value.span().start, &place, &format!("must be a table: {form}"));
             }
         }
         entries
     }
 
     /// Returns the tables `[[KIND]]`, each with its byte offset.
-    pub(super) fn rows<'t, 'i>(
+    pub(super) fn read_rows<'t, 'i>(
         &mut self,
         kind: &str,
         value: &'t Spanned<DeValue<'i>>,
     ) -> Vec<(usize, &'t DeTable<'i>)> {
         let rows = value.get_ref().as_array();
         let Some(rows) = rows.filter(|rows| rows.iter().all(|row| row.get_ref().is_table())) else {
-            self.problem(value.span().start, kind, &format!("must be tables: [[{kind}]]"));
+            self.note_problem(value.span().start, kind, &format!("must be tables: [[{kind}]]"));
             return Vec::new();
         };
         let table =
@@ -99,66 +99,66 @@ impl Reader<'_> {
     }
 
     /// Notes an unknown key, and suggests a similar one or the table it belongs to.
-    pub(super) fn unknown(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
-        let message = match (elsewhere(key), nearest(key, known.iter().copied())) {
+    pub(super) fn note_unknown_key(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
+        let message = match (explain_misplaced_key(key), find_nearest(key, known.iter().copied())) {
             (Some(elsewhere), _) => elsewhere,
             (None, Some(near)) => format!("unknown key; did you mean `{near}`?"),
             (None, None) => format!("unknown key; known are {}", known.join(", ")),
         };
-        self.problem(at, place, &message);
+        self.note_problem(at, place, &message);
     }
 
     /// Notes an invalid value, and shows it.
-    pub(super) fn wrong(&mut self, entry: &Entry<'_, '_>, allowed: &str) {
-        let message = format!("must be {allowed}, got {}", plain(entry.value));
-        self.problem(entry.at, &entry.place, &message);
+    pub(super) fn note_wrong_value(&mut self, entry: &Entry<'_, '_>, allowed: &str) {
+        let message = format!("must be {allowed}, got {}", to_policy_value(entry.value));
+        self.note_problem(entry.at, &entry.place, &message);
     }
 
     /// Reads a text that is not blank.
-    pub(super) fn text(&mut self, entry: &Entry<'_, '_>, allowed: &str) -> Option<String> {
+    pub(super) fn read_text(&mut self, entry: &Entry<'_, '_>, allowed: &str) -> Option<String> {
         let text = entry.value.as_str().map(str::trim).filter(|text| !text.is_empty());
         if text.is_none() {
-            self.wrong(entry, allowed);
+            self.note_wrong_value(entry, allowed);
         }
         text.map(str::to_owned)
     }
 
-    pub(super) fn boolean(&mut self, entry: &Entry<'_, '_>) -> Option<bool> {
+    pub(super) fn read_bool(&mut self, entry: &Entry<'_, '_>) -> Option<bool> {
         let value = entry.value.as_bool();
         if value.is_none() {
-            self.wrong(entry, "true or false");
+            self.note_wrong_value(entry, "true or false");
         }
         value
     }
 
     /// Reads the name of an environment variable. An invalid name is not shown: people paste keys
     /// here.
-    pub(super) fn variable(&mut self, entry: &Entry<'_, '_>, such_as: &str) -> Option<Variable> {
-        match entry.value.as_str().filter(|name| is_variable(name)) {
+    pub(super) fn read_variable(&mut self, entry: &Entry<'_, '_>, such_as: &str) -> Option<Variable> {
+        match entry.value.as_str().filter(|name| is_variable_name(name)) {
             Some(name) => {
-                let place = self.place(entry.at, &entry.place);
+                let place = self.format_place(entry.at, &entry.place);
                 Some(Variable { name: name.to_owned(), place })
             }
             None => {
                 let message =
                     format!("must be the name of an environment variable, such as {such_as}");
-                self.problem(entry.at, &entry.place, &message);
+                self.note_problem(entry.at, &entry.place, &message);
                 None
             }
         }
     }
 
-    pub(super) fn address(&mut self, entry: &Entry<'_, '_>) -> Option<SocketAddr> {
-        let address = entry.value.as_str().and_then(listen_address);
+    pub(super) fn read_address(&mut self, entry: &Entry<'_, '_>) -> Option<SocketAddr> {
+        let address = entry.value.as_str().and_then(parse_listen_address);
         if address.is_none() {
-            self.wrong(entry, LISTEN);
+            self.note_wrong_value(entry, LISTEN);
         }
         address
     }
 }
 
 /// Explains where a top-level key belongs that was found in another table.
-pub(super) fn elsewhere(key: &str) -> Option<String> {
+pub(super) fn explain_misplaced_key(key: &str) -> Option<String> {
     let key = TABLES.iter().find(|known| **known == key)?;
     Some(match *key {
         "listen" | "allowed_hosts" | "allow_unmetered" | "header_policies" => {
@@ -177,7 +177,7 @@ pub(crate) const LISTEN: &str = "an address and a port such as 127.0.0.1:4141, [
 
 /// Parses an address to listen on. Names other than `localhost` are not looked up: the address they
 /// resolve to decides who can connect.
-pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
+pub(crate) fn parse_listen_address(text: &str) -> Option<SocketAddr> {
     let text = text.trim();
     match text.strip_prefix("localhost:") {
         Some(port) => port.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port))),
@@ -185,7 +185,7 @@ pub(crate) fn listen_address(text: &str) -> Option<SocketAddr> {
     }
 }
 
-fn is_variable(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.chars().all(plain) && name.starts_with(|c: char| !c.is_ascii_digit())
 }

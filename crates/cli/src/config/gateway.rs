@@ -13,11 +13,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::entry::Entry;
-use super::{Reader, Variable};
+use super::{ConfigReader, Variable};
 
 /// The gateway's part of a config. A key that the config lacks is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Gateway {
+pub(super) struct GatewayConfig {
     /// The address, and its place in the file.
     pub(super) listen: Option<(SocketAddr, String)>,
     pub(super) allowed_hosts: Vec<String>,
@@ -30,10 +30,10 @@ pub(super) struct Gateway {
     pub(super) shapes: BTreeMap<String, Shaping>,
     /// The names that routes and `header_policies` refer to; checked when the whole file has been
     /// read.
-    mentions: Vec<Mention>,
-    pub(super) ledger: Option<Ledger>,
+    mentions: Vec<NameReference>,
+    pub(super) ledger: Option<LedgerSetting>,
     pub(super) ledger_full: bool,
-    pub(super) retention: Option<Retention>,
+    pub(super) retention: Option<RetentionSetting>,
     pub(super) events: Option<PathBuf>,
     pub(super) allow_unmetered: bool,
     /// The policies that `x-softland-policy` may select; `None` for each policy of the file.
@@ -42,7 +42,7 @@ pub(super) struct Gateway {
 
 /// The value of `[ledger] url`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ledger {
+pub(crate) enum LedgerSetting {
     /// No ledger is kept.
     Off,
     /// An SQLite file.
@@ -51,22 +51,22 @@ pub(crate) enum Ledger {
 
 /// The value of `[ledger] retention`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Retention {
+pub(super) enum RetentionSetting {
     Forever,
     For(Duration),
 }
 
 /// A reference by name to a policy, an upstream or a shape that the file defines elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mention {
+struct NameReference {
     at: usize,
     place: String,
-    of: Kind,
+    of: ReferenceKind,
     name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ReferenceKind {
     Policy,
     /// A policy of the file itself.
     OwnPolicy,
@@ -83,35 +83,35 @@ const NAMES: &str = "a list of names of policies such as [\"coding\", \"strict\"
 const FILE: &str = "a file's path in quotes";
 const NAME: &str = "a name in quotes";
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// Reads a top-level key of the gateway. Returns false if `key` is not one of them.
-    pub(super) fn gateway(&mut self, key: &str, at: usize, value: &Spanned<DeValue<'_>>) -> bool {
+    pub(super) fn read_gateway_key(&mut self, key: &str, at: usize, value: &Spanned<DeValue<'_>>) -> bool {
         let entry = Entry { name: key, place: key.to_owned(), at, value: value.get_ref() };
         match key {
             "listen" => {
-                let place = self.place(at, key);
-                self.config.gateway.listen = self.address(&entry).map(|address| (address, place));
+                let place = self.format_place(at, key);
+                self.config.gateway.listen = self.read_address(&entry).map(|address| (address, place));
             }
-            "allowed_hosts" => self.config.gateway.allowed_hosts = self.hosts(&entry),
+            "allowed_hosts" => self.config.gateway.allowed_hosts = self.read_hosts(&entry),
             "allow_unmetered" => {
-                self.config.gateway.allow_unmetered = self.boolean(&entry).unwrap_or(false);
+                self.config.gateway.allow_unmetered = self.read_bool(&entry).unwrap_or(false);
             }
             "header_policies" => {
-                self.config.gateway.header_policies = self.header_policies(&entry);
+                self.config.gateway.header_policies = self.read_header_policies(&entry);
             }
-            "admin" => self.admin(value),
-            "clients" => self.clients(value),
-            "route" => self.routes(value),
-            "shape" => self.shapes(value),
-            "ledger" => self.ledger(value),
-            "log" => self.log(value),
-            "shared" => self.shared(value),
+            "admin" => self.read_admin(value),
+            "clients" => self.read_clients(value),
+            "route" => self.read_routes(value),
+            "shape" => self.read_shapes(value),
+            "ledger" => self.read_ledger(value),
+            "log" => self.read_log(value),
+            "shared" => self.read_shared(value),
             _ => return false,
         }
         true
     }
 
-    fn hosts(&mut self, entry: &Entry<'_, '_>) -> Vec<String> {
+    fn read_hosts(&mut self, entry: &Entry<'_, '_>) -> Vec<String> {
         let hosts = entry.value.as_array().and_then(|hosts| {
             hosts
                 .iter()
@@ -120,98 +120,98 @@ impl Reader<'_> {
                 .collect::<Option<Vec<_>>>()
         });
         if hosts.is_none() {
-            self.wrong(entry, HOST);
+            self.note_wrong_value(entry, HOST);
         }
         hosts.unwrap_or_default()
     }
 
     /// Reads the names of policies, each of which the file must define, before or after this key.
-    fn header_policies(&mut self, entry: &Entry<'_, '_>) -> Option<Vec<String>> {
+    fn read_header_policies(&mut self, entry: &Entry<'_, '_>) -> Option<Vec<String>> {
         let names = entry.value.as_array().and_then(|names| {
             let names = names.iter().map(|name| name.get_ref().as_str().map(str::to_owned));
             names.collect::<Option<Vec<_>>>()
         });
         if names.is_none() {
-            self.wrong(entry, NAMES);
+            self.note_wrong_value(entry, NAMES);
         }
         for name in names.iter().flatten() {
-            let (at, place, of) = (entry.at, entry.place.clone(), Kind::OwnPolicy);
-            self.config.gateway.mentions.push(Mention { at, place, of, name: name.clone() });
+            let (at, place, of) = (entry.at, entry.place.clone(), ReferenceKind::OwnPolicy);
+            self.config.gateway.mentions.push(NameReference { at, place, of, name: name.clone() });
         }
         names
     }
 
-    fn admin(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.section("admin", value, &["listen", "token_env"]) {
-            let place = self.place(entry.at, &entry.place);
+    fn read_admin(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.read_section("admin", value, &["listen", "token_env"]) {
+            let place = self.format_place(entry.at, &entry.place);
             self.config.gateway.admin.get_or_insert(place);
             match entry.name {
-                "listen" => self.config.gateway.admin_listen = self.address(&entry),
+                "listen" => self.config.gateway.admin_listen = self.read_address(&entry),
                 _ => {
                     let such_as = "SOFTLAND_ADMIN_TOKEN";
-                    self.config.gateway.admin_token = self.variable(&entry, such_as);
+                    self.config.gateway.admin_token = self.read_variable(&entry, such_as);
                 }
             }
         }
     }
 
-    fn clients(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.section("clients", value, &["tokens_env"]) {
+    fn read_clients(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.read_section("clients", value, &["tokens_env"]) {
             let such_as = "SOFTLAND_TOKENS; it holds one or more tokens with commas between";
-            self.config.gateway.client_tokens = self.variable(&entry, such_as);
+            self.config.gateway.client_tokens = self.read_variable(&entry, such_as);
         }
     }
 
-    fn routes(&mut self, value: &Spanned<DeValue<'_>>) {
-        for (at, table) in self.rows("route", value) {
-            let route = self.route(at, table);
+    fn read_routes(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (at, table) in self.read_rows("route", value) {
+            let route = self.read_route(at, table);
             self.config.gateway.routes.push(route);
         }
     }
 
-    fn route(&mut self, at: usize, table: &DeTable<'_>) -> Route {
+    fn read_route(&mut self, at: usize, table: &DeTable<'_>) -> Route {
         let mut route = Route { model: String::new(), policy: None, upstream: None, shape: None };
         let whole = DeValue::Table(table.clone());
-        for entry in self.entries("route", &whole, &["model", "policy", "upstream", "shape"]) {
+        for entry in self.read_entries("route", &whole, &["model", "policy", "upstream", "shape"]) {
             match entry.name {
                 "model" => {
                     let allowed = "a model's name in quotes, with * for any characters";
-                    route.model = self.text(&entry, allowed).unwrap_or_default();
+                    route.model = self.read_text(&entry, allowed).unwrap_or_default();
                 }
-                "policy" => route.policy = self.mention(&entry, Kind::Policy),
-                "upstream" => route.upstream = self.mention(&entry, Kind::Upstream),
-                _ => route.shape = self.mention(&entry, Kind::Shape),
+                "policy" => route.policy = self.read_reference(&entry, ReferenceKind::Policy),
+                "upstream" => route.upstream = self.read_reference(&entry, ReferenceKind::Upstream),
+                _ => route.shape = self.read_reference(&entry, ReferenceKind::Shape),
             }
         }
         if !table.contains_key("model") {
             let message = "is required: a model's name in quotes, with * for any characters";
-            self.problem(at, "route.model", message);
+            self.note_problem(at, "route.model", message);
         }
         route
     }
 
-    fn mention(&mut self, entry: &Entry<'_, '_>, of: Kind) -> Option<String> {
-        let name = self.text(entry, NAME)?;
+    fn read_reference(&mut self, entry: &Entry<'_, '_>, of: ReferenceKind) -> Option<String> {
+        let name = self.read_text(entry, NAME)?;
         let (at, place) = (entry.at, entry.place.clone());
-        self.config.gateway.mentions.push(Mention { at, place, of, name: name.clone() });
+        self.config.gateway.mentions.push(NameReference { at, place, of, name: name.clone() });
         Some(name)
     }
 
     /// Checks the collected references, once the whole file has been read.
-    pub(super) fn mentions(&mut self) {
+    pub(super) fn check_references(&mut self) {
         for mention in std::mem::take(&mut self.config.gateway.mentions) {
-            let Mention { at, place, of, name } = mention;
+            let NameReference { at, place, of, name } = mention;
             let (what, how, known): (_, _, Vec<&str>) = match of {
-                Kind::Policy => (
+                ReferenceKind::Policy => (
                     "policy",
                     "[policy.NAME]",
                     Policy::NAMES.into_iter().chain(self.config.policy_names()).collect(),
                 ),
-                Kind::OwnPolicy => {
+                ReferenceKind::OwnPolicy => {
                     ("policy of this file", "[policy.NAME]", self.config.policy_names().collect())
                 }
-                Kind::Upstream => ("upstream", "[upstream.NAME]", self.config.upstream_names()),
-                Kind::Shape => {
+                ReferenceKind::Upstream => ("upstream", "[upstream.NAME]", self.config.upstream_names()),
+                ReferenceKind::Shape => {
                     let shapes = self.config.gateway.shapes.keys();
                     ("shape", "[shape.NAME]", shapes.map(String::as_str).collect())
                 }
@@ -226,34 +226,34 @@ impl Reader<'_> {
                 };
                 let message =
                     format!("no {what} is named `{name}`; {there} (others come from {how})");
-                self.problem(at, &place, &message);
+                self.note_problem(at, &place, &message);
             }
         }
     }
 
-    fn ledger(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.section("ledger", value, &["url", "content", "retention"]) {
+    fn read_ledger(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.read_section("ledger", value, &["url", "content", "retention"]) {
             match entry.name {
-                "url" => self.config.gateway.ledger = self.ledger_url(&entry),
+                "url" => self.config.gateway.ledger = self.read_ledger_url(&entry),
                 "content" => match entry.value.as_str() {
                     Some("digests") => self.config.gateway.ledger_full = false,
                     Some("full") => self.config.gateway.ledger_full = true,
-                    _ => self.wrong(&entry, CONTENT),
+                    _ => self.note_wrong_value(&entry, CONTENT),
                 },
-                _ => self.config.gateway.retention = self.retention(&entry),
+                _ => self.config.gateway.retention = self.read_retention(&entry),
             }
         }
     }
 
-    fn ledger_url(&mut self, entry: &Entry<'_, '_>) -> Option<Ledger> {
+    fn read_ledger_url(&mut self, entry: &Entry<'_, '_>) -> Option<LedgerSetting> {
         let url = entry.value.as_str().map(str::trim).unwrap_or_default();
         if url == "off" {
-            return Some(Ledger::Off);
+            return Some(LedgerSetting::Off);
         }
         if let Some((scheme @ ("postgres" | "postgresql"), _)) = url.split_once(':') {
             // The URL is not shown: it may contain a password.
             let message = format!("{scheme}: comes with a later version; allowed is {LEDGER_URL}");
-            self.problem(entry.at, &entry.place, &message);
+            self.note_problem(entry.at, &entry.place, &message);
             return None;
         }
         let path = url.strip_prefix("sqlite:").filter(|path| {
@@ -262,38 +262,38 @@ impl Reader<'_> {
         });
         if path.is_none() {
             let message = format!("must be {LEDGER_URL}, with one colon and no //");
-            self.problem(entry.at, &entry.place, &message);
+            self.note_problem(entry.at, &entry.place, &message);
         }
-        path.map(|path| Ledger::Sqlite(PathBuf::from(path)))
+        path.map(|path| LedgerSetting::Sqlite(PathBuf::from(path)))
     }
 
-    fn retention(&mut self, entry: &Entry<'_, '_>) -> Option<Retention> {
+    fn read_retention(&mut self, entry: &Entry<'_, '_>) -> Option<RetentionSetting> {
         match entry.value.as_str().map(str::trim) {
-            Some("forever") => return Some(Retention::Forever),
+            Some("forever") => return Some(RetentionSetting::Forever),
             Some(text) if let Ok(time @ Millis(1..)) = text.parse::<Millis>() => {
-                return Some(Retention::For(Duration::from_millis(time.0)));
+                return Some(RetentionSetting::For(Duration::from_millis(time.0)));
             }
-            _ => self.wrong(entry, RETENTION),
+            _ => self.note_wrong_value(entry, RETENTION),
         }
         None
     }
 
-    fn log(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.section("log", value, &["events"]) {
-            self.config.gateway.events = self.text(&entry, FILE).map(PathBuf::from);
+    fn read_log(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.read_section("log", value, &["events"]) {
+            self.config.gateway.events = self.read_text(&entry, FILE).map(PathBuf::from);
         }
     }
 
-    fn shared(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.section("shared", value, &["url"]) {
+    fn read_shared(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.read_section("shared", value, &["url"]) {
             match entry.value.as_str().map(str::trim) {
                 Some("memory:") => {}
                 Some(url) if url.starts_with("redis:") || url.starts_with("rediss:") => {
                     let message = "redis: comes with a later version; allowed is \"memory:\"";
-                    self.problem(entry.at, &entry.place, message);
+                    self.note_problem(entry.at, &entry.place, message);
                 }
                 // The URL is not shown: it may contain a password.
-                _ => self.problem(entry.at, &entry.place, "must be \"memory:\""),
+                _ => self.note_problem(entry.at, &entry.place, "must be \"memory:\""),
             }
         }
     }

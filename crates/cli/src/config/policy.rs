@@ -5,37 +5,37 @@ use softland_agent::core::tables;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::entry::elsewhere;
-use super::{Reader, plain};
+use super::entry::explain_misplaced_key;
+use super::{ConfigReader, to_policy_value};
 
-impl Reader<'_> {
-    pub(super) fn policies(&mut self, value: &Spanned<DeValue<'_>>) {
+impl ConfigReader<'_> {
+    pub(super) fn read_policies(&mut self, value: &Spanned<DeValue<'_>>) {
         let Some(policies) = value.get_ref().as_table() else {
-            return self.problem(value.span().start, "policy", "must be tables: [policy.NAME]");
+            return self.note_problem(value.span().start, "policy", "must be tables: [policy.NAME]");
         };
         for (name, value) in policies {
             let name = name.get_ref().as_ref();
             let place = format!("policy.{name}");
             match value.get_ref().as_table() {
                 Some(table) => {
-                    let policy = self.policy(&place, name, table);
+                    let policy = self.read_policy(&place, name, table);
                     self.config.policies.insert(name.to_owned(), policy);
                 }
                 None => {
                     let message = "must be a table: [policy.NAME] with policy keys";
-                    self.problem(value.span().start, &place, message);
+                    self.note_problem(value.span().start, &place, message);
                 }
             }
         }
     }
 
     /// Reads a table that overrides the built-in policy of its name, or else the default policy.
-    fn policy(&mut self, place: &str, name: &str, table: &DeTable<'_>) -> Policy {
-        let mut policy = Policy::named(name).unwrap_or_default();
+    fn read_policy(&mut self, place: &str, name: &str, table: &DeTable<'_>) -> Policy {
+        let mut policy = Policy::built_in(name).unwrap_or_default();
         let mut limits_tools = None;
         for (key, value) in table {
             let name = key.get_ref().as_ref();
-            match policy.set(name, &plain(value.get_ref())) {
+            match policy.set_key(name, &to_policy_value(value.get_ref())) {
                 Ok(()) if name == "tool_limits" => limits_tools = Some(key.span().start),
                 Ok(()) => {}
                 Err(KeyError::Unknown { nearest, .. }) => {
@@ -44,18 +44,18 @@ impl Reader<'_> {
                         None => "; see `softland run --help` for those there are".to_owned(),
                     };
                     let key_place = format!("{place}.{name}");
-                    let message = elsewhere(name).unwrap_or_else(|| format!("unknown key{hint}"));
-                    self.problem(key.span().start, &key_place, &message);
+                    let message = explain_misplaced_key(name).unwrap_or_else(|| format!("unknown key{hint}"));
+                    self.note_problem(key.span().start, &key_place, &message);
                 }
                 Err(KeyError::Value { key: inner, allowed, found }) => {
                     let message = format!("must be {allowed}, got {found}");
-                    self.problem(key.span().start, &format!("{place}.{inner}"), &message);
+                    self.note_problem(key.span().start, &format!("{place}.{inner}"), &message);
                 }
             }
         }
         if let Some(at) = limits_tools {
-            for problem in unlimitable(&policy) {
-                self.problem(at, &format!("{place}.tool_limits"), &problem);
+            for problem in find_unlimitable_tools(&policy) {
+                self.note_problem(at, &format!("{place}.tool_limits"), &problem);
             }
         }
         policy
@@ -63,11 +63,11 @@ impl Reader<'_> {
 }
 
 /// Returns one message for each tool limit that cannot be enforced.
-pub(crate) fn unlimitable(policy: &Policy) -> Vec<String> {
+pub(crate) fn find_unlimitable_tools(policy: &Policy) -> Vec<String> {
     let wrong = policy.tool_limits.keys().filter_map(|tool| {
         let why = match policy.answer_tool.contains(tool) {
             true => "cannot be held: it is an answer_tool, and answers are not counted".to_owned(),
-            false => tables::unlimitable(tool)?,
+            false => tables::explain_unlimitable(tool)?,
         };
         Some(format!("the limit of `{tool}` {why}"))
     });

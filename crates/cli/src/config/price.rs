@@ -2,42 +2,42 @@
 
 use softland_agent::core::NanoUsd;
 use softland_agent::core::models::Price;
-use softland_agent::core::policy::Value;
+use softland_agent::core::policy::PolicyValue;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Reader, plain};
+use super::{ConfigReader, to_policy_value};
 
 /// The keys of a `[[price]]`.
 const KEYS: [&str; 5] = ["model", "input", "output", "cache_read", "cache_write"];
 
-impl Reader<'_> {
-    pub(super) fn prices(&mut self, value: &Spanned<DeValue<'_>>) {
-        for (at, table) in self.rows("price", value) {
-            self.price(at, table);
+impl ConfigReader<'_> {
+    pub(super) fn read_prices(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (at, table) in self.read_rows("price", value) {
+            self.read_price(at, table);
         }
     }
 
-    fn price(&mut self, at: usize, table: &DeTable<'_>) {
+    fn read_price(&mut self, at: usize, table: &DeTable<'_>) {
         for (key, _) in table {
             if !KEYS.contains(&key.get_ref().as_ref()) {
                 let name = key.get_ref().as_ref();
-                self.unknown(key.span().start, name, name, &KEYS);
+                self.note_unknown_key(key.span().start, name, name, &KEYS);
             }
         }
         let model =
             table.get("model").and_then(|value| value.get_ref().as_str().map(str::to_owned));
         if model.as_deref().is_none_or(|model| model.trim().is_empty()) {
-            self.problem(at, "price.model", "is required: the model's name");
+            self.note_problem(at, "price.model", "is required: the model's name");
         }
         let named = model.as_deref().map(str::trim);
         if self.config.prices.iter().any(|(known, _)| Some(known.as_str()) == named) {
-            self.problem(at, "price.model", "names a model that another row has already");
+            self.note_problem(at, "price.model", "names a model that another row has already");
         }
-        let input = self.per_million(at, table, "input", true);
-        let output = self.per_million(at, table, "output", true);
-        let read = self.per_million(at, table, "cache_read", false);
-        let write = self.per_million(at, table, "cache_write", false);
+        let input = self.read_per_million(at, table, "input", true);
+        let output = self.read_per_million(at, table, "output", true);
+        let read = self.read_per_million(at, table, "cache_read", false);
+        let write = self.read_per_million(at, table, "cache_write", false);
         let (Some(model), Some(input), Some(output)) = (model, input, output) else { return };
         // Missing prices are filled in so that they are never too low (docs/models.md).
         let cache_write_5m = write.unwrap_or_else(|| input.saturating_add(input.div_ceil(4)));
@@ -48,7 +48,7 @@ impl Reader<'_> {
     }
 
     /// Reads dollars per million tokens and returns pico-dollars per token, rounded up.
-    fn per_million(
+    fn read_per_million(
         &mut self,
         at: usize,
         table: &DeTable<'_>,
@@ -59,19 +59,19 @@ impl Reader<'_> {
         let place = format!("price.{key}");
         let Some(value) = table.get(key) else {
             if required {
-                self.problem(at, &place, &format!("is required: {ALLOWED}"));
+                self.note_problem(at, &place, &format!("is required: {ALLOWED}"));
             }
             return None;
         };
-        let plain = plain(value.get_ref());
+        let plain = to_policy_value(value.get_ref());
         let nano = match &plain {
-            Value::Int(number) => number.to_string().parse::<NanoUsd>().ok(),
-            Value::Float(number) => NanoUsd::from_dollars(*number),
+            PolicyValue::Int(number) => number.to_string().parse::<NanoUsd>().ok(),
+            PolicyValue::Float(number) => NanoUsd::from_dollars(*number),
             _ => None,
         };
         if nano.is_none() {
             let message = format!("must be {ALLOWED}, got {plain}");
-            self.problem(value.span().start, &place, &message);
+            self.note_problem(value.span().start, &place, &message);
         }
         nano.map(|nano| nano.0.div_ceil(1000))
     }

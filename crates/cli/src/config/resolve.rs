@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use softland_agent::core::policy::{Policy, Value};
+use softland_agent::core::policy::{Policy, PolicyValue};
 use softland_agent::http::provider::PROVIDERS;
 use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Settings, Upstream};
 
-use super::gateway::{Ledger, Retention};
-use super::{Config, Variable, no_policy, unlimitable};
-use crate::audit::Pages;
+use super::gateway::{LedgerSetting, RetentionSetting};
+use super::{Config, Variable, unknown_policy_message, find_unlimitable_tools};
+use crate::audit::PageReports;
 
 /// The default address of the gateway.
 const LISTEN: SocketAddr =
@@ -29,7 +29,7 @@ pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The settings that override the config.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Overrides {
     /// The address, and the flag that set it.
     pub(crate) listen: Option<(SocketAddr, &'static str)>,
     /// Upstreams with their addresses. The key in the config belongs to the address in the config;
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
     /// The policy of every request, by name.
     pub(crate) policy: Option<String>,
     /// Policy keys that are set on the policy of every request.
-    pub(crate) keys: Vec<(&'static str, Value)>,
+    pub(crate) keys: Vec<(&'static str, PolicyValue)>,
     /// True for a gateway that one person runs for one program: it listens on loopback, ignores the
     /// config's `[admin]` and `[clients]`, and keeps a ledger only if the config names one.
     pub(crate) private: bool,
@@ -51,15 +51,15 @@ impl Config {
     /// Returns at least one problem, each with its place in the file: a variable that is not set or
     /// holds an invalid header value, an unknown policy, an address that other machines could
     /// reach.
-    pub(crate) fn settings(&self, asked: &Asked, env: Env<'_>) -> Result<Settings, Vec<String>> {
-        let mut reading = Reading { config: self, asked, env, problems: Vec::new() };
-        let upstreams = reading.upstreams();
+    pub(crate) fn resolve_settings(&self, asked: &Overrides, env: Env<'_>) -> Result<Settings, Vec<String>> {
+        let mut reading = SettingsResolver { config: self, asked, env, problems: Vec::new() };
+        let upstreams = reading.resolve_upstreams();
         let (admin, client_tokens) =
-            if asked.private { Default::default() } else { (reading.admin(), reading.tokens()) };
-        let forced_policy = reading.forced_policy();
+            if asked.private { Default::default() } else { (reading.resolve_admin(), reading.resolve_tokens()) };
+        let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
-        problems.extend(self.reachable_by_strangers(asked));
-        problems.extend(unlimitable_flags(&asked.keys));
+        problems.extend(self.check_reachable(asked));
+        problems.extend(check_tool_limit_flags(&asked.keys));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -67,7 +67,7 @@ impl Config {
         let mut policies = self.policies_with(&asked.keys);
         policies.extend(forced_policy.clone());
         Ok(Settings {
-            listen: self.listen(asked),
+            listen: self.resolve_listen(asked),
             allowed_hosts: gateway.allowed_hosts.clone(),
             admin,
             client_tokens,
@@ -78,14 +78,14 @@ impl Config {
             forced_policy: forced_policy.map(|(name, _)| name),
             header_policies: self.header_policies(),
             allow_unmetered: gateway.allow_unmetered,
-            ledger: self.ledger(asked.private),
+            ledger: self.ledger_path(asked.private),
             ledger_full: gateway.ledger_full,
             retention: match gateway.retention {
                 None => Some(RETENTION),
-                Some(Retention::For(time)) => Some(time),
-                Some(Retention::Forever) => None,
+                Some(RetentionSetting::For(time)) => Some(time),
+                Some(RetentionSetting::Forever) => None,
             },
-            audit: Some(self.audit(asked, &policies)),
+            audit: Some(self.audit_reports(asked, &policies)),
             policies,
             log: LogSettings { events: gateway.events.clone() },
             limits: Limits::default(),
@@ -94,30 +94,30 @@ impl Config {
 
     /// Returns the source of the pages' audit reports, which apply the policy that most requests
     /// have.
-    fn audit(&self, asked: &Asked, policies: &BTreeMap<String, Policy>) -> Arc<Pages> {
+    fn audit_reports(&self, asked: &Overrides, policies: &BTreeMap<String, Policy>) -> Arc<PageReports> {
         let named = asked.policy.as_deref().unwrap_or("default");
         let only = || policies.values().next().filter(|_| policies.len() == 1);
         let policy = policies.get(named).or_else(only).cloned().unwrap_or_default();
-        Arc::new(Pages::new(policy, self.prices.clone()))
+        Arc::new(PageReports::new(policy, self.prices.clone()))
     }
 
     /// Returns the problem that `serve` would have with the file, independent of flags and
     /// environment.
-    pub(crate) fn unfit_to_serve(&self) -> Option<String> {
-        self.reachable_by_strangers(&Asked::default())
+    pub(crate) fn serve_problem(&self) -> Option<String> {
+        self.check_reachable(&Overrides::default())
     }
 
     /// Returns a message for each setting that has no effect.
-    pub(crate) fn warnings(&self, asked: &Asked) -> Vec<String> {
-        let unread = if asked.private { None } else { self.unread_metrics(asked) };
-        let keys = asked.upstreams.iter().filter_map(|(name, url)| self.key_left_out(name, url));
+    pub(crate) fn list_warnings(&self, asked: &Overrides) -> Vec<String> {
+        let unread = if asked.private { None } else { self.warn_unread_metrics(asked) };
+        let keys = asked.upstreams.iter().filter_map(|(name, url)| self.warn_unused_key(name, url));
         unread.into_iter().chain(keys).collect()
     }
 
     /// Warns if nobody can read the metrics: on an address that other machines can reach they
     /// require a token.
-    fn unread_metrics(&self, asked: &Asked) -> Option<String> {
-        let (own, gateway) = (self.listen(asked), &self.gateway);
+    fn warn_unread_metrics(&self, asked: &Overrides) -> Option<String> {
+        let (own, gateway) = (self.resolve_listen(asked), &self.gateway);
         let at = gateway.admin_listen.unwrap_or(own);
         if at.ip().is_loopback() || gateway.admin_token.is_some() {
             return None;
@@ -131,40 +131,40 @@ impl Config {
     }
 
     /// Warns if a key is not used because a flag names another address than the key's own.
-    fn key_left_out(&self, upstream: &str, asked: &BaseUrl) -> Option<String> {
-        let own = self.address(upstream)?;
-        let place = &self.upstream(upstream)?.key.as_ref()?.place;
+    fn warn_unused_key(&self, upstream: &str, asked: &BaseUrl) -> Option<String> {
+        let own = self.upstream_address(upstream)?;
+        let place = &self.find_upstream(upstream)?.key.as_ref()?.place;
         (own != *asked).then(|| {
             format!("{place}: is not used: the key belongs to {own}, and {asked} is asked")
         })
     }
 
     /// Returns the ledger's file; `None` if no ledger is kept.
-    pub(crate) fn ledger(&self, private: bool) -> Option<PathBuf> {
+    pub(crate) fn ledger_path(&self, private: bool) -> Option<PathBuf> {
         match &self.gateway.ledger {
-            Some(Ledger::Off) => None,
-            Some(Ledger::Sqlite(path)) => Some(path.clone()),
+            Some(LedgerSetting::Off) => None,
+            Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
             None if private => None,
             None => Some(PathBuf::from(LEDGER)),
         }
     }
 
-    fn listen(&self, asked: &Asked) -> SocketAddr {
+    fn resolve_listen(&self, asked: &Overrides) -> SocketAddr {
         let own = self.gateway.listen.as_ref().map(|(address, _)| *address);
         asked.listen.map(|(address, _)| address).or(own).unwrap_or(LISTEN)
     }
 
     /// Returns a problem if other machines can reach the gateway without a token: anybody there
     /// could spend the gateway's own keys.
-    fn reachable_by_strangers(&self, asked: &Asked) -> Option<String> {
-        let listen = self.listen(asked);
+    fn check_reachable(&self, asked: &Overrides) -> Option<String> {
+        let listen = self.resolve_listen(asked);
         if listen.ip().is_loopback() || self.gateway.client_tokens.is_some() {
             return None;
         }
         let (_, key) = self
             .upstreams
             .iter()
-            .filter(|(name, _)| self.another_address(asked, name).is_none())
+            .filter(|(name, _)| self.overridden_address(asked, name).is_none())
             .find_map(|(name, upstream)| Some((name, upstream.key.as_ref()?)))?;
         let place = match (asked.listen, &self.gateway.listen) {
             (Some((_, flag)), _) => flag,
@@ -180,14 +180,14 @@ impl Config {
     }
 
     /// Returns the requested address of an upstream if it differs from the upstream's own.
-    fn another_address(&self, asked: &Asked, name: &str) -> Option<BaseUrl> {
+    fn overridden_address(&self, asked: &Overrides, name: &str) -> Option<BaseUrl> {
         let (_, url) = asked.upstreams.iter().find(|(known, _)| *known == name)?;
-        (self.address(name).as_ref() != Some(url)).then(|| url.clone())
+        (self.upstream_address(name).as_ref() != Some(url)).then(|| url.clone())
     }
 
     /// Returns the address of an upstream from the config, or else the provider's default.
-    fn address(&self, name: &str) -> Option<BaseUrl> {
-        let own = self.upstream(name).and_then(|own| own.base_url.as_ref());
+    fn upstream_address(&self, name: &str) -> Option<BaseUrl> {
+        let own = self.find_upstream(name).and_then(|own| own.base_url.as_ref());
         own.map(|own| own.parsed.clone()).or_else(|| default_address(name))
     }
 
@@ -201,11 +201,11 @@ impl Config {
 
     /// Returns the policies by name, with the requested keys set. If there are such keys, the
     /// built-in policies are included, since the keys apply to any policy that a request selects.
-    fn policies_with(&self, keys: &[(&'static str, Value)]) -> BTreeMap<String, Policy> {
+    fn policies_with(&self, keys: &[(&'static str, PolicyValue)]) -> BTreeMap<String, Policy> {
         let mut policies = self.policies.clone();
         if !keys.is_empty() {
             for name in Policy::NAMES {
-                let built_in = || Policy::named(name).unwrap_or_default();
+                let built_in = || Policy::built_in(name).unwrap_or_default();
                 policies.entry(name.to_owned()).or_insert_with(built_in);
             }
         }
@@ -215,63 +215,63 @@ impl Config {
 }
 
 /// The state of resolving a config with flags and environment.
-struct Reading<'a> {
+struct SettingsResolver<'a> {
     config: &'a Config,
-    asked: &'a Asked,
+    asked: &'a Overrides,
     env: Env<'a>,
     problems: Vec<String>,
 }
 
-impl Reading<'_> {
-    fn upstreams(&mut self) -> BTreeMap<String, Upstream> {
+impl SettingsResolver<'_> {
+    fn resolve_upstreams(&mut self) -> BTreeMap<String, Upstream> {
         let mut upstreams = BTreeMap::new();
         for name in self.config.upstream_names() {
-            let other = self.config.another_address(self.asked, name);
-            let key = match (&other, self.config.upstream(name)) {
-                (None, Some(own)) => self.secret(own.key.as_ref()),
+            let other = self.config.overridden_address(self.asked, name);
+            let key = match (&other, self.config.find_upstream(name)) {
+                (None, Some(own)) => self.resolve_secret(own.key.as_ref()),
                 _ => None,
             };
             // The config reader accepts no upstream without an address.
-            if let Some(base_url) = other.or_else(|| self.config.address(name)) {
+            if let Some(base_url) = other.or_else(|| self.config.upstream_address(name)) {
                 upstreams.insert(name.to_owned(), Upstream { base_url, key });
             }
         }
         upstreams
     }
 
-    fn admin(&mut self) -> Admin {
-        let token = self.secret(self.config.gateway.admin_token.as_ref());
+    fn resolve_admin(&mut self) -> Admin {
+        let token = self.resolve_secret(self.config.gateway.admin_token.as_ref());
         Admin { listen: self.config.gateway.admin_listen, token }
     }
 
     /// Reads the tokens of which each client must present one.
-    fn tokens(&mut self) -> Option<Vec<Secret>> {
+    fn resolve_tokens(&mut self) -> Option<Vec<Secret>> {
         let variable = self.config.gateway.client_tokens.as_ref()?;
-        let tokens = variable.read(self.env).and_then(|text| {
+        let tokens = variable.read_value(self.env).and_then(|text| {
             let tokens = text.split([',', '\n']).map(str::trim).filter(|token| !token.is_empty());
             let tokens: Vec<_> =
-                tokens.map(|token| secret(variable, token)).collect::<Result<_, _>>()?;
-            if tokens.is_empty() { Err(variable.unset()) } else { Ok(tokens) }
+                tokens.map(|token| parse_secret(variable, token)).collect::<Result<_, _>>()?;
+            if tokens.is_empty() { Err(variable.describe_unset()) } else { Ok(tokens) }
         });
-        self.noted(tokens)
+        self.note_problem(tokens)
     }
 
-    fn secret(&mut self, variable: Option<&Variable>) -> Option<Secret> {
+    fn resolve_secret(&mut self, variable: Option<&Variable>) -> Option<Secret> {
         let variable = variable?;
-        let read = variable.read(self.env).and_then(|text| secret(variable, &text));
-        self.noted(read)
+        let read = variable.read_value(self.env).and_then(|text| parse_secret(variable, &text));
+        self.note_problem(read)
     }
 
-    fn forced_policy(&mut self) -> Option<(String, Policy)> {
+    fn resolve_forced_policy(&mut self) -> Option<(String, Policy)> {
         let name = self.asked.policy.as_ref()?;
-        let own = self.config.policy(name).cloned();
-        let policy = own.or_else(|| Policy::named(name));
-        let policy = policy.ok_or_else(|| no_policy(name, self.config));
-        let policy = self.noted(policy)?;
+        let own = self.config.find_policy(name).cloned();
+        let policy = own.or_else(|| Policy::built_in(name));
+        let policy = policy.ok_or_else(|| unknown_policy_message(name, self.config));
+        let policy = self.note_problem(policy)?;
         Some((name.clone(), with_keys(policy, &self.asked.keys)))
     }
 
-    fn noted<T>(&mut self, read: Result<T, String>) -> Option<T> {
+    fn note_problem<T>(&mut self, read: Result<T, String>) -> Option<T> {
         read.map_err(|problem| self.problems.push(problem)).ok()
     }
 }
@@ -281,17 +281,17 @@ impl Variable {
     ///
     /// # Errors
     /// Returns a message if the variable is not set, or blank.
-    fn read(&self, env: Env<'_>) -> Result<String, String> {
-        env(&self.name).filter(|value| !value.trim().is_empty()).ok_or_else(|| self.unset())
+    fn read_value(&self, env: Env<'_>) -> Result<String, String> {
+        env(&self.name).filter(|value| !value.trim().is_empty()).ok_or_else(|| self.describe_unset())
     }
 
-    fn unset(&self) -> String {
+    fn describe_unset(&self) -> String {
         format!("{}: the variable {} is not set; it must hold the value", self.place, self.name)
     }
 }
 
 /// Checks that a credential can be sent in a header. Messages do not show the credential.
-fn secret(variable: &Variable, text: &str) -> Result<Secret, String> {
+fn parse_secret(variable: &Variable, text: &str) -> Result<Secret, String> {
     let text = text.trim();
     if text.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
         return Ok(Secret::new(text));
@@ -303,16 +303,16 @@ fn secret(variable: &Variable, text: &str) -> Result<Secret, String> {
 }
 
 /// Returns the problems of `--tool-limits`. The limits of the config were checked when it was read.
-fn unlimitable_flags(keys: &[(&'static str, Value)]) -> Vec<String> {
+fn check_tool_limit_flags(keys: &[(&'static str, PolicyValue)]) -> Vec<String> {
     let limits = keys.iter().filter(|(key, _)| *key == "tool_limits").cloned().collect::<Vec<_>>();
-    let wrong = unlimitable(&with_keys(Policy::default(), &limits));
+    let wrong = find_unlimitable_tools(&with_keys(Policy::default(), &limits));
     wrong.into_iter().map(|problem| format!("--tool-limits: {problem}")).collect()
 }
 
-fn with_keys(mut policy: Policy, keys: &[(&'static str, Value)]) -> Policy {
+fn with_keys(mut policy: Policy, keys: &[(&'static str, PolicyValue)]) -> Policy {
     for (key, value) in keys {
         // Each key was validated when it was parsed.
-        let _ = policy.set(key, value);
+        let _ = policy.set_key(key, value);
     }
     policy
 }

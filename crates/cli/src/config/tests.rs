@@ -40,12 +40,12 @@ tags = ["use_tool"]
 [shared]
 "#;
     let config = Config::parse("c.toml", text).unwrap();
-    assert_eq!(config.policy("default").unwrap().tool_calls_limit, Some(60));
-    let strict = config.policy("strict").unwrap();
+    assert_eq!(config.find_policy("default").unwrap().tool_calls_limit, Some(60));
+    let strict = config.find_policy("strict").unwrap();
     assert_eq!(strict.tool_limits.get("grep"), Some(&2));
-    let coding = config.policy("coding").unwrap();
+    let coding = config.find_policy("coding").unwrap();
     assert_eq!((coding.tool_calls_limit, coding.turns_limit), (Some(150), Some(9)));
-    assert!(config.policy("other").is_none());
+    assert!(config.find_policy("other").is_none());
     let price = Price {
         input: 3_000_000,
         output: 15_000_000,
@@ -54,15 +54,15 @@ tags = ["use_tool"]
         cache_write_1h: 6_000_000,
     };
     for model in ["my-model", "ollama/my-model"] {
-        assert_eq!(config.price(model), Some(price), "{model}");
+        assert_eq!(config.find_price(model), Some(price), "{model}");
     }
-    assert_eq!(config.price("my-model-2"), None);
+    assert_eq!(config.find_price("my-model-2"), None);
 }
 
 #[test]
 fn a_price_that_says_less_is_never_too_low() {
     let config = Config::parse("c", "[[price]]\nmodel = 'm'\ninput = 2\noutput = 4\n").unwrap();
-    let price = config.price("m").unwrap();
+    let price = config.find_price("m").unwrap();
     assert_eq!(price.cache_read, price.input);
     assert_eq!((price.cache_write_5m, price.cache_write_1h), (2_500_000, 4_000_000));
 }
@@ -137,13 +137,13 @@ fn problems_come_in_the_order_of_their_lines() {
 fn upstreams_are_read_and_no_value_of_theirs_is_shown() {
     let text = "[upstream.anthropic]\nbase_url = 'https://gw.example/v1'\napi_key_env = 'MINE'\n";
     let config = Config::parse("c.toml", text).unwrap();
-    let upstream = config.upstream("anthropic").unwrap();
+    let upstream = config.find_upstream("anthropic").unwrap();
     let address = upstream.base_url.as_ref().unwrap();
     assert_eq!(address.text, "https://gw.example/v1");
     assert_eq!(address.place, "c.toml:2: upstream.anthropic.base_url");
     let place = "c.toml:3: upstream.anthropic.api_key_env".to_owned();
     assert_eq!(upstream.key, Some(Variable { name: "MINE".to_owned(), place }));
-    assert_eq!(config.upstream("openai"), None);
+    assert_eq!(config.find_upstream("openai"), None);
     for (line, wanted) in [
         ("base_url = 'gw.example'", "c.toml:2: upstream.openai.base_url: is not a URL"),
         ("base_url = 'https://u:hunter2@x'", "must not hold a user name or password"),

@@ -8,7 +8,7 @@ use softland_gateway::BaseUrl;
 
 use super::entry::Entry;
 use super::resolve::default_address;
-use super::{Reader, Variable};
+use super::{ConfigReader, Variable};
 
 /// The keys of an `[upstream.NAME]`.
 const KEYS: [&str; 2] = ["base_url", "api_key_env"];
@@ -22,78 +22,78 @@ const NAME: &str = "an upstream's name must be 1 to 64 of the characters a-z, A-
 
 /// A provider's part of a config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Upstream {
+pub(crate) struct UpstreamConfig {
     /// The provider's address.
-    pub(crate) base_url: Option<Address>,
+    pub(crate) base_url: Option<UpstreamAddress>,
     /// The variable that holds the key.
     pub(crate) key: Option<Variable>,
 }
 
 /// A base URL, as written and as parsed for the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct UpstreamAddress {
     pub(crate) text: String,
     pub(super) parsed: BaseUrl,
     /// The place of the key (`FILE:LINE: upstream.NAME.base_url`).
     pub(crate) place: String,
 }
 
-impl Reader<'_> {
-    pub(super) fn upstreams(&mut self, value: &Spanned<DeValue<'_>>) {
-        for named in self.named("upstream", value, "[upstream.NAME] with base_url") {
-            if !is_name(named.name) {
-                self.problem(named.at, &named.place, NAME);
+impl ConfigReader<'_> {
+    pub(super) fn read_upstreams(&mut self, value: &Spanned<DeValue<'_>>) {
+        for named in self.read_named_tables("upstream", value, "[upstream.NAME] with base_url") {
+            if !is_upstream_name(named.name) {
+                self.note_problem(named.at, &named.place, NAME);
             }
-            let upstream = self.upstream(&named);
+            let upstream = self.read_upstream(&named);
             // An address that is present but invalid has been noted already.
             let given = named.value.get("base_url").is_some();
             if !given && default_address(named.name).is_none() {
                 let message = "is required: where the provider is, such as \"https://host/v1\"";
                 let place = format!("{}.base_url", named.place);
-                self.problem(named.at, &place, message);
+                self.note_problem(named.at, &place, message);
             }
             self.config.upstreams.insert(named.name.to_owned(), upstream);
         }
     }
 
     /// Reads an upstream. Problems do not show values: people paste keys in the wrong place.
-    fn upstream(&mut self, named: &Entry<'_, '_>) -> Upstream {
-        let mut upstream = Upstream::default();
-        for entry in self.entries(&named.place, named.value, &KEYS) {
+    fn read_upstream(&mut self, named: &Entry<'_, '_>) -> UpstreamConfig {
+        let mut upstream = UpstreamConfig::default();
+        for entry in self.read_entries(&named.place, named.value, &KEYS) {
             match entry.name {
-                "base_url" => upstream.base_url = self.base_url(&entry),
+                "base_url" => upstream.base_url = self.read_base_url(&entry),
                 _ => {
                     upstream.key = self
-                        .variable(&entry, "ANTHROPIC_API_KEY; the key itself does not belong here");
+                        .read_variable(&entry, "ANTHROPIC_API_KEY; the key itself does not belong here");
                 }
             }
         }
         upstream
     }
 
-    fn base_url(&mut self, entry: &Entry<'_, '_>) -> Option<Address> {
+    fn read_base_url(&mut self, entry: &Entry<'_, '_>) -> Option<UpstreamAddress> {
         let Some(text) = entry.value.as_str() else {
-            self.problem(entry.at, &entry.place, "must be a URL in quotes");
+            self.note_problem(entry.at, &entry.place, "must be a URL in quotes");
             return None;
         };
         if let Some(problem) = base_url_problem(text) {
-            self.problem(entry.at, &entry.place, problem);
+            self.note_problem(entry.at, &entry.place, problem);
             return None;
         }
         match BaseUrl::parse(text) {
             Ok(parsed) => {
-                let place = self.place(entry.at, &entry.place);
-                Some(Address { text: text.to_owned(), parsed, place })
+                let place = self.format_place(entry.at, &entry.place);
+                Some(UpstreamAddress { text: text.to_owned(), parsed, place })
             }
             Err(problem) => {
-                self.problem(entry.at, &entry.place, &problem.to_string());
+                self.note_problem(entry.at, &entry.place, &problem.to_string());
                 None
             }
         }
     }
 }
 
-fn is_name(name: &str) -> bool {
+fn is_upstream_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.len() <= LONGEST
         && name.chars().all(plain)

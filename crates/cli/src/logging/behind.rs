@@ -17,18 +17,18 @@ const KEPT: usize = 64 << 10;
 const LAST: Duration = Duration::from_secs(1);
 
 /// The input of the queue, which never waits.
-pub(super) struct Lines(Arc<Shared>);
+pub(super) struct LineQueue(Arc<SharedQueue>);
 
 /// A writer that adds one line at a time to the queue.
-pub(super) struct Line<'a>(&'a Shared);
+pub(super) struct QueueWriter<'a>(&'a SharedQueue);
 
 /// A handle to a log that is being written. Dropping it waits a limited time for the last lines.
 #[must_use = "what it has not written yet is lost without it"]
-pub(crate) struct Log(Arc<Shared>);
+pub(crate) struct LogGuard(Arc<SharedQueue>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedQueue {
+    state: Mutex<QueueState>,
     /// Notified when there are lines; the writer waits for it.
     work: Condvar,
     /// Notified when lines were written; the end of the process waits for it.
@@ -36,7 +36,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     text: Vec<u8>,
     /// The lines for which there was no room since the last count in the log.
     lost: u64,
@@ -48,25 +48,25 @@ struct State {
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started.
-pub(super) fn write_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Log)> {
-    let shared = Arc::<Shared>::default();
+pub(super) fn start_writer(out: impl Write + Send + 'static) -> io::Result<(LineQueue, LogGuard)> {
+    let shared = Arc::<SharedQueue>::default();
     let writer = Arc::clone(&shared);
-    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write(out))?;
-    Ok((Lines(Arc::clone(&shared)), Log(shared)))
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_lines(out))?;
+    Ok((LineQueue(Arc::clone(&shared)), LogGuard(shared)))
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LineQueue {
+    type Writer = QueueWriter<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
+    fn make_writer(&'a self) -> QueueWriter<'a> {
+        QueueWriter(&self.0)
     }
 }
 
 /// The subscriber writes each event with one call.
-impl Write for Line<'_> {
+impl Write for QueueWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut state = self.0.state();
+        let mut state = self.0.lock_state();
         if state.text.len() + line.len() > MOST {
             state.lost += 1;
         } else {
@@ -82,13 +82,13 @@ impl Write for Line<'_> {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// Writes lines for as long as the process lives. An error is ignored: a log that cannot be
     /// written is written nowhere else.
-    fn write(&self, mut out: impl Write) {
+    fn write_lines(&self, mut out: impl Write) {
         let mut text = Vec::new();
         loop {
-            let lost = self.take(&mut text);
+            let lost = self.take_lines(&mut text);
             let _ = out.write_all(&text);
             if lost > 0 {
                 let _ =
@@ -97,15 +97,15 @@ impl Shared {
             let _ = out.flush();
             text.clear();
             text.shrink_to(KEPT);
-            self.state().writing = false;
+            self.lock_state().writing = false;
             self.done.notify_all();
         }
     }
 
     /// Waits for lines and swaps them with the empty `text`. Returns the number of lines that were
     /// lost after them.
-    fn take(&self, text: &mut Vec<u8>) -> u64 {
-        let mut state = self.state();
+    fn take_lines(&self, text: &mut Vec<u8>) -> u64 {
+        let mut state = self.lock_state();
         while state.is_idle() {
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -116,21 +116,21 @@ impl Shared {
 
     /// Locks the state. A panic leaves the state consistent, since nothing is called while it is
     /// locked.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn is_idle(&self) -> bool {
         self.text.is_empty() && self.lost == 0
     }
 }
 
-impl Drop for Log {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         let until = Instant::now() + LAST;
-        let mut state = self.0.state();
+        let mut state = self.0.lock_state();
         while state.writing || !state.is_idle() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -170,13 +170,13 @@ mod tests {
     fn who_logs_does_not_wait_and_what_is_lost_is_counted() {
         let (go, let_go) = channel();
         let (to, read) = channel();
-        let (lines, log) = write_to(Slow { let_go, to }).unwrap();
+        let (lines, log) = start_writer(Slow { let_go, to }).unwrap();
         let line = |size: usize| {
             let text = [vec![b'x'; size - 1], vec![b'\n']].concat();
             lines.make_writer().write_all(&text).unwrap();
         };
         line(10);
-        while !log.0.state().writing {
+        while !log.0.lock_state().writing {
             std::thread::yield_now();
         }
         for _ in 0..20 {
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_reader_who_never_reads_does_not_hold_up_the_end() {
         let (_go, let_go) = channel();
-        let (lines, log) = write_to(Slow { let_go, to: channel().0 }).unwrap();
+        let (lines, log) = start_writer(Slow { let_go, to: channel().0 }).unwrap();
         lines.make_writer().write_all(b"a line\n").unwrap();
         let began = Instant::now();
         drop(log);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use softland_agent::AgentFile;
-use softland_agent::mcp::{Heard, Servers, ServersFile};
+use softland_agent::mcp::{StderrHandler, Servers, ServersFile};
 use tokio::runtime::Runtime;
 
 use crate::args::RunArgs;
@@ -20,17 +20,17 @@ use crate::signals::Signals;
 /// # Errors
 /// Returns a failure if a file has mistakes, or a server does not exist or does not start. A signal
 /// meanwhile is a failure with the exit status of a cancelled run.
-pub(crate) fn servers(
+pub(crate) fn start_servers(
     args: &RunArgs,
     runtime: &Runtime,
     signals: &mut Signals,
 ) -> Result<Servers, Failure> {
     let Some(path) = &args.mcp else { return Ok(Servers::default()) };
     let env = |name: &str| std::env::var(name).ok();
-    let file = ServersFile::load(path, &env).map_err(Failure::all)?;
+    let file = ServersFile::load(path, &env).map_err(Failure::from_messages)?;
     // Problems of agent files are reported before any server is started.
-    let Some(agents) = agents(args) else { return Ok(Servers::default()) };
-    let named = named(&file, &agents)?;
+    let Some(agents) = load_agents(args) else { return Ok(Servers::default()) };
+    let named = find_named_servers(&file, &agents)?;
     let mut warnings = file.warnings.clone();
     if named.is_empty() {
         warnings.push(format!(
@@ -40,16 +40,16 @@ pub(crate) fn servers(
     }
     programs::close_to_others();
     let verbose = args.verbose;
-    let heard: Heard = Arc::new(move |server: &str, line: &str| {
+    let heard: StderrHandler = Arc::new(move |server: &str, line: &str| {
         if verbose > 0 {
-            Writer::of_process().note(&format!("{server}: {line}"));
+            Writer::for_process().write_note(&format!("{server}: {line}"));
         }
     });
     let started = runtime.block_on(async {
         tokio::select! {
             biased;
             () = signals.next() => None,
-            started = Servers::start(&file, &named, &env, &heard) => Some(started),
+            started = Servers::start_named(&file, &named, &env, &heard) => Some(started),
         }
     });
     match started {
@@ -57,7 +57,7 @@ pub(crate) fn servers(
             Err(Failure::usage("cancelled while MCP servers started")
                 .with_status(status::CANCELLED))
         }
-        Some(Err(error)) => Err(Failure::all(error.messages)),
+        Some(Err(error)) => Err(Failure::from_messages(error.messages)),
         Some(Ok(mut servers)) => {
             warnings.append(&mut servers.warnings);
             servers.warnings = warnings;
@@ -67,19 +67,19 @@ pub(crate) fn servers(
 }
 
 /// Loads the agent files of the run; `None` if one cannot be read.
-fn agents(args: &RunArgs) -> Option<Vec<(PathBuf, AgentFile)>> {
+fn load_agents(args: &RunArgs) -> Option<Vec<(PathBuf, AgentFile)>> {
     let mut paths: Vec<PathBuf> = args.agent.iter().cloned().collect();
     if let Some(folder) = &args.agents {
-        paths.extend(folder::files(folder).ok()?);
+        paths.extend(folder::list_agent_files(folder).ok()?);
     }
     paths.into_iter().map(|path| Some((path.clone(), AgentFile::load(&path).0.ok()?))).collect()
 }
 
 /// Returns the servers that the agent files name, each of which the servers file must define.
-fn named(file: &ServersFile, agents: &[(PathBuf, AgentFile)]) -> Result<BTreeSet<String>, Failure> {
+fn find_named_servers(file: &ServersFile, agents: &[(PathBuf, AgentFile)]) -> Result<BTreeSet<String>, Failure> {
     let (mut named, mut problems) = (BTreeSet::new(), Vec::new());
     for (path, agent) in agents {
-        for server in agent.servers() {
+        for server in agent.server_names() {
             if file.get(server).is_some() {
                 named.insert(server.to_owned());
                 continue;
@@ -97,5 +97,5 @@ fn named(file: &ServersFile, agents: &[(PathBuf, AgentFile)]) -> Result<BTreeSet
             }
         }
     }
-    if problems.is_empty() { Ok(named) } else { Err(Failure::all(problems)) }
+    if problems.is_empty() { Ok(named) } else { Err(Failure::from_messages(problems)) }
 }

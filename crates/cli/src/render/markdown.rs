@@ -30,7 +30,7 @@ impl Span {
 }
 
 /// One line of the terminal.
-type Line = Vec<Span>;
+type StyledLine = Vec<Span>;
 
 /// Markdown text that is being received.
 #[derive(Debug, Default)]
@@ -63,36 +63,36 @@ impl Markdown {
         }
         // The meaning of a line may depend on its last character.
         while let Some(whole) = self.source.rfind('\n').and_then(|at| self.source.get(..=at))
-            && let Some((block, next)) = block::first(whole, self.width)
+            && let Some((block, next)) = block::parse_first_block(whole, self.width)
         {
             if next.is_none() && !block.is_closed(whole) {
-                self.show(block.lines.get(..block.stable).unwrap_or_default(), &mut pieces);
-                self.forget(&block);
+                self.show_lines(block.lines.get(..block.stable).unwrap_or_default(), &mut pieces);
+                self.forget_code(&block);
                 break;
             }
             let next = next.unwrap_or(whole.len());
-            self.close(&block, next, &mut pieces);
+            self.close_block(&block, next, &mut pieces);
         }
         pieces
     }
 
     /// Ends the text, and returns the remaining pieces.
-    pub(super) fn end(&mut self) -> Vec<Piece> {
+    pub(super) fn finish_text(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        while let Some((block, next)) = block::first(&self.source, self.width) {
-            self.close(&block, next.unwrap_or(self.source.len()), &mut pieces);
+        while let Some((block, next)) = block::parse_first_block(&self.source, self.width) {
+            self.close_block(&block, next.unwrap_or(self.source.len()), &mut pieces);
         }
         *self = Self { width: self.width, ..Self::default() };
         pieces
     }
 
-    fn close(&mut self, block: &Block, next: usize, pieces: &mut Vec<Piece>) {
-        self.show(&block.lines, pieces);
+    fn close_block(&mut self, block: &Block, next: usize, pieces: &mut Vec<Piece>) {
+        self.show_lines(&block.lines, pieces);
         self.source.drain(..next);
         (self.shown, self.open) = (0, false);
     }
 
-    fn show(&mut self, lines: &[Line], pieces: &mut Vec<Piece>) {
+    fn show_lines(&mut self, lines: &[StyledLine], pieces: &mut Vec<Piece>) {
         let new = lines.get(self.shown..).unwrap_or_default();
         if new.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl Markdown {
 
     /// Drops the lines of code that were shown, so that they are not parsed again with each new
     /// line.
-    fn forget(&mut self, block: &Block) {
+    fn forget_code(&mut self, block: &Block) {
         if let Some(code) = &block.code {
             self.source.drain(code.clone());
             self.shown = 0;

@@ -2,7 +2,7 @@
 
 /// The stream to which a piece is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum To {
+pub(crate) enum OutputStream {
     /// Standard output: the answer.
     Answer,
     /// Standard error: everything else.
@@ -44,17 +44,17 @@ impl Style {
 /// its way to something other than a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    pub(crate) to: To,
+    pub(crate) to: OutputStream,
     pub(crate) style: Style,
     pub(crate) text: String,
 }
 
 impl Piece {
     pub(crate) fn note(style: Style, text: impl Into<String>) -> Self {
-        Self { to: To::Notes, style, text: text.into() }
+        Self { to: OutputStream::Notes, style, text: text.into() }
     }
 
     pub(crate) fn answer(text: impl Into<String>) -> Self {
-        Self { to: To::Answer, style: Style::Plain, text: text.into() }
+        Self { to: OutputStream::Answer, style: Style::Plain, text: text.into() }
     }
 }

@@ -11,20 +11,20 @@ const OFTEN: Duration = Duration::from_millis(100);
 
 /// A progress bar that any thread may update.
 #[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct ProgressBar {
     began: Instant,
     width: usize,
     /// The time of the last update, if the bar was drawn.
     drawn: Mutex<Option<Instant>>,
 }
 
-impl Bar {
+impl ProgressBar {
     pub(super) fn new(width: usize) -> Self {
         Self { began: Instant::now(), width, drawn: Mutex::new(None) }
     }
 
     /// Shows the progress, in bytes.
-    pub(crate) fn show(&self, done: u64, total: u64) {
+    pub(crate) fn show_progress(&self, done: u64, total: u64) {
         let now = Instant::now();
         let Ok(mut drawn) = self.drawn.try_lock() else { return };
         let soon = drawn.is_some_and(|last| now.duration_since(last) < OFTEN);
@@ -32,7 +32,7 @@ impl Bar {
             return;
         }
         *drawn = Some(now);
-        let line = line(done, total, self.width);
+        let line = format_bar(done, total, self.width);
         let _ = write!(io::stderr().lock(), "\r{line}");
     }
 
@@ -45,7 +45,7 @@ impl Bar {
 }
 
 /// Formats `reading [####    ]  50%  1.2 of 2.4 GB`, one column narrower than the terminal.
-fn line(done: u64, total: u64, width: usize) -> String {
+fn format_bar(done: u64, total: u64, width: usize) -> String {
     let done = done.min(total);
     let percent = (done * 100).checked_div(total).unwrap_or(100);
     let (unit, name) =
@@ -60,15 +60,15 @@ fn line(done: u64, total: u64, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::line;
+    use super::format_bar;
 
     #[test]
     fn a_bar_fits_its_terminal() {
         for width in [1, 20, 40, 80, 200] {
             for (done, total) in [(0, 0), (5, 10), (10, 10), (3_000_000_000, 2_000_000_000)] {
-                assert!(line(done, total, width).len() < width.max(1), "{width}");
+                assert!(format_bar(done, total, width).len() < width.max(1), "{width}");
             }
         }
-        assert!(line(5_000_000, 10_000_000, 80).contains("]  50%  5.0 of 10.0 MB"));
+        assert!(format_bar(5_000_000, 10_000_000, 80).contains("]  50%  5.0 of 10.0 MB"));
     }
 }

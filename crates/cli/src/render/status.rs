@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use softland_agent::Event;
 
-use board::Board;
+use board::ActiveRuns;
 
 mod board;
 
@@ -29,7 +29,7 @@ static SCREEN: Mutex<Option<Screen>> = Mutex::new(None);
 static OVER: Condvar = Condvar::new();
 
 pub(super) struct Screen {
-    board: Board,
+    board: ActiveRuns,
     /// True if the line is drawn.
     drawn: bool,
     /// True if the cursor is at the beginning of a line.
@@ -39,57 +39,57 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    fn draw(&mut self, width: usize) {
+    fn draw_line(&mut self, width: usize) {
         let now = Instant::now();
         if !self.at_start || now.duration_since(self.written) < QUIET {
             return;
         }
         // On some terminals a character in the last column would begin another line.
-        match self.board.line(self.frame, now, width.saturating_sub(1)) {
+        match self.board.status_line(self.frame, now, width.saturating_sub(1)) {
             Some(line) => {
-                put(&format!("\r{line}\u{1b}[K"));
+                write_terminal(&format!("\r{line}\u{1b}[K"));
                 self.drawn = true;
                 self.frame = self.frame.wrapping_add(1);
             }
-            None => self.clear(),
+            None => self.clear_line(),
         }
     }
 
-    fn clear(&mut self) {
+    fn clear_line(&mut self) {
         if std::mem::take(&mut self.drawn) {
-            put("\r\u{1b}[K");
+            write_terminal("\r\u{1b}[K");
         }
     }
 }
 
 /// Writes to standard error. Errors are ignored, since nobody would see the status.
-fn put(text: &str) {
+fn write_terminal(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// A handle to the status line, which is shown until this is dropped.
-pub(crate) struct Status {
+pub(crate) struct StatusLine {
     drawing: Option<JoinHandle<()>>,
 }
 
-impl Status {
+impl StatusLine {
     /// Shows a status line on standard error, which must be a terminal; `width` returns its current
     /// columns.
-    pub(super) fn begin(remote: bool, width: impl Fn() -> usize + Send + 'static) -> Self {
-        let (board, written) = (Board::default(), Instant::now());
+    pub(super) fn show_line(remote: bool, width: impl Fn() -> usize + Send + 'static) -> Self {
+        let (board, written) = (ActiveRuns::default(), Instant::now());
         let screen = Screen { board, drawn: false, at_start: true, written, frame: 0 };
-        *screen_now() = Some(screen);
+        *lock_screen() = Some(screen);
         let tick = if remote { TICK_REMOTE } else { TICK };
         let drawing = std::thread::Builder::new().name("status".to_owned());
         // Without a thread there is no status line, and everything else works.
-        Self { drawing: drawing.spawn(move || draw(tick, width)).ok() }
+        Self { drawing: drawing.spawn(move || draw_until_over(tick, width)).ok() }
     }
 }
 
-impl Drop for Status {
+impl Drop for StatusLine {
     fn drop(&mut self) {
-        if let Some(mut screen) = screen_now().take() {
-            screen.clear();
+        if let Some(mut screen) = lock_screen().take() {
+            screen.clear_line();
         }
         OVER.notify_all();
         if let Some(drawing) = self.drawing.take() {
@@ -98,34 +98,34 @@ impl Drop for Status {
     }
 }
 
-fn draw(tick: Duration, width: impl Fn() -> usize) {
-    let mut screen = screen_now();
+fn draw_until_over(tick: Duration, width: impl Fn() -> usize) {
+    let mut screen = lock_screen();
     while let Some(shown) = screen.as_mut() {
-        shown.draw(width());
+        shown.draw_line(width());
         let waited = OVER.wait_timeout(screen, tick);
         screen = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
 /// Updates the status line, if there is one, with an event.
-pub(crate) fn hear(event: &Event) {
-    if let Some(screen) = screen_now().as_mut() {
-        screen.board.event(event, Instant::now());
+pub(crate) fn update_status(event: &Event) {
+    if let Some(screen) = lock_screen().as_mut() {
+        screen.board.apply_event(event, Instant::now());
     }
 }
 
 /// Erases the status line before these bytes are written to the terminal. The line stays erased for
 /// as long as the guard is held.
 pub(super) fn make_room(bytes: &[u8]) -> MutexGuard<'static, Option<Screen>> {
-    let mut guard = screen_now();
+    let mut guard = lock_screen();
     if let Some(screen) = guard.as_mut().filter(|_| !bytes.is_empty()) {
-        screen.clear();
+        screen.clear_line();
         screen.at_start = bytes.ends_with(b"\n");
         screen.written = Instant::now();
     }
     guard
 }
 
-fn screen_now() -> MutexGuard<'static, Option<Screen>> {
+fn lock_screen() -> MutexGuard<'static, Option<Screen>> {
     SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
 }

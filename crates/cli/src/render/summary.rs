@@ -6,11 +6,11 @@ use softland_agent::core::{Outcome, Reason};
 use softland_agent::{AnsweredBy, Report, UsageTotal};
 
 use super::pieces::{Piece, Style};
-use super::text::{MIN_WIDTH, count, flow, grouped};
+use super::text::{MIN_WIDTH, format_count, flow_items, group_digits};
 
 /// Renders the summary in lines of at most `width` columns. `simulated` is true if no money was
 /// paid.
-pub(crate) fn summary(
+pub(crate) fn render_summary(
     report: &Report,
     took: Duration,
     simulated: bool,
@@ -19,9 +19,9 @@ pub(crate) fn summary(
     let style = if report.ended.outcome.is_done() { Style::Bold } else { Style::Bad };
     let width = width.max(MIN_WIDTH);
     let mut pieces = Vec::new();
-    for (style, items) in [(style, vec![how(report)]), (Style::Dim, taken(report, took, simulated))]
+    for (style, items) in [(style, vec![describe_end(report)]), (Style::Dim, list_usage(report, took, simulated))]
     {
-        for text in flow(&items, width) {
+        for text in flow_items(&items, width) {
             pieces.push(Piece::note(style, text));
             pieces.push(Piece::note(Style::Plain, "\n"));
         }
@@ -30,10 +30,10 @@ pub(crate) fn summary(
 }
 
 /// Describes the outcome and its reason in a sentence.
-fn how(report: &Report) -> String {
+fn describe_end(report: &Report) -> String {
     let ended = &report.ended;
     let word = ended.outcome.word();
-    let why = why(report);
+    let why = describe_reason(report);
     let whose = match (report.answered_by, ended.outcome, ended.rung) {
         (Some(AnsweredBy::Local), ..) => {
             "; the model gave no answer, the one above is softland's".to_owned()
@@ -45,7 +45,7 @@ fn how(report: &Report) -> String {
     format!("{word}: {why}{whose}")
 }
 
-fn why(report: &Report) -> String {
+fn describe_reason(report: &Report) -> String {
     let ended = &report.ended;
     let limit = match (&ended.limit, &ended.value) {
         (Some(key), Some(value)) => Some(format!("{key} {value}")),
@@ -75,23 +75,23 @@ fn why(report: &Report) -> String {
 }
 
 /// Lists the turns, calls, tokens, cost and time of the run.
-fn taken(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
+fn list_usage(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
     vec![
-        count(report.turns, "turn"),
-        count(report.tool_calls, "tool call"),
-        tokens(&report.usage),
-        cost(report.cost_usd, simulated),
-        time(took),
+        format_count(report.turns, "turn"),
+        format_count(report.tool_calls, "tool call"),
+        format_tokens(&report.usage),
+        format_cost(report.cost_usd, simulated),
+        format_time(took),
     ]
 }
 
-fn tokens(usage: &UsageTotal) -> String {
+fn format_tokens(usage: &UsageTotal) -> String {
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!("{} tokens in ({cached}% cached), {} out", grouped(input), grouped(usage.output))
+    format!("{} tokens in ({cached}% cached), {} out", group_digits(input), group_digits(usage.output))
 }
 
-fn time(took: Duration) -> String {
+fn format_time(took: Duration) -> String {
     if took < Duration::from_secs(1) {
         format!("{} ms", took.as_millis())
     } else {
@@ -99,7 +99,7 @@ fn time(took: Duration) -> String {
     }
 }
 
-fn cost(cost: Option<f64>, simulated: bool) -> String {
+fn format_cost(cost: Option<f64>, simulated: bool) -> String {
     let amount = match cost {
         None => return "cost unknown (no price for this model)".to_owned(),
         Some(cost) if cost > 0.0 && cost < 0.0001 => "under $0.0001".to_owned(),
@@ -112,9 +112,9 @@ fn cost(cost: Option<f64>, simulated: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softland_agent::core::{Because, Ended, Rung};
+    use softland_agent::core::{Because, RunEnding, Rung};
 
-    fn report(ended: Ended, answered_by: Option<AnsweredBy>) -> Report {
+    fn report(ended: RunEnding, answered_by: Option<AnsweredBy>) -> Report {
         Report {
             ended,
             answer: answered_by.map(|_| "an answer".to_owned()),
@@ -129,14 +129,14 @@ mod tests {
     }
 
     fn shown(report: &Report, simulated: bool, width: usize) -> String {
-        let pieces = summary(report, Duration::from_millis(1240), simulated, width);
+        let pieces = render_summary(report, Duration::from_millis(1240), simulated, width);
         pieces.into_iter().map(|piece| piece.text).collect()
     }
 
     #[test]
     fn a_landing_says_which_limit_and_how() {
-        let because = Because::count(Reason::ToolCalls, 8, 8);
-        let landed = Ended::by(Outcome::Landed, &because, Some(Rung::Ask));
+        let because = Because::from_counts(Reason::ToolCalls, 8, 8);
+        let landed = RunEnding::from_because(Outcome::Landed, &because, Some(Rung::Ask));
         let report = report(landed, Some(AnsweredBy::Model));
         assert_eq!(
             shown(&report, true, 120),
@@ -151,25 +151,25 @@ mod tests {
 
     #[test]
     fn every_end_says_whose_answer_it_is() {
-        let by = Because::count(Reason::Repeat, 3, 3);
+        let by = Because::from_counts(Reason::Repeat, 3, 3);
         let cases = [
             (
-                Ended::plain(Outcome::Answered, Reason::Final),
+                RunEnding::without_limit(Outcome::Answered, Reason::Final),
                 Some(AnsweredBy::Model),
                 "answered: the model ended by itself\n",
             ),
             (
-                Ended::by(Outcome::Stopped, &by, None),
+                RunEnding::from_because(Outcome::Stopped, &by, None),
                 Some(AnsweredBy::Local),
                 "stopped: the run was in a loop (repeat: repeat_limit 3); the model gave no \
                  answer, the one above is softland's\n",
             ),
             (
-                Ended::plain(Outcome::Failed, Reason::Provider),
+                RunEnding::without_limit(Outcome::Failed, Reason::Provider),
                 None,
                 "failed: the provider failed\n",
             ),
-            (Ended::plain(Outcome::Cancelled, Reason::User), None, "cancelled: by you\n"),
+            (RunEnding::without_limit(Outcome::Cancelled, Reason::User), None, "cancelled: by you\n"),
         ];
         for (ended, answered_by, first) in cases {
             let text = shown(&report(ended, answered_by), false, 120);
@@ -185,7 +185,7 @@ mod tests {
             (Some(0.000_01), "under $0.0001"),
             (Some(12.345), "$12.35"),
         ] {
-            assert_eq!(cost(amount, false), text);
+            assert_eq!(format_cost(amount, false), text);
         }
     }
 }

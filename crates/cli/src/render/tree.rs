@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use softland_agent::{Event, EventKind};
 
-use super::pieces::{Piece, Style, To};
-use super::summary::summary;
-use super::text::line;
-use super::view::{Kept, Show, View};
+use super::pieces::{Piece, Style, OutputStream};
+use super::summary::render_summary;
+use super::text::cut_line;
+use super::view::{CallLocator, ViewOptions, RunView};
 
 /// The columns by which a sub-agent's run is indented.
 const INDENT: usize = 4;
@@ -20,32 +20,32 @@ const INDENT: usize = 4;
 const LEVELS: usize = 6;
 
 /// The view of a tree of runs.
-pub(crate) struct Tree {
-    show: Show,
+pub(crate) struct RunTreeView {
+    show: ViewOptions,
     /// True if each sub-agent's run is shown as one line.
     folded: bool,
     width: usize,
     /// The view of the run at the top.
-    first: View,
-    children: BTreeMap<String, Child>,
+    first: RunView,
+    children: BTreeMap<String, ChildView>,
     /// The sub-agent's run whose output was shown last; `None` for the run at the top.
     speaking: Option<String>,
 }
 
 /// The view of a sub-agent's run.
-struct Child {
-    view: View,
+struct ChildView {
+    view: RunView,
     /// The agent's name, and the run's number among its caller's sub-agents.
     label: String,
     level: usize,
     began: Instant,
 }
 
-impl Tree {
+impl RunTreeView {
     /// Creates a view of `width` columns.
-    pub(crate) fn new(show: Show, folded: bool, width: usize, kept: Option<Kept>) -> Self {
-        let mut first = View::new(show, width);
-        first.keep(kept);
+    pub(crate) fn new(show: ViewOptions, folded: bool, width: usize, kept: Option<CallLocator>) -> Self {
+        let mut first = RunView::new(show, width);
+        first.set_locator(kept);
         Self { show, folded, width, first, children: BTreeMap::new(), speaking: None }
     }
 
@@ -59,54 +59,54 @@ impl Tree {
     }
 
     /// Returns the output for one event.
-    pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
+    pub(crate) fn render_event(&mut self, event: &Event) -> Vec<Piece> {
         if let EventKind::Child { child_run, agent, id } = &event.kind {
-            self.begin(&event.run, child_run, (agent, id));
+            self.add_child(&event.run, child_run, (agent, id));
         }
         if !self.children.contains_key(&event.run) {
-            let pieces = self.first.event(event);
+            let pieces = self.first.render_event(event);
             if !pieces.is_empty() {
                 self.speaking = None;
             }
             return pieces;
         }
-        self.child_event(event)
+        self.render_child_event(event)
     }
 
     /// Adds the run of a sub-agent, which a call of `caller` began.
-    fn begin(&mut self, caller: &str, run: &str, (agent, call): (&str, &str)) {
+    fn add_child(&mut self, caller: &str, run: &str, (agent, call): (&str, &str)) {
         let above = self.children.get(caller);
         let level = above.map_or(1, |caller| (caller.level + 1).min(LEVELS));
-        let kept = above.map_or(&self.first, |caller| &caller.view).kept_within(call);
+        let kept = above.map_or(&self.first, |caller| &caller.view).locator_within(call);
         // Unfinished lines of several runs could not be shown side by side, and the answer belongs
         // to the caller.
-        let show = Show {
+        let show = ViewOptions {
             stream_text: false,
             markdown: false,
             thinking: false,
             nested: true,
             ..self.show
         };
-        let mut view = View::new(show, self.width.saturating_sub(level * INDENT));
-        view.keep(kept);
+        let mut view = RunView::new(show, self.width.saturating_sub(level * INDENT));
+        view.set_locator(kept);
         let which = run.rsplit('.').next().unwrap_or_default();
         let label = format!("{agent} #{which}");
-        self.children.insert(run.to_owned(), Child { view, label, level, began: Instant::now() });
+        self.children.insert(run.to_owned(), ChildView { view, label, level, began: Instant::now() });
     }
 
-    fn child_event(&mut self, event: &Event) -> Vec<Piece> {
+    fn render_child_event(&mut self, event: &Event) -> Vec<Piece> {
         let Some(child) = self.children.get_mut(&event.run) else { return Vec::new() };
         let (level, width) = (child.level, self.width.saturating_sub(child.level * INDENT));
-        let mut pieces = child.view.event(event);
-        pieces.retain(|piece| piece.to == To::Notes && !self.folded);
+        let mut pieces = child.view.render_event(event);
+        pieces.retain(|piece| piece.to == OutputStream::Notes && !self.folded);
         let label = child.label.clone();
         if let EventKind::Done { report } | EventKind::Error { report, .. } = &event.kind {
             // Simulated cost is marked once, at the end of the whole run.
-            let ended = summary(report, child.began.elapsed(), false, usize::MAX / 2);
+            let ended = render_summary(report, child.began.elapsed(), false, usize::MAX / 2);
             let ended: String = ended.into_iter().map(|piece| piece.text).collect();
             let ended = format!("{label}: {}", ended.trim_end().replace('\n', " · "));
             let style = if report.ended.outcome.is_done() { Style::Dim } else { Style::Bad };
-            pieces.push(Piece::note(style, line(&ended, width)));
+            pieces.push(Piece::note(style, cut_line(&ended, width)));
             pieces.push(Piece::note(Style::Plain, "\n"));
             self.children.remove(&event.run);
         }
@@ -115,17 +115,17 @@ impl Tree {
         }
         let mut shown = Vec::new();
         if self.speaking.as_ref() != Some(&event.run) && !self.folded {
-            shown.push(Piece::note(Style::Bold, line(&format!("[{label}]"), width)));
+            shown.push(Piece::note(Style::Bold, cut_line(&format!("[{label}]"), width)));
             shown.push(Piece::note(Style::Plain, "\n"));
         }
         self.speaking = Some(event.run.clone());
         shown.extend(pieces);
-        indented(shown, level * INDENT)
+        indent_lines(shown, level * INDENT)
     }
 }
 
 /// Indents complete lines by a number of columns.
-fn indented(pieces: Vec<Piece>, columns: usize) -> Vec<Piece> {
+fn indent_lines(pieces: Vec<Piece>, columns: usize) -> Vec<Piece> {
     let margin = " ".repeat(columns);
     let mut shown = Vec::with_capacity(pieces.len() * 2);
     let mut begins = true;

@@ -11,15 +11,15 @@ use softland_agent::{Event, EventKind, Report};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::markdown::Markdown;
-use super::pieces::{Piece, Style, To};
-use super::text::{MIN_WIDTH, count, flow, harmless, line, wrap};
+use super::pieces::{Piece, Style, OutputStream};
+use super::text::{MIN_WIDTH, format_count, flow_items, make_harmless, cut_line, wrap_words};
 
 mod fold;
 mod odd;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fold::Kept;
+pub(crate) use fold::CallLocator;
 
 /// The most characters of a call's input that are kept for its line.
 const INPUT_KEPT: usize = 4096;
@@ -32,7 +32,7 @@ const NARROW: usize = 50;
 
 /// The options of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Show {
+pub(crate) struct ViewOptions {
     /// True if text streams to standard output, which is a terminal. Otherwise only the answer is
     /// written there, at the end.
     pub(crate) stream_text: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Show {
 
 /// The block that is being received.
 #[derive(Debug, Default)]
-enum Open {
+enum OpenBlock {
     #[default]
     Nothing,
     Text,
@@ -63,22 +63,22 @@ enum Open {
 
 /// The view of one run.
 #[derive(Debug, Default)]
-pub(crate) struct View {
-    show: Show,
+pub(crate) struct RunView {
+    show: ViewOptions,
     width: usize,
-    open: Open,
+    open: OpenBlock,
     markdown: Markdown,
     /// True if a part of the open text block was shown.
     begun: bool,
     /// The stream with an unfinished line.
-    unfinished: Option<To>,
+    unfinished: Option<OutputStream>,
     /// The arguments with which `softland show` finds the run's calls, if the run is kept.
-    kept: Option<Kept>,
+    kept: Option<CallLocator>,
     turn: u64,
     /// The ids of the calls of this turn, each with true if it is answered.
     calls: Vec<(String, bool)>,
     /// The counts of this turn.
-    heard: odd::Heard,
+    heard: odd::TurnCounts,
     /// The text of this turn.
     said: String,
     /// The number of bytes at the end of the text that are not shown yet.
@@ -86,9 +86,9 @@ pub(crate) struct View {
     pieces: Vec<Piece>,
 }
 
-impl View {
+impl RunView {
     /// Creates a view of `width` columns.
-    pub(crate) fn new(show: Show, width: usize) -> Self {
+    pub(crate) fn new(show: ViewOptions, width: usize) -> Self {
         let mut view = Self { show, ..Self::default() };
         view.resize(width);
         view
@@ -101,27 +101,27 @@ impl View {
     }
 
     /// Returns the output for one event.
-    pub(crate) fn event(&mut self, event: &Event) -> Vec<Piece> {
+    pub(crate) fn render_event(&mut self, event: &Event) -> Vec<Piece> {
         match &event.kind {
-            EventKind::RunStart { agent, model, policy } => self.begin(agent, model, policy),
+            EventKind::RunStart { agent, model, policy } => self.begin_run(agent, model, policy),
             EventKind::TurnStart { turns_limit, tool_calls, tool_calls_limit, phase } => {
-                self.turn(event.turn, *turns_limit, (*tool_calls, *tool_calls_limit), phase);
+                self.begin_turn(event.turn, *turns_limit, (*tool_calls, *tool_calls_limit), phase);
             }
             EventKind::TextStart => {
-                self.block(Open::Text);
+                self.begin_block(OpenBlock::Text);
                 self.begun = false;
             }
-            EventKind::TextDelta { text } => self.text(text),
-            EventKind::ThinkingStart => self.thinking_start(),
-            EventKind::ThinkingDelta { text } => self.thinking(text),
-            EventKind::ToolStart { id, name } => self.call_start(id, name),
-            EventKind::ToolInputDelta { partial_json, .. } => self.call_input(partial_json),
-            EventKind::BlockStop { .. } => self.block(Open::Nothing),
+            EventKind::TextDelta { text } => self.push_text(text),
+            EventKind::ThinkingStart => self.begin_thinking(),
+            EventKind::ThinkingDelta { text } => self.push_thinking(text),
+            EventKind::ToolStart { id, name } => self.begin_call(id, name),
+            EventKind::ToolInputDelta { partial_json, .. } => self.push_call_input(partial_json),
+            EventKind::BlockStop { .. } => self.begin_block(OpenBlock::Nothing),
             EventKind::ToolExecute { .. } => {}
             EventKind::ToolResult { id, name, ok, content, ms } => {
-                self.result((id, name), *ok, content, *ms);
+                self.show_result((id, name), *ok, content, *ms);
             }
-            EventKind::Signal { signal, evidence } => self.signal(signal, evidence),
+            EventKind::Signal { signal, evidence } => self.show_signal(signal, evidence),
             EventKind::Intervention { intervention, because, text } => {
                 let mut what = (*intervention).to_owned();
                 // A narrow line has room for the text only.
@@ -132,35 +132,35 @@ impl View {
                 if let Some(text) = text {
                     let _ = write!(what, " {}", text.trim());
                 }
-                self.did(&what);
+                self.show_intervention(&what);
             }
             EventKind::Usage { input, output, cache_read, cache_write, request_id, .. } => {
-                self.usage([*input, *cache_read, *cache_write, *output], request_id.as_deref());
+                self.show_usage([*input, *cache_read, *cache_write, *output], request_id.as_deref());
             }
             // The call shows this already, and the view of the sub-agent's run follows.
             EventKind::Child { .. } => {}
-            EventKind::Done { report } => self.done(report),
-            EventKind::Error { message, report } => self.failed(message, report),
+            EventKind::Done { report } => self.end_run(report),
+            EventKind::Error { message, report } => self.show_failure(message, report),
         }
         std::mem::take(&mut self.pieces)
     }
 
-    fn begin(&mut self, agent: &str, model: &str, policy: &Policy) {
+    fn begin_run(&mut self, agent: &str, model: &str, policy: &Policy) {
         let mut head = vec![agent.to_owned(), model.to_owned()];
-        head.extend(set_keys(policy).into_iter().map(|(key, value)| format!("{key} {value}")));
-        self.head(Style::Bold, &head);
+        head.extend(changed_keys(policy).into_iter().map(|(key, value)| format!("{key} {value}")));
+        self.show_head(Style::Bold, &head);
     }
 
-    fn turn(
+    fn begin_turn(
         &mut self,
         turn: u64,
         turns_limit: Option<u64>,
         calls: (u64, Option<u64>),
         phase: &str,
     ) {
-        self.block(Open::Nothing);
+        self.begin_block(OpenBlock::Nothing);
         self.show_held();
-        self.turn_ends();
+        self.end_turn();
         self.said.clear();
         self.calls.clear();
         self.turn = turn;
@@ -174,21 +174,21 @@ impl View {
         match calls {
             (calls, Some(limit)) => head.push(format!("{calls} of {limit} tool calls")),
             (0, None) => {}
-            (calls, None) => head.push(count(calls, "tool call")),
+            (calls, None) => head.push(format_count(calls, "tool call")),
         }
-        self.head(Style::Dim, &head);
+        self.show_head(Style::Dim, &head);
     }
 
     /// Ends the open block and begins another.
-    fn block(&mut self, next: Open) {
+    fn begin_block(&mut self, next: OpenBlock) {
         if self.show.markdown {
-            let rest = self.markdown.end();
+            let rest = self.markdown.finish_text();
             self.pieces.extend(rest);
         }
-        if let Open::Call { name, input, cut } = std::mem::replace(&mut self.open, next) {
+        if let OpenBlock::Call { name, input, cut } = std::mem::replace(&mut self.open, next) {
             self.end_line();
             let mark = if cut { " (cut off)" } else { "" };
-            let call = line(&format!("→ {name}{mark}"), self.width);
+            let call = cut_line(&format!("→ {name}{mark}"), self.width);
             let room = self.width.saturating_sub(call.width() + 1);
             let input = match input.trim() {
                 "" if !cut => "{}",
@@ -197,31 +197,31 @@ impl View {
             self.pieces.push(Piece::note(Style::Call, call));
             if self.show.verbose > 1 && input.width() > room {
                 self.pieces.push(Piece::note(Style::Plain, "\n"));
-                return self.whole(Style::Dim, input);
+                return self.show_whole(Style::Dim, input);
             }
             let input = if room < 2 || input.is_empty() {
                 String::new()
             } else {
-                format!(" {}", line(input, room))
+                format!(" {}", cut_line(input, room))
             };
             self.pieces.push(Piece::note(Style::Dim, input));
             self.pieces.push(Piece::note(Style::Plain, "\n"));
-        } else if self.unfinished == Some(To::Notes) {
+        } else if self.unfinished == Some(OutputStream::Notes) {
             self.end_line();
         }
     }
 
-    fn text(&mut self, text: &str) {
-        self.heard.text(text);
+    fn push_text(&mut self, text: &str) {
+        self.heard.count_text(text);
         self.said.push_str(text);
         if !self.show.stream_text {
             self.held += text.len();
             return;
         }
-        if self.unfinished == Some(To::Notes) {
+        if self.unfinished == Some(OutputStream::Notes) {
             self.end_line();
         }
-        let shown = harmless(text);
+        let shown = make_harmless(text);
         if self.show.markdown {
             let finished = self.markdown.push(&shown);
             return self.pieces.extend(finished);
@@ -230,126 +230,126 @@ impl View {
         let shown = if self.begun { shown.as_str() } else { shown.trim_start_matches('\n') };
         if !shown.is_empty() {
             self.begun = true;
-            self.unfinished = if shown.ends_with('\n') { None } else { Some(To::Answer) };
+            self.unfinished = if shown.ends_with('\n') { None } else { Some(OutputStream::Answer) };
             self.pieces.push(Piece::answer(shown));
         }
     }
 
-    fn thinking_start(&mut self) {
-        self.block(Open::Thinking);
+    fn begin_thinking(&mut self) {
+        self.begin_block(OpenBlock::Thinking);
         if self.show.thinking {
             self.end_line();
             self.pieces.push(Piece::note(Style::Dim, "thinking: "));
-            self.unfinished = Some(To::Notes);
+            self.unfinished = Some(OutputStream::Notes);
         }
     }
 
-    fn thinking(&mut self, text: &str) {
+    fn push_thinking(&mut self, text: &str) {
         if self.show.thinking && !text.is_empty() {
-            let shown = harmless(text);
-            self.unfinished = if shown.ends_with('\n') { None } else { Some(To::Notes) };
+            let shown = make_harmless(text);
+            self.unfinished = if shown.ends_with('\n') { None } else { Some(OutputStream::Notes) };
             self.pieces.push(Piece::note(Style::Dim, shown));
         }
     }
 
-    fn call_start(&mut self, id: &str, name: &str) {
-        self.block(Open::Call { name: name.to_owned(), input: String::new(), cut: false });
+    fn begin_call(&mut self, id: &str, name: &str) {
+        self.begin_block(OpenBlock::Call { name: name.to_owned(), input: String::new(), cut: false });
         // Text before a call is not the answer, so it is shown here.
         self.show_held();
         self.calls.push((id.to_owned(), false));
         self.heard.calls += 1;
     }
 
-    fn call_input(&mut self, partial: &str) {
+    fn push_call_input(&mut self, partial: &str) {
         let kept = if self.show.verbose > 1 { usize::MAX } else { INPUT_KEPT };
-        if let Open::Call { input, .. } = &mut self.open
+        if let OpenBlock::Call { input, .. } = &mut self.open
             && input.len() < kept
         {
             input.extend(partial.chars().take(kept));
         }
     }
 
-    fn did(&mut self, what: &str) {
+    fn show_intervention(&mut self, what: &str) {
         if self.show.verbose == 0 {
-            return self.note(Style::Dim, &format!("  » {what}"));
+            return self.push_note(Style::Dim, &format!("  » {what}"));
         }
-        for (at, text) in wrap(what, self.width.saturating_sub(MARGIN)).iter().enumerate() {
+        for (at, text) in wrap_words(what, self.width.saturating_sub(MARGIN)).iter().enumerate() {
             let mark = if at == 0 { "  » " } else { "    " };
-            self.note(Style::Dim, &format!("{mark}{text}"));
+            self.push_note(Style::Dim, &format!("{mark}{text}"));
         }
     }
 
-    fn done(&mut self, report: &Report) {
-        self.block(Open::Nothing);
-        self.turn_ends();
+    fn end_run(&mut self, report: &Report) {
+        self.begin_block(OpenBlock::Nothing);
+        self.end_turn();
         let answer = report.answer.as_deref().unwrap_or_default();
         if !self.show.stream_text {
             self.held = 0;
-            self.answer(answer.to_owned());
+            self.show_answer(answer.to_owned());
         } else if !self.said.trim_end().ends_with(answer.trim()) {
             self.end_line();
             match self.show.markdown {
-                true => self.text(answer),
-                false => self.answer(harmless(answer)),
+                true => self.push_text(answer),
+                false => self.show_answer(make_harmless(answer)),
             }
-            self.block(Open::Nothing);
+            self.begin_block(OpenBlock::Nothing);
         }
         self.end_line();
     }
 
-    fn answer(&mut self, mut answer: String) {
+    fn show_answer(&mut self, mut answer: String) {
         if !answer.ends_with('\n') {
             answer.push('\n');
         }
         self.pieces.push(Piece::answer(answer));
     }
 
-    fn failed(&mut self, message: &str, report: &Report) {
-        if let Open::Call { cut, .. } = &mut self.open {
+    fn show_failure(&mut self, message: &str, report: &Report) {
+        if let OpenBlock::Call { cut, .. } = &mut self.open {
             *cut = true;
         }
-        self.block(Open::Nothing);
+        self.begin_block(OpenBlock::Nothing);
         self.show_held();
         if !self.said.trim().is_empty() {
-            self.note(Style::Bad, "the text above is partial, not an answer");
+            self.push_note(Style::Bad, "the text above is partial, not an answer");
         }
         self.end_line();
         if report.ended.outcome == Outcome::Cancelled {
             return;
         }
-        let message = format!("error: {}", harmless(message).replace('\n', " "));
-        self.uncut(Style::Bad, &message);
+        let message = format!("error: {}", make_harmless(message).replace('\n', " "));
+        self.push_uncut(Style::Bad, &message);
     }
 
     /// Shows the text that was held back because it could have been the answer.
     fn show_held(&mut self) {
         let at = self.said.len().saturating_sub(std::mem::take(&mut self.held));
-        let held = harmless(self.said.get(at..).unwrap_or_default());
+        let held = make_harmless(self.said.get(at..).unwrap_or_default());
         if held.trim().is_empty() {
             return;
         }
         for line in held.trim().lines() {
-            self.uncut(Style::Plain, line);
+            self.push_uncut(Style::Plain, line);
         }
     }
 
     /// Adds a line that is not cut. A terminal wraps a long line itself, but not beside a margin.
-    fn uncut(&mut self, style: Style, text: &str) {
+    fn push_uncut(&mut self, style: Style, text: &str) {
         let breaks = self.show.nested && !text.trim().is_empty();
-        let lines = if breaks { wrap(text, self.width) } else { vec![text.to_owned()] };
+        let lines = if breaks { wrap_words(text, self.width) } else { vec![text.to_owned()] };
         self.pieces.extend(lines.into_iter().map(|text| Piece::note(style, text + "\n")));
     }
 
-    fn head(&mut self, style: Style, items: &[String]) {
-        for text in flow(items, self.width) {
-            self.note(style, &text);
+    fn show_head(&mut self, style: Style, items: &[String]) {
+        for text in flow_items(items, self.width) {
+            self.push_note(style, &text);
         }
     }
 
-    fn note(&mut self, style: Style, text: &str) {
-        self.block(Open::Nothing);
+    fn push_note(&mut self, style: Style, text: &str) {
+        self.begin_block(OpenBlock::Nothing);
         self.end_line();
-        let text = line(text, self.width);
+        let text = cut_line(text, self.width);
         self.pieces.push(Piece::note(style, text));
         self.pieces.push(Piece::note(Style::Plain, "\n"));
     }
@@ -365,7 +365,7 @@ impl View {
 const MOST_MEMBERS: usize = 3;
 
 /// Returns the keys of a policy that differ from the default, with their values.
-fn set_keys(policy: &Policy) -> Vec<(String, String)> {
+fn changed_keys(policy: &Policy) -> Vec<(String, String)> {
     let json = |policy: &Policy| serde_json::to_value(policy).unwrap_or_default();
     let default = json(&Policy::default());
     let serde_json::Value::Object(keys) = json(policy) else { return Vec::new() };
@@ -374,7 +374,7 @@ fn set_keys(policy: &Policy) -> Vec<(String, String)> {
         serde_json::Value::String(text) => (key, text),
         // A table with an entry for each of a server's tools would be too long for a line.
         serde_json::Value::Object(tools) if tools.len() > MOST_MEMBERS => {
-            (key, format!("for {}", count(tools.len() as u64, "tool")))
+            (key, format!("for {}", format_count(tools.len() as u64, "tool")))
         }
         value => (key, value.to_string()),
     })

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use softland_agent::Event;
 use terminal_size::{Height, Width};
 
-use super::pieces::{Piece, Style, To};
-use super::progress::Bar;
-use super::status::{self, Status};
-use super::text::harmless;
+use super::pieces::{Piece, Style, OutputStream};
+use super::progress::ProgressBar;
+use super::status::{self, StatusLine};
+use super::text::make_harmless;
 use crate::failure::Failure;
 
 /// The columns if there is no terminal.
@@ -19,7 +19,7 @@ const SILENT_TERMINAL: usize = 80;
 
 /// The part of the output that standard output did not take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum OutputLoss {
     /// Nothing: everything was written.
     #[default]
     Nothing,
@@ -37,12 +37,12 @@ pub(crate) struct Writer {
     stderr_is_terminal: bool,
     colour: bool,
     answer_colour: bool,
-    lost: Lost,
+    lost: OutputLoss,
 }
 
 impl Writer {
     /// Creates a writer for the streams of this process.
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn for_process() -> Self {
         let stderr_is_terminal = io::stderr().is_terminal();
         let env = |name: &str| std::env::var(name).ok();
         let stdout_is_terminal = io::stdout().is_terminal();
@@ -53,7 +53,7 @@ impl Writer {
             // An answer that is not written to a terminal keeps its bytes, even if colours are
             // forced.
             answer_colour: stdout_is_terminal && wants_colour(true, &env),
-            lost: Lost::Nothing,
+            lost: OutputLoss::Nothing,
         }
     }
 
@@ -73,22 +73,22 @@ impl Writer {
     }
 
     /// Returns a progress bar, if standard error is a terminal that can show one.
-    pub(crate) fn bar(&self) -> Option<Bar> {
+    pub(crate) fn progress_bar(&self) -> Option<ProgressBar> {
         let can = std::env::var("TERM").is_ok_and(|term| term != "dumb");
-        (self.stderr_is_terminal && can).then(|| Bar::new(self.width()))
+        (self.stderr_is_terminal && can).then(|| ProgressBar::new(self.width()))
     }
 
     /// Returns the loss on standard output. After a loss nothing more is written there.
-    pub(crate) fn lost(&self) -> Lost {
+    pub(crate) fn output_loss(&self) -> OutputLoss {
         self.lost
     }
 
     /// Shows a status line, if standard error is a terminal that a person looks at.
-    pub(crate) fn status(&self) -> Option<Status> {
+    pub(crate) fn show_status(&self) -> Option<StatusLine> {
         let env = |name: &str| std::env::var(name).ok();
         wants_status(self.stderr_is_terminal, &env).then(|| {
             let remote = env("SSH_CONNECTION").or_else(|| env("SSH_TTY")).is_some();
-            Status::begin(remote, || columns(terminal_size::terminal_size_of(io::stderr())))
+            StatusLine::show_line(remote, || terminal_columns(terminal_size::terminal_size_of(io::stderr())))
         })
     }
 
@@ -101,72 +101,72 @@ impl Writer {
         } else {
             return NO_TERMINAL;
         };
-        columns(size)
+        terminal_columns(size)
     }
 
     /// Writes pieces in order, each to its stream.
-    pub(crate) fn pieces(&mut self, pieces: &[Piece]) {
+    pub(crate) fn write_pieces(&mut self, pieces: &[Piece]) {
         for group in pieces.chunk_by(|a, b| a.to == b.to) {
             match group.first().map(|piece| piece.to) {
-                Some(To::Answer) => {
-                    let text = styled(group, self.answer_colour);
-                    self.stdout(text.as_bytes());
+                Some(OutputStream::Answer) => {
+                    let text = style_text(group, self.answer_colour);
+                    self.write_stdout(text.as_bytes());
                 }
-                Some(To::Notes) => self.stderr(group),
+                Some(OutputStream::Notes) => self.write_stderr(group),
                 None => {}
             }
         }
     }
 
     /// Writes an event as a line of JSON.
-    pub(crate) fn json(&mut self, event: &Event) {
+    pub(crate) fn write_event(&mut self, event: &Event) {
         // Serialization cannot fail: the values are softland's own types, whose maps have texts as
         // keys.
         if let Ok(mut line) = serde_json::to_vec(event) {
             line.push(b'\n');
-            self.stdout(&line);
+            self.write_stdout(&line);
         }
     }
 
     /// Writes a requested text to standard output.
-    pub(crate) fn result(&mut self, text: &str) {
-        self.stdout(text.as_bytes());
+    pub(crate) fn write_result(&mut self, text: &str) {
+        self.write_stdout(text.as_bytes());
     }
 
     /// Writes a requested text to a terminal, with control characters made harmless.
-    pub(crate) fn harmless_result(&mut self, text: &str) {
-        self.stdout(harmless(text).as_bytes());
+    pub(crate) fn write_harmless_result(&mut self, text: &str) {
+        self.write_stdout(make_harmless(text).as_bytes());
     }
 
     /// Writes a note to standard error.
-    pub(crate) fn note(&self, text: &str) {
-        self.stderr(&[Piece::note(Style::Plain, format!("{}\n", harmless(text)))]);
+    pub(crate) fn write_note(&self, text: &str) {
+        self.write_stderr(&[Piece::note(Style::Plain, format!("{}\n", make_harmless(text)))]);
     }
 
     /// Writes a warning to standard error.
-    pub(crate) fn warning(&self, text: &str) {
-        self.stderr(&[
+    pub(crate) fn write_warning(&self, text: &str) {
+        self.write_stderr(&[
             Piece::note(Style::Bold, "warning: "),
-            Piece::note(Style::Plain, format!("{}\n", harmless(text))),
+            Piece::note(Style::Plain, format!("{}\n", make_harmless(text))),
         ]);
     }
 
     /// Reports the failure of a command, and returns its exit status.
-    pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
+    pub(crate) fn report_failure(&self, failure: &Failure) -> ExitCode {
         for message in &failure.messages {
-            let message = harmless(message);
+            let message = make_harmless(message);
             let head = if failure.plain { "" } else { "error: " };
             let end = if message.ends_with('\n') { "" } else { "\n" };
-            self.stderr(&[
+            self.write_stderr(&[
                 Piece::note(Style::Bad, head),
                 Piece::note(Style::Plain, format!("{message}{end}")),
             ]);
         }
-        failure.code()
+        failure.exit_code()
     }
 
-    fn stdout(&mut self, bytes: &[u8]) {
-        if self.lost != Lost::Nothing {
+    fn write_stdout(&mut self, bytes: &[u8]) {
+        if self.lost != OutputLoss::Nothing {
             return;
         }
         // The notes are not held up by a slow reader of standard output that is not the terminal.
@@ -177,23 +177,23 @@ impl Writer {
         if let Err(error) = written {
             // A reader that closed the stream is not an error to report.
             if error.kind() == io::ErrorKind::BrokenPipe {
-                self.lost = Lost::Closed;
+                self.lost = OutputLoss::Closed;
             } else {
-                self.lost = Lost::Failed;
-                self.note(&format!("error: standard output cannot be written: {error}"));
+                self.lost = OutputLoss::Failed;
+                self.write_note(&format!("error: standard output cannot be written: {error}"));
             }
         }
     }
 
-    fn stderr(&self, pieces: &[Piece]) {
-        let text = styled(pieces, self.colour);
+    fn write_stderr(&self, pieces: &[Piece]) {
+        let text = style_text(pieces, self.colour);
         let _room = self.stderr_is_terminal.then(|| status::make_room(text.as_bytes()));
         // If standard error is gone, the error cannot be reported anywhere.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }
 
-fn columns(size: Option<(Width, Height)>) -> usize {
+fn terminal_columns(size: Option<(Width, Height)>) -> usize {
     match size {
         Some((Width(columns), _)) if columns > 0 => usize::from(columns),
         _ => SILENT_TERMINAL,
@@ -201,7 +201,7 @@ fn columns(size: Option<(Width, Height)>) -> usize {
 }
 
 /// Returns the text of pieces, with their styles if there are colours.
-fn styled(pieces: &[Piece], colour: bool) -> String {
+fn style_text(pieces: &[Piece], colour: bool) -> String {
     let mut text = String::new();
     for piece in pieces {
         match piece.style.sgr().filter(|_| colour && !piece.text.is_empty()) {

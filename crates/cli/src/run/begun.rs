@@ -6,29 +6,29 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::Api;
-use softland_agent::journal::{Finished, Glance, RunJournal, new_id, now};
+use softland_agent::journal::{FinishedRun, JournalSummary, RunJournal, new_run_id, now_rfc3339};
 use softland_agent::{Conversation, Event, EventKind, Journal};
 
-use super::{Listener, exit_status, state};
-use crate::args::{RunArgs, Which};
+use super::{EventPrinter, exit_status, state};
+use crate::args::{RunArgs, RunSelection};
 use crate::failure::Failure;
-use crate::render::Kept as Shown;
-use crate::settings::Settings;
+use crate::render::CallLocator as Shown;
+use crate::settings::RunSettings;
 
 /// The origin of a run.
-pub(super) enum Begun {
+pub(super) enum RunOrigin {
     /// A new run.
     New,
     /// An interrupted run.
-    Open { path: PathBuf, was: Box<Glance> },
+    Open { path: PathBuf, was: Box<JournalSummary> },
     /// A run that has ended with an answer: nothing is left to do.
-    Ended { finished: Box<Finished>, named: Option<PathBuf> },
+    Ended { finished: Box<FinishedRun>, named: Option<PathBuf> },
     /// A new run in the conversation of an ended run.
-    Further { was: Box<Glance> },
+    Further { was: Box<JournalSummary> },
 }
 
 /// The journal of a run, and the conversation that it continues.
-pub(super) struct Kept {
+pub(super) struct StoredRun {
     pub(super) journal: RunJournal,
     pub(super) conversation: Conversation,
     file: bool,
@@ -36,28 +36,28 @@ pub(super) struct Kept {
     named: Option<PathBuf>,
 }
 
-impl Kept {
+impl StoredRun {
     /// Returns the run's id, if the run is kept.
-    pub(super) fn id(&self) -> Option<&str> {
-        self.file.then(|| self.journal.run())
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.file.then(|| self.journal.run_id())
     }
 
     /// Returns the arguments with which `softland show` finds the run's calls, if the run is kept.
-    pub(super) fn shown(&self) -> Option<Shown> {
-        let id = self.id()?.to_owned();
+    pub(super) fn call_locator(&self) -> Option<Shown> {
+        let id = self.run_id()?.to_owned();
         let run = self.named.as_ref().map_or(id, |path| path.display().to_string());
         Some(Shown { run, within: String::new() })
     }
 
     /// Returns the command that resumes the run, or continues it with a prompt.
-    pub(super) fn command(&self, resume: bool) -> Option<String> {
-        Some(command(self.id()?, self.named.as_deref(), resume))
+    pub(super) fn resume_command(&self, resume: bool) -> Option<String> {
+        Some(format_resume_command(self.run_id()?, self.named.as_deref(), resume))
     }
 }
 
 /// Returns the command that resumes a run, or continues it with a prompt. A run that is not kept in
 /// the state folder is named by its file.
-pub(super) fn command(run: &str, named: Option<&Path>, resume: bool) -> String {
+pub(super) fn format_resume_command(run: &str, named: Option<&Path>, resume: bool) -> String {
     let file = named.map(|path| {
         // A bare name would be taken for an id.
         let bare = path.components().count() == 1 && path.extension().is_none();
@@ -74,45 +74,45 @@ pub(super) fn command(run: &str, named: Option<&Path>, resume: bool) -> String {
 }
 
 /// Returns the file of a run's journal, if the run's id does not lead to it.
-fn named(path: &Path, run: &str) -> Option<PathBuf> {
-    let usual = folder().map(|folder| state::file(&folder, run));
+fn explicit_path(path: &Path, run: &str) -> Option<PathBuf> {
+    let usual = state_folder().map(|folder| state::journal_file(&folder, run));
     (usual.as_deref() != Some(path)).then(|| path.to_owned())
 }
 
-impl Begun {
+impl RunOrigin {
     /// Looks up the run that the arguments name.
     ///
     /// # Errors
     /// Returns a failure if the run does not exist, or cannot be resumed or continued with these
     /// arguments.
-    pub(super) fn of(args: &RunArgs) -> Result<Self, Failure> {
+    pub(super) fn from_args(args: &RunArgs) -> Result<Self, Failure> {
         match &args.which {
-            Which::New => Ok(Self::New),
-            Which::Resume(run) => {
+            RunSelection::New => Ok(Self::New),
+            RunSelection::Resume(run) => {
                 let path = match &args.journal {
                     Some(path) => path.clone(),
-                    None => state::find(run, folder().as_deref())?,
+                    None => state::find_journal(run, state_folder().as_deref())?,
                 };
-                let was = Box::new(state::glance(&path)?);
+                let was = Box::new(state::read_glance(&path)?);
                 if args.journal.is_some() && was.run != *run {
                     let message = format!("{} is the journal of {}", path.display(), was.run);
                     return Err(Failure::usage(message));
                 }
-                let done = |ended: &&Finished| ended.report.ended.outcome.is_done();
+                let done = |ended: &&FinishedRun| ended.report.ended.outcome.is_done();
                 let Some(finished) = was.finished.as_ref().filter(done) else {
                     return Ok(Self::Open { path, was });
                 };
-                if let Some(flag) = another(args, &was) {
+                if let Some(flag) = find_different_arg(args, &was) {
                     return Err(Failure::usage(format!(
                         "{flag} is not what {run} was begun with, and that has ended: nothing of \
                          it is run again (softland run --continue {run} PROMPT asks it more)"
                     )));
                 }
                 let finished = Box::new(finished.clone());
-                Ok(Self::Ended { finished, named: named(&path, &was.run) })
+                Ok(Self::Ended { finished, named: explicit_path(&path, &was.run) })
             }
-            Which::Continue(run) => {
-                let was = Box::new(state::glance(&state::find(run, folder().as_deref())?)?);
+            RunSelection::Continue(run) => {
+                let was = Box::new(state::read_glance(&state::find_journal(run, state_folder().as_deref())?)?);
                 if was.finished.is_none() {
                     let message = format!(
                         "{run} has not ended: softland run --resume {run} goes on with it first"
@@ -124,7 +124,7 @@ impl Begun {
         }
     }
 
-    fn was(&self) -> Option<&Glance> {
+    fn earlier_run(&self) -> Option<&JournalSummary> {
         match self {
             Self::New | Self::Ended { .. } => None,
             Self::Open { was, .. } | Self::Further { was } => Some(was),
@@ -132,8 +132,8 @@ impl Begun {
     }
 
     /// Completes the arguments with those that the run was begun with.
-    pub(super) fn recall(&self, args: RunArgs) -> RunArgs {
-        let Some(was) = self.was() else { return args };
+    pub(super) fn recall_args(&self, args: RunArgs) -> RunArgs {
+        let Some(was) = self.earlier_run() else { return args };
         let text = |key: &str| was.setup()[key].as_str().map(str::to_owned);
         let path = |key: &str| text(key).map(PathBuf::from);
         RunArgs {
@@ -155,15 +155,15 @@ impl Begun {
     /// # Errors
     /// Returns a failure if the journal is in use, cannot be created or cannot be read. If no
     /// journal was named and there is no place for a new one, the run is not kept, with a warning.
-    pub(super) fn keep(&self, args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure> {
+    pub(super) fn open_journal(&self, args: &RunArgs, settings: &mut RunSettings) -> Result<StoredRun, Failure> {
         let failed = |error: softland_agent::JournalError| Failure::usage(error.to_string());
         match self {
             Self::Ended { .. } | Self::New => {
-                let journal = new_journal(args, settings)?;
-                Ok(Kept { conversation: Conversation::new(), ..journal })
+                let journal = create_journal(args, settings)?;
+                Ok(StoredRun { conversation: Conversation::new(), ..journal })
             }
             Self::Open { path, was } => {
-                let journal = Journal::open(path).map_err(failed)?.root(&was.run);
+                let journal = Journal::open(path).map_err(failed)?.root_run(&was.run);
                 for difference in settings.agent.differs_from(&was.start) {
                     settings.warnings.push(format!(
                         "{}: {difference} when {} was begun; the run keeps that",
@@ -171,16 +171,16 @@ impl Begun {
                         was.run
                     ));
                 }
-                let named = named(path, &was.run);
-                Ok(Kept { journal, conversation: Conversation::new(), file: true, named })
+                let named = explicit_path(path, &was.run);
+                Ok(StoredRun { journal, conversation: Conversation::new(), file: true, named })
             }
             Self::Further { was } => {
-                settings.agent.policy = policy(args, was, &settings.agent.policy)?;
-                let kept = new_journal(args, settings)?;
-                let conversation = was.conversation();
+                settings.agent.policy = further_policy(args, was, &settings.agent.policy)?;
+                let kept = create_journal(args, settings)?;
+                let conversation = was.rebuild_conversation();
                 let conversation =
                     conversation.map_err(|unfit| Failure::usage(unfit.to_string()))?;
-                Ok(Kept { journal: kept.journal.continuing(&was.run), conversation, ..kept })
+                Ok(StoredRun { journal: kept.journal.with_continued_run(&was.run), conversation, ..kept })
             }
         }
     }
@@ -188,11 +188,11 @@ impl Begun {
 
 /// Returns the first argument that differs from the one with which the run was begun. Equal
 /// arguments may be repeated, since a user who resumes a run need not know whether it has ended.
-fn another(args: &RunArgs, was: &Glance) -> Option<&'static str> {
+fn find_different_arg(args: &RunArgs, was: &JournalSummary) -> Option<&'static str> {
     let setup = was.setup();
     let then = |key: &str| setup[key].as_str();
     let path = |key: &str, given: &Option<PathBuf>| {
-        given.as_ref().is_some_and(|given| then(key).map(Path::new) != Some(&*absolute(given)))
+        given.as_ref().is_some_and(|given| then(key).map(Path::new) != Some(&*absolute_path(given)))
     };
     let text = |then: Option<&str>, given: Option<&str>| given.is_some() && given != then;
     let others = [
@@ -210,22 +210,22 @@ fn another(args: &RunArgs, was: &Glance) -> Option<&'static str> {
 
 /// Returns the policy for a further question: the earlier policy with the flags, or the policy that
 /// the arguments name.
-fn policy(args: &RunArgs, was: &Glance, resolved: &Policy) -> Result<Policy, Failure> {
+fn further_policy(args: &RunArgs, was: &JournalSummary, resolved: &Policy) -> Result<Policy, Failure> {
     if args.policy.is_some() {
         return Ok(resolved.clone());
     }
     let mut policy = was.start.policy.clone();
     for (key, value) in &args.keys {
-        policy.set(key, value).map_err(|error| Failure::usage(error.to_string()))?;
+        policy.set_key(key, value).map_err(|error| Failure::usage(error.to_string()))?;
     }
     Ok(policy)
 }
 
-fn new_journal(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure> {
-    let run = new_id();
-    let setup = setup(args);
-    let kept = |journal: Journal| Kept {
-        journal: journal.root(&run).with_setup(setup),
+fn create_journal(args: &RunArgs, settings: &mut RunSettings) -> Result<StoredRun, Failure> {
+    let run = new_run_id();
+    let setup = setup_json(args);
+    let kept = |journal: Journal| StoredRun {
+        journal: journal.root_run(&run).with_setup(setup),
         conversation: Conversation::new(),
         file: true,
         named: args.journal.clone(),
@@ -234,18 +234,18 @@ fn new_journal(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure>
         let journal = Journal::create(path);
         return Ok(kept(journal.map_err(|error| Failure::usage(error.to_string()))?));
     }
-    let made = match folder() {
+    let made = match state_folder() {
         None => Err("HOME is not set".to_owned()),
-        Some(folder) => state::make(&folder)
+        Some(folder) => state::create_folder(&folder)
             .map_err(|error| format!("{} cannot be made: {error}", folder.display()))
             .and_then(|()| {
-                let journal = Journal::create(&state::file(&folder, &run));
+                let journal = Journal::create(&state::journal_file(&folder, &run));
                 journal.map_err(|error| error.to_string())
             }),
     };
     match made {
         Ok(journal) => {
-            settings.warnings.extend(seen_by_tools(args, journal.path()));
+            settings.warnings.extend(warn_seen_by_tools(args, journal.path()));
             Ok(kept(journal))
         }
         Err(why) => {
@@ -253,15 +253,15 @@ fn new_journal(args: &RunArgs, settings: &mut Settings) -> Result<Kept, Failure>
                 "the run is not kept and cannot be gone on with: {why} (--journal FILE names a \
                  place)"
             ));
-            let (journal, conversation) = (RunJournal::none(), Conversation::new());
-            Ok(Kept { journal, conversation, file: false, named: None })
+            let (journal, conversation) = (RunJournal::without_journal(), Conversation::new());
+            Ok(StoredRun { journal, conversation, file: false, named: None })
         }
     }
 }
 
 /// Returns a warning if the agent's own tools can read the journal.
-fn seen_by_tools(args: &RunArgs, journal: &Path) -> Option<String> {
-    let root = absolute(args.root.as_deref().unwrap_or_else(|| Path::new(".")));
+fn warn_seen_by_tools(args: &RunArgs, journal: &Path) -> Option<String> {
+    let root = absolute_path(args.root.as_deref().unwrap_or_else(|| Path::new(".")));
     let journal = std::fs::canonicalize(journal).ok()?;
     journal.starts_with(root).then(|| {
         format!(
@@ -274,8 +274,8 @@ fn seen_by_tools(args: &RunArgs, journal: &Path) -> Option<String> {
 
 /// Returns the arguments that the command needs in order to resume the run. A base URL contains no
 /// credential: one that does is rejected.
-fn setup(args: &RunArgs) -> Value {
-    let path = |path: &Path| absolute(path).to_str().map(str::to_owned);
+fn setup_json(args: &RunArgs) -> Value {
+    let path = |path: &Path| absolute_path(path).to_str().map(str::to_owned);
     json!({
         "agent": args.agent.as_deref().and_then(path),
         "agents": args.agents.as_deref().and_then(path),
@@ -286,24 +286,24 @@ fn setup(args: &RunArgs) -> Value {
     })
 }
 
-fn absolute(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn folder() -> Option<PathBuf> {
-    state::folder(&|name| std::env::var(name).ok())
+fn state_folder() -> Option<PathBuf> {
+    state::journal_folder(&|name| std::env::var(name).ok())
 }
 
 /// Prints the outcome and the answer of an ended run again.
-pub(super) fn tell_again(
-    finished: &Finished,
+pub(super) fn print_ended_run(
+    finished: &FinishedRun,
     named: Option<&Path>,
-    mut listener: Listener,
+    mut listener: EventPrinter,
 ) -> ExitCode {
-    let Finished { run, report, seq, turn } = finished;
+    let FinishedRun { run, report, seq, turn } = finished;
     let kind = EventKind::Done { report: Box::new(report.clone()) };
     let (seq, turn, run) = (*seq, *turn, run.clone());
-    listener.hear(&Event { v: 1, seq, ts: now(), run, turn, replayed: false, kind });
-    listener.ended_before(finished, named);
-    ExitCode::from(exit_status(report, listener.lost()))
+    listener.print_event(&Event { v: 1, seq, ts: now_rfc3339(), run, turn, replayed: false, kind });
+    listener.print_ended_before(finished, named);
+    ExitCode::from(exit_status(report, listener.output_loss()))
 }

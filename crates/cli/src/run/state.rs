@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use softland_agent::journal::Glance;
+use softland_agent::journal::JournalSummary;
 
 use crate::failure::Failure;
 
@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 
 /// Returns the folder of journals by the platform's convention; `None` if the environment names no
 /// home folder.
-pub(crate) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+pub(crate) fn journal_folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| {
         if cfg!(windows) {
@@ -26,7 +26,7 @@ pub(crate) fn folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
 }
 
 /// Creates the folder, with access for its owner only.
-pub(super) fn make(folder: &Path) -> std::io::Result<()> {
+pub(super) fn create_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -34,7 +34,7 @@ pub(super) fn make(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Returns the path of a run's journal in the folder.
-pub(crate) fn file(folder: &Path, run: &str) -> PathBuf {
+pub(crate) fn journal_file(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.ndjson"))
 }
 
@@ -42,9 +42,9 @@ pub(crate) fn file(folder: &Path, run: &str) -> PathBuf {
 ///
 /// # Errors
 /// Returns a failure if there is no such journal.
-pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn find_journal(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = Path::new(named);
-    if let Some((root, _)) = folder.and_then(|folder| within(named, folder)) {
+    if let Some((root, _)) = folder.and_then(|folder| find_enclosing_run(named, folder)) {
         return Err(Failure::usage(format!(
             "{named} is a sub-agent's run of {root}, in whose journal it is kept: name {root}, and \
              all runs of the tree go on ({named} is shown by softland show {named})"
@@ -59,11 +59,11 @@ pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failur
              with --journal FILE"
         )));
     };
-    let path = file(folder, named);
+    let path = journal_file(folder, named);
     if path.is_file() {
         return Ok(path);
     }
-    let newest = newest(folder);
+    let newest = newest_runs(folder);
     let newest = match newest.is_empty() {
         true => String::new(),
         false => format!("; the newest there: {}", newest.join(", ")),
@@ -76,23 +76,23 @@ pub(crate) fn find(named: &str, folder: Option<&Path>) -> Result<PathBuf, Failur
 
 /// Splits the id of a sub-agent's run (`RUN.2`) and returns the run at the top and its journal, if
 /// the folder has it.
-pub(crate) fn within<'a>(named: &'a str, folder: &Path) -> Option<(&'a str, PathBuf)> {
+pub(crate) fn find_enclosing_run<'a>(named: &'a str, folder: &Path) -> Option<(&'a str, PathBuf)> {
     let (root, below) = named.split_once('.')?;
     let numbers = below.split('.').all(|part| part.parse::<u64>().is_ok());
-    let path = file(folder, root);
+    let path = journal_file(folder, root);
     let holds = numbers && !root.contains('/') && !Path::new(named).exists() && path.is_file();
     holds.then_some((root, path))
 }
 
 /// Returns the ids of the newest runs of the folder, for a message.
-fn newest(folder: &Path) -> Vec<String> {
-    let mut runs = ids(folder);
+fn newest_runs(folder: &Path) -> Vec<String> {
+    let mut runs = run_ids(folder);
     runs.truncate(NAMED);
     runs
 }
 
 /// Returns the ids of the runs of the folder, the newest first: ids sort by time.
-pub(crate) fn ids(folder: &Path) -> Vec<String> {
+pub(crate) fn run_ids(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let id = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
@@ -107,8 +107,8 @@ pub(crate) fn ids(folder: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// Returns a failure if the file is not a journal.
-pub(super) fn glance(path: &Path) -> Result<Glance, Failure> {
-    Glance::at(path).map_err(|error| Failure::usage(error.to_string()))
+pub(super) fn read_glance(path: &Path) -> Result<JournalSummary, Failure> {
+    JournalSummary::from_path(path).map_err(|error| Failure::usage(error.to_string()))
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
         let of = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> =
                 set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            folder(&move |name| set.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone()))
+            journal_folder(&move |name| set.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone()))
         };
         let path = |text: &str| Some(PathBuf::from(text));
         assert_eq!(of(&[("HOME", "/me")]), path("/me/.local/state/softland/runs"));

@@ -1,6 +1,6 @@
 use super::*;
 use softland_agent::UsageTotal;
-use softland_agent::core::{Ended, Reason};
+use softland_agent::core::{RunEnding, Reason};
 
 #[test]
 fn every_outcome_has_its_status() {
@@ -12,7 +12,7 @@ fn every_outcome_has_its_status() {
         (Outcome::Cancelled, None, 130),
     ] {
         let report = Report {
-            ended: Ended::plain(outcome, Reason::Final),
+            ended: RunEnding::without_limit(outcome, Reason::Final),
             answer: None,
             answered_by,
             turns: 1,
@@ -22,9 +22,9 @@ fn every_outcome_has_its_status() {
             resume: None,
             failure: None,
         };
-        assert_eq!(exit_status(&report, Lost::Nothing), wanted, "{outcome:?}");
+        assert_eq!(exit_status(&report, OutputLoss::Nothing), wanted, "{outcome:?}");
         let failed = outcome == Outcome::Failed;
-        assert_eq!(exit_status(&report, Lost::Failed), if failed { 4 } else { 2 }, "{outcome:?}");
-        assert_eq!(exit_status(&report, Lost::Closed), if failed { 4 } else { 130 }, "{outcome:?}");
+        assert_eq!(exit_status(&report, OutputLoss::Failed), if failed { 4 } else { 2 }, "{outcome:?}");
+        assert_eq!(exit_status(&report, OutputLoss::Closed), if failed { 4 } else { 130 }, "{outcome:?}");
     }
 }

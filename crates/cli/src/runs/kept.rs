@@ -7,30 +7,30 @@ use std::time::UNIX_EPOCH;
 use serde_json::Value;
 use softland_agent::AnsweredBy;
 use softland_agent::core::NanoUsd;
-use softland_agent::journal::{Finished, Glance};
+use softland_agent::journal::{FinishedRun, JournalSummary};
 use softland_ledger::{Run, Usage};
 
-use super::table::ending;
+use super::table::describe_end;
 use crate::render::Writer;
 use crate::run::state;
 
 /// A run of the list, and its journal if it is not from a ledger.
-pub(super) struct Listed {
+pub(super) struct ListedRun {
     pub(super) run: Run,
     pub(super) journal: Option<PathBuf>,
     /// True if a process is at work on the run.
     at_work: bool,
 }
 
-impl From<Run> for Listed {
+impl From<Run> for ListedRun {
     fn from(run: Run) -> Self {
         Self { run, journal: None, at_work: false }
     }
 }
 
-impl Listed {
+impl ListedRun {
     /// Names the source of the run.
-    pub(super) fn source(&self) -> String {
+    pub(super) fn source_name(&self) -> String {
         if self.journal.is_some() { "journal" } else { "ledger" }.to_owned()
     }
 
@@ -40,17 +40,17 @@ impl Listed {
         (self.journal.is_none() || self.run.end.is_some()).then_some(self.run.usage)
     }
 
-    pub(super) fn ending(&self) -> String {
+    pub(super) fn describe_end(&self) -> String {
         match (&self.journal, &self.run.end) {
             (Some(_), None) if self.at_work => "under way".to_owned(),
             (Some(_), None) => format!("not ended (softland run --resume {})", self.run.run),
-            _ => ending(&self.run),
+            _ => describe_end(&self.run),
         }
     }
 
     /// Formats the run as JSON on one line, without the line end. Unknown fields are absent.
-    pub(super) fn json(&self) -> String {
-        let line = self.run.json();
+    pub(super) fn to_json(&self) -> String {
+        let line = self.run.to_json();
         let Some(journal) = &self.journal else { return line };
         let Ok(Value::Object(mut fields)) = serde_json::from_str(&line) else { return line };
         for never in ["session", "policy", "client", "unpriced_requests"] {
@@ -66,17 +66,17 @@ impl Listed {
 
 /// Returns at most `limit` of the newest runs of the state folder that began at `since` or later. A
 /// file that cannot be read causes a warning, and the others are listed.
-pub(super) fn newest(since: Option<u64>, limit: Option<usize>, writer: &Writer) -> Vec<Listed> {
-    let Some(folder) = state::folder(&|name| std::env::var(name).ok()) else { return Vec::new() };
+pub(super) fn newest_runs(since: Option<u64>, limit: Option<usize>, writer: &Writer) -> Vec<ListedRun> {
+    let Some(folder) = state::journal_folder(&|name| std::env::var(name).ok()) else { return Vec::new() };
     let mut listed = Vec::new();
-    for id in state::ids(&folder) {
+    for id in state::run_ids(&folder) {
         if limit.is_some_and(|limit| listed.len() >= limit) {
             break;
         }
-        let path = state::file(&folder, &id);
-        match Glance::at(&path) {
+        let path = state::journal_file(&folder, &id);
+        match JournalSummary::from_path(&path) {
             Ok(glance) => {
-                let one = of(&glance, path);
+                let one = listed_from_glance(&glance, path);
                 // The ids sort by time, so all later runs are older.
                 if since.is_some_and(|since| one.run.started < since) {
                     break;
@@ -84,7 +84,7 @@ pub(super) fn newest(since: Option<u64>, limit: Option<usize>, writer: &Writer) 
                 listed.push(one);
             }
             Err(_) if is_empty(&path) => {}
-            Err(error) => writer.warning(&format!("not listed: {error}")),
+            Err(error) => writer.write_warning(&format!("not listed: {error}")),
         }
     }
     listed
@@ -95,19 +95,19 @@ fn is_empty(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
 }
 
-fn of(glance: &Glance, path: PathBuf) -> Listed {
+fn listed_from_glance(glance: &JournalSummary, path: PathBuf) -> ListedRun {
     let written = std::fs::metadata(&path).and_then(|file| file.modified()).ok();
     let written = written.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    let started = glance.began().unwrap_or(0);
+    let started = glance.began_millis().unwrap_or(0);
     let last = written.map_or(started, |at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
-    let so_far = glance.so_far();
-    let (start, report) = (&glance.start, glance.finished.as_ref().map(report));
+    let so_far = glance.run_progress();
+    let (start, report) = (&glance.start, glance.finished.as_ref().map(finished_report));
     let run = Run {
         run: glance.run.clone(),
         session: None,
         agent: Some(start.agent.clone()),
         name: None,
-        observed: start.policy.observes(),
+        observed: start.policy.is_observing(),
         continues: start.continues.clone(),
         model: Some(start.model.clone()),
         policy: None,
@@ -129,10 +129,10 @@ fn of(glance: &Glance, path: PathBuf) -> Listed {
         cost: report.map_or(so_far.cost, |report| report.cost_usd.and_then(NanoUsd::from_dollars)),
         unpriced: 0,
     };
-    let at_work = run.end.is_none() && Glance::is_in_use(&path);
-    Listed { run, journal: Some(path), at_work }
+    let at_work = run.end.is_none() && JournalSummary::is_in_use(&path);
+    ListedRun { run, journal: Some(path), at_work }
 }
 
-fn report(finished: &Finished) -> &softland_agent::Report {
+fn finished_report(finished: &FinishedRun) -> &softland_agent::Report {
     &finished.report
 }

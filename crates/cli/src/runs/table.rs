@@ -2,11 +2,11 @@
 //! first.
 
 use softland_agent::core::NanoUsd;
-use softland_ledger::{Beside, Run, Usage, timestamp};
+use softland_ledger::{UnassignedTotals, Run, Usage, format_timestamp};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::kept::Listed;
-use crate::render::{count, grouped, harmless_line};
+use super::kept::ListedRun;
+use crate::render::{format_count, group_digits, harmless_line};
 
 /// The least width of the last column.
 const END_WIDTH: usize = 24;
@@ -15,27 +15,27 @@ const GAP: &str = "  ";
 
 /// A column: its heading, true for numbers, its rank (the highest is dropped first), and the
 /// function that formats a cell.
-type Column = (&'static str, bool, u8, fn(&Listed) -> String);
+type Column = (&'static str, bool, u8, fn(&ListedRun) -> String);
 
 const COLUMNS: [Column; 9] = [
     ("RUN", false, 0, |one| one.run.run.clone()),
-    ("FROM", false, 4, Listed::source),
-    ("STARTED", false, 3, |one| minute(one.run.started)),
+    ("FROM", false, 4, ListedRun::source_name),
+    ("STARTED", false, 3, |one| format_minute(one.run.started)),
     ("AGENT", false, 6, |one| one.run.agent.clone().unwrap_or_default()),
     ("MODEL", false, 5, |one| one.run.model.clone().unwrap_or_default()),
-    ("TURNS", true, 2, |one| grouped(one.run.turns)),
-    ("CALLS", true, 2, |one| known(one.run.tool_calls)),
-    ("TOKENS", true, 4, |one| known(one.usage().map(all_tokens))),
-    ("COST", true, 1, |one| money(&one.run)),
+    ("TURNS", true, 2, |one| group_digits(one.run.turns)),
+    ("CALLS", true, 2, |one| format_known(one.run.tool_calls)),
+    ("TOKENS", true, 4, |one| format_known(one.usage().map(sum_tokens))),
+    ("COST", true, 1, |one| format_cost(&one.run)),
 ];
 
-fn known(number: Option<u64>) -> String {
-    number.map_or_else(|| "-".to_owned(), grouped)
+fn format_known(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), group_digits)
 }
 
 /// Renders a heading, a line for each run, and a line for the requests that belong to no run. Lines
 /// are cut to `width`, if there is one.
-pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usize>) -> String {
+pub(super) fn render_table(runs: &[ListedRun], beside: Option<&UnassignedTotals>, width: Option<usize>) -> String {
     // The source is shown only if there are several.
     let several = runs.iter().any(|one| one.journal.is_some());
     let cells: Vec<Vec<String>> = COLUMNS
@@ -43,10 +43,10 @@ pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usiz
         .map(|(head, _, _, cell)| {
             let said = |run| if *head == "FROM" && !several { String::new() } else { cell(run) };
             let of_runs = runs.iter().map(|run| harmless_line(&said(run), None));
-            of_runs.chain(beside.map(|beside| beside_runs(head, beside))).collect()
+            of_runs.chain(beside.map(|beside| beside_cell(head, beside))).collect()
         })
         .collect();
-    let ends = runs.iter().map(Listed::ending).chain(beside.map(beside_ending));
+    let ends = runs.iter().map(ListedRun::describe_end).chain(beside.map(beside_end));
     let widths: Vec<usize> = COLUMNS
         .iter()
         .zip(&cells)
@@ -54,7 +54,7 @@ pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usiz
             cells.iter().map(|cell| cell.width()).max().unwrap_or(0).max(head.width())
         })
         .collect();
-    let shown = fitting(&widths, &cells, width);
+    let shown = fitting_columns(&widths, &cells, width);
     let line = |cell: &dyn Fn(usize) -> String, end: &str| {
         let mut text = String::new();
         for &at in &shown {
@@ -76,23 +76,23 @@ pub(super) fn table(runs: &[Listed], beside: Option<&Beside>, width: Option<usiz
 }
 
 /// Returns the cell of a column for the requests that belong to no run.
-fn beside_runs(head: &str, beside: &Beside) -> String {
+fn beside_cell(head: &str, beside: &UnassignedTotals) -> String {
     match head {
         "RUN" => "(no run)".to_owned(),
-        "TOKENS" => grouped(all_tokens(beside.usage)),
+        "TOKENS" => group_digits(sum_tokens(beside.usage)),
         "COST" if beside.unpriced == beside.requests => "?".to_owned(),
-        "COST" if beside.unpriced > 0 => format!("{}+", dollars(beside.cost)),
-        "COST" => dollars(beside.cost),
+        "COST" if beside.unpriced > 0 => format!("{}+", format_dollars(beside.cost)),
+        "COST" => format_dollars(beside.cost),
         _ => String::new(),
     }
 }
 
-fn beside_ending(beside: &Beside) -> String {
-    format!("{} without tools, or not metered", count(beside.requests, "request"))
+fn beside_end(beside: &UnassignedTotals) -> String {
+    format!("{} without tools, or not metered", format_count(beside.requests, "request"))
 }
 
 /// Selects the columns that fit, in order. Empty columns are left out.
-fn fitting(widths: &[usize], cells: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
+fn fitting_columns(widths: &[usize], cells: &[Vec<String>], width: Option<usize>) -> Vec<usize> {
     let holds =
         |at: &usize| cells.get(*at).is_some_and(|cells| cells.iter().any(|cell| !cell.is_empty()));
     let mut shown: Vec<usize> = (0..COLUMNS.len()).filter(holds).collect();
@@ -110,9 +110,9 @@ fn fitting(widths: &[usize], cells: &[Vec<String>], width: Option<usize>) -> Vec
 }
 
 /// Describes the outcome of a run and its reason, or that the run has not ended.
-pub(crate) fn ending(run: &Run) -> String {
+pub(crate) fn describe_end(run: &Run) -> String {
     let Some(end) = &run.end else {
-        return format!("going on, last heard of {}", minute(run.last));
+        return format!("going on, last heard of {}", format_minute(run.last));
     };
     let mut text = format!("{}: {}", end.outcome.word(), end.reason);
     if let (Some(limit), Some(value)) = (&end.limit, &end.value) {
@@ -132,18 +132,18 @@ pub(crate) fn ending(run: &Run) -> String {
 }
 
 /// Formats the cost of a run: `?` if it is unknown, and with a `+` if a part of it is unknown.
-pub(crate) fn money(run: &Run) -> String {
+pub(crate) fn format_cost(run: &Run) -> String {
     match run.cost {
         None => "?".to_owned(),
         Some(_) if run.unpriced > 0 && run.unpriced == run.requests => "?".to_owned(),
-        Some(cost) if run.unpriced > 0 && run.end.is_none() => format!("{}+", dollars(cost)),
-        Some(cost) => dollars(cost),
+        Some(cost) if run.unpriced > 0 && run.end.is_none() => format!("{}+", format_dollars(cost)),
+        Some(cost) => format_dollars(cost),
     }
 }
 
 /// Formats an amount to the hundredth of a cent, or to the cent from one dollar on.
-pub(crate) fn dollars(amount: NanoUsd) -> String {
-    match amount.dollars() {
+pub(crate) fn format_dollars(amount: NanoUsd) -> String {
+    match amount.to_dollars() {
         cost if cost > 0.0 && cost < 0.0001 => "<$0.0001".to_owned(),
         cost if cost < 1.0 => format!("${cost:.4}"),
         cost => format!("${cost:.2}"),
@@ -151,30 +151,30 @@ pub(crate) fn dollars(amount: NanoUsd) -> String {
 }
 
 /// Formats the tokens of a run.
-pub(crate) fn tokens(run: &Run) -> String {
+pub(crate) fn format_tokens(run: &Run) -> String {
     let usage = run.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!("{} tokens in ({cached}% cached), {} out", grouped(input), grouped(usage.output))
+    format!("{} tokens in ({cached}% cached), {} out", group_digits(input), group_digits(usage.output))
 }
 
-fn all_tokens(usage: Usage) -> u64 {
+fn sum_tokens(usage: Usage) -> u64 {
     [usage.input, usage.output, usage.cache_read, usage.cache_write]
         .into_iter()
         .fold(0, u64::saturating_add)
 }
 
 /// Formats milliseconds since 1970 as `2026-11-22 01:44`, in UTC.
-fn minute(at: u64) -> String {
-    timestamp(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect()
+fn format_minute(at: u64) -> String {
+    format_timestamp(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softland_agent::core::{Because, Ended, Outcome, Reason, Rung};
+    use softland_agent::core::{Because, RunEnding, Outcome, Reason, Rung};
 
-    fn run(id: &str, end: Option<Ended>) -> Run {
+    fn run(id: &str, end: Option<RunEnding>) -> Run {
         Run {
             run: id.to_owned(),
             session: None,
@@ -199,13 +199,13 @@ mod tests {
         }
     }
 
-    fn table_of(runs: &[Run], beside: Option<&Beside>, width: Option<usize>) -> String {
-        let listed: Vec<Listed> = runs.iter().cloned().map(Listed::from).collect();
-        table(&listed, beside, width)
+    fn table_of(runs: &[Run], beside: Option<&UnassignedTotals>, width: Option<usize>) -> String {
+        let listed: Vec<ListedRun> = runs.iter().cloned().map(ListedRun::from).collect();
+        render_table(&listed, beside, width)
     }
 
-    fn landed() -> Ended {
-        Ended::by(Outcome::Landed, &Because::count(Reason::ToolCalls, 30, 30), Some(Rung::Ask))
+    fn landed() -> RunEnding {
+        RunEnding::from_because(Outcome::Landed, &Because::from_counts(Reason::ToolCalls, 30, 30), Some(Rung::Ask))
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_belongs_to_no_run_has_a_line() {
         let usage = Usage { input: 1000, output: 5, ..Usage::default() };
-        let mut beside = Beside { requests: 3, usage, cost: NanoUsd(156_000_000), unpriced: 0 };
+        let mut beside = UnassignedTotals { requests: 3, usage, cost: NanoUsd(156_000_000), unpriced: 0 };
         let mut seen = run("run-1", Some(landed()));
         seen.observed = true;
         let text = table_of(&[seen], Some(&beside), None);
@@ -260,12 +260,12 @@ mod tests {
     #[test]
     fn unknown_money_is_not_none() {
         let mut run = run("r", None);
-        assert_eq!(money(&run), "$0.0123");
+        assert_eq!(format_cost(&run), "$0.0123");
         run.unpriced = 1;
-        assert_eq!(money(&run), "$0.0123+");
+        assert_eq!(format_cost(&run), "$0.0123+");
         (run.unpriced, run.requests) = (2, 2);
-        assert_eq!(money(&run), "?");
+        assert_eq!(format_cost(&run), "?");
         (run.end, run.cost) = (Some(landed()), None);
-        assert_eq!(money(&run), "?");
+        assert_eq!(format_cost(&run), "?");
     }
 }

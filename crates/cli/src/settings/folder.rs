@@ -11,7 +11,7 @@ const MOST: usize = 200;
 ///
 /// # Errors
 /// Returns a message if the folder cannot be read, or holds no agent file.
-pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn list_agent_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let shown = folder.display();
     let unread = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("{shown}: the folder does not exist"),
@@ -38,7 +38,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Returns the problems of agents that have the same name.
-pub(crate) fn same_names(agents: &[(PathBuf, AgentFile)]) -> Vec<String> {
+pub(crate) fn find_same_names(agents: &[(PathBuf, AgentFile)]) -> Vec<String> {
     let mut problems = Vec::new();
     for (n, (path, agent)) in agents.iter().enumerate() {
         let first = agents.iter().take(n).find(|(_, other)| other.name == agent.name);

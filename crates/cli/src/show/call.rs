@@ -3,49 +3,49 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use softland_agent::journal::{KeptCall, Place};
+use softland_agent::journal::{StoredCall, CallPosition};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::render::Writer;
 use crate::run::state;
-use crate::runs::written;
+use crate::runs::output_status;
 
 /// Shows the call. Control characters are made harmless for a terminal; other output keeps its
 /// bytes.
-pub(super) fn show(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    let folder = state::folder(&|name| std::env::var(name).ok());
-    let within = folder.as_deref().and_then(|folder| state::within(&args.run, folder));
+pub(super) fn show_call(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let folder = state::journal_folder(&|name| std::env::var(name).ok());
+    let within = folder.as_deref().and_then(|folder| state::find_enclosing_run(&args.run, folder));
     let (path, found) = match within {
         Some((_, path)) => {
-            let found = KeptCall::of_run(&path, &args.run, &args.call);
+            let found = StoredCall::find_in_run(&path, &args.run, &args.call);
             (path, found)
         }
         None => {
-            let path = state::find(&args.run, folder.as_deref())?;
-            let found = KeptCall::at(&path, &args.call);
+            let path = state::find_journal(&args.run, folder.as_deref())?;
+            let found = StoredCall::find_in_root(&path, &args.call);
             (path, found)
         }
     };
     let found = found.map_err(|error| Failure::usage(error.to_string()))?;
     let Some(call) = found else {
-        let (path, place) = (path.display(), named(&args.call));
+        let (path, place) = (path.display(), format_call_path(&args.call));
         return Err(Failure::usage(format!("{path} holds no call {place} that was run")));
     };
-    let text = if args.of.json { json(&call) } else { text(&call) };
+    let text = if args.of.json { render_json(&call) } else { render_text(&call) };
     match writer.stdout_is_terminal() {
-        true => writer.harmless_result(&text),
-        false => writer.result(&text),
+        true => writer.write_harmless_result(&text),
+        false => writer.write_result(&text),
     }
-    Ok(written(writer))
+    Ok(output_status(writer))
 }
 
-fn named(places: &[Place]) -> String {
+fn format_call_path(places: &[CallPosition]) -> String {
     let named = places.iter().map(|place| format!("{}.{}", place.turn, place.call + 1));
     named.collect::<Vec<_>>().join("/")
 }
 
-fn text(call: &KeptCall) -> String {
+fn render_text(call: &StoredCall) -> String {
     let input = match serde_json::from_str::<Value>(&call.input) {
         Ok(input) => serde_json::to_string_pretty(&input).unwrap_or_else(|_| call.input.clone()),
         Err(_) => call.input.clone(),
@@ -60,7 +60,7 @@ fn text(call: &KeptCall) -> String {
     format!("→ {} {}\n{input}\n← {how}\n{content}\n", call.name, call.id)
 }
 
-fn json(call: &KeptCall) -> String {
+fn render_json(call: &StoredCall) -> String {
     let result = call.result.as_ref();
     let object = json!({
         "id": call.id,

@@ -6,19 +6,19 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 use softland_agent::core::NanoUsd;
-use softland_agent::journal::{Recalled, Start};
+use softland_agent::journal::{ReplayedJournal, StartRecord};
 use softland_agent::{AnsweredBy, Event, EventKind, Report};
 
 use super::steps;
 use crate::args::ShowArgs;
 use crate::failure::Failure;
-use crate::render::{Writer, count, flow, grouped};
+use crate::render::{Writer, format_count, flow_items, group_digits};
 use crate::run::state;
-use crate::runs::{self, dollars};
+use crate::runs::{self, format_dollars};
 
 /// Finds the journal of the named run, if there is one. The name is an id of the state folder,
 /// including a sub-agent's (`RUN.2`), or the file of a journal.
-pub(super) fn find(args: &ShowArgs) -> Option<PathBuf> {
+pub(super) fn find_journal(args: &ShowArgs) -> Option<PathBuf> {
     if args.of.ledger.is_some() || args.of.config.is_some() {
         return None;
     }
@@ -27,21 +27,21 @@ pub(super) fn find(args: &ShowArgs) -> Option<PathBuf> {
         return Some(path.to_owned());
     }
     let env = |name: &str| std::env::var(name).ok();
-    let path = state::file(&state::folder(&env)?, root(&args.run));
+    let path = state::journal_file(&state::journal_folder(&env)?, root_run(&args.run));
     (path.components().count() > 1 && path.is_file()).then_some(path)
 }
 
 /// Returns the id of the run at the top of the tree.
-fn root(run: &str) -> &str {
+fn root_run(run: &str) -> &str {
     run.split_once('.').map_or(run, |(root, _)| root)
 }
 
 /// Shows the run.
-pub(super) fn show(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+pub(super) fn show_run(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| failed(&error))?;
-    let told = runtime.block_on(Box::pin(Recalled::at(path))).map_err(|unfit| failed(&unfit))?;
+    let told = runtime.block_on(Box::pin(ReplayedJournal::from_path(path))).map_err(|unfit| failed(&unfit))?;
     let run = if Path::new(&args.run).is_file() { &told.root } else { &args.run };
     let Some(start) = told.starts.get(run) else {
         let all: Vec<&str> = told.starts.keys().map(String::as_str).collect();
@@ -50,22 +50,22 @@ pub(super) fn show(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<
     };
     let events: Vec<&Event> = told.events.iter().filter(|event| event.run == *run).collect();
     if args.of.json {
-        events.iter().for_each(|event| writer.json(event));
+        events.iter().for_each(|event| writer.write_event(event));
     } else {
-        let width = runs::width(writer);
-        writer.result(&head(&told, run, start, width.unwrap_or(super::WIDTH)));
-        let told: Vec<_> = events.iter().filter_map(|event| step(event)).collect();
-        writer.result(&steps::told(&told, width));
+        let width = runs::stdout_width(writer);
+        writer.write_result(&render_head(&told, run, start, width.unwrap_or(super::WIDTH)));
+        let told: Vec<_> = events.iter().filter_map(|event| event_step(event)).collect();
+        writer.write_result(&steps::render_replayed(&told, width));
     }
     if let Some(error) = &told.differs {
-        writer.warning(&format!("what stands behind this is not shown: {error}"));
+        writer.write_warning(&format!("what stands behind this is not shown: {error}"));
     }
-    Ok(runs::written(writer))
+    Ok(runs::output_status(writer))
 }
 
 /// Describes the run, its outcome, and the runs below it.
-fn head(told: &Recalled, run: &str, start: &Start, width: usize) -> String {
-    let report = ended(told, run);
+fn render_head(told: &ReplayedJournal, run: &str, start: &StartRecord, width: usize) -> String {
+    let report = find_report(told, run);
     let what = [
         Some(format!("agent {}", start.agent)),
         Some(format!("model {}", start.model)),
@@ -77,33 +77,33 @@ fn head(told: &Recalled, run: &str, start: &Start, width: usize) -> String {
     ];
     let began = start.ts.get(..19).unwrap_or(&start.ts).replace('T', " ");
     let mut took = vec![format!("{began} UTC")];
-    took.extend(counts(told, run));
+    took.extend(count_steps(told, run));
     if let Some(report) = report {
         let usage = report.usage;
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        took.push(format!("{} tokens in, {} out", grouped(input), grouped(usage.output)));
-        took.push(cost(report));
+        took.push(format!("{} tokens in, {} out", group_digits(input), group_digits(usage.output)));
+        took.push(format_cost(report));
     }
-    let first = vec![run.to_owned(), ending(told, run)];
+    let first = vec![run.to_owned(), describe_end(told, run)];
     let mut text = String::new();
     for items in [first, what.into_iter().flatten().collect(), took] {
-        for line in flow(&items, width.max(crate::render::MIN_WIDTH)) {
+        for line in flow_items(&items, width.max(crate::render::MIN_WIDTH)) {
             text += &line;
             text.push('\n');
         }
     }
-    for (child, start) in below(told, run) {
+    for (child, start) in runs_below(told, run) {
         let depth = child.matches('.').count() - run.matches('.').count();
-        let mut items = vec![child.clone(), start.agent.clone(), ending(told, child)];
-        items.extend(counts(told, child));
-        items.extend(ended(told, child).map(cost));
+        let mut items = vec![child.clone(), start.agent.clone(), describe_end(told, child)];
+        items.extend(count_steps(told, child));
+        items.extend(find_report(told, child).map(format_cost));
         text += &format!("{}{}\n", "  ".repeat(depth), items.join(" · "));
     }
     text + "\n"
 }
 
 /// Returns the runs below a run, each after its caller.
-fn below<'a>(told: &'a Recalled, run: &str) -> Vec<(&'a String, &'a Start)> {
+fn runs_below<'a>(told: &'a ReplayedJournal, run: &str) -> Vec<(&'a String, &'a StartRecord)> {
     let prefix = format!("{run}.");
     let mut runs: Vec<_> =
         told.starts.iter().filter(|(child, _)| child.starts_with(&prefix)).collect();
@@ -115,29 +115,29 @@ fn below<'a>(told: &'a Recalled, run: &str) -> Vec<(&'a String, &'a Start)> {
 }
 
 /// Counts the turns and calls of a run so far.
-fn counts(told: &Recalled, run: &str) -> [String; 2] {
+fn count_steps(told: &ReplayedJournal, run: &str) -> [String; 2] {
     let of = |counts: fn(&EventKind) -> bool| {
         told.events.iter().filter(|event| event.run == run && counts(&event.kind)).count() as u64
     };
-    let (turns, calls) = match ended(told, run) {
+    let (turns, calls) = match find_report(told, run) {
         Some(report) => (report.turns, report.tool_calls),
         None => (
             of(|kind| matches!(kind, EventKind::TurnStart { .. })),
             of(|kind| matches!(kind, EventKind::ToolExecute { .. })),
         ),
     };
-    [count(turns, "turn"), count(calls, "tool call")]
+    [format_count(turns, "turn"), format_count(calls, "tool call")]
 }
 
-fn ended<'a>(told: &'a Recalled, run: &str) -> Option<&'a Report> {
+fn find_report<'a>(told: &'a ReplayedJournal, run: &str) -> Option<&'a Report> {
     told.events.iter().filter(|event| event.run == run).find_map(|event| match &event.kind {
         EventKind::Done { report } | EventKind::Error { report, .. } => Some(&**report),
         _ => None,
     })
 }
 
-fn ending(told: &Recalled, run: &str) -> String {
-    let Some(report) = ended(told, run) else {
+fn describe_end(told: &ReplayedJournal, run: &str) -> String {
+    let Some(report) = find_report(told, run) else {
         return format!("not ended (softland run --resume {})", told.root);
     };
     let ended = &report.ended;
@@ -152,13 +152,13 @@ fn ending(told: &Recalled, run: &str) -> String {
     text
 }
 
-fn cost(report: &Report) -> String {
+fn format_cost(report: &Report) -> String {
     let cost = report.cost_usd.and_then(NanoUsd::from_dollars);
-    cost.map_or_else(|| "cost unknown (no price for this model)".to_owned(), dollars)
+    cost.map_or_else(|| "cost unknown (no price for this model)".to_owned(), format_dollars)
 }
 
 /// Converts an event to its turn, name and fields, as a ledger records them.
-fn step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
+fn event_step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(event) else { return None };
     for envelope in ["v", "seq", "ts", "run", "turn"] {
         fields.remove(envelope);

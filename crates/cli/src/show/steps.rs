@@ -1,21 +1,21 @@
 //! The steps of a run as lines with their time, turn, event and reason.
 
 use serde_json::{Map, Value};
-use softland_agent::core::{Because, Ended, NanoUsd};
+use softland_agent::core::{Because, RunEnding, NanoUsd};
 use softland_ledger::{Run, Step};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::render::{grouped, harmless_line};
+use crate::render::{group_digits, harmless_line};
 
 /// The most characters that are shown of a step's text.
 const SAID: usize = 400;
 
 /// Renders a line for each step, cut to `width` if there is one. Consecutive deltas of one text
 /// share a line.
-pub(super) fn steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
+pub(super) fn render_steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
     let rows: Vec<[String; 4]> = steps
-        .chunk_by(|a, b| a.event == b.event && a.turn == b.turn && piece(&a.event).is_some())
-        .filter_map(|group| row(run, group))
+        .chunk_by(|a, b| a.event == b.event && a.turn == b.turn && delta_field(&a.event).is_some())
+        .filter_map(|group| step_row(run, group))
         .collect();
     let mut widths = ["TIME", "TURN", "WHAT"].map(str::len);
     for row in &rows {
@@ -24,21 +24,21 @@ pub(super) fn steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
         }
     }
     let head = ["TIME", "TURN", "WHAT", "WHY"].map(str::to_owned);
-    std::iter::once(&head).chain(&rows).map(|row| line(row, widths, width)).collect()
+    std::iter::once(&head).chain(&rows).map(|row| format_row(row, widths, width)).collect()
 }
 
 /// Renders the steps of a replayed run, given as turn, name and fields. Their times are unknown.
-pub(super) fn told(steps: &[(u64, String, Map<String, Value>)], width: Option<usize>) -> String {
-    let rows = steps.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1 && piece(&a.1).is_some());
+pub(super) fn render_replayed(steps: &[(u64, String, Map<String, Value>)], width: Option<usize>) -> String {
+    let rows = steps.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1 && delta_field(&a.1).is_some());
     let mut text = String::new();
     for group in rows {
         let Some((turn, event, fields)) = group.first() else { continue };
-        let (what, why) = match piece(event) {
+        let (what, why) = match delta_field(event) {
             Some(name) => {
                 let texts = group.iter().filter_map(|(_, _, fields)| fields.get(name)?.as_str());
-                (event.clone(), said(&texts.collect::<String>()))
+                (event.clone(), shorten_text(&texts.collect::<String>()))
             }
-            None => described(event, fields),
+            None => describe_event(event, fields),
         };
         let turn = if *turn == 0 { "-".to_owned() } else { turn.to_string() };
         let (what, why) = (harmless_line(&what, None), harmless_line(&why, None));
@@ -49,7 +49,7 @@ pub(super) fn told(steps: &[(u64, String, Map<String, Value>)], width: Option<us
     text
 }
 
-fn line([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option<usize>) -> String {
+fn format_row([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option<usize>) -> String {
     let pad = |cell: &str, to: usize| " ".repeat(to.saturating_sub(cell.width()));
     let [times, turns, whats] = widths;
     let text = format!(
@@ -62,7 +62,7 @@ fn line([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option
 }
 
 /// Returns the field that holds a part of a longer text, for a delta event.
-fn piece(event: &str) -> Option<&'static str> {
+fn delta_field(event: &str) -> Option<&'static str> {
     match event {
         "text_delta" | "thinking_delta" => Some("text"),
         "tool_input_delta" => Some("partial_json"),
@@ -70,45 +70,45 @@ fn piece(event: &str) -> Option<&'static str> {
     }
 }
 
-fn row(run: &Run, group: &[Step]) -> Option<[String; 4]> {
+fn step_row(run: &Run, group: &[Step]) -> Option<[String; 4]> {
     let step = group.first()?;
     let fields = |step: &Step| serde_json::from_str::<Map<String, Value>>(&step.fields);
-    let (what, mut why) = match piece(&step.event) {
+    let (what, mut why) = match delta_field(&step.event) {
         Some(name) => {
             let texts = group
                 .iter()
                 .filter_map(|step| fields(step).ok())
                 .filter_map(|fields| fields.get(name).and_then(Value::as_str).map(str::to_owned));
-            (step.event.clone(), said(&texts.collect::<String>()))
+            (step.event.clone(), shorten_text(&texts.collect::<String>()))
         }
         None => match fields(step) {
-            Ok(fields) => described(&step.event, &fields),
+            Ok(fields) => describe_event(&step.event, &fields),
             Err(_) => (step.event.clone(), step.fields.clone()),
         },
     };
     if step.late {
         why = format!("(after the end) {why}");
     }
-    let time = format!("+{}", span(step.at.saturating_sub(run.started)));
+    let time = format!("+{}", format_span(step.at.saturating_sub(run.started)));
     let turn = if step.turn == 0 { "-".to_owned() } else { step.turn.to_string() };
     Some([time, turn, harmless_line(&what, None), harmless_line(&why, None)])
 }
 
 /// Describes an event: its kind, and its details.
-fn described(event: &str, fields: &Map<String, Value>) -> (String, String) {
+fn describe_event(event: &str, fields: &Map<String, Value>) -> (String, String) {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     match event {
-        "usage" => ("request".to_owned(), request(fields)),
+        "usage" => ("request".to_owned(), describe_request(fields)),
         "intervention" => {
             let would = fields.get("observed") == Some(&Value::Bool(true));
             let what = if would { "would " } else { "" };
-            (format!("{what}{}", text("intervention")), intervention(fields))
+            (format!("{what}{}", text("intervention")), describe_intervention(fields))
         }
         "turn_start" => {
             let limit = fields.get("turns_limit").and_then(Value::as_u64);
             ("turn_start".to_owned(), limit.map(|limit| format!("of {limit}")).unwrap_or_default())
         }
-        "signal" => (format!("signal {}", text("signal")), evidence(fields)),
+        "signal" => (format!("signal {}", text("signal")), describe_evidence(fields)),
         "run_start" => {
             let about = ["agent", "model", "policy", "mode", "name", "continues"];
             let about = about.iter().filter(|name| !text(name).is_empty());
@@ -117,25 +117,25 @@ fn described(event: &str, fields: &Map<String, Value>) -> (String, String) {
         }
         "tool_execute" => {
             let input = fields.get("input").map(ToString::to_string).unwrap_or_default();
-            (format!("→ {}", text("name")), said(&input))
+            (format!("→ {}", text("name")), shorten_text(&input))
         }
         "tool_result" => {
             let failed = fields.get("ok") == Some(&Value::Bool(false));
             let how = if failed { "failed " } else { "" };
-            (format!("← {}", text("name")), format!("{how}{}", said(text("content"))))
+            (format!("← {}", text("name")), format!("{how}{}", shorten_text(text("content"))))
         }
         "child" => (format!("child {}", text("agent")), text("child_run").to_owned()),
-        "done" | "error" => (event.to_owned(), ended(fields)),
+        "done" | "error" => (event.to_owned(), describe_end(fields)),
         _ if fields.is_empty() => (event.to_owned(), String::new()),
-        _ => (event.to_owned(), said(&Value::Object(fields.clone()).to_string())),
+        _ => (event.to_owned(), shorten_text(&Value::Object(fields.clone()).to_string())),
     }
 }
 
 /// Describes a request: its rung, its status and its usage.
-fn request(fields: &Map<String, Value>) -> String {
+fn describe_request(fields: &Map<String, Value>) -> String {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     let number = |name: &str| fields.get(name).and_then(Value::as_u64);
-    let tokens = |name: &str| grouped(number(name).unwrap_or(0));
+    let tokens = |name: &str| group_digits(number(name).unwrap_or(0));
     let mut parts = Vec::new();
     parts.extend(text("rung").map(|rung| format!("rung {rung}")));
     match number("status") {
@@ -152,24 +152,24 @@ fn request(fields: &Map<String, Value>) -> String {
     ));
     let cost = fields.get("cost_usd").and_then(Value::as_f64).and_then(NanoUsd::from_dollars);
     parts.push(cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string()));
-    parts.extend(number("ms").map(span));
+    parts.extend(number("ms").map(format_span));
     parts.extend(text("remark").map(str::to_owned));
     parts.join(" · ")
 }
 
 /// Describes an intervention: the rule, its numbers, and the text for the model.
-fn intervention(fields: &Map<String, Value>) -> String {
+fn describe_intervention(fields: &Map<String, Value>) -> String {
     let because = fields.get("because").filter(|because| !because.is_null());
     let because = because.map(|because| {
         let parsed = serde_json::from_value::<Because>(because.clone());
         parsed.map_or_else(|_| because.to_string(), |because| because.to_string())
     });
-    let text = fields.get("text").and_then(Value::as_str).map(|text| format!("“{}”", said(text)));
+    let text = fields.get("text").and_then(Value::as_str).map(|text| format!("“{}”", shorten_text(text)));
     because.into_iter().chain(text).collect::<Vec<_>>().join(" · ")
 }
 
 /// Describes the evidence of a signal: its turns, and the call, the result or the text.
-fn evidence(fields: &Map<String, Value>) -> String {
+fn describe_evidence(fields: &Map<String, Value>) -> String {
     let Some(evidence) = fields.get("evidence").and_then(Value::as_object) else {
         return String::new();
     };
@@ -180,17 +180,17 @@ fn evidence(fields: &Map<String, Value>) -> String {
     for name in ["call", "result", "text"] {
         let seen = evidence.get(name).filter(|seen| !seen.is_null());
         parts.extend(seen.map(|seen| match seen.as_str() {
-            Some(seen) => format!("{name} {}", said(seen)),
-            None => format!("{name} {}", said(&seen.to_string())),
+            Some(seen) => format!("{name} {}", shorten_text(seen)),
+            None => format!("{name} {}", shorten_text(&seen.to_string())),
         }));
     }
     parts.join(" · ")
 }
 
 /// Describes the end of a run, and the amount that is left of each limit.
-fn ended(fields: &Map<String, Value>) -> String {
-    let Ok(ended) = serde_json::from_value::<Ended>(Value::Object(fields.clone())) else {
-        return said(&Value::Object(fields.clone()).to_string());
+fn describe_end(fields: &Map<String, Value>) -> String {
+    let Ok(ended) = serde_json::from_value::<RunEnding>(Value::Object(fields.clone())) else {
+        return shorten_text(&Value::Object(fields.clone()).to_string());
     };
     let mut parts = vec![format!("{}: {}", ended.outcome.word(), ended.reason)];
     if let (Some(limit), Some(value)) = (&ended.limit, &ended.value) {
@@ -200,12 +200,12 @@ fn ended(fields: &Map<String, Value>) -> String {
     let left = ended.remaining.iter().map(|(limit, left)| format!("{left} of {limit} left"));
     parts.extend(left);
     let answer = fields.get("answer").and_then(Value::as_str);
-    parts.extend(answer.map(|answer| format!("“{}”", said(answer))));
+    parts.extend(answer.map(|answer| format!("“{}”", shorten_text(answer))));
     parts.join(" · ")
 }
 
 /// Shortens a text for a list.
-fn said(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(SAID) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
@@ -214,7 +214,7 @@ fn said(text: &str) -> String {
 }
 
 /// Formats a duration: `812 ms`, `4.2 s`, `12 min`.
-pub(super) fn span(millis: u64) -> String {
+pub(super) fn format_span(millis: u64) -> String {
     match millis {
         0..1000 => format!("{millis} ms"),
         1000..120_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
@@ -229,7 +229,7 @@ mod tests {
 
     fn described_as(event: &str, fields: &str, wanted: &str) {
         let fields = serde_json::from_str(fields).unwrap();
-        let (what, why) = described(event, &fields);
+        let (what, why) = describe_event(event, &fields);
         assert_eq!(format!("{what} | {why}"), wanted);
     }
 
@@ -297,7 +297,7 @@ mod tests {
             (120_000, "2 min"),
             (7_200_000, "2 h"),
         ] {
-            assert_eq!(span(millis), text);
+            assert_eq!(format_span(millis), text);
         }
     }
 }

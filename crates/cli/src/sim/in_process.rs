@@ -8,7 +8,7 @@ use futures_util::stream;
 use softland_agent::http::{
     ByteStream, Request, Response, ResponseHead, Transport, TransportError, TransportErrorKind,
 };
-use softland_sim::{Body, Chunk, Config, Piece, Scenario, Sim, pose};
+use softland_sim::{Body, Chunk, Config, Piece, Scenario, Sim, parse_model_name};
 
 use crate::failure::Failure;
 
@@ -16,19 +16,19 @@ use crate::failure::Failure;
 const ORIGIN: &str = "the simulator";
 
 /// A simulator in this process.
-pub(crate) struct InProcess {
+pub(crate) struct InProcessSim {
     sim: Sim,
     began: Instant,
 }
 
-impl InProcess {
+impl InProcessSim {
     /// Creates a simulator for `SCENARIO` or `SCENARIO@MODEL-ID`.
     ///
     /// # Errors
     /// Returns a failure if the scenario does not exist. The simulator itself refuses an unknown
     /// model id.
     pub(crate) fn new(model: &str) -> Result<Self, Failure> {
-        let scenario = Self::scenario(model).map_err(Failure::usage)?;
+        let scenario = Self::find_scenario(model).map_err(Failure::usage)?;
         Ok(Self { sim: Sim::new(Config::new(scenario)), began: Instant::now() })
     }
 
@@ -36,18 +36,18 @@ impl InProcess {
     ///
     /// # Errors
     /// Returns a message if the scenario does not exist.
-    pub(crate) fn scenario(model: &str) -> Result<Scenario, String> {
+    pub(crate) fn find_scenario(model: &str) -> Result<Scenario, String> {
         let full = format!("sim/{model}");
-        let scenario = pose(&full).map_or(model, |(scenario, _)| scenario);
-        Scenario::named(scenario).map_err(|wrong| format!("the model `{full}`: {wrong}"))
+        let scenario = parse_model_name(&full).map_or(model, |(scenario, _)| scenario);
+        Scenario::from_name(scenario).map_err(|wrong| format!("the model `{full}`: {wrong}"))
     }
 }
 
 #[async_trait]
-impl Transport for InProcess {
+impl Transport for InProcessSim {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let mut headers = request.headers;
-        for (name, value) in credentials(request.path) {
+        for (name, value) in required_headers(request.path) {
             headers.push(((*name).to_owned(), (*value).to_owned()));
         }
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -58,33 +58,33 @@ impl Transport for InProcess {
             body: &request.body,
         };
         let answer = self.sim.respond(now, &asked);
-        let head = head(&answer);
+        let head = response_head(&answer);
         let body = match answer.body {
             Body::Whole { delay_ms, bytes } => {
-                wait(delay_ms).await;
+                sleep_millis(delay_ms).await;
                 vec![Chunk { delay_ms: 0, piece: Piece::Bytes(bytes) }]
             }
             Body::Stream(mut chunks) => {
                 // A provider sends its headers with the first piece of the body.
                 if let Some(first) = chunks.first_mut() {
-                    wait(std::mem::take(&mut first.delay_ms)).await;
+                    sleep_millis(std::mem::take(&mut first.delay_ms)).await;
                 }
                 chunks
             }
         };
-        Ok(Response { status: answer.status, head, body: pieces(body) })
+        Ok(Response { status: answer.status, head, body: stream_pieces(body) })
     }
 }
 
 /// Returns the headers that a provider requires on each request. Any key is accepted.
-fn credentials(path: &str) -> &'static [(&'static str, &'static str)] {
+fn required_headers(path: &str) -> &'static [(&'static str, &'static str)] {
     match path {
         "/v1/messages" => &[("x-api-key", "simulated"), ("anthropic-version", "2023-06-01")],
         _ => &[("authorization", "Bearer simulated")],
     }
 }
 
-fn head(answer: &softland_sim::Response) -> ResponseHead {
+fn response_head(answer: &softland_sim::Response) -> ResponseHead {
     ResponseHead {
         content_type: answer.header("content-type").map(str::to_owned),
         request_id: answer
@@ -99,10 +99,10 @@ fn head(answer: &softland_sim::Response) -> ResponseHead {
     }
 }
 
-fn pieces(chunks: Vec<Chunk>) -> ByteStream {
+fn stream_pieces(chunks: Vec<Chunk>) -> ByteStream {
     Box::pin(stream::unfold(chunks.into_iter(), |mut chunks| async move {
         let chunk = chunks.next()?;
-        wait(chunk.delay_ms).await;
+        sleep_millis(chunk.delay_ms).await;
         let piece = match chunk.piece {
             Piece::Bytes(bytes) => Ok(Bytes::from(bytes)),
             Piece::Cut => {
@@ -114,7 +114,7 @@ fn pieces(chunks: Vec<Chunk>) -> ByteStream {
     }))
 }
 
-async fn wait(ms: u64) {
+async fn sleep_millis(ms: u64) {
     if ms > 0 {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }

@@ -1,12 +1,12 @@
 //! The summary that `wrap` prints at the end: the money spent, and the runs that were landed and
 //! stopped, or would have been.
 
-use softland_gateway::{INTERVENTIONS, Summary, Would};
+use softland_gateway::{INTERVENTIONS, Summary, ObservedSummary};
 
-use crate::runs::dollars;
+use crate::runs::format_dollars;
 
 /// Summarizes a program's requests in lines.
-pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
+pub(super) fn summary_lines(summary: &Summary, program: &str) -> Vec<String> {
     let Summary { requests, spend, answered, landed, stopped, failed, cancelled, would } = *summary;
     if requests == 0 {
         return vec![format!(
@@ -32,29 +32,29 @@ pub(super) fn lines(summary: &Summary, program: &str) -> Vec<String> {
     let ends = if runs == 0 { "none of them had tools".to_owned() } else { ends.join(", ") };
     let mut lines = vec![format!(
         "softland: {} spent on {}; {}: {ends}",
-        dollars(spend),
-        counted(requests, "request"),
-        counted(runs, "run"),
+        format_dollars(spend),
+        format_count(requests, "request"),
+        format_count(runs, "run"),
     )];
-    lines.extend((would.runs > 0).then(|| observed(&would)));
+    lines.extend((would.runs > 0).then(|| describe_observed(&would)));
     lines
 }
 
 /// Describes the interventions that would have been made in runs that were only observed.
-fn observed(would: &Would) -> String {
+fn describe_observed(would: &ObservedSummary) -> String {
     let done = INTERVENTIONS.iter().zip(would.times).filter(|(_, times)| *times > 0);
     let done: Vec<String> = done.map(|(word, times)| format!("{times} × {word}")).collect();
     let what = if done.is_empty() { "nothing".to_owned() } else { done.join(", ") };
     format!(
         "softland: nothing was changed; of {} observed, {} would have landed, {} been stopped; \
          what would have been done: {what}",
-        counted(would.runs, "run"),
+        format_count(would.runs, "run"),
         would.landed,
         would.stopped,
     )
 }
 
-fn counted(count: u64, what: &str) -> String {
+fn format_count(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
@@ -75,27 +75,27 @@ mod tests {
             ..Summary::default()
         };
         assert_eq!(
-            lines(&summary, "claude"),
+            summary_lines(&summary, "claude"),
             ["softland: $0.0114 spent on 12 requests; 4 runs: 1 answered, 2 landed, 0 \
               stopped, 1 failed"]
         );
         let summary = Summary { requests: 1, stopped: 1, ..Summary::default() };
         assert_eq!(
-            lines(&summary, "claude"),
+            summary_lines(&summary, "claude"),
             ["softland: $0.0000 spent on 1 request; 1 run: 0 landed, 1 stopped"]
         );
     }
 
     #[test]
     fn what_would_have_been_done_is_told() {
-        let mut would = Would { runs: 3, landed: 2, stopped: 0, times: Default::default() };
+        let mut would = ObservedSummary { runs: 3, landed: 2, stopped: 0, times: Default::default() };
         let mut said = |times: &[(&str, u64)]| {
             for (word, times) in times {
                 let at = INTERVENTIONS.iter().position(|known| known == word).unwrap();
                 would.times[at] = *times;
             }
             let summary = Summary { requests: 20, cancelled: 3, would, ..Summary::default() };
-            lines(&summary, "claude").join("\n")
+            summary_lines(&summary, "claude").join("\n")
         };
         assert_eq!(
             said(&[]),
@@ -110,13 +110,13 @@ mod tests {
     #[test]
     fn requests_without_a_run_are_not_hidden() {
         let summary = Summary { requests: 20, ..Summary::default() };
-        let said = lines(&summary, "claude").join("\n");
+        let said = summary_lines(&summary, "claude").join("\n");
         assert_eq!(said, "softland: $0.0000 spent on 20 requests; 0 runs: none of them had tools");
     }
 
     #[test]
     fn a_program_that_went_elsewhere_is_named() {
-        let said = lines(&Summary::default(), "other").join("\n");
+        let said = summary_lines(&Summary::default(), "other").join("\n");
         assert!(said.contains("no request came by") && said.contains("`other`"), "{said}");
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 
 /// The environment and files in which a client looks for its settings.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SettingsLookup<'a> {
     pub(super) env: Env<'a>,
     /// The folder in which the client runs.
     pub(super) folder: &'a Path,
@@ -34,21 +34,21 @@ pub(super) struct Client {
     /// The upstreams that the client's own settings name; they take precedence over those of the
     /// variables.
     pub(super) upstreams: Vec<(&'static str, BaseUrl)>,
-    needs: Needs,
+    needs: ClientNeeds,
 }
 
 /// The needs of a client beside the variables.
 #[derive(Debug, Default, PartialEq)]
-enum Needs {
+enum ClientNeeds {
     #[default]
     Nothing,
-    Codex(codex::Provider),
+    Codex(codex::CodexProvider),
     Opencode(serde_json::Value),
 }
 
 /// The arguments and variables that a client is started with.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct LaunchOptions {
     /// The arguments that precede the client's own.
     pub(super) arguments: Vec<OsString>,
     pub(super) variables: Vec<(String, String)>,
@@ -59,42 +59,42 @@ pub(super) struct Given {
 /// # Errors
 /// Returns the reason for which the client's requests would bypass the gateway, or its key would be
 /// sent to the wrong provider.
-pub(super) fn of(command: &[OsString], place: Place<'_>) -> Result<Client, String> {
+pub(super) fn detect_client(command: &[OsString], place: SettingsLookup<'_>) -> Result<Client, String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(Client::default()) };
     let name = Path::new(program).file_stem().map(|name| name.to_string_lossy());
     let arguments: Vec<_> = arguments.iter().map(|one| one.to_string_lossy()).collect();
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     match name.as_deref() {
-        Some("codex") => codex::find(&arguments, place),
-        Some("opencode") => opencode::find(place),
-        Some("aider") => aider::find(&arguments, place),
+        Some("codex") => codex::find_client(&arguments, place),
+        Some("opencode") => opencode::find_client(place),
+        Some("aider") => aider::find_client(&arguments, place),
         _ => Ok(Client::default()),
     }
 }
 
 impl Client {
     /// Returns the arguments and variables for a gateway at `url` (`http://HOST:PORT`).
-    pub(super) fn given(&self, url: &str) -> Given {
+    pub(super) fn launch_options(&self, url: &str) -> LaunchOptions {
         match &self.needs {
-            Needs::Nothing => Given::default(),
-            Needs::Codex(provider) => {
-                Given { arguments: provider.arguments(url), variables: Vec::new() }
+            ClientNeeds::Nothing => LaunchOptions::default(),
+            ClientNeeds::Codex(provider) => {
+                LaunchOptions { arguments: provider.to_arguments(url), variables: Vec::new() }
             }
-            Needs::Opencode(config) => {
-                Given { arguments: Vec::new(), variables: vec![opencode::variable(config, url)] }
+            ClientNeeds::Opencode(config) => {
+                LaunchOptions { arguments: Vec::new(), variables: vec![opencode::config_variable(config, url)] }
             }
         }
     }
 }
 
-impl Place<'_> {
-    fn set(&self, name: &str) -> Option<String> {
-        super::environment::set(self.env, name)
+impl SettingsLookup<'_> {
+    fn read_variable(&self, name: &str) -> Option<String> {
+        super::environment::read_variable(self.env, name)
     }
 
     /// Returns the folder that a variable names, or else one below the home folder.
-    fn home(&self, variable: &str, below: &str) -> Option<PathBuf> {
-        let own = self.set(variable).map(PathBuf::from);
-        own.or_else(|| Some(Path::new(&self.set("HOME")?).join(below)))
+    fn home_folder(&self, variable: &str, below: &str) -> Option<PathBuf> {
+        let own = self.read_variable(variable).map(PathBuf::from);
+        own.or_else(|| Some(Path::new(&self.read_variable("HOME")?).join(below)))
     }
 }

@@ -7,37 +7,37 @@ use softland_gateway::BaseUrl;
 use crate::config::Env;
 
 /// A provider, and the variables by which programs find its address.
-struct Found {
+struct ProviderVariables {
     upstream: &'static str,
     /// The variables, with sources; the first one that is set names the upstream's address.
-    variables: &'static [Variable],
+    variables: &'static [ProgramVariable],
     /// The path that precedes those that programs append to the address.
     suffix: &'static str,
 }
 
-struct Variable {
+struct ProgramVariable {
     name: &'static str,
     /// True if the variable is set for the program even if it was not set before.
     always: bool,
 }
 
-const fn always(name: &'static str) -> Variable {
-    Variable { name, always: true }
+const fn always_set(name: &'static str) -> ProgramVariable {
+    ProgramVariable { name, always: true }
 }
 
-const fn if_set(name: &'static str) -> Variable {
-    Variable { name, always: false }
+const fn if_set(name: &'static str) -> ProgramVariable {
+    ProgramVariable { name, always: false }
 }
 
 /// The providers and their variables, as read in the programs on 2026-11-22.
-const FOUND: [Found; 2] = [
+const FOUND: [ProviderVariables; 2] = [
     // anthropic-sdk-python and -typescript, Claude Code: ANTHROPIC_BASE_URL. langchain-anthropic
     // reads ANTHROPIC_API_URL before it (chat_models.py), LiteLLM reads ANTHROPIC_API_BASE, and
     // Claude Code's file requests read CLAUDE_CODE_API_BASE_URL after it. They append /v1/messages.
-    Found {
+    ProviderVariables {
         upstream: "anthropic",
         variables: &[
-            always("ANTHROPIC_BASE_URL"),
+            always_set("ANTHROPIC_BASE_URL"),
             if_set("ANTHROPIC_API_URL"),
             if_set("ANTHROPIC_API_BASE"),
             if_set("CLAUDE_CODE_API_BASE_URL"),
@@ -46,9 +46,9 @@ const FOUND: [Found; 2] = [
     },
     // openai-python and -node: OPENAI_BASE_URL; langchain-openai, LiteLLM and aider:
     // OPENAI_API_BASE. They append /chat/completions and /responses.
-    Found {
+    ProviderVariables {
         upstream: "openai",
-        variables: &[always("OPENAI_BASE_URL"), always("OPENAI_API_BASE")],
+        variables: &[always_set("OPENAI_BASE_URL"), always_set("OPENAI_API_BASE")],
         suffix: "/v1",
     },
 ];
@@ -71,7 +71,7 @@ const LOOPBACK: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// The upstreams that the environment names.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct EnvUpstreams {
     /// The upstreams whose address a variable names.
     pub(super) upstreams: Vec<(&'static str, BaseUrl)>,
     /// Ambiguities that the user should know of.
@@ -83,12 +83,12 @@ pub(super) struct Named {
 /// # Errors
 /// Returns a message for each variable that does not hold a base URL. Messages do not show the
 /// value: people paste keys.
-pub(super) fn upstreams(env: Env<'_>) -> Result<Named, Vec<String>> {
-    let (mut named, mut problems) = (Named::default(), Vec::new());
+pub(super) fn read_upstreams(env: Env<'_>) -> Result<EnvUpstreams, Vec<String>> {
+    let (mut named, mut problems) = (EnvUpstreams::default(), Vec::new());
     for found in &FOUND {
         let mut first: Option<(&str, BaseUrl)> = None;
-        for Variable { name, .. } in found.variables {
-            let Some(text) = set(env, name) else { continue };
+        for ProgramVariable { name, .. } in found.variables {
+            let Some(text) = read_variable(env, name) else { continue };
             match (BaseUrl::parse(&text), &first) {
                 (Err(problem), _) => problems.push(format!("the variable {name} {problem}")),
                 (Ok(url), None) => first = Some((name, url)),
@@ -108,9 +108,9 @@ pub(super) fn upstreams(env: Env<'_>) -> Result<Named, Vec<String>> {
 }
 
 /// Returns the reason for which the program's requests would bypass the gateway, if one is known.
-pub(super) fn elsewhere(env: Env<'_>) -> Option<String> {
+pub(super) fn find_bypass(env: Env<'_>) -> Option<String> {
     let on = |variable: &str| {
-        set(env, variable).is_some_and(|value| {
+        read_variable(env, variable).is_some_and(|value| {
             !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no" | "off")
         })
     };
@@ -123,23 +123,23 @@ pub(super) fn elsewhere(env: Env<'_>) -> Option<String> {
 }
 
 /// Returns the variables that are set for the program, for a gateway at `url` (`http://HOST:PORT`).
-pub(super) fn changed(env: Env<'_>, url: &str) -> Vec<(String, String)> {
+pub(super) fn program_variables(env: Env<'_>, url: &str) -> Vec<(String, String)> {
     let mut changed = Vec::new();
     for found in &FOUND {
-        for Variable { name, always } in found.variables {
-            if *always || set(env, name).is_some() {
+        for ProgramVariable { name, always } in found.variables {
+            if *always || read_variable(env, name).is_some() {
                 changed.push(((*name).to_owned(), format!("{url}{}", found.suffix)));
             }
         }
     }
-    changed.extend(without_proxy(env));
+    changed.extend(no_proxy_variables(env));
     changed
 }
 
 /// Returns `NO_PROXY` in both spellings if a proxy is set. Some programs read only one of them, and
 /// most of those would send loopback requests to the proxy.
-fn without_proxy(env: Env<'_>) -> Vec<(String, String)> {
-    let either = |name: &str| set(env, name).or_else(|| set(env, &name.to_ascii_uppercase()));
+fn no_proxy_variables(env: Env<'_>) -> Vec<(String, String)> {
+    let either = |name: &str| read_variable(env, name).or_else(|| read_variable(env, &name.to_ascii_uppercase()));
     if !PROXIES.iter().any(|name| either(name).is_some()) {
         return Vec::new();
     }
@@ -155,7 +155,7 @@ fn without_proxy(env: Env<'_>) -> Vec<(String, String)> {
 }
 
 /// Returns the value of a variable, if it is not blank.
-pub(super) fn set(env: Env<'_>, name: &str) -> Option<String> {
+pub(super) fn read_variable(env: Env<'_>, name: &str) -> Option<String> {
     env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn upstreams_are_those_that_variables_name() {
-        assert_eq!(with(&[], upstreams), Ok(Named::default()));
+        assert_eq!(with(&[], read_upstreams), Ok(EnvUpstreams::default()));
         let variables = [
             ("ANTHROPIC_BASE_URL", " "),
             ("ANTHROPIC_API_URL", "https://corp.example/v1/"),
             ("OPENAI_API_BASE", "http://127.0.0.1:9/v1"),
         ];
-        let named = with(&variables, upstreams).unwrap();
+        let named = with(&variables, read_upstreams).unwrap();
         let wanted =
             [("anthropic", url("https://corp.example")), ("openai", url("http://127.0.0.1:9"))];
         assert_eq!(named.upstreams, wanted);
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn of_two_addresses_the_first_counts_and_that_is_said() {
         let same = [("OPENAI_BASE_URL", "http://a/v1"), ("OPENAI_API_BASE", "http://a")];
-        assert!(with(&same, upstreams).unwrap().warnings.is_empty());
+        assert!(with(&same, read_upstreams).unwrap().warnings.is_empty());
         let two = [("OPENAI_BASE_URL", "http://a"), ("OPENAI_API_BASE", "http://b")];
-        let named = with(&two, upstreams).unwrap();
+        let named = with(&two, read_upstreams).unwrap();
         assert_eq!(named.upstreams, [("openai", url("http://a"))]);
         assert_eq!(
             named.warnings,
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused_unseen() {
         for value in ["sk-ant-hunter2", "http://u:hunter2@x", "http://x?hunter2"] {
-            let problems = with(&[("ANTHROPIC_BASE_URL", value)], upstreams).unwrap_err();
+            let problems = with(&[("ANTHROPIC_BASE_URL", value)], read_upstreams).unwrap_err();
             assert!(problems.len() == 1 && problems[0].contains("ANTHROPIC_BASE_URL"));
             assert!(!problems[0].contains("hunter2"), "{problems:?}");
         }
@@ -216,20 +216,20 @@ mod tests {
     fn logins_that_go_elsewhere_are_named() {
         for (variable, _) in ELSEWHERE {
             for value in ["1", "true"] {
-                let said = with(&[(variable, value)], elsewhere).unwrap();
+                let said = with(&[(variable, value)], find_bypass).unwrap();
                 assert!(said.contains(variable) && said.contains("past ANTHROPIC_BASE_URL"));
             }
             for value in ["", "0", "False"] {
-                assert_eq!(with(&[(variable, value)], elsewhere), None);
+                assert_eq!(with(&[(variable, value)], find_bypass), None);
             }
         }
-        assert_eq!(with(&[("ANTHROPIC_API_KEY", "k")], elsewhere), None);
+        assert_eq!(with(&[("ANTHROPIC_API_KEY", "k")], find_bypass), None);
     }
 
     #[test]
     fn the_program_is_pointed_at_the_gateway() {
         let variables = [("ANTHROPIC_API_URL", "http://old")];
-        let changed = with(&variables, |env| changed(env, "http://127.0.0.1:5"));
+        let changed = with(&variables, |env| program_variables(env, "http://127.0.0.1:5"));
         let wanted = [
             ("ANTHROPIC_BASE_URL", "http://127.0.0.1:5"),
             ("ANTHROPIC_API_URL", "http://127.0.0.1:5"),
@@ -255,7 +255,7 @@ mod tests {
             (&[("ALL_PROXY", "p"), ("no_proxy", "localhost,x")][..], both("localhost,x,127.0.0.1")),
             (&[("https_proxy", "p"), ("NO_PROXY", "*")][..], vec![]),
         ] {
-            assert_eq!(with(variables, without_proxy), wanted, "{variables:?}");
+            assert_eq!(with(variables, no_proxy_variables), wanted, "{variables:?}");
         }
     }
 }

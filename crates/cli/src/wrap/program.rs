@@ -21,12 +21,12 @@ const PASSED_ON: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// A listener for signals to the program. Once it exists, the signals no longer end this process by
 /// themselves.
-pub(super) struct Heard {
+pub(super) struct SignalListener {
     signals: UnboundedReceiver<Origin>,
     handle: Handle,
 }
 
-impl Heard {
+impl SignalListener {
     /// Begins to listen.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Heard {
     }
 }
 
-impl Drop for Heard {
+impl Drop for SignalListener {
     fn drop(&mut self) {
         self.handle.close();
     }
@@ -58,7 +58,7 @@ impl Drop for Heard {
 /// # Errors
 /// Returns the reason for which the program cannot be run, with the exit status that a shell would
 /// use.
-pub(super) fn begin(
+pub(super) fn spawn_program(
     command: &[OsString],
     first: &[OsString],
     variables: &[(String, String)],
@@ -94,13 +94,13 @@ pub(super) fn begin(
 ///
 /// # Errors
 /// Returns an error if the system cannot tell how the program ended.
-pub(super) async fn wait(mut program: Child, mut heard: Heard) -> io::Result<ExitStatus> {
+pub(super) async fn wait_for_end(mut program: Child, mut heard: SignalListener) -> io::Result<ExitStatus> {
     let mut open = true;
     loop {
         tokio::select! {
             ended = program.wait() => return ended,
             origin = heard.signals.recv(), if open => match origin {
-                Some(origin) => pass_on(&program, &origin),
+                Some(origin) => pass_signal(&program, &origin),
                 None => open = false,
             },
         }
@@ -108,11 +108,11 @@ pub(super) async fn wait(mut program: Child, mut heard: Heard) -> io::Result<Exi
 }
 
 /// Sends a signal to the program, unless the program has received it already.
-fn pass_on(program: &Child, origin: &Origin) {
+fn pass_signal(program: &Child, origin: &Origin) {
     // A program that was waited for has no id: the id may belong to another process by then.
     let Some(id) = program.id().and_then(|id| i32::try_from(id).ok()) else { return };
     let sender = origin.process.as_ref().map(|sender| sender.pid);
-    if had_it(origin.cause, sender, id) {
+    if has_received(origin.cause, sender, id) {
         return;
     }
     if let (Some(id), Some(signal)) = (Pid::from_raw(id), Signal::from_named_raw(origin.signal)) {
@@ -124,7 +124,7 @@ fn pass_on(program: &Child, origin: &Origin) {
 /// Returns true if the program has received the signal already. Keys of the terminal (Ctrl-C) reach
 /// every process in the foreground, and some programs treat a repeated signal differently. The same
 /// holds for a signal that the program sent itself.
-fn had_it(cause: Cause, sender: Option<i32>, program: i32) -> bool {
+fn has_received(cause: Cause, sender: Option<i32>, program: i32) -> bool {
     cause == Cause::Kernel || sender == Some(program)
 }
 
@@ -151,7 +151,7 @@ mod tests {
             (Cause::Sent(Sent::Queue), Some(8), false),
             (Cause::Unknown, None, false),
         ] {
-            assert_eq!(had_it(cause, sender, 7), wanted, "{cause:?} {sender:?}");
+            assert_eq!(has_received(cause, sender, 7), wanted, "{cause:?} {sender:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::*;
 use serde_json::{Value, json};
-use softland_agent::core::{Because, Ended, NanoUsd, Outcome, Reason, Rung};
+use softland_agent::core::{Because, RunEnding, NanoUsd, Outcome, Reason, Rung};
 use softland_ledger::{Event, Fields, Ledger, Options, Record, Request, RunEnd, RunStart};
 
 const MINUTE: u64 = 60_000;
@@ -54,19 +54,19 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         remark: None,
         content: None,
     };
-    let because = Because::count(Reason::ToolCalls, 30, 30);
+    let because = Because::from_counts(Reason::ToolCalls, 30, 30);
     let fields = json!({"intervention": "ask", "because": because, "text": "Answer now."});
     let event = Event {
         at: at + 5,
         run: run.clone(),
         turn: 2,
         event: "intervention",
-        fields: Fields::of(&fields),
+        fields: Fields::from_value(&fields),
     };
     let end = RunEnd {
         at: at + 4200,
         run,
-        ended: Ended::by(Outcome::Landed, &because, Some(Rung::None)),
+        ended: RunEnding::from_because(Outcome::Landed, &because, Some(Rung::None)),
         local: false,
         answer: None,
         turns: 2,
@@ -85,7 +85,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
 /// Writes a ledger of three runs, and returns its file.
 fn ledger(folder: &Path) -> PathBuf {
     let path = folder.join("softland.db");
-    let ledger = Ledger::open(Options::at(&path), Arc::new(now)).unwrap();
+    let ledger = Ledger::open(Options::with_path(&path), Arc::new(now)).unwrap();
     let runs = [
         records("run-a1", "s1", 3 * 24 * 60 * MINUTE, true),
         records("run-a2", "s2", 5 * MINUTE, true),
@@ -93,7 +93,7 @@ fn ledger(folder: &Path) -> PathBuf {
     ];
     runs.into_iter().flatten().for_each(|record| ledger.record(record));
     ledger.close(Duration::from_secs(30)).unwrap();
-    assert_eq!(ledger.lost(), 0);
+    assert_eq!(ledger.lost_records(), 0);
     path
 }
 
@@ -270,7 +270,7 @@ fn a_unique_prefix_is_enough_and_nothing_else() {
 /// Records of two observed runs with one name, and of requests of no run.
 fn named_and_loose(folder: &Path) {
     let path = folder.join("softland.db");
-    let ledger = Ledger::open(Options::at(&path), Arc::new(now)).unwrap();
+    let ledger = Ledger::open(Options::with_path(&path), Arc::new(now)).unwrap();
     for (run, ago) in [("run-1", 2 * MINUTE), ("run-2", MINUTE)] {
         for mut record in records(run, "build-42", ago, true) {
             match &mut record {
@@ -382,7 +382,7 @@ fn runs_are_deleted_by_id_or_by_age() {
 fn a_gateway_may_write_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let path = ledger(folder.path());
-    let ledger = Ledger::open(Options::at(&path), Arc::new(now)).unwrap();
+    let ledger = Ledger::open(Options::with_path(&path), Arc::new(now)).unwrap();
     records("run-new", "s3", 10, false).into_iter().for_each(|record| ledger.record(record));
     ledger.drain(Duration::from_secs(30)).unwrap();
     let listed = in_folder(folder.path(), &["runs", "--json"]).status(0).events();
@@ -390,7 +390,7 @@ fn a_gateway_may_write_meanwhile() {
     in_folder(folder.path(), &["runs", "--delete", "run-a1"]).status(0);
     records("run-new", "s3", 10, true).into_iter().for_each(|record| ledger.record(record));
     ledger.close(Duration::from_secs(30)).unwrap();
-    assert_eq!(ledger.lost(), 0);
+    assert_eq!(ledger.lost_records(), 0);
     let shown = in_folder(folder.path(), &["show", "run-new", "--json"]).status(0).events();
     assert_eq!(shown.last().unwrap()["event"], "done");
 }

@@ -90,8 +90,8 @@ enum Piece<'t> {
 }
 
 /// Returns the digest of a text without its numbers and times.
-pub(super) fn digest(text: &str) -> Digest {
-    let mut pieces = pieces(text);
+pub(super) fn digest_text(text: &str) -> Digest {
+    let mut pieces = split_pieces(text);
     count_time_words(pieces.iter_mut());
     count_time_words(pieces.iter_mut().rev());
     let mut kept = String::with_capacity(text.len());
@@ -120,7 +120,7 @@ pub(super) fn digest(text: &str) -> Digest {
             }
         }
     }
-    Digest::of(kept.trim().as_bytes())
+    Digest::from_bytes(kept.trim().as_bytes())
 }
 
 /// Turns each time word behind a number into a number, across gaps.
@@ -136,7 +136,7 @@ fn count_time_words<'p, 't: 'p>(pieces: impl Iterator<Item = &'p mut Piece<'t>>)
     }
 }
 
-fn pieces(text: &str) -> Vec<Piece<'_>> {
+fn split_pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -168,7 +168,7 @@ fn is_time_word(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::digest;
+    use super::digest_text;
 
     #[test]
     fn texts_are_alike_apart_from_numbers_and_times() {
@@ -185,7 +185,7 @@ mod tests {
             ("Go  on\n\nnow", "Go on now"),
             ("1,024 of 2,048 tokens used", "64 of 2048 tokens used"),
         ] {
-            assert_eq!(digest(one), digest(other), "{one:?} and {other:?}");
+            assert_eq!(digest_text(one), digest_text(other), "{one:?} and {other:?}");
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
             ("May I?", "June I?"),
             ("2 + 3", "2 * 3"),
         ] {
-            assert_ne!(digest(one), digest(other), "{one:?} and {other:?}");
+            assert_ne!(digest_text(one), digest_text(other), "{one:?} and {other:?}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::room::{Short, Standing, What};
-use super::{Amount, Ask, Caps, Terms};
+use super::room::{Shortage, CapUsage, CapUnit};
+use super::{Amount, LeaseRequest, Caps, AccountTerms};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
@@ -27,7 +27,7 @@ pub struct Leases {
 #[derive(Clone, Copy, Debug)]
 struct Account {
     parent: Option<AccountId>,
-    terms: Terms,
+    terms: AccountTerms,
     /// The amount that was spent here and below, including closed accounts.
     spent: Amount,
     /// The time at which the account has to end.
@@ -51,7 +51,7 @@ impl Leases {
     /// Creates a session that has spent the amount `spent` before.
     #[must_use]
     pub fn new(caps: Caps, spent: Amount) -> Self {
-        let terms = Terms { caps, ..Terms::default() };
+        let terms = AccountTerms { caps, ..AccountTerms::default() };
         let session =
             Account { parent: None, terms, spent, until: caps.time, exploring_until: caps.time };
         let accounts = BTreeMap::from([(Self::SESSION, session)]);
@@ -64,16 +64,16 @@ impl Leases {
     /// # Errors
     /// Returns an error if the reserve does not fit, or `parent` has no time left or is closed;
     /// then nothing has changed.
-    pub fn open(
+    pub fn open_account(
         &mut self,
         parent: AccountId,
-        terms: Terms,
+        terms: AccountTerms,
         now: Millis,
-    ) -> Result<AccountId, Short> {
-        let above = self.on_time(parent, now, true)?;
+    ) -> Result<AccountId, Shortage> {
+        let above = self.find_account_with_time(parent, now, true)?;
         let held = terms.reserve;
-        let account = self.insert(parent, above.exploring_until, terms, now);
-        if let Err(short) = self.hold(account, held) {
+        let account = self.insert_account(parent, above.exploring_until, terms, now);
+        if let Err(short) = self.hold_reserve(account, held) {
             self.accounts.remove(&account);
             return Err(short);
         }
@@ -83,20 +83,20 @@ impl Leases {
 
     /// Opens an account again that was opened at the time `then`, whatever is available now. This
     /// restores the runs of a tree while not all of their state is known yet.
-    pub fn open_again(&mut self, parent: AccountId, terms: Terms, then: Millis) -> AccountId {
+    pub fn reopen_account(&mut self, parent: AccountId, terms: AccountTerms, then: Millis) -> AccountId {
         let above = self.accounts.get(&parent).and_then(|above| above.exploring_until);
-        let account = self.insert(parent, above, terms, then);
+        let account = self.insert_account(parent, above, terms, then);
         self.next += 1;
         self.set_reserve(account, terms.reserve);
         account
     }
 
     /// Inserts an account that holds nothing back yet.
-    fn insert(
+    fn insert_account(
         &mut self,
         parent: AccountId,
         above: Option<Millis>,
-        terms: Terms,
+        terms: AccountTerms,
         now: Millis,
     ) -> AccountId {
         let own = terms.caps.time.map(|time| Millis(now.0.saturating_add(time.0)));
@@ -106,7 +106,7 @@ impl Leases {
             Millis(until.0 - terms.reserve_time.0.min(has / 2))
         });
         let account = AccountId(self.next);
-        let terms = Terms { reserve: Amount::default(), ..terms };
+        let terms = AccountTerms { reserve: Amount::default(), ..terms };
         let spent = Amount::default();
         let opened = Account { parent: Some(parent), terms, spent, until, exploring_until };
         self.accounts.insert(account, opened);
@@ -118,33 +118,33 @@ impl Leases {
     /// # Errors
     /// Returns an error if the amount does not fit; then the account holds back the same amount as
     /// before.
-    pub fn hold(&mut self, account: AccountId, reserve: Amount) -> Result<(), Short> {
-        self.look(account, &Ask::default(), reserve)?;
+    pub fn hold_reserve(&mut self, account: AccountId, reserve: Amount) -> Result<(), Shortage> {
+        self.available_output(account, &LeaseRequest::default(), reserve)?;
         self.set_reserve(account, reserve);
         Ok(())
     }
 
     /// Sets an amount that the account held back once, whatever is available now.
-    pub fn hold_again(&mut self, account: AccountId, reserve: Amount) {
+    pub fn restore_reserve(&mut self, account: AccountId, reserve: Amount) {
         self.set_reserve(account, reserve);
     }
 
     /// Takes a lease again that was granted with `output` tokens of output, whatever is available
     /// now. With a `reserve`, the lease is one of [`explore`](Self::explore); without it, one of
     /// [`answer`](Self::answer).
-    pub fn take_again(
+    pub fn restore_lease(
         &mut self,
         account: AccountId,
-        ask: &Ask,
+        ask: &LeaseRequest,
         output: u64,
         reserve: Option<Amount>,
     ) -> LeaseId {
-        let amount = ask.with(output);
+        let amount = ask.amount_with_output(output);
         if let Some(reserve) = reserve {
             self.set_reserve(account, reserve);
-            return self.take(account, amount, Amount::default());
+            return self.insert_lease(account, amount, Amount::default());
         }
-        self.take_answer(account, amount)
+        self.insert_answer_lease(account, amount)
     }
 
     /// Takes a lease for a request that is not the answer yet, and holds back `reserve` for the
@@ -153,17 +153,17 @@ impl Leases {
     ///
     /// # Errors
     /// Returns an error if there is not enough for both, or no time; then nothing has changed.
-    pub fn explore(
+    pub fn lease_for_exploring(
         &mut self,
         account: AccountId,
-        ask: &Ask,
+        ask: &LeaseRequest,
         reserve: Amount,
         now: Millis,
-    ) -> Result<(LeaseId, u64), Short> {
-        self.on_time(account, now, true)?;
-        let output = self.look(account, ask, reserve)?;
+    ) -> Result<(LeaseId, u64), Shortage> {
+        self.find_account_with_time(account, now, true)?;
+        let output = self.available_output(account, ask, reserve)?;
         self.set_reserve(account, reserve);
-        Ok((self.take(account, ask.with(output), Amount::default()), output))
+        Ok((self.insert_lease(account, ask.amount_with_output(output), Amount::default()), output))
     }
 
     /// Takes a lease for the answer: from the account's reserve, and from the free amount beside
@@ -172,54 +172,54 @@ impl Leases {
     /// # Errors
     /// Returns an error if both together are not enough, or the time is over; then nothing has
     /// changed.
-    pub fn answer(
+    pub fn lease_for_answer(
         &mut self,
         account: AccountId,
-        ask: &Ask,
+        ask: &LeaseRequest,
         now: Millis,
-    ) -> Result<(LeaseId, u64), Short> {
-        self.on_time(account, now, false)?;
-        let output = self.look(account, ask, Amount::default())?;
-        Ok((self.take_answer(account, ask.with(output)), output))
+    ) -> Result<(LeaseId, u64), Shortage> {
+        self.find_account_with_time(account, now, false)?;
+        let output = self.available_output(account, ask, Amount::default())?;
+        Ok((self.insert_answer_lease(account, ask.amount_with_output(output)), output))
     }
 
-    fn take_answer(&mut self, account: AccountId, amount: Amount) -> LeaseId {
+    fn insert_answer_lease(&mut self, account: AccountId, amount: Amount) -> LeaseId {
         let reserve = self.reserve(account);
         let of_reserve = amount.min(reserve);
-        self.set_reserve(account, reserve.less(of_reserve));
-        self.take(account, amount, of_reserve)
+        self.set_reserve(account, reserve.saturating_sub(of_reserve));
+        self.insert_lease(account, amount, of_reserve)
     }
 
     /// Lowers a lease, as soon as the request can no longer cost all of it. The part from the
     /// reserve goes back first.
-    pub fn lower(&mut self, lease: LeaseId, to: Amount) {
+    pub fn lower_lease(&mut self, lease: LeaseId, to: Amount) {
         let Some(lease) = self.leases.get_mut(&lease) else { return };
-        let back = lease.amount.less(to).min(lease.of_reserve);
+        let back = lease.amount.saturating_sub(to).min(lease.of_reserve);
         lease.amount = lease.amount.min(to);
-        lease.of_reserve = lease.of_reserve.less(back);
+        lease.of_reserve = lease.of_reserve.saturating_sub(back);
         let account = lease.account;
-        self.set_reserve(account, self.reserve(account).plus(back));
+        self.set_reserve(account, self.reserve(account).saturating_add(back));
     }
 
     /// Ends a lease. The cost of the request is spent. The rest is available to all runs again, or
     /// goes back to the reserve if it came from there.
-    pub fn settle(&mut self, lease: LeaseId, actual: Amount) {
+    pub fn settle_lease(&mut self, lease: LeaseId, actual: Amount) {
         let Some(Lease { account, amount, of_reserve }) = self.leases.remove(&lease) else {
             return;
         };
-        let back = amount.less(actual).min(of_reserve);
-        self.set_reserve(account, self.reserve(account).plus(back));
-        let path: Vec<AccountId> = self.path(account).collect();
+        let back = amount.saturating_sub(actual).min(of_reserve);
+        self.set_reserve(account, self.reserve(account).saturating_add(back));
+        let path: Vec<AccountId> = self.path_to_session(account).collect();
         for id in path {
             if let Some(account) = self.accounts.get_mut(&id) {
-                account.spent = account.spent.plus(actual);
+                account.spent = account.spent.saturating_add(actual);
             }
         }
     }
 
     /// Closes an account and all accounts below it: its reserve is available to all runs again. A
     /// lease that is still open there is spent whole, since the cost of its request is unknown.
-    pub fn close(&mut self, account: AccountId) {
+    pub fn close_account(&mut self, account: AccountId) {
         if account == Self::SESSION {
             return;
         }
@@ -232,7 +232,7 @@ impl Leases {
             .collect();
         let closed: Vec<AccountId> = self.accounts.keys().copied().filter(below).collect();
         for (lease, amount) in open {
-            self.settle(lease, amount);
+            self.settle_lease(lease, amount);
         }
         for id in closed {
             self.accounts.remove(&id);
@@ -240,17 +240,17 @@ impl Leases {
     }
 
     /// Closes every account that has expired: its run has crashed.
-    pub fn expire(&mut self, now: Millis) {
+    pub fn close_expired(&mut self, now: Millis) {
         let over = |account: &Account| account.terms.expires.is_some_and(|at| at <= now);
         let expired: Vec<AccountId> =
             self.accounts.iter().filter(|(_, account)| over(account)).map(|(id, _)| *id).collect();
         for id in expired {
-            self.close(id);
+            self.close_account(id);
         }
     }
 
     /// Sets the time at which the account expires, because its run is alive.
-    pub fn renew(&mut self, account: AccountId, expires: Millis) {
+    pub fn renew_account(&mut self, account: AccountId, expires: Millis) {
         if let Some(account) = self.accounts.get_mut(&account) {
             account.terms.expires = Some(expires);
         }
@@ -270,7 +270,7 @@ impl Leases {
 
     /// Returns the time at which an account has to end; `None` without a limit.
     #[must_use]
-    pub fn until(&self, account: AccountId) -> Option<Millis> {
+    pub fn ends_at(&self, account: AccountId) -> Option<Millis> {
         self.accounts.get(&account)?.until
     }
 
@@ -287,11 +287,11 @@ impl Leases {
     }
 
     /// Returns an account that is open and has time left, to explore or at all.
-    fn on_time(&self, id: AccountId, now: Millis, exploring: bool) -> Result<Account, Short> {
-        let over = |until: Millis| Short {
-            standing: Standing {
+    fn find_account_with_time(&self, id: AccountId, now: Millis, exploring: bool) -> Result<Account, Shortage> {
+        let over = |until: Millis| Shortage {
+            standing: CapUsage {
                 account: id,
-                what: What::Time,
+                what: CapUnit::Time,
                 cap: until.0,
                 spent: now.0,
                 reserved: 0,
@@ -307,7 +307,7 @@ impl Leases {
         }
     }
 
-    fn take(&mut self, account: AccountId, amount: Amount, of_reserve: Amount) -> LeaseId {
+    fn insert_lease(&mut self, account: AccountId, amount: Amount, of_reserve: Amount) -> LeaseId {
         let id = LeaseId(self.next);
         self.next += 1;
         self.leases.insert(id, Lease { account, amount, of_reserve });
@@ -321,13 +321,13 @@ impl Leases {
     }
 
     /// Returns an account and the accounts above it, up to the session's.
-    pub(super) fn path(&self, account: AccountId) -> impl Iterator<Item = AccountId> + '_ {
+    pub(super) fn path_to_session(&self, account: AccountId) -> impl Iterator<Item = AccountId> + '_ {
         let open = Some(account).filter(|id| self.accounts.contains_key(id));
         core::iter::successors(open, |id| self.accounts.get(id).and_then(|account| account.parent))
     }
 
     pub(super) fn is_within(&self, account: AccountId, above: AccountId) -> bool {
-        self.path(account).any(|id| id == above)
+        self.path_to_session(account).any(|id| id == above)
     }
 
     pub(super) fn caps_of(&self, account: AccountId) -> Caps {

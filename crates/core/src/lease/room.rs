@@ -1,14 +1,14 @@
 //! The amount that an account can take, under all caps from its own up to the session's.
 
 use super::accounts::{AccountId, Leases};
-use super::{Amount, Ask};
-use crate::because::{Because, Limit, Reason};
+use super::{Amount, LeaseRequest};
+use crate::because::{Because, Quantity, Reason};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
 /// The unit of a cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
+pub enum CapUnit {
     /// Money.
     Money,
     /// Tokens.
@@ -22,11 +22,11 @@ pub enum What {
 /// The amounts in an account against one of its caps, in nano-dollars, tokens, calls or
 /// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct CapUsage {
     /// The account whose spending counts.
     pub account: AccountId,
     /// The unit of the cap.
-    pub what: What,
+    pub what: CapUnit,
     /// The cap.
     pub cap: u64,
     /// Spent for good.
@@ -37,17 +37,17 @@ pub struct Standing {
     pub leased: u64,
 }
 
-impl Standing {
+impl CapUsage {
     /// Returns the amount that is certainly gone: spent, or held back by others.
     #[must_use]
-    pub fn gone(&self) -> u64 {
+    pub fn committed(&self) -> u64 {
         self.spent.saturating_add(self.reserved)
     }
 
     /// Returns the rest if every request under way costs nothing.
     #[must_use]
     pub fn left(&self) -> u64 {
-        self.cap.saturating_sub(self.gone())
+        self.cap.saturating_sub(self.committed())
     }
 
     /// Returns the rest now.
@@ -58,17 +58,17 @@ impl Standing {
 
     /// Returns the numbers as the reason of a decision.
     #[must_use]
-    pub fn because(&self) -> Because {
-        let (used, cap) = (self.gone(), self.cap);
-        let money = |nano| Limit::Money(NanoUsd(nano));
+    pub fn to_because(&self) -> Because {
+        let (used, cap) = (self.committed(), self.cap);
+        let money = |nano| Quantity::Money(NanoUsd(nano));
         let (reason, used, limit) = match self.what {
-            What::Money if self.account == Leases::SESSION => {
+            CapUnit::Money if self.account == Leases::SESSION => {
                 (Reason::SessionCost, money(used), money(cap))
             }
-            What::Money => (Reason::Cost, money(used), money(cap)),
-            What::Tokens => (Reason::Tokens, Limit::Count(used), Limit::Count(cap)),
-            What::Calls => (Reason::ToolCalls, Limit::Count(used), Limit::Count(cap)),
-            What::Time => (Reason::Time, Limit::Time(Millis(used)), Limit::Time(Millis(cap))),
+            CapUnit::Money => (Reason::Cost, money(used), money(cap)),
+            CapUnit::Tokens => (Reason::Tokens, Quantity::Count(used), Quantity::Count(cap)),
+            CapUnit::Calls => (Reason::ToolCalls, Quantity::Count(used), Quantity::Count(cap)),
+            CapUnit::Time => (Reason::Time, Quantity::Time(Millis(used)), Quantity::Time(Millis(cap))),
         };
         Because::new(reason, used, limit)
     }
@@ -76,9 +76,9 @@ impl Standing {
 
 /// The reason why there is no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short {
+pub struct Shortage {
     /// The cap with the least left.
-    pub standing: Standing,
+    pub standing: CapUsage,
     /// True if the amount would suffice if requests under way cost less than their leases. Then it
     /// is worth waiting for them, since each of them ends.
     pub busy: bool,
@@ -87,16 +87,16 @@ pub struct Short {
 impl Leases {
     /// Returns the amounts against every cap that counts for `account`: its own caps and those
     /// above it. `account`'s own reserve does not count as reserved. Caps on time are left out.
-    pub fn standings(&self, account: AccountId) -> impl Iterator<Item = Standing> + '_ {
-        self.caps(account).map(move |(on, what, cap)| {
-            let of = |amount: Amount| part(what, amount);
+    pub fn cap_usages(&self, account: AccountId) -> impl Iterator<Item = CapUsage> + '_ {
+        self.limiting_caps(account).map(move |(on, what, cap)| {
+            let of = |amount: Amount| part_of_amount(what, amount);
             let below = move |id: AccountId| self.is_within(id, on);
             let others = self.reserves().filter(move |(id, _)| *id != account && below(*id));
             let leased = self.leased().filter(move |(id, _)| below(*id));
             let sum = |amounts: &mut dyn Iterator<Item = (AccountId, Amount)>| {
                 amounts.fold(0_u64, |sum, (_, amount)| sum.saturating_add(of(amount)))
             };
-            Standing {
+            CapUsage {
                 account: on,
                 what,
                 cap,
@@ -108,13 +108,13 @@ impl Leases {
     }
 
     /// Returns every cap that counts for an account, each with the account whose spending counts.
-    fn caps(&self, account: AccountId) -> impl Iterator<Item = (AccountId, What, u64)> + '_ {
-        self.path(account).flat_map(|id| {
+    fn limiting_caps(&self, account: AccountId) -> impl Iterator<Item = (AccountId, CapUnit, u64)> + '_ {
+        self.path_to_session(account).flat_map(|id| {
             let caps = self.caps_of(id);
             let set = [
-                (id, What::Money, caps.money.map(|money| money.0)),
-                (id, What::Tokens, caps.tokens),
-                (id, What::Calls, caps.calls),
+                (id, CapUnit::Money, caps.money.map(|money| money.0)),
+                (id, CapUnit::Tokens, caps.tokens),
+                (id, CapUnit::Calls, caps.calls),
             ];
             set.into_iter().filter_map(|(id, what, cap)| Some((id, what, cap?)))
         })
@@ -125,15 +125,15 @@ impl Leases {
     ///
     /// # Errors
     /// Returns an error if there is not enough for both, as there.
-    pub fn look(&self, account: AccountId, ask: &Ask, reserve: Amount) -> Result<u64, Short> {
-        let base = ask.base.plus(reserve);
+    pub fn available_output(&self, account: AccountId, ask: &LeaseRequest, reserve: Amount) -> Result<u64, Shortage> {
+        let base = ask.base.saturating_add(reserve);
         let (mut now, mut soon) = (ask.most, ask.most);
-        let mut tightest: Option<(Option<u64>, Standing)> = None;
+        let mut tightest: Option<(Option<u64>, CapUsage)> = None;
         let mut fits = (true, true);
-        for standing in self.standings(account) {
-            let needs = part(standing.what, base);
+        for standing in self.cap_usages(account) {
+            let needs = part_of_amount(standing.what, base);
             let room = |left: u64| {
-                left.checked_sub(needs).map(|rest| most_output(standing.what, rest, ask))
+                left.checked_sub(needs).map(|rest| max_output(standing.what, rest, ask))
             };
             let (free, left) = (room(standing.free()), room(standing.left()));
             fits = (fits.0 && free.is_some(), fits.1 && left.is_some());
@@ -151,29 +151,29 @@ impl Leases {
         if fits.0 && now >= least && (now >= will_do || now == soon) {
             return Ok(now);
         }
-        Err(Short { standing, busy: waits })
+        Err(Shortage { standing, busy: waits })
     }
 }
 
 /// Returns the part of an amount in the unit of a cap.
-pub(super) fn part(what: What, amount: Amount) -> u64 {
+pub(super) fn part_of_amount(what: CapUnit, amount: Amount) -> u64 {
     match what {
-        What::Money => amount.money.0,
-        What::Tokens => amount.tokens,
-        What::Calls => amount.calls,
-        What::Time => 0,
+        CapUnit::Money => amount.money.0,
+        CapUnit::Tokens => amount.tokens,
+        CapUnit::Calls => amount.calls,
+        CapUnit::Time => 0,
     }
 }
 
 /// Returns the most output, in tokens, for which the rest of a cap is enough.
-fn most_output(what: What, rest: u64, ask: &Ask) -> u64 {
+fn max_output(what: CapUnit, rest: u64, ask: &LeaseRequest) -> u64 {
     match what {
-        What::Money => {
+        CapUnit::Money => {
             let pico = u128::from(rest) * 1000;
             pico.checked_div(u128::from(ask.output_pico))
                 .map_or(u64::MAX, |tokens| u64::try_from(tokens).unwrap_or(u64::MAX))
         }
-        What::Tokens => rest,
-        What::Calls | What::Time => u64::MAX,
+        CapUnit::Tokens => rest,
+        CapUnit::Calls | CapUnit::Time => u64::MAX,
     }
 }

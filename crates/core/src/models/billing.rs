@@ -33,7 +33,7 @@ pub enum Vendor {
 
 /// The service tier of a request, if it has a price of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
+pub enum PricingTier {
     /// The standard price, also without any setting.
     Standard,
     /// Anthropic's `speed: fast`.
@@ -49,49 +49,49 @@ pub enum Tier {
 }
 
 /// A price in thousandths of the standard one.
-struct Multiple {
-    tier: Tier,
+struct PriceMultiple {
+    tier: PricingTier,
     /// The beginning of the ids of its models.
     models: &'static str,
     thousandths: u64,
 }
 
-const fn times(tier: Tier, models: &'static str, thousandths: u64) -> Multiple {
-    Multiple { tier, models, thousandths }
+const fn price_multiple(tier: PricingTier, models: &'static str, thousandths: u64) -> PriceMultiple {
+    PriceMultiple { tier, models, thousandths }
 }
 
 /// The first row that fits counts. A model that no row names has the last row of its tier. Rounded
 /// up.
-const MULTIPLES: &[Multiple] = &[
+const MULTIPLES: &[PriceMultiple] = &[
     // (G)
-    times(Tier::Fast, "claude-fable-5-2", 2000),
-    times(Tier::Fast, "claude-mythos-5-2", 2000),
-    times(Tier::Fast, "claude-opus-4-8", 2000),
-    times(Tier::Fast, "claude-opus-5", 2000),
+    price_multiple(PricingTier::Fast, "claude-fable-5-2", 2000),
+    price_multiple(PricingTier::Fast, "claude-mythos-5-2", 2000),
+    price_multiple(PricingTier::Fast, "claude-opus-4-8", 2000),
+    price_multiple(PricingTier::Fast, "claude-opus-5", 2000),
     // (A)
-    times(Tier::Fast, "", 6000),
+    price_multiple(PricingTier::Fast, "", 6000),
     // (G)
-    times(Tier::Priority, "gpt-4.1-nano", 2000),
-    times(Tier::Priority, "gpt-4.1", 1750),
-    times(Tier::Priority, "gpt-4o-2024-05-13", 1750),
-    times(Tier::Priority, "gpt-4o-mini", 1667),
-    times(Tier::Priority, "gpt-4o", 1700),
-    times(Tier::Priority, "o3", 1750),
-    times(Tier::Priority, "o4-mini", 1819),
-    times(Tier::Priority, "gpt-5-mini", 1800),
-    times(Tier::Priority, "gpt-5.5", 2500),
-    times(Tier::Priority, "gpt-5", 2000),
-    times(Tier::Priority, "gpt-6", 2000),
-    times(Tier::Priority, "", 2500),
-    times(Tier::Flex, "gpt-5.4", 520),
-    times(Tier::Flex, "gpt-5", 500),
-    times(Tier::Flex, "gpt-6", 500),
-    times(Tier::Flex, "o3", 500),
-    times(Tier::Flex, "o4-mini", 503),
-    times(Tier::Flex, "", 1000),
+    price_multiple(PricingTier::Priority, "gpt-4.1-nano", 2000),
+    price_multiple(PricingTier::Priority, "gpt-4.1", 1750),
+    price_multiple(PricingTier::Priority, "gpt-4o-2024-05-13", 1750),
+    price_multiple(PricingTier::Priority, "gpt-4o-mini", 1667),
+    price_multiple(PricingTier::Priority, "gpt-4o", 1700),
+    price_multiple(PricingTier::Priority, "o3", 1750),
+    price_multiple(PricingTier::Priority, "o4-mini", 1819),
+    price_multiple(PricingTier::Priority, "gpt-5-mini", 1800),
+    price_multiple(PricingTier::Priority, "gpt-5.5", 2500),
+    price_multiple(PricingTier::Priority, "gpt-5", 2000),
+    price_multiple(PricingTier::Priority, "gpt-6", 2000),
+    price_multiple(PricingTier::Priority, "", 2500),
+    price_multiple(PricingTier::Flex, "gpt-5.4", 520),
+    price_multiple(PricingTier::Flex, "gpt-5", 500),
+    price_multiple(PricingTier::Flex, "gpt-6", 500),
+    price_multiple(PricingTier::Flex, "o3", 500),
+    price_multiple(PricingTier::Flex, "o4-mini", 503),
+    price_multiple(PricingTier::Flex, "", 1000),
     // (O)
-    times(Tier::Ultrafast, "", 6000),
-    times(Tier::Unknown, "", 6000),
+    price_multiple(PricingTier::Ultrafast, "", 6000),
+    price_multiple(PricingTier::Unknown, "", 6000),
 ];
 
 /// `inference_geo` of one country, in thousandths of the price. (A)
@@ -99,7 +99,7 @@ const IN_ONE_COUNTRY: u64 = 1100;
 
 /// Returns the price of a model's tokens in this tier, in thousandths of their standard price.
 #[must_use]
-pub fn thousandths(model: &str, tier: Tier, in_one_country: bool) -> u64 {
+pub fn price_thousandths(model: &str, tier: PricingTier, in_one_country: bool) -> u64 {
     let name = model.rsplit('/').next().unwrap_or(model);
     let row = MULTIPLES.iter().find(|row| row.tier == tier && name.starts_with(row.models));
     let served = row.map_or(1000, |row| row.thousandths);
@@ -108,7 +108,7 @@ pub fn thousandths(model: &str, tier: Tier, in_one_country: bool) -> u64 {
 
 /// A tool that a provider runs within a request: the cost of a use, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hosted {
+pub struct HostedTool {
     /// The vendor of the tool.
     pub vendor: Vendor,
     /// The beginning of the `type` in its declaration.
@@ -122,14 +122,14 @@ pub struct Hosted {
     pub counted: bool,
 }
 
-const fn hosted(
+const fn hosted_tool(
     vendor: Vendor,
     kind: &'static str,
     fee: u64,
     brings: Option<u64>,
     counted: bool,
-) -> Hosted {
-    Hosted { vendor, kind, fee: NanoUsd(fee), brings, counted }
+) -> HostedTool {
+    HostedTool { vendor, kind, fee: NanoUsd(fee), brings, counted }
 }
 
 /// The most tokens that a search of OpenAI's returns. (S)
@@ -162,16 +162,16 @@ pub const PLUGIN: NanoUsd = NanoUsd(100_000_000);
 
 /// The first row that fits counts. A tool that no row names may return any amount, any number of
 /// times.
-const HOSTED: &[Hosted] = &[
-    hosted(Vendor::Anthropic, "web_search_", WEB_SEARCH.0, None, true),
-    hosted(Vendor::Anthropic, "web_fetch_", 0, None, true),
-    hosted(Vendor::Anthropic, "code_execution_", CONTAINER_HOUR.0, None, false),
-    hosted(Vendor::OpenAi, "web_search_preview", WEB_SEARCH_PREVIEW.0, SEARCH, true),
-    hosted(Vendor::OpenAi, "web_search", WEB_SEARCH.0, SEARCH, true),
-    hosted(Vendor::OpenAi, "file_search", FILE_SEARCH.0, FILES, true),
-    hosted(Vendor::OpenAi, "image_generation", IMAGE.0, Some(0), true),
-    hosted(Vendor::OpenAi, "code_interpreter", CONTAINER_LARGE.0, None, false),
-    hosted(Vendor::OpenAi, "shell", CONTAINER_LARGE.0, None, false),
+const HOSTED: &[HostedTool] = &[
+    hosted_tool(Vendor::Anthropic, "web_search_", WEB_SEARCH.0, None, true),
+    hosted_tool(Vendor::Anthropic, "web_fetch_", 0, None, true),
+    hosted_tool(Vendor::Anthropic, "code_execution_", CONTAINER_HOUR.0, None, false),
+    hosted_tool(Vendor::OpenAi, "web_search_preview", WEB_SEARCH_PREVIEW.0, SEARCH, true),
+    hosted_tool(Vendor::OpenAi, "web_search", WEB_SEARCH.0, SEARCH, true),
+    hosted_tool(Vendor::OpenAi, "file_search", FILE_SEARCH.0, FILES, true),
+    hosted_tool(Vendor::OpenAi, "image_generation", IMAGE.0, Some(0), true),
+    hosted_tool(Vendor::OpenAi, "code_interpreter", CONTAINER_LARGE.0, None, false),
+    hosted_tool(Vendor::OpenAi, "shell", CONTAINER_LARGE.0, None, false),
 ];
 
 /// Anthropic's own tools whose results the client sends.
@@ -183,27 +183,27 @@ const RUN_BY_CLIENT_OPENAI: [&str; 4] = ["local_shell", "apply_patch", "computer
 
 /// The runner of a tool that is declared by a `type` of its provider's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunBy {
+pub enum ToolRunner {
     /// The client: its results are in the requests.
     Client,
     /// The provider, at these terms.
-    Provider(Hosted),
+    Provider(HostedTool),
     /// The provider, at terms that are not known here.
     Unknown,
 }
 
 /// Finds the runner of a tool of this `type`.
 #[must_use]
-pub fn run_by(vendor: Vendor, kind: &str) -> RunBy {
+pub fn find_tool_runner(vendor: Vendor, kind: &str) -> ToolRunner {
     let by_client: &[&str] = match vendor {
         Vendor::Anthropic => &RUN_BY_CLIENT,
         Vendor::OpenAi => &RUN_BY_CLIENT_OPENAI,
     };
     if by_client.iter().any(|known| kind.starts_with(known)) {
-        return RunBy::Client;
+        return ToolRunner::Client;
     }
     let row = HOSTED.iter().find(|row| row.vendor == vendor && kind.starts_with(row.kind));
-    row.map_or(RunBy::Unknown, |row| RunBy::Provider(*row))
+    row.map_or(ToolRunner::Unknown, |row| ToolRunner::Provider(*row))
 }
 
 #[cfg(test)]
@@ -215,26 +215,26 @@ mod tests {
     #[test]
     fn the_first_row_of_a_tier_that_fits_counts_and_the_dearest_where_none_does() {
         for (model, tier, country, expected) in [
-            ("gpt-5.1", Tier::Priority, false, 2000),
-            ("gpt-5.5", Tier::Priority, false, 2500),
-            ("openai/gpt-4o-mini", Tier::Priority, false, 1667),
-            ("anyone's", Tier::Priority, false, 2500),
-            ("gpt-5.4-mini", Tier::Flex, false, 520),
-            ("anyone's", Tier::Flex, false, 1000),
-            ("claude-opus-4-6", Tier::Fast, false, 6000),
-            ("claude-opus-5", Tier::Fast, false, 2000),
-            ("claude-opus-5-5", Tier::Fast, true, 2200),
-            ("claude-sonnet-5", Tier::Standard, true, 1100),
-            ("claude-sonnet-5", Tier::Standard, false, 1000),
-            ("gpt-6.2-sol", Tier::Unknown, false, 6000),
+            ("gpt-5.1", PricingTier::Priority, false, 2000),
+            ("gpt-5.5", PricingTier::Priority, false, 2500),
+            ("openai/gpt-4o-mini", PricingTier::Priority, false, 1667),
+            ("anyone's", PricingTier::Priority, false, 2500),
+            ("gpt-5.4-mini", PricingTier::Flex, false, 520),
+            ("anyone's", PricingTier::Flex, false, 1000),
+            ("claude-opus-4-6", PricingTier::Fast, false, 6000),
+            ("claude-opus-5", PricingTier::Fast, false, 2000),
+            ("claude-opus-5-5", PricingTier::Fast, true, 2200),
+            ("claude-sonnet-5", PricingTier::Standard, true, 1100),
+            ("claude-sonnet-5", PricingTier::Standard, false, 1000),
+            ("gpt-6.2-sol", PricingTier::Unknown, false, 6000),
         ] {
-            assert_eq!(thousandths(model, tier, country), expected, "{model} {tier:?}");
+            assert_eq!(price_thousandths(model, tier, country), expected, "{model} {tier:?}");
         }
     }
 
     #[test]
     fn every_tier_but_the_standard_has_a_last_row_for_any_model() {
-        for tier in [Tier::Fast, Tier::Priority, Tier::Flex, Tier::Ultrafast, Tier::Unknown] {
+        for tier in [PricingTier::Fast, PricingTier::Priority, PricingTier::Flex, PricingTier::Ultrafast, PricingTier::Unknown] {
             let rows: Vec<_> = MULTIPLES.iter().filter(|row| row.tier == tier).collect();
             let last = rows.last().expect("a row");
             assert!(last.models.is_empty(), "{tier:?}");
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn tools_are_told_apart_by_who_runs_them() {
-        assert_eq!(run_by(Vendor::Anthropic, "bash_20250124"), RunBy::Client);
-        assert_eq!(run_by(Vendor::OpenAi, "local_shell"), RunBy::Client);
-        assert_eq!(run_by(Vendor::OpenAi, "mcp"), RunBy::Unknown);
-        let RunBy::Provider(search) = run_by(Vendor::OpenAi, "web_search_2025_08_26") else {
+        assert_eq!(find_tool_runner(Vendor::Anthropic, "bash_20250124"), ToolRunner::Client);
+        assert_eq!(find_tool_runner(Vendor::OpenAi, "local_shell"), ToolRunner::Client);
+        assert_eq!(find_tool_runner(Vendor::OpenAi, "mcp"), ToolRunner::Unknown);
+        let ToolRunner::Provider(search) = find_tool_runner(Vendor::OpenAi, "web_search_2025_08_26") else {
             panic!("the provider runs it");
         };
         assert_eq!((search.fee, search.brings), (WEB_SEARCH, Some(128_000)));

@@ -12,12 +12,12 @@ mod tests;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use super::{Model, find, names};
+use super::{Model, find_model, names};
 
 /// The conditions under which a request may force a tool (`any`, `tool`, `required`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Forced {
+pub enum ForcedChoice {
     /// Always.
     Yes,
     /// With thinking off or adaptive; `enabled` with a budget is refused.
@@ -68,7 +68,7 @@ pub enum Thinking {
 /// The form of the nudge after an empty turn (`governing.md` §10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Nudge {
+pub enum NudgeForm {
     /// An assistant message with a placeholder, then a user message.
     Pair,
     /// A `role: "system"` message in mid-conversation.
@@ -96,7 +96,7 @@ pub struct Capability {
     /// True if a row of the table or of the user is behind this; otherwise it is the safest row.
     pub listed: bool,
     /// The conditions for a forced tool choice.
-    pub forced: Forced,
+    pub forced: ForcedChoice,
     /// True if `tool_choice: none` is accepted with tools declared.
     pub none: bool,
     /// The effect on the messages' cache when `tool_choice` goes from auto to none.
@@ -144,7 +144,7 @@ impl Capability {
     /// leads to that rung.
     pub const SAFEST: Self = Self {
         listed: false,
-        forced: Forced::No,
+        forced: ForcedChoice::No,
         none: true,
         none_cache: CacheEffect::Range,
         forced_cache: CacheEffect::Range,
@@ -171,24 +171,24 @@ impl Capability {
     pub fn may_force(&self, thinking: Option<Thinking>) -> bool {
         let thinking = thinking.unwrap_or(self.thinking_absent);
         match self.forced {
-            Forced::Yes => true,
-            Forced::UnlessEnabled => thinking != Thinking::Enabled,
-            Forced::OnlyWithoutThinking => thinking == Thinking::Disabled,
-            Forced::No => false,
+            ForcedChoice::Yes => true,
+            ForcedChoice::UnlessEnabled => thinking != Thinking::Enabled,
+            ForcedChoice::OnlyWithoutThinking => thinking == Thinking::Disabled,
+            ForcedChoice::No => false,
         }
     }
 
     /// Returns the form of the nudge after an empty turn. `has_thinking` is true if the empty turn
     /// holds a thinking block that can open the placeholder's turn.
     #[must_use]
-    pub fn nudge(&self, thinking: Option<Thinking>, has_thinking: bool) -> Nudge {
+    pub fn nudge_form(&self, thinking: Option<Thinking>, has_thinking: bool) -> NudgeForm {
         let thinking = thinking.unwrap_or(self.thinking_absent);
         if self.mid_system {
-            Nudge::MidSystem
+            NudgeForm::MidSystem
         } else if self.thinking_opens_turn && thinking == Thinking::Enabled && !has_thinking {
-            Nudge::BareUser
+            NudgeForm::BareUser
         } else {
-            Nudge::Pair
+            NudgeForm::Pair
         }
     }
 }
@@ -196,27 +196,27 @@ impl Capability {
 /// Returns the capability of `model` by the built-in rows. Names are unwrapped as by [`find`]:
 /// `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
 #[must_use]
-pub fn capability(provider: Option<&str>, model: &str) -> Capability {
-    capability_of(find(provider, model), provider, model)
+pub fn find_capability(provider: Option<&str>, model: &str) -> Capability {
+    capability_of_row(find_model(provider, model), provider, model)
 }
 
 /// Returns the same if the model's row is already found, or is known to be none.
 #[must_use]
-pub fn capability_of(row: Option<&Model>, provider: Option<&str>, model: &str) -> Capability {
-    rows::look_up(provider, &plain_name(row, model))
+pub fn capability_of_row(row: Option<&Model>, provider: Option<&str>, model: &str) -> Capability {
+    rows::find_row(provider, &plain_name(row, model))
 }
 
 /// Returns the same as [`capability()`], with a user's rows before the built-in rows. The first row
 /// that matches changes the fields that it names.
 #[must_use]
-pub fn capability_with(
+pub fn find_capability_with(
     user_rows: &[CapabilityRow],
     provider: Option<&str>,
     model: &str,
 ) -> Capability {
-    let base = capability(provider, model);
+    let base = find_capability(provider, model);
     let row = user_rows.iter().find(|row| row.is_for(provider, model));
-    row.map_or(base, |row| row.apply(base))
+    row.map_or(base, |row| row.apply_to(base))
 }
 
 /// A row that a user adds. Absent fields stay as they would be without the row.
@@ -228,7 +228,7 @@ pub struct CapabilityRow {
     /// The only provider of the row; absent, the row holds for every provider.
     pub provider: Option<String>,
     /// See [`Capability::forced`].
-    pub forced: Option<Forced>,
+    pub forced: Option<ForcedChoice>,
     /// See [`Capability::none`].
     pub none: Option<bool>,
     /// See [`Capability::none_cache`].
@@ -276,12 +276,12 @@ impl CapabilityRow {
             (Some(wanted), Some(given)) => wanted.eq_ignore_ascii_case(given),
             (Some(_), None) => false,
         };
-        here && matches(&self.pattern, model)
+        here && glob_matches(&self.pattern, model)
     }
 
     /// Returns `base` with the fields that the row names.
     #[must_use]
-    pub fn apply(&self, base: Capability) -> Capability {
+    pub fn apply_to(&self, base: Capability) -> Capability {
         Capability {
             listed: true,
             forced: self.forced.unwrap_or(base.forced),
@@ -310,7 +310,7 @@ impl CapabilityRow {
 /// Returns true if a glob matches a whole name: `*` stands for any text, letters match in either
 /// case. Takes time proportional to both lengths multiplied, without allocation.
 #[must_use]
-pub fn matches(pattern: &str, model: &str) -> bool {
+pub fn glob_matches(pattern: &str, model: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), model.as_bytes());
     let (mut p, mut t) = (0, 0);
     // The position to go back to when the text after the last `*` does not fit.

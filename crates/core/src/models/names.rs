@@ -80,70 +80,70 @@ const SUFFIXES: &[&str] = &[
     "@latest",
 ];
 
-pub(super) fn find(provider: Option<&str>, model: &str) -> Option<&'static Model> {
+pub(super) fn find_model(provider: Option<&str>, model: &str) -> Option<&'static Model> {
     // The table's names are in lower case, so the wanted name is made so once for all comparisons.
     let lower = model.bytes().any(|byte| byte.is_ascii_uppercase());
     let lower = lower.then(|| model.to_ascii_lowercase());
     let model = lower.as_deref().unwrap_or(model).trim();
-    match provider.and_then(known_provider) {
-        Some("openrouter") => at_provider("openrouter", model).or_else(|| by_name(model)),
+    match provider.and_then(find_provider) {
+        Some("openrouter") => find_at_provider("openrouter", model).or_else(|| find_by_name(model)),
         // A host has its own prices: another vendor's row would be a guess.
-        Some("groq") => at_provider("groq", model),
-        Some(known) => at_provider(known, model).or_else(|| by_name(model)),
-        None => by_name(model),
+        Some("groq") => find_at_provider("groq", model),
+        Some(known) => find_at_provider(known, model).or_else(|| find_by_name(model)),
+        None => find_by_name(model),
     }
 }
 
-fn known_provider(name: &str) -> Option<&'static str> {
+fn find_provider(name: &str) -> Option<&'static str> {
     let row = PROVIDER_NAMES.iter().find(|row| row.0.eq_ignore_ascii_case(name))?;
     Some(row.1)
 }
 
 /// Finds a model by its name alone: `VENDOR/ID`, a first-party id, or an OpenRouter id.
-fn by_name(model: &str) -> Option<&'static Model> {
+fn find_by_name(model: &str) -> Option<&'static Model> {
     let bare = without_prefixes(model);
     if let Some((vendor, rest)) = bare.split_once('/')
-        && let Some(provider) = known_provider(vendor)
-        && let Some(found) = at_provider(provider, rest)
+        && let Some(provider) = find_provider(vendor)
+        && let Some(found) = find_at_provider(provider, rest)
     {
         return Some(found);
     }
     let last = bare.rsplit('/').next().unwrap_or(bare);
     let vendor = VENDOR_OF.iter().find(|row| starts_with(last, row.0));
-    (vendor.and_then(|row| at_provider(row.1, last)))
-        .or_else(|| model.contains('/').then(|| at_provider("openrouter", model)).flatten())
+    (vendor.and_then(|row| find_at_provider(row.1, last)))
+        .or_else(|| model.contains('/').then(|| find_at_provider("openrouter", model)).flatten())
 }
 
 /// Finds the first exact name among shorter and shorter forms of `model`.
-fn at_provider(provider: &str, model: &str) -> Option<&'static Model> {
-    exact(provider, model)
-        .or_else(|| barer(provider, model))
-        .or_else(|| barer(provider, without_prefixes(model)))
+fn find_at_provider(provider: &str, model: &str) -> Option<&'static Model> {
+    find_exact(provider, model)
+        .or_else(|| find_barer(provider, model))
+        .or_else(|| find_barer(provider, without_prefixes(model)))
         .or_else(|| {
             // `anthropic/claude-…` sent to Anthropic itself.
             let (vendor, rest) = without_prefixes(model).split_once('/')?;
-            (known_provider(vendor)? == provider).then(|| barer(provider, rest))?
+            (find_provider(vendor)? == provider).then(|| find_barer(provider, rest))?
         })
 }
 
-fn barer(provider: &str, model: &str) -> Option<&'static Model> {
+fn find_barer(provider: &str, model: &str) -> Option<&'static Model> {
     let mut name = model;
     loop {
-        if let Some(found) = exact(provider, name) {
+        if let Some(found) = find_exact(provider, name) {
             return Some(found);
         }
         name = without_one_suffix(name)?;
     }
 }
 
-fn exact(provider: &str, name: &str) -> Option<&'static Model> {
-    by_id(provider, name).or_else(|| {
+fn find_exact(provider: &str, name: &str) -> Option<&'static Model> {
+    find_by_id(provider, name).or_else(|| {
         let found = ALIASES.binary_search_by(|row| (row.0, row.1).cmp(&(provider, name))).ok()?;
-        by_id(provider, ALIASES.get(found)?.2)
+        find_by_id(provider, ALIASES.get(found)?.2)
     })
 }
 
-fn by_id(provider: &str, id: &str) -> Option<&'static Model> {
+fn find_by_id(provider: &str, id: &str) -> Option<&'static Model> {
     let found = MODELS.binary_search_by(|row| (row.provider, row.id).cmp(&(provider, id))).ok()?;
     MODELS.get(found)
 }

@@ -10,17 +10,17 @@ use std::println;
 extern crate std;
 
 fn id(provider: Option<&str>, model: &str) -> Option<(&'static str, &'static str)> {
-    find(provider, model).map(|row| (row.provider, row.id))
+    find_model(provider, model).map(|row| (row.provider, row.id))
 }
 
 #[test]
 fn the_table_is_sorted_and_without_duplicates() {
-    assert!(all().len() > 500);
+    assert!(all_models().len() > 500);
     assert!(MODELS.is_sorted_by(|a, b| (a.provider, a.id) < (b.provider, b.id)));
     assert!(ALIASES.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1)));
     for row in MODELS {
         assert_eq!(row.id, row.id.to_ascii_lowercase());
-        assert_eq!(find(Some(row.provider), row.id), Some(row));
+        assert_eq!(find_model(Some(row.provider), row.id), Some(row));
     }
     for (provider, alias, target) in ALIASES {
         assert_eq!(*alias, alias.to_ascii_lowercase());
@@ -53,7 +53,7 @@ fn prices_are_sane() {
 
 #[test]
 fn known_prices() {
-    let opus = find(Some("anthropic"), "claude-opus-5-5").unwrap();
+    let opus = find_model(Some("anthropic"), "claude-opus-5-5").unwrap();
     // $4 in, $20 out, reads at 0.05, 1.25 and 2 times for writes.
     assert_eq!(
         opus.price,
@@ -69,17 +69,17 @@ fn known_prices() {
     assert_eq!(opus.context_window, Some(1_000_000));
     // A million input tokens and a thousand output tokens: $4.02.
     assert_eq!(opus.price.cost_nano(1_000_000, 1_000, 0, 0, 0), 4_020_000_000);
-    let haiku = find(Some("anthropic"), "claude-haiku-5-5").unwrap();
+    let haiku = find_model(Some("anthropic"), "claude-haiku-5-5").unwrap();
     assert_eq!(haiku.price_for(100_000, None).input, 100_000);
     assert_eq!(haiku.price_for(100_001, None).input, 500_000);
-    assert_eq!(haiku.dearest(50_000).input, 100_000);
-    assert_eq!(haiku.dearest(200_000).output, 2_500_000);
-    let night = find(Some("deepseek"), "deepseek-v4-flash").unwrap();
+    assert_eq!(haiku.highest_price(50_000).input, 100_000);
+    assert_eq!(haiku.highest_price(200_000).output, 2_500_000);
+    let night = find_model(Some("deepseek"), "deepseek-v4-flash").unwrap();
     assert_eq!(night.price_for(10, None).input, 150_000);
     assert_eq!(night.price_for(10, Some(59)).input, 150_000);
     assert_eq!(night.price_for(10, Some(60)).input, 300_000);
     assert_eq!(night.price_for(10, Some(240)).input, 150_000);
-    assert_eq!(night.dearest(10).input, 300_000);
+    assert_eq!(night.highest_price(10).input, 300_000);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn costs_round_up_once_and_saturate() {
     assert_eq!(price.cost_nano(1_000_000, 0, 0, 0, 0), 37_500_000);
     assert_eq!(price.cost_nano(0, 1, 0, 0, 0), 1);
     assert_eq!(price.cost_nano(u64::MAX, u64::MAX, 1, 1, 1), u64::MAX);
-    assert_eq!(price.dearest_input(true), 37_500);
+    assert_eq!(price.highest_input(true), 37_500);
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn recorded_anthropic_models_are_found() {
     names.dedup();
     assert!(names.len() > 8, "{names:?}");
     for name in names {
-        let known = find(Some("anthropic"), &name).is_some();
+        let known = find_model(Some("anthropic"), &name).is_some();
         assert_eq!(known, !name.contains("nonexistent"), "{name}");
         if known {
-            assert!(capability(Some("anthropic"), &name).listed, "{name}");
+            assert!(find_capability(Some("anthropic"), &name).listed, "{name}");
         }
     }
 }
@@ -190,10 +190,10 @@ fn claudes() -> Vec<&'static Model> {
 proptest! {
     #[test]
     fn any_name_is_looked_up_without_a_panic(name in ".{0,40}", provider in "[a-z-]{0,12}") {
-        let found = find(Some(&provider), &name).or_else(|| find(None, &name));
+        let found = find_model(Some(&provider), &name).or_else(|| find_model(None, &name));
         let blank = name.trim().is_empty();
         prop_assert!(!(blank && found.is_some()));
-        prop_assert!(capability(Some(&provider), &name).cache_minimum > 0);
+        prop_assert!(find_capability(Some(&provider), &name).cache_minimum > 0);
     }
 
     #[test]
@@ -218,7 +218,7 @@ proptest! {
         minute in proptest::option::of(0u16..1440),
     ) {
         let row = &MODELS[at];
-        let (paid, bound) = (row.price_for(tokens, minute), row.dearest(tokens));
+        let (paid, bound) = (row.price_for(tokens, minute), row.highest_price(tokens));
         prop_assert_eq!(paid.max(bound), bound);
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::because::{Because, Reason};
 use crate::policy::Policy;
-use crate::used::Used;
+use crate::used::RunUsage;
 
-pub(crate) fn reached(used: &Used, policy: &Policy) -> Option<Because> {
+pub(crate) fn check_limit(used: &RunUsage, policy: &Policy) -> Option<Because> {
     let limit = policy.tool_calls_limit?;
-    (used.calls >= limit).then(|| Because::count(Reason::ToolCalls, used.calls, limit))
+    (used.calls >= limit).then(|| Because::from_counts(Reason::ToolCalls, used.calls, limit))
 }

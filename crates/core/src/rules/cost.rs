@@ -1,52 +1,52 @@
 //! `cost_limit_usd` and `session_cost_limit_usd`: money. The price of one more request, at the
 //! uncached input price and with `reserve_tokens` of output, is held back for the answer.
 
-use crate::because::{Because, Limit, Reason};
+use crate::because::{Because, Quantity, Reason};
 use crate::event::Facts;
 use crate::money::NanoUsd;
 use crate::policy::Policy;
 
-pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
-    caps(facts, policy).find_map(|Cap { reason, used, held, limit }| {
+pub(crate) fn check_limit(facts: &Facts, policy: &Policy) -> Option<Because> {
+    money_caps(facts, policy).find_map(|MoneyCap { reason, used, held, limit }| {
         let least = output_cost(policy.reserve_tokens.saturating_add(facts.thinking_budget), facts);
         let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
         let needed = facts.next_input_cost + least + answer;
-        (limit.less(used).less(held) < needed)
-            .then(|| Because { needed: Some(needed), ..because(reason, used, limit) })
+        (limit.saturating_sub(used).saturating_sub(held) < needed)
+            .then(|| Because { needed: Some(needed), ..money_because(reason, used, limit) })
     })
 }
 
 /// Returns true if the run lands for lack of money before a request with these facts.
 #[must_use]
 pub fn is_short_of_money(facts: &Facts, policy: &Policy) -> bool {
-    !policy.observes() && reached(facts, policy).is_some()
+    !policy.is_observing() && check_limit(facts, policy).is_some()
 }
 
-pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
-    caps(facts, policy)
-        .find(|cap| policy.warn_at.reached(cap.used.0, cap.limit.0))
-        .map(|Cap { reason, used, limit, .. }| because(reason, used, limit))
+pub(crate) fn check_warning(facts: &Facts, policy: &Policy) -> Option<Because> {
+    money_caps(facts, policy)
+        .find(|cap| policy.warn_at.is_reached(cap.used.0, cap.limit.0))
+        .map(|MoneyCap { reason, used, limit, .. }| money_because(reason, used, limit))
 }
 
-fn because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {
-    Because::new(reason, Limit::Money(used), Limit::Money(limit))
+fn money_because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {
+    Because::new(reason, Quantity::Money(used), Quantity::Money(limit))
 }
 
 /// Returns the output tokens that an exploring request may have.
-pub(crate) fn room(facts: &Facts, policy: &Policy) -> Option<u64> {
+pub(crate) fn exploring_room(facts: &Facts, policy: &Policy) -> Option<u64> {
     let answer = facts.reserve_input_cost + output_cost(policy.reserve_tokens, facts);
     least_room(facts, policy, facts.next_input_cost + answer)
 }
 
 /// Returns the output tokens that a landing request may have.
-pub(crate) fn last_room(facts: &Facts, policy: &Policy) -> Option<u64> {
+pub(crate) fn landing_room(facts: &Facts, policy: &Policy) -> Option<u64> {
     least_room(facts, policy, facts.next_input_cost)
 }
 
 fn least_room(facts: &Facts, policy: &Policy, before_output: NanoUsd) -> Option<u64> {
-    caps(facts, policy)
-        .map(|Cap { used, held, limit, .. }| {
-            let left = limit.less(used).less(held).less(before_output);
+    money_caps(facts, policy)
+        .map(|MoneyCap { used, held, limit, .. }| {
+            let left = limit.saturating_sub(used).saturating_sub(held).saturating_sub(before_output);
             left.0.saturating_mul(1000).checked_div(facts.output_pico).unwrap_or(u64::MAX)
         })
         .min()
@@ -57,7 +57,7 @@ fn output_cost(tokens: u64, facts: &Facts) -> NanoUsd {
 }
 
 /// A money limit, and the amounts that count against it.
-struct Cap {
+struct MoneyCap {
     reason: Reason,
     used: NanoUsd,
     /// Held by requests under way. It is never shown as used.
@@ -65,9 +65,9 @@ struct Cap {
     limit: NanoUsd,
 }
 
-fn caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = Cap> {
+fn money_caps(facts: &Facts, policy: &Policy) -> impl Iterator<Item = MoneyCap> {
     let Facts { cost, cost_held, session_cost, session_cost_held, .. } = *facts;
-    let cap = |reason, (used, held), limit| Cap { reason, used, held, limit };
+    let cap = |reason, (used, held), limit| MoneyCap { reason, used, held, limit };
     let run = policy.cost_limit_usd.map(|limit| cap(Reason::Cost, (cost, cost_held), limit));
     let session = (session_cost.max(cost), session_cost_held);
     let session =

@@ -12,21 +12,21 @@ const LONGEST: usize = 4;
 
 /// The last rounds, and the time that each period has held, in rounds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cycle {
+pub(crate) struct CycleDetector {
     /// The newest last; at most [`LONGEST`].
-    recent: Vec<Member>,
+    recent: Vec<CycleRound>,
     /// The number of rounds in a row that equalled the round `period` rounds before, by period − 1.
     held: [u64; LONGEST],
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct CycleRound {
     digest: Digest,
     polls: bool,
 }
 
-impl Cycle {
-    pub(crate) fn round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
+impl CycleDetector {
+    pub(crate) fn observe_round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
         if round.calls.is_empty() {
             return None;
         }
@@ -42,15 +42,15 @@ impl Cycle {
         if self.recent.len() == LONGEST {
             self.recent.remove(0);
         }
-        self.recent.push(Member { digest, polls: round.polls() });
-        (2..=LONGEST).find_map(|period| self.found(period, round.turn, policy))
+        self.recent.push(CycleRound { digest, polls: round.has_poll() });
+        (2..=LONGEST).find_map(|period| self.find_cycle(period, round.turn, policy))
     }
 
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    fn found(&self, period: usize, turn: u64, policy: &Policy) -> Option<Signal> {
+    fn find_cycle(&self, period: usize, turn: u64, policy: &Policy) -> Option<Signal> {
         let members = self.recent.get(self.recent.len().checked_sub(period)?..)?;
         let polls = members.iter().any(|member| member.polls);
         let limit = if polls { policy.poll_limit } else { policy.cycle_limit };
@@ -70,8 +70,8 @@ impl Cycle {
                 text: Some(alloc::format!("a cycle of {period} rounds")),
                 ..Evidence::default()
             },
-            because: Some(Because::count(Reason::Cycle, repeats, limit)),
-            identity: members.iter().fold(Digest::EMPTY, |sum, member| sum.with(member.digest)),
+            because: Some(Because::from_counts(Reason::Cycle, repeats, limit)),
+            identity: members.iter().fold(Digest::EMPTY, |sum, member| sum.combined_with(member.digest)),
         })
     }
 }

@@ -5,12 +5,12 @@ use crate::policy::Policy;
 
 /// Returns the limit if a row of empty turns reaches it. The limit acts as at least 1: softland
 /// answers the last empty turn of a row.
-pub(crate) fn reached(count: u64, policy: &Policy) -> Option<Because> {
+pub(crate) fn check_limit(count: u64, policy: &Policy) -> Option<Because> {
     let limit = policy.empty_limit.max(1);
-    over(count, limit).then(|| Because::count(Reason::Empty, count, limit))
+    is_over(count, limit).then(|| Because::from_counts(Reason::Empty, count, limit))
 }
 
 /// Returns true if a row of empty turns is over.
-pub(crate) fn over(count: u64, limit: u64) -> bool {
+pub(crate) fn is_over(count: u64, limit: u64) -> bool {
     count >= limit
 }

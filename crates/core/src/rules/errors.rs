@@ -13,8 +13,8 @@ use crate::policy::Policy;
 
 /// The streak: the newest failed rounds with no more different errors than the limit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Errors {
-    failed: VecDeque<Failed>,
+pub(crate) struct ErrorDetector {
+    failed: VecDeque<FailedRound>,
     /// The number of rounds with each error.
     errors: BTreeMap<Digest, u64>,
     /// The number of newest rounds that have one error.
@@ -23,19 +23,19 @@ pub(crate) struct Errors {
 
 /// A round that failed as a whole.
 #[derive(Clone, Copy, Debug)]
-struct Failed {
+struct FailedRound {
     turn: u64,
     tools: Digest,
     /// The tools with their errors.
     error: Digest,
 }
 
-impl Errors {
-    pub(crate) fn round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
+impl ErrorDetector {
+    pub(crate) fn observe_round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
         if round.calls.is_empty() {
             return None;
         }
-        let newest = failure(round);
+        let newest = describe_failure(round);
         let tools = self.failed.back().map(|failed| failed.tools);
         if newest.map(|newest| newest.tools) != tools {
             self.clear();
@@ -45,16 +45,16 @@ impl Errors {
         if limit == 0 {
             return None;
         }
-        self.push(newest, limit);
+        self.push_round(newest, limit);
         if self.same as u64 >= limit {
-            return Some(self.signal(round, self.same, newest.error, None, policy));
+            return Some(self.build_signal(round, self.same, newest.error, None, policy));
         }
         let few = self.failed.len();
         if (few as u64) < limit.saturating_mul(2) {
             return None;
         }
         let text = alloc::format!("{few} failed rounds, at most {limit} different errors");
-        Some(self.signal(round, few, newest.tools, Some(text), policy))
+        Some(self.build_signal(round, few, newest.tools, Some(text), policy))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -62,7 +62,7 @@ impl Errors {
     }
 
     /// Adds a round, and drops the oldest rounds while there are more different errors than `most`.
-    fn push(&mut self, newest: Failed, most: u64) {
+    fn push_round(&mut self, newest: FailedRound, most: u64) {
         let again = self.failed.back().is_some_and(|failed| failed.error == newest.error);
         self.same = if again { self.same + 1 } else { 1 };
         self.failed.push_back(newest);
@@ -78,7 +78,7 @@ impl Errors {
         }
     }
 
-    fn signal(
+    fn build_signal(
         &self,
         round: &Round,
         count: usize,
@@ -98,7 +98,7 @@ impl Errors {
                 result: first.and_then(|call| call.result),
                 text,
             },
-            because: Some(Because::count(Reason::Errors, count as u64, policy.error_limit)),
+            because: Some(Because::from_counts(Reason::Errors, count as u64, policy.error_limit)),
             identity,
         }
     }
@@ -106,12 +106,12 @@ impl Errors {
 
 /// Returns the tools and errors of a round that failed as a whole. A tool that was called twice in
 /// it counts as one tool.
-fn failure(round: &Round) -> Option<Failed> {
-    let none = Failed { turn: round.turn, tools: Digest::EMPTY, error: Digest::EMPTY };
+fn describe_failure(round: &Round) -> Option<FailedRound> {
+    let none = FailedRound { turn: round.turn, tools: Digest::EMPTY, error: Digest::EMPTY };
     let mut names = BTreeSet::new();
     round.calls.iter().try_fold(none, |sum, call| {
         let result = call.result.filter(|_| call.failed)?;
-        let tools = if names.insert(call.name) { sum.tools.with(call.name) } else { sum.tools };
-        Some(Failed { tools, error: sum.error.with(call.name.then(result)), ..sum })
+        let tools = if names.insert(call.name) { sum.tools.combined_with(call.name) } else { sum.tools };
+        Some(FailedRound { tools, error: sum.error.combined_with(call.name.followed_by(result)), ..sum })
     })
 }

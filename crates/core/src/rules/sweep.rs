@@ -16,15 +16,15 @@ const SHARE: u64 = 90;
 
 /// The calls that read something new.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sweep {
+pub(crate) struct SweepDetector {
     calls: u64,
     fresh: BTreeMap<Digest, (u64, u64)>,
     keys: BTreeSet<Digest>,
     told: bool,
 }
 
-impl Sweep {
-    pub(crate) fn round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
+impl SweepDetector {
+    pub(crate) fn observe_round(&mut self, round: &Round, policy: &Policy) -> Option<Signal> {
         let mut swept: Option<(Digest, String)> = None;
         for call in &round.calls {
             self.calls += 1;
@@ -32,7 +32,7 @@ impl Sweep {
                 let (fresh, _) = self.fresh.entry(call.name).or_insert((0, round.turn));
                 *fresh += 1;
                 let fresh = *fresh;
-                if self.past(fresh, policy) {
+                if self.is_sweep(fresh, policy) {
                     swept = Some((call.name, call.words.label().into()));
                 }
             }
@@ -52,7 +52,7 @@ impl Sweep {
         })
     }
 
-    fn past(&self, fresh: u64, policy: &Policy) -> bool {
+    fn is_sweep(&self, fresh: u64, policy: &Policy) -> bool {
         let enough = match policy.tool_calls_limit {
             Some(limit) => self.calls * 2 > limit && self.calls >= 4,
             None => self.calls >= CALLS,

@@ -1,25 +1,25 @@
 //! `time_limit`: from the run's first request, without idle gaps. `reserve_time` is held back.
 
-use crate::because::{Because, Limit, Reason};
+use crate::because::{Because, Quantity, Reason};
 use crate::event::Facts;
 use crate::policy::Policy;
 use crate::time::Millis;
 
-pub(crate) fn reached(facts: &Facts, policy: &Policy) -> Option<Because> {
+pub(crate) fn check_limit(facts: &Facts, policy: &Policy) -> Option<Because> {
     let limit = policy.time_limit?;
     (facts.elapsed >= exploring_until(policy)?).then_some(Because::new(
         Reason::Time,
-        Limit::Time(facts.elapsed),
-        Limit::Time(limit),
+        Quantity::Time(facts.elapsed),
+        Quantity::Time(limit),
     ))
 }
 
-pub(crate) fn warned(facts: &Facts, policy: &Policy) -> Option<Because> {
+pub(crate) fn check_warning(facts: &Facts, policy: &Policy) -> Option<Because> {
     let limit = policy.time_limit?;
-    policy.warn_at.reached(facts.elapsed.0, limit.0).then_some(Because::new(
+    policy.warn_at.is_reached(facts.elapsed.0, limit.0).then_some(Because::new(
         Reason::Time,
-        Limit::Time(facts.elapsed),
-        Limit::Time(limit),
+        Quantity::Time(facts.elapsed),
+        Quantity::Time(limit),
     ))
 }
 

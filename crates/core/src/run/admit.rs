@@ -33,7 +33,7 @@ pub enum Admission {
 impl Admission {
     /// Returns true if the call is executed.
     #[must_use]
-    pub fn runs(&self) -> bool {
+    pub fn is_run(&self) -> bool {
         matches!(self, Self::Run)
     }
 
@@ -46,7 +46,7 @@ impl Admission {
 
 /// The calls of a turn admitted so far. The admission of the next call depends on nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admitted {
+pub struct AdmittedCalls {
     /// The number of calls that run, unless their batch is refused as a whole.
     runs: u64,
     /// The number of calls by tool, for tools that have limits of their own.
@@ -58,13 +58,13 @@ pub struct Admitted {
 impl Run {
     /// Returns the admission of each of these calls of the run's next turn, in order.
     #[must_use]
-    pub fn admit(&self, calls: &[Call<'_>]) -> Vec<Admission> {
-        let mut before = Admitted::default();
+    pub fn admit_calls(&self, calls: &[Call<'_>]) -> Vec<Admission> {
+        let mut before = AdmittedCalls::default();
         let mut admissions: Vec<_> =
             calls.iter().map(|call| self.admit_next(call, &mut before)).collect();
         // Under this policy, a batch beyond the limit is refused as a whole.
-        if let (Batch::None, Some(because)) = (self.policy().batch, self.too_many(&before)) {
-            for admission in admissions.iter_mut().filter(|admission| admission.runs()) {
+        if let (Batch::None, Some(because)) = (self.policy().batch, self.check_batch(&before)) {
+            for admission in admissions.iter_mut().filter(|admission| admission.is_run()) {
                 *admission = Admission::Refused(because.clone());
             }
         }
@@ -74,19 +74,19 @@ impl Run {
     /// Returns the admission of one more call of the turn, behind those of `before`, and adds it
     /// there. Later calls can change it under `batch = "none"` only.
     #[must_use]
-    pub fn admit_next(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
-        let admission = self.alone(call, before);
-        if !admission.runs() {
+    pub fn admit_next(&self, call: &Call<'_>, before: &mut AdmittedCalls) -> Admission {
+        let admission = self.admit_alone(call, before);
+        if !admission.is_run() {
             return admission;
         }
         before.runs += 1;
         let passes = self.policy().batch == Batch::All;
-        self.too_many(before).filter(|_| !passes).map_or(admission, Admission::Refused)
+        self.check_batch(before).filter(|_| !passes).map_or(admission, Admission::Refused)
     }
 
     /// Returns true if one more call behind these is admitted, whatever its tool.
     #[must_use]
-    pub fn admits_more(&self, before: &Admitted) -> bool {
+    pub fn admits_more(&self, before: &AdmittedCalls) -> bool {
         let limited = self.policy().tool_limits.keys().map(|name| &**name);
         limited.chain([""]).all(|name| {
             let one = Call { id: "", name, input: "{}", server: false };
@@ -96,14 +96,14 @@ impl Run {
 
     /// Returns the admission of a call by itself: the answer, or refused because its tool or the
     /// run is at a limit, or run. `before` counts the calls that were admitted before it.
-    fn alone(&self, call: &Call<'_>, before: &mut Admitted) -> Admission {
-        if self.is_the_answer(call, &mut before.answered) {
+    fn admit_alone(&self, call: &Call<'_>, before: &mut AdmittedCalls) -> Admission {
+        if self.is_turn_answer(call, &mut before.answered) {
             return Admission::Answer;
         }
         if call.server {
             return Admission::Server;
         }
-        if self.policy().observes() {
+        if self.policy().is_observing() {
             return Admission::Run;
         }
         if let Some(because) = self.phase.because() {
@@ -114,8 +114,8 @@ impl Run {
         }
         let admitted = before.by_tool.entry(call.name.to_owned()).or_insert(0);
         let before = self.used.by_tool.get(call.name).copied().unwrap_or(0);
-        if let Some(because) = rules::tool::refused(call.name, before + *admitted, self.policy()) {
-            let last = rules::tool::refuses_last(&self.used);
+        if let Some(because) = rules::tool::check_call(call.name, before + *admitted, self.policy()) {
+            let last = rules::tool::is_last_refusal(&self.used);
             return if last {
                 Admission::Refused(because)
             } else {
@@ -128,7 +128,7 @@ impl Run {
 
     /// Returns true if a call is its turn's answer. `answered` says whether the turn has an answer
     /// already, and is set. A tool that the policy names answers with every call.
-    pub(super) fn is_the_answer(&self, call: &Call<'_>, answered: &mut bool) -> bool {
+    pub(super) fn is_turn_answer(&self, call: &Call<'_>, answered: &mut bool) -> bool {
         let one_more =
             *answered && self.role == Role::Gateway && !self.names_answer_tool(call.name);
         let is_answer = self.is_answer(call) && !one_more;
@@ -137,14 +137,14 @@ impl Run {
     }
 
     /// Returns the number of calls that may still run.
-    fn room(&self) -> u64 {
+    fn calls_left(&self) -> u64 {
         self.policy().tool_calls_limit.map_or(u64::MAX, |l| l.saturating_sub(self.used.calls))
     }
 
-    fn too_many(&self, wanted: &Admitted) -> Option<Because> {
-        let limit = self.policy().tool_calls_limit.filter(|_| !self.policy().observes())?;
+    fn check_batch(&self, wanted: &AdmittedCalls) -> Option<Because> {
+        let limit = self.policy().tool_calls_limit.filter(|_| !self.policy().is_observing())?;
         let used = if self.policy().batch == Batch::First { limit } else { self.used.calls };
-        (wanted.runs > self.room()).then(|| Because::count(Reason::ToolCalls, used, limit))
+        (wanted.runs > self.calls_left()).then(|| Because::from_counts(Reason::ToolCalls, used, limit))
     }
 }
 

@@ -5,66 +5,66 @@ use alloc::vec::Vec;
 use crate::because::Because;
 use crate::digest::Digest;
 use crate::policy::{OnLoop, Policy};
-use crate::rules::{Round, Signal, cycle::Cycle, errors::Errors, repeat::Repeat, sweep::Sweep};
+use crate::rules::{Round, Signal, cycle::CycleDetector, errors::ErrorDetector, repeat::RepeatDetector, sweep::SweepDetector};
 
 /// The number of turns after a note within which the same loop, seen again, lands the run.
 const AGAIN: u64 = 5;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Loops {
-    repeat: Repeat,
-    cycle: Cycle,
-    errors: Errors,
-    sweep: Sweep,
+pub(super) struct LoopDetectors {
+    repeat: RepeatDetector,
+    cycle: CycleDetector,
+    errors: ErrorDetector,
+    sweep: SweepDetector,
     /// The loops that were noted, each with its turn.
     noted: Vec<(Digest, u64)>,
 }
 
 /// The consequence of a loop.
-pub(super) enum Consequence {
+pub(super) enum LoopConsequence {
     Nothing,
     Note(Because),
     Land(Because),
     Stop(Because),
 }
 
-impl Loops {
+impl LoopDetectors {
     /// Shows a round to every rule.
-    pub(super) fn round(&mut self, round: &Round, policy: &Policy) -> Vec<Signal> {
+    pub(super) fn observe_round(&mut self, round: &Round, policy: &Policy) -> Vec<Signal> {
         let mut signals = Vec::new();
         let mut see = |seen: Option<Signal>| {
             if let Some(signal) = seen {
                 signals.push(signal);
             }
         };
-        see(self.repeat.round(round, policy));
-        see(self.cycle.round(round, policy));
-        see(self.errors.round(round, policy));
-        see(self.sweep.round(round, policy));
+        see(self.repeat.observe_round(round, policy));
+        see(self.cycle.observe_round(round, policy));
+        see(self.errors.observe_round(round, policy));
+        see(self.sweep.observe_round(round, policy));
         signals
     }
 
     /// Returns the policy's consequence of the first signal that reached its limit.
-    pub(super) fn consequence(
+    pub(super) fn decide_consequence(
         &mut self,
         signals: &[Signal],
         turn: u64,
         policy: &Policy,
-    ) -> Consequence {
+    ) -> LoopConsequence {
         let found = signals.iter().find_map(|s| s.because.clone().map(|b| (s.identity, b)));
-        let Some((identity, because)) = found else { return Consequence::Nothing };
+        let Some((identity, because)) = found else { return LoopConsequence::Nothing };
         match policy.on_loop {
-            OnLoop::Observe => Consequence::Nothing,
-            OnLoop::Stop => Consequence::Stop(because),
-            OnLoop::Land => Consequence::Land(because),
+            OnLoop::Observe => LoopConsequence::Nothing,
+            OnLoop::Stop => LoopConsequence::Stop(because),
+            OnLoop::Land => LoopConsequence::Land(because),
             OnLoop::Ladder => {
                 let again = self.noted.iter().any(|(id, at)| *id == identity && at + AGAIN >= turn);
                 if again {
-                    return Consequence::Land(because);
+                    return LoopConsequence::Land(because);
                 }
                 self.noted.retain(|(_, at)| at + AGAIN >= turn);
                 self.noted.push((identity, turn));
-                Consequence::Note(because)
+                LoopConsequence::Note(because)
             }
         }
     }

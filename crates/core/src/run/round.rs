@@ -8,18 +8,18 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use self::waiting::Waiting;
-use super::loops::Consequence;
+use self::waiting::PendingResults;
+use super::loops::LoopConsequence;
 use super::{Admission, Phase, Role, Run};
-use crate::addition::{Addition, AdditionKind, Place};
+use crate::addition::{Addition, AdditionKind, LinePlace};
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
-use crate::event::{Call, Facts, Finished, ToolResult};
+use crate::event::{Call, Facts, FinishedTurn, ToolResult};
 use crate::identity;
 use crate::lines;
-use crate::pinned::Decided;
+use crate::pinned::FactDecision;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
-use crate::rules::{self, Answered, Round, Signal, Words};
+use crate::rules::{self, AnsweredCall, Round, Signal, CallWords};
 use crate::tables::{self, ToolKind};
 
 /// The calls of the newest turn, and their results so far.
@@ -29,7 +29,7 @@ pub(super) struct OpenRound {
     calls_before: u64,
     calls: Vec<OpenCall>,
     /// The calls that have no result yet.
-    waiting: Waiting,
+    waiting: PendingResults,
     /// The number of these that run, by tool; counted when first needed.
     pending: Option<BTreeMap<Digest, u64>>,
     /// The number of calls that run; `ran` of them have their result.
@@ -38,13 +38,13 @@ pub(super) struct OpenRound {
     /// The number of calls that ran as answers and that the client wants in another form. They do
     /// not count.
     sent_back: u64,
-    answered: Vec<Answered>,
+    answered: Vec<AnsweredCall>,
     ended: bool,
 }
 
 #[derive(Clone, Debug)]
 struct OpenCall {
-    words: Words,
+    words: CallWords,
     name: Digest,
     key: Digest,
     kind: Option<LoopKind>,
@@ -58,25 +58,25 @@ struct OpenCall {
 
 impl OpenRound {
     /// Creates the round of a turn, and counts in `run` the calls that run.
-    pub(super) fn new(run: &mut Run, turn: &Finished<'_>) -> Self {
+    pub(super) fn new(run: &mut Run, turn: &FinishedTurn<'_>) -> Self {
         let cut = usize::from(turn.cut_call);
         let calls = turn.calls.get(..turn.calls.len().saturating_sub(cut)).unwrap_or(&[]);
         let calls_before = run.used.calls;
         let calls: Vec<_> = match run.role {
             Role::Engine => calls
                 .iter()
-                .zip(run.admit(calls))
+                .zip(run.admit_calls(calls))
                 .map(|(call, admission)| OpenCall::new(call, admission, run.policy()))
                 .collect(),
             Role::Gateway => {
                 let mut answered = false;
                 let admitted =
-                    |call| OpenCall::new(call, run.was_run(call, &mut answered), run.policy());
+                    |call| OpenCall::new(call, run.admit_recorded(call, &mut answered), run.policy());
                 calls.iter().map(admitted).collect()
             }
         };
         for call in &calls {
-            let counts_total = call.admission.runs();
+            let counts_total = call.admission.is_run();
             let hosted = call.admission == Admission::Server;
             if counts_total || hosted {
                 let tool = call.words.tool();
@@ -93,7 +93,7 @@ impl OpenRound {
         let to_run = run.used.calls - calls_before;
         let turn = run.used.turns;
         let answered = Vec::with_capacity(calls.len());
-        let waiting = Waiting::new(calls.iter().map(|call| call.words.id()));
+        let waiting = PendingResults::new(calls.iter().map(|call| call.words.id()));
         let (pending, ran, sent_back, ended) = (None, 0, 0, false);
         Self {
             turn,
@@ -110,10 +110,10 @@ impl OpenRound {
     }
 
     /// Returns the number of calls of a tool that run and have no result yet.
-    fn pending(&mut self, tool: Digest) -> u64 {
+    fn count_pending(&mut self, tool: Digest) -> u64 {
         let pending = self.pending.get_or_insert_with(|| {
             let mut pending = BTreeMap::new();
-            for call in self.calls.iter().filter(|call| !call.done && call.admission.runs()) {
+            for call in self.calls.iter().filter(|call| !call.done && call.admission.is_run()) {
                 *pending.entry(call.name).or_default() += 1;
             }
             pending
@@ -122,14 +122,14 @@ impl OpenRound {
     }
 
     /// Takes a call off the pending ones: it has its result, or will not run.
-    fn settle(pending: &mut Option<BTreeMap<Digest, u64>>, call: &OpenCall) {
+    fn take_off_pending(pending: &mut Option<BTreeMap<Digest, u64>>, call: &OpenCall) {
         if let Some(count) = pending.as_mut().and_then(|pending| pending.get_mut(&call.name)) {
             *count = count.saturating_sub(1);
         }
     }
 
     /// Returns true if the turn's calls are its answer.
-    pub(super) fn answers(&self) -> bool {
+    pub(super) fn has_answer(&self) -> bool {
         self.calls.iter().any(|call| call.admission == Admission::Answer)
     }
 
@@ -149,14 +149,14 @@ impl OpenRound {
 
 impl OpenCall {
     fn new(call: &Call<'_>, admission: Admission, policy: &Policy) -> Self {
-        let name = Digest::of(call.name.as_bytes());
+        let name = Digest::from_bytes(call.name.as_bytes());
         let answers = admission == Admission::Answer;
         let ending = answers.then(|| tables::ending_command(call.name, call.input)).flatten();
         Self {
-            words: Words::of(call),
+            words: CallWords::from_call(call),
             name,
-            key: key(call, name, policy),
-            kind: kind(call, policy),
+            key: call_identity(call, name, policy),
+            kind: classify_call(call, policy),
             admission,
             done: false,
             answered: false,
@@ -166,24 +166,24 @@ impl OpenCall {
 }
 
 /// Returns the identity of a call: the tool, and its arguments except those that only present it.
-fn key(call: &Call<'_>, tool: Digest, policy: &Policy) -> Digest {
+fn call_identity(call: &Call<'_>, tool: Digest, policy: &Policy) -> Digest {
     let arguments = match policy.loop_keys.get(call.name) {
         Some(LoopKey::Arguments(names)) => {
-            identity::of_members(call.input, names.iter().map(|name| &**name))
+            identity::digest_members(call.input, names.iter().map(|name| &**name))
         }
         _ => {
-            identity::of_text(call.input, &|name| tables::is_presentation_argument(call.name, name))
+            identity::digest_text(call.input, &|name| tables::is_presentation_argument(call.name, name))
         }
     };
-    tool.then(arguments)
+    tool.followed_by(arguments)
 }
 
 /// Returns the kind of a call, as the policy says or the tables know.
-fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
+fn classify_call(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
     match policy.loop_keys.get(call.name) {
         Some(LoopKey::Kind(kind)) => Some(*kind),
         _ => {
-            let argument = |name: &str| identity::member(call.input, name);
+            let argument = |name: &str| identity::find_member(call.input, name);
             match tables::kind_of_call(call.name, argument)? {
                 ToolKind::Reads => Some(LoopKind::Reads),
                 ToolKind::Writes => Some(LoopKind::Writes),
@@ -197,8 +197,8 @@ fn kind(call: &Call<'_>, policy: &Policy) -> Option<LoopKind> {
 impl Run {
     /// Returns the admission of a call of another program's history: it ran, unless it is the
     /// answer.
-    fn was_run(&self, call: &Call<'_>, answered: &mut bool) -> Admission {
-        if self.is_the_answer(call, answered) {
+    fn admit_recorded(&self, call: &Call<'_>, answered: &mut bool) -> Admission {
+        if self.is_turn_answer(call, answered) {
             Admission::Answer
         } else if call.server {
             Admission::Server
@@ -208,7 +208,7 @@ impl Run {
     }
 
     /// Adds results, and returns the line that each of them gets.
-    pub(crate) fn results(
+    pub(crate) fn add_results(
         &mut self,
         results: &[ToolResult<'_>],
         facts: Option<&Facts>,
@@ -216,43 +216,43 @@ impl Run {
         let mut additions = Vec::new();
         let mut signals = Vec::new();
         // The rungs of a landing are one turn.
-        self.within_turn &= self.phase != Phase::Open && !self.policy().observes();
+        self.within_turn &= self.phase != Phase::Open && !self.policy().is_observing();
         let Some(mut open) = self.open.take() else { return (additions, signals) };
-        self.count_what_came_back(&mut open);
+        self.count_returned_calls(&mut open);
         for (index, result) in results.iter().enumerate() {
-            let line = self.result(&mut open, result, facts, &mut signals);
+            let line = self.add_result(&mut open, result, facts, &mut signals);
             // In the engine's history, no result of a call that ran can hold a line of softland's.
             // A text that looks like a line is the tool's own. The ask is never left out.
             let closed =
                 |kind| result.lined && self.role == Role::Gateway && kind != AdditionKind::Ask;
             if let Some((kind, because, text)) = line.filter(|(kind, ..)| !closed(*kind)) {
-                additions.push(Addition { place: Place::Result(index), kind, because, text });
+                additions.push(Addition { place: LinePlace::Result(index), kind, because, text });
             }
         }
-        self.open = (!open.waiting.is_over()).then_some(open);
+        self.open = (!open.waiting.is_empty()).then_some(open);
         (additions, signals)
     }
 
-    fn result(
+    fn add_result(
         &mut self,
         open: &mut OpenRound,
         result: &ToolResult<'_>,
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
-    ) -> Option<Line> {
-        let call = open.calls.get_mut(open.waiting.take(&result.id)?)?;
+    ) -> Option<ResultLine> {
+        let call = open.calls.get_mut(open.waiting.take_call(&result.id)?)?;
         call.done = true;
-        if !call.admission.runs() {
-            let ends = open.to_run == 0 && open.waiting.is_over() && !open.ended;
-            return if ends { self.end_refused(open, facts, signals) } else { None };
+        if !call.admission.is_run() {
+            let ends = open.to_run == 0 && open.waiting.is_empty() && !open.ended;
+            return if ends { self.end_refused_round(open, facts, signals) } else { None };
         }
-        OpenRound::settle(&mut open.pending, call);
+        OpenRound::take_off_pending(&mut open.pending, call);
         open.ran += 1;
         if call.answered {
-            self.take_back(call, result);
+            self.record_answer_result(call, result);
             open.sent_back += u64::from(result.sent_back);
         }
-        open.answered.push(Answered {
+        open.answered.push(AnsweredCall {
             name: call.name,
             key: call.key,
             result: (!result.cleared).then_some(result.digest),
@@ -266,16 +266,16 @@ impl Run {
         });
         self.used.result_chars = self.used.result_chars.saturating_add(result.chars);
         self.cut_batch(open);
-        let countdown = self.countdown(open);
+        let countdown = self.countdown_line(open);
         if open.ran < open.to_run || open.ended {
             return countdown;
         }
-        self.end_round(open, facts, signals, true).or_else(|| self.taken_out()).or(countdown)
+        self.end_round(open, facts, signals, true).or_else(|| self.taken_out_line()).or(countdown)
     }
 
     /// Counts the calls of the round that were taken as the answer. The run goes on with results,
     /// so these calls ran, except calls of the policy's own answer tools.
-    fn count_what_came_back(&mut self, open: &mut OpenRound) {
+    fn count_returned_calls(&mut self, open: &mut OpenRound) {
         for call in open.calls.iter_mut().filter(|call| call.admission == Admission::Answer) {
             let tool = call.words.tool();
             if self.names_answer_tool(tool) {
@@ -291,9 +291,9 @@ impl Run {
 
     /// Records the result of a call that was taken as the answer. A call that the client only wants
     /// in another form does not count.
-    fn take_back(&mut self, call: &OpenCall, result: &ToolResult<'_>) {
+    fn record_answer_result(&mut self, call: &OpenCall, result: &ToolResult<'_>) {
         let tool = call.words.tool();
-        self.answers.came_back(call.ending.unwrap_or(tool), result.failed || result.sent_back);
+        self.answers.record_result(call.ending.unwrap_or(tool), result.failed || result.sent_back);
         if result.sent_back {
             self.used.calls -= 1;
             if let Some(count) = self.used.by_tool.get_mut(tool) {
@@ -304,32 +304,32 @@ impl Run {
 
     /// Returns the line for calls that the history does not show, because they were taken out of
     /// the turn by their tools' own limits. The last result of a round carries it.
-    fn taken_out(&self) -> Option<Line> {
+    fn taken_out_line(&self) -> Option<ResultLine> {
         let here = self.pinned.decided.iter().filter(|decided| decided.round == self.used.rounds);
         let taken: Vec<_> = here.filter(|d| d.takes_out()).map(|d| &d.because).collect();
         let because = (*taken.first()?).clone();
-        Some((AdditionKind::Countdown, Some(because), lines::tools_refused(&taken)))
+        Some((AdditionKind::Countdown, Some(because), lines::format_tool_refusals(&taken)))
     }
 
     /// Counts a turn from which calls were taken out as a refused turn, like one whose refusals the
     /// history shows.
     fn count_taken_out(&mut self, open: &OpenRound) {
-        let here = |d: &&Decided| d.round == self.used.rounds && d.takes_out();
+        let here = |d: &&FactDecision| d.round == self.used.rounds && d.takes_out();
         let taken = self.pinned.decided.iter().find(here).map(|decided| &decided.because.reason);
         if let (Some(Reason::Tool(tool)), None) = (taken, open.refused_tool()) {
-            let refusals = rules::tool::refusals(&self.used) + 1;
+            let refusals = rules::tool::shown_refusals(&self.used) + 1;
             self.used.refused_tool = Some((tool.clone(), refusals));
         }
     }
 
     /// Ends a round in which no call ran. If the run's own limit refused the calls, their results
     /// carry the note already. If their tools' limits did, the note goes behind the last result.
-    fn end_refused(
+    fn end_refused_round(
         &mut self,
         open: &mut OpenRound,
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
-    ) -> Option<Line> {
+    ) -> Option<ResultLine> {
         let refused = open.calls.iter().find_map(|call| match &call.admission {
             Admission::Refused(because) => Some(because.clone()),
             _ => None,
@@ -349,12 +349,12 @@ impl Run {
     /// Refuses the rest of a batch in softland's own loop: the result that crosses the limit is the
     /// last that runs.
     fn cut_batch(&mut self, open: &mut OpenRound) {
-        let crossed = rules::result_chars::reached(&self.used, self.policy());
+        let crossed = rules::result_chars::check_limit(&self.used, self.policy());
         let cuts = self.role == Role::Engine && open.ran < open.to_run;
         let Some(because) = crossed.filter(|_| cuts) else { return };
-        let rest = open.calls.iter_mut().filter(|call| !call.done && call.admission.runs());
+        let rest = open.calls.iter_mut().filter(|call| !call.done && call.admission.is_run());
         for call in rest {
-            OpenRound::settle(&mut open.pending, call);
+            OpenRound::take_off_pending(&mut open.pending, call);
             call.admission = Admission::Refused(because.clone());
             self.used.calls -= 1;
             open.to_run -= 1;
@@ -373,67 +373,67 @@ impl Run {
         facts: Option<&Facts>,
         signals: &mut Vec<Signal>,
         room: bool,
-    ) -> Option<Line> {
+    ) -> Option<ResultLine> {
         open.ended = true;
         self.used.rounds += 1;
         self.count_taken_out(open);
         // A run that is only observed is checked beyond its end.
-        if self.phase != Phase::Open && !self.policy().observes() {
+        if self.phase != Phase::Open && !self.policy().is_observing() {
             return None;
         }
         let answered = core::mem::take(&mut open.answered);
         let round = Round::new(open.turn, open.calls_before, answered);
-        let found = self.loops.round(&round, &self.pinned.policy);
+        let found = self.loops.observe_round(&round, &self.pinned.policy);
         if self.phase != Phase::Open {
             signals.extend(found);
             return None;
         }
-        let facts = self.look(facts);
-        let consequence = self.loops.consequence(&found, open.turn, &self.pinned.policy);
+        let facts = self.take_facts(facts);
+        let consequence = self.loops.decide_consequence(&found, open.turn, &self.pinned.policy);
         signals.extend(found);
-        let because = self.limit_reached(facts);
+        let because = self.find_limit(facts);
         let (lands, note) = match consequence {
-            Consequence::Land(because) => (Some(because), None),
-            Consequence::Note(because) => (None, Some(because)),
-            Consequence::Stop(because) => {
+            LoopConsequence::Land(because) => (Some(because), None),
+            LoopConsequence::Note(because) => (None, Some(because)),
+            LoopConsequence::Stop(because) => {
                 self.phase = Phase::Stopping { because };
                 return None;
             }
-            Consequence::Nothing => (None, None),
+            LoopConsequence::Nothing => (None, None),
         };
         if let Some(because) = because.or(lands) {
             self.phase = Phase::Landing { because: because.clone(), in_result: true };
-            return Some((AdditionKind::Ask, Some(because.clone()), lines::ask(&because)));
+            return Some((AdditionKind::Ask, Some(because.clone()), lines::format_ask(&because)));
         }
-        let due = self.warnings_due(facts);
+        let due = self.take_warnings(facts);
         self.displaced.extend(due);
         if let Some(because) = note.filter(|_| room) {
-            return Some((AdditionKind::Note, Some(because.clone()), lines::note(&because)));
+            return Some((AdditionKind::Note, Some(because.clone()), lines::format_note(&because)));
         }
         if self.displaced.is_empty() || !room {
             return None;
         }
         let because = self.displaced.remove(0);
-        let text = lines::warning(&because.reason, self.policy().warn_at.left_percent());
+        let text = lines::format_warning(&because.reason, self.policy().warn_at.left_percent());
         Some((AdditionKind::Warn, Some(because), text))
     }
 
     /// Returns the countdown with the fewest calls left, after the newest result.
-    fn countdown(&self, open: &mut OpenRound) -> Option<Line> {
+    fn countdown_line(&self, open: &mut OpenRound) -> Option<ResultLine> {
         let policy = self.policy();
         let newest = open.answered.last()?;
         let (name, limited) = (newest.name, policy.tool_limits.contains_key(newest.words.tool()));
-        let pending = if limited { open.pending(name) } else { 0 };
+        let pending = if limited { open.count_pending(name) } else { 0 };
         let tool = open.answered.last()?.words.tool();
         let total = policy.tool_calls_limit.and_then(|limit| {
             let used = open.calls_before + open.ran - open.sent_back;
-            Some((self.shown(used, limit)?, None, Because::count(Reason::ToolCalls, used, limit)))
+            Some((self.countdown_number(used, limit)?, None, Because::from_counts(Reason::ToolCalls, used, limit)))
         });
         let own = policy.tool_limits.get(tool).filter(|_| policy.countdown != Countdown::Off);
         let own = own.and_then(|limit| {
             let used = self.used.by_tool.get(tool).copied().unwrap_or(0).saturating_sub(pending);
-            let because = Because::count(Reason::Tool(tool.to_owned()), used, *limit);
-            Some((self.shown(used, *limit)?, Some(tool), because))
+            let because = Because::from_counts(Reason::Tool(tool.to_owned()), used, *limit);
+            Some((self.countdown_number(used, *limit)?, Some(tool), because))
         });
         let fewest = match (total, own) {
             (Some(total), Some(own)) if own.0 < total.0 => Some(own),
@@ -441,26 +441,26 @@ impl Run {
         };
         let (left, tool, because) = fewest?;
         if policy.countdown == Countdown::Off {
-            let text = lines::warning(&Reason::ToolCalls, 0);
+            let text = lines::format_warning(&Reason::ToolCalls, 0);
             return Some((AdditionKind::Warn, Some(because), text));
         }
         if left == 0 {
-            let text = lines::tool_refused(tool?, because.limit);
+            let text = lines::format_tool_refusal(tool?, because.limit);
             return Some((AdditionKind::Countdown, Some(because), text));
         }
-        Some((AdditionKind::Countdown, Some(because), lines::countdown(left, tool)))
+        Some((AdditionKind::Countdown, Some(because), lines::format_countdown(left, tool)))
     }
 
     /// Returns the number that the countdown shows after `used` of `limit`, if it shows one here.
-    fn shown(&self, used: u64, limit: u64) -> Option<u64> {
+    fn countdown_number(&self, used: u64, limit: u64) -> Option<u64> {
         let left = limit.checked_sub(used)?;
         let policy = self.policy();
         let shows = match policy.countdown {
-            Countdown::Every => policy.countdown_from.reached(used, limit),
+            Countdown::Every => policy.countdown_from.is_reached(used, limit),
             Countdown::Milestones => {
                 let crossed = |percent| {
                     let share = Share::from_percent(percent);
-                    share.reached(used, limit) && !share.reached(used - 1, limit)
+                    share.is_reached(used, limit) && !share.is_reached(used - 1, limit)
                 };
                 left <= 1 || [50, 75, 90].into_iter().any(crossed)
             }
@@ -470,4 +470,4 @@ impl Run {
     }
 }
 
-type Line = (AdditionKind, Option<Because>, String);
+type ResultLine = (AdditionKind, Option<Because>, String);

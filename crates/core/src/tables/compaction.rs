@@ -1,10 +1,10 @@
 //! The texts that clients write when they compact a conversation: requests for its summary, and the
 //! parts of a system prompt that are new in each conversation.
 
-use super::{Word, starts_with_any, w};
+use super::{TableWord, starts_with_any, w};
 
 /// Texts that ask for the summary of a conversation. They stand in the last text of the request.
-pub(super) static SUMMARY_REQUESTS: &[Word] = &[
+pub(super) static SUMMARY_REQUESTS: &[TableWord] = &[
     w("Your task is to create a detailed summary of", "Claude Code, Roo Code"),
     w("Create a handoff summary for another LLM that will resume", "Codex"),
     w("Provide a detailed prompt for continuing our conversation above", "opencode, Kilo"),
@@ -29,7 +29,7 @@ pub(super) static SUMMARY_REQUESTS: &[Word] = &[
 ];
 
 /// Openings of parts of a system prompt that differ from conversation to conversation.
-pub(super) static VOLATILE_SYSTEM: &[Word] =
+pub(super) static VOLATILE_SYSTEM: &[TableWord] =
     &[w("x-anthropic-billing-header:", "Claude Code: a digest of the first message")];
 
 /// The bytes at each end of a text that are searched. The conversation to be summed up may stand

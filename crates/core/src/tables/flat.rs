@@ -5,7 +5,7 @@ use super::starts_ignoring_case;
 
 /// The texts of one client's flattened histories.
 #[derive(Clone, Copy, Debug)]
-pub struct Flat {
+pub struct FlatFormat {
     /// The line behind which a turn's calls stand, as a list.
     pub calls: &'static str,
     /// The line before results that names a call and is no part of the result.
@@ -22,7 +22,7 @@ pub struct Flat {
 }
 
 /// Clients that flatten their histories.
-pub static FLAT: &[Flat] = &[Flat {
+pub static FLAT: &[FlatFormat] = &[FlatFormat {
     calls: "Calling tools:\n",
     id: "Call id: ",
     result: "Observation:\n",
@@ -42,10 +42,10 @@ pub struct FlatResult<'t> {
     pub said: Option<&'t str>,
 }
 
-impl Flat {
+impl FlatFormat {
     /// Parses a text of results; `None` for any other text.
     #[must_use]
-    pub fn results<'t>(&self, text: &'t str) -> Option<FlatResult<'t>> {
+    pub fn parse_results<'t>(&self, text: &'t str) -> Option<FlatResult<'t>> {
         let named = starts_ignoring_case(text, self.id).then(|| text.split_once('\n')).flatten();
         let (_, text) = named.unwrap_or(("", text));
         let failed = text.starts_with(self.error);
@@ -68,12 +68,12 @@ mod tests {
         let [flat] = FLAT else { panic!("one row") };
         assert!(!flat.source.is_empty());
         let result = |text, failed, said| Some(FlatResult { text, failed, said });
-        assert_eq!(flat.results("Observation:\n1"), result("1", false, None));
-        assert_eq!(flat.results("Call id: c\nError:\nno\nNow"), result("no\nNow", true, None));
+        assert_eq!(flat.parse_results("Observation:\n1"), result("1", false, None));
+        assert_eq!(flat.parse_results("Call id: c\nError:\nno\nNow"), result("no\nNow", true, None));
         let text = "Observation:\n1\nNew task:\nWhat else?";
-        assert_eq!(flat.results(text), result("1", false, Some("What else?")));
+        assert_eq!(flat.parse_results(text), result("1", false, Some("What else?")));
         for text in ["", "Observation: I see", "What is an Observation:\n?", "Call id: c"] {
-            assert_eq!(flat.results(text), None, "{text}");
+            assert_eq!(flat.parse_results(text), None, "{text}");
         }
     }
 }

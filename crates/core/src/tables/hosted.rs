@@ -4,11 +4,11 @@ use alloc::format;
 use alloc::string::String;
 
 /// A tool that a provider runs.
-struct Row {
+struct HostedRow {
     /// The name that its calls are counted under.
     name: &'static str,
     /// The API.
-    api: Vendor,
+    api: HostingApi,
     /// The member of a request that bounds its uses.
     bound: Option<&'static str>,
     #[cfg_attr(not(test), expect(dead_code, reason = "kept beside its row; tests read it"))]
@@ -16,38 +16,38 @@ struct Row {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Vendor {
+enum HostingApi {
     Anthropic,
     OpenAi,
 }
 
-const fn row(
+const fn hosted_row(
     name: &'static str,
-    api: Vendor,
+    api: HostingApi,
     bound: Option<&'static str>,
     source: &'static str,
-) -> Row {
-    Row { name, api, bound, source }
+) -> HostedRow {
+    HostedRow { name, api, bound, source }
 }
 
-use Vendor::{Anthropic, OpenAi};
+use HostingApi::{Anthropic, OpenAi};
 
 const SDK: &str = "anthropic-sdk-python@009b0353, types of tools";
 const RESPONSES: &str =
     "openai-python@e43b4224, `max_tool_calls`: all built-in calls of a response";
 
-const ROWS: [Row; 11] = [
-    row("web_search", Anthropic, Some("max_uses"), SDK),
-    row("web_fetch", Anthropic, Some("max_uses"), SDK),
-    row("code_execution", Anthropic, None, SDK),
-    row("bash_code_execution", Anthropic, None, SDK),
-    row("text_editor_code_execution", Anthropic, None, SDK),
-    row("tool_search_tool_regex", Anthropic, None, SDK),
-    row("tool_search_tool_bm25", Anthropic, None, SDK),
-    row("file_search", OpenAi, Some("max_tool_calls"), RESPONSES),
-    row("code_interpreter", OpenAi, Some("max_tool_calls"), RESPONSES),
-    row("image_generation", OpenAi, Some("max_tool_calls"), RESPONSES),
-    row("mcp", OpenAi, None, RESPONSES),
+const ROWS: [HostedRow; 11] = [
+    hosted_row("web_search", Anthropic, Some("max_uses"), SDK),
+    hosted_row("web_fetch", Anthropic, Some("max_uses"), SDK),
+    hosted_row("code_execution", Anthropic, None, SDK),
+    hosted_row("bash_code_execution", Anthropic, None, SDK),
+    hosted_row("text_editor_code_execution", Anthropic, None, SDK),
+    hosted_row("tool_search_tool_regex", Anthropic, None, SDK),
+    hosted_row("tool_search_tool_bm25", Anthropic, None, SDK),
+    hosted_row("file_search", OpenAi, Some("max_tool_calls"), RESPONSES),
+    hosted_row("code_interpreter", OpenAi, Some("max_tool_calls"), RESPONSES),
+    hosted_row("image_generation", OpenAi, Some("max_tool_calls"), RESPONSES),
+    hosted_row("mcp", OpenAi, None, RESPONSES),
 ];
 
 /// Returns the name under which calls of a provider's tool are counted. Items of the Responses API
@@ -61,7 +61,7 @@ pub fn hosted_name(name: &str) -> &str {
 /// provider runs it and the API takes no bound, or the tool has another name. Returns `None` if a
 /// limit can hold.
 #[must_use]
-pub fn unlimitable(name: &str) -> Option<String> {
+pub fn explain_unlimitable(name: &str) -> Option<String> {
     let row = ROWS.iter().find(|row| row.name == hosted_name(name))?;
     if row.name != name {
         return Some(format!("no tool has this name: calls of it are counted as `{}`", row.name));
@@ -92,7 +92,7 @@ mod tests {
             ("web_search_call", Some("counted as `web_search`")),
             ("code_interpreter_call", Some("counted as `code_interpreter`")),
         ] {
-            let said = unlimitable(name);
+            let said = explain_unlimitable(name);
             match wanted {
                 None => assert_eq!(said, None, "{name}"),
                 Some(words) => assert!(said.is_some_and(|said| said.contains(words)), "{name}"),

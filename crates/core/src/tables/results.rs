@@ -4,7 +4,7 @@
 //! This does not parse JSON and does not judge contents. It looks at openings, at the first and
 //! last lines, and at names.
 
-use super::{Folded, Word, has_folded, lengths, starts_ignoring_case, starts_with_any, w};
+use super::{FoldedName, TableWord, has_folded, word_lengths, starts_ignoring_case, starts_with_any, w};
 
 /// The number of lines at each end that are searched for an exit code.
 const LINES: usize = 4;
@@ -14,7 +14,7 @@ const LINE_BYTES: usize = 160;
 const HEAD_BYTES: usize = 2048;
 
 /// Fields of JSON results that differ between two runs of one call, folded and sorted.
-pub(super) static VOLATILE_FIELDS: &[Word] = &[
+pub(super) static VOLATILE_FIELDS: &[TableWord] = &[
     w("chunkid", "Codex exec output"),
     w("createdat", "common in REST results"),
     w("duration", "test runners, HTTP tools"),
@@ -54,7 +54,7 @@ pub(super) static VOLATILE_FIELDS: &[Word] = &[
 ];
 
 /// Openings of text lines that differ between two runs of one call.
-pub(super) static VOLATILE_LINES: &[Word] = &[
+pub(super) static VOLATILE_LINES: &[TableWord] = &[
     w("Chunk ID:", "Codex exec_command"),
     w("Wall time:", "Codex exec_command"),
     w("Duration:", "vitest, Gemini CLI"),
@@ -73,7 +73,7 @@ pub(super) static VOLATILE_LINES: &[Word] = &[
 ];
 
 /// Whole results, or their openings, that a client puts in place of a tool's result.
-pub(super) static CLEARED: &[Word] = &[
+pub(super) static CLEARED: &[TableWord] = &[
     w(
         "[Old tool result content cleared",
         "Claude Code microcompact, opencode, OpenClaw, Qwen Code",
@@ -87,7 +87,7 @@ pub(super) static CLEARED: &[Word] = &[
 ];
 
 /// Openings of lines that an exit code follows.
-pub(super) static EXIT_MARKS: &[Word] = &[
+pub(super) static EXIT_MARKS: &[TableWord] = &[
     w("Exit code", "Claude Code Bash, Gemini CLI, softland"),
     w("<returncode>", "mini-swe-agent"),
     w("returncode", "Python wrappers"),
@@ -103,7 +103,7 @@ pub(super) static EXIT_MARKS: &[Word] = &[
 ];
 
 /// Words that say that something still runs.
-pub(super) static UNFINISHED: &[Word] = &[
+pub(super) static UNFINISHED: &[TableWord] = &[
     w("<status>running</status>", "Claude Code BashOutput, TaskOutput"),
     w("Process running with session ID", "Codex exec_command"),
     w("\"status\":\"running\"", "job tools"),
@@ -123,8 +123,8 @@ pub(super) static UNFINISHED: &[Word] = &[
 #[must_use]
 pub fn is_volatile_field(name: &str) -> bool {
     // This is called for every member of every result that is JSON.
-    static LENGTHS: [u64; 26] = lengths(VOLATILE_FIELDS);
-    let name = Folded::within(&LENGTHS, name);
+    static LENGTHS: [u64; 26] = word_lengths(VOLATILE_FIELDS);
+    let name = FoldedName::find_within(&LENGTHS, name);
     name.is_some_and(|name| has_folded(VOLATILE_FIELDS, &name))
 }
 
@@ -140,7 +140,7 @@ pub fn is_volatile_line(line: &str) -> bool {
 pub fn may_hold_volatile_line(text: &str) -> bool {
     let mut rest = text.as_bytes();
     loop {
-        rest = without_space(rest);
+        rest = skip_space(rest);
         if opens_volatile(rest) {
             return true;
         }
@@ -152,7 +152,7 @@ pub fn may_hold_volatile_line(text: &str) -> bool {
 }
 
 /// Returns the text behind leading white space, which may be written as an escape.
-fn without_space(mut text: &[u8]) -> &[u8] {
+fn skip_space(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
             [b' ' | b'\t' | b'\n' | b'\r', rest @ ..]
@@ -165,7 +165,7 @@ fn without_space(mut text: &[u8]) -> &[u8] {
 
 fn next_line(mut text: &[u8]) -> Option<&[u8]> {
     loop {
-        text = match from_mark(text)? {
+        text = match skip_to_mark(text)? {
             [b'\n', rest @ ..]
             | [b'\\', b'n', rest @ ..]
             | [b'\\', b'u', b'0', b'0', b'0', b'a' | b'A', rest @ ..] => return Some(rest),
@@ -177,7 +177,7 @@ fn next_line(mut text: &[u8]) -> Option<&[u8]> {
 
 /// Returns the text from its first line end or escape on. Most pieces hold none, which is found out
 /// without a branch.
-fn from_mark(mut text: &[u8]) -> Option<&[u8]> {
+fn skip_to_mark(mut text: &[u8]) -> Option<&[u8]> {
     let is_mark = |byte: &u8| (*byte == b'\n') | (*byte == b'\\');
     while let Some((piece, rest)) = text.split_first_chunk::<16>() {
         if piece.iter().fold(false, |found, byte| found | is_mark(byte)) {
@@ -207,8 +207,8 @@ static VOLATILE_STARTS: [u32; 2 * VOLATILE_LINES.len()] = {
         let word = VOLATILE_LINES[row].word.as_bytes();
         let [a, b, c] = [word[0], word[1], word[2]];
         let escaped = if word[3] == b'\t' { b'\\' } else { word[3] };
-        starts[2 * row] = lower([a, b, c, word[3]]);
-        starts[2 * row + 1] = lower([a, b, c, escaped]);
+        starts[2 * row] = lower_word([a, b, c, word[3]]);
+        starts[2 * row + 1] = lower_word([a, b, c, escaped]);
         row += 1;
     }
     starts
@@ -224,7 +224,7 @@ static VOLATILE_LETTERS: u32 = {
     letters
 };
 
-const fn lower(mut word: [u8; 4]) -> u32 {
+const fn lower_word(mut word: [u8; 4]) -> u32 {
     word.make_ascii_lowercase();
     u32::from_le_bytes(word)
 }
@@ -250,7 +250,7 @@ pub fn may_be_cleared(text: &str) -> bool {
 /// Returns true if the beginning of a result says that something still runs.
 #[must_use]
 pub fn is_unfinished(text: &str) -> bool {
-    let head = head(text, HEAD_BYTES).as_bytes();
+    let head = take_head(text, HEAD_BYTES).as_bytes();
     head.iter().enumerate().any(|(at, first)| {
         OPENS_UNFINISHED.get(usize::from(*first)) == Some(&true)
             && UNFINISHED.iter().any(|row| {
@@ -325,7 +325,7 @@ fn has_any_four<const N: usize>(text: &str, words: &[[u8; 4]; N]) -> bool {
 
 /// Returns the code of a line that opens with a mark, after brackets.
 fn line_exit_code(line: &str) -> Option<i64> {
-    let line = head(line, LINE_BYTES).trim_start_matches([' ', '\t', '[', '(']);
+    let line = take_head(line, LINE_BYTES).trim_start_matches([' ', '\t', '[', '(']);
     let line = line.strip_prefix("<exited").map_or(line, |_| line.trim_start_matches('<'));
     let row = EXIT_MARKS.iter().find(|row| starts_ignoring_case(line, row.word))?;
     let rest = line.get(row.word.len()..)?;
@@ -343,7 +343,7 @@ fn json_exit_code(text: &str) -> Option<i64> {
         return None;
     }
     let keys = ["\"exit_code\"", "\"exitCode\"", "\"returncode\""];
-    [head(text, LINE_BYTES), tail(text, LINE_BYTES)].into_iter().find_map(|part| {
+    [take_head(text, LINE_BYTES), take_tail(text, LINE_BYTES)].into_iter().find_map(|part| {
         keys.iter().find_map(|key| {
             let (_, rest) = part.split_once(key)?;
             leading_number(rest.trim_start().strip_prefix(':')?.trim_start())
@@ -358,12 +358,12 @@ fn leading_number(text: &str) -> Option<i64> {
 }
 
 /// Returns at most `bytes` bytes from the start, on a character boundary.
-fn head(text: &str, bytes: usize) -> &str {
+fn take_head(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 
 /// Returns at most `bytes` bytes from the end, on a character boundary.
-fn tail(text: &str, bytes: usize) -> &str {
+fn take_tail(text: &str, bytes: usize) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(bytes));
     text.get(start..).unwrap_or(text)
 }

@@ -4,13 +4,13 @@
 //! at the first words of each part. Anything that it does not understand (substitutions, unknown
 //! programs, interpreters) makes the whole line unknown, never "reads".
 
-use super::{ToolKind, Word, w};
+use super::{ToolKind, TableWord, w};
 
 /// The longest command line that is parsed; longer lines (here-documents, mostly) are unknown.
 const MAX_BYTES: usize = 4096;
 
 /// Programs that only read, sorted. Source of all: their manual pages.
-pub(super) static READERS: &[Word] = &[
+pub(super) static READERS: &[TableWord] = &[
     w("[", "POSIX"),
     w("ack", "ack(1)"),
     w("ag", "ag(1)"),
@@ -75,7 +75,7 @@ pub(super) static READERS: &[Word] = &[
 ];
 
 /// Subcommands of git that only read, sorted. Source: git's manual pages.
-pub(super) static GIT_READERS: &[Word] = &[
+pub(super) static GIT_READERS: &[TableWord] = &[
     w("blame", "git-blame(1)"),
     w("cat-file", "git-cat-file(1)"),
     w("describe", "git-describe(1)"),
@@ -95,7 +95,7 @@ pub(super) static GIT_READERS: &[Word] = &[
 ];
 
 /// Programs that change files, sorted. Source of all: their manual pages.
-pub(super) static WRITERS: &[Word] = &[
+pub(super) static WRITERS: &[TableWord] = &[
     w("apply_patch", "Codex"),
     w("chmod", "POSIX"),
     w("chown", "POSIX"),
@@ -115,7 +115,7 @@ pub(super) static WRITERS: &[Word] = &[
 ];
 
 /// First words of command lines that wait, or ask about progress.
-pub(super) static POLLERS: &[Word] = &[
+pub(super) static POLLERS: &[TableWord] = &[
     w("sleep", "POSIX"),
     w("wait", "POSIX"),
     w("watch", "watch(1)"),
@@ -139,7 +139,7 @@ pub(super) static POLLERS: &[Word] = &[
 ];
 
 /// First words of command lines that only read, if the program alone does not decide.
-pub(super) static READ_OPENINGS: &[Word] = &[
+pub(super) static READ_OPENINGS: &[TableWord] = &[
     w("cargo metadata", "cargo-metadata(1)"),
     w("cargo tree", "cargo-tree(1)"),
     w("docker images", "docker-images(1)"),
@@ -162,12 +162,12 @@ pub(super) static READ_OPENINGS: &[Word] = &[
 /// unknown, else `Polls` if any part waits, else `Reads`.
 #[must_use]
 pub fn shell_kind(command: &str) -> Option<ToolKind> {
-    let command = unwrapped(command.trim());
+    let command = unwrap_shell(command.trim());
     if command.is_empty() || command.len() > MAX_BYTES {
         return None;
     }
     let (mut unknown, mut polls, mut writes) = (false, false, false);
-    for part in (Parts { rest: command }) {
+    for part in (SimpleCommands { rest: command }) {
         match part_kind(part) {
             Some(ToolKind::Writes) => writes = true,
             Some(ToolKind::Polls) => polls = true,
@@ -184,7 +184,7 @@ pub fn shell_kind(command: &str) -> Option<ToolKind> {
 }
 
 /// Turns `bash -lc '…'` into `…`.
-fn unwrapped(command: &str) -> &str {
+fn unwrap_shell(command: &str) -> &str {
     let shells = ["bash -lc ", "bash -c ", "sh -c ", "zsh -lc ", "zsh -c "];
     let Some(inner) = shells.iter().find_map(|start| command.strip_prefix(start)) else {
         return command;
@@ -195,11 +195,11 @@ fn unwrapped(command: &str) -> &str {
 }
 
 /// The simple commands of a line, in order.
-struct Parts<'a> {
+struct SimpleCommands<'a> {
     rest: &'a str,
 }
 
-impl<'a> Iterator for Parts<'a> {
+impl<'a> Iterator for SimpleCommands<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
@@ -207,7 +207,7 @@ impl<'a> Iterator for Parts<'a> {
             if self.rest.is_empty() {
                 return None;
             }
-            let end = separator(self.rest).unwrap_or(self.rest.len());
+            let end = find_separator(self.rest).unwrap_or(self.rest.len());
             let part = self.rest.get(..end)?.trim();
             let rest = self.rest.get(end..)?;
             self.rest = rest.trim_start_matches([';', '&', '|', '\n', ' ', '\t', '\r']);
@@ -220,9 +220,9 @@ impl<'a> Iterator for Parts<'a> {
 
 /// Returns the position of the first `;`, `|`, `&` or newline outside quotes, backslashes and
 /// redirections (`2>&1`, `&>file`).
-fn separator(text: &str) -> Option<usize> {
+fn find_separator(text: &str) -> Option<usize> {
     let mut before = b' ';
-    for (at, byte) in Unquoted::new(text) {
+    for (at, byte) in UnquotedBytes::new(text) {
         let next = text.as_bytes().get(at + 1);
         let redirects = byte == b'&' && (before == b'>' || next == Some(&b'>'));
         if matches!(byte, b';' | b'|' | b'&' | b'\n') && !redirects {
@@ -234,18 +234,18 @@ fn separator(text: &str) -> Option<usize> {
 }
 
 /// The bytes of a command outside quotes, with their positions.
-struct Unquoted<'a> {
+struct UnquotedBytes<'a> {
     bytes: core::iter::Enumerate<core::str::Bytes<'a>>,
     quote: Option<u8>,
 }
 
-impl<'a> Unquoted<'a> {
+impl<'a> UnquotedBytes<'a> {
     fn new(text: &'a str) -> Self {
         Self { bytes: text.bytes().enumerate(), quote: None }
     }
 }
 
-impl Iterator for Unquoted<'_> {
+impl Iterator for UnquotedBytes<'_> {
     type Item = (usize, u8);
 
     fn next(&mut self) -> Option<(usize, u8)> {
@@ -288,10 +288,10 @@ fn part_kind(part: &str) -> Option<ToolKind> {
     let mut words = part.split_ascii_whitespace();
     let program = words.next()?;
     let program = program.rsplit('/').next().unwrap_or(program);
-    if holds(WRITERS, program) {
+    if has_word(WRITERS, program) {
         return Some(ToolKind::Writes);
     }
-    if !holds(READERS, program) {
+    if !has_word(READERS, program) {
         return None;
     }
     reader_kind(program, part, words)
@@ -307,15 +307,15 @@ fn reader_kind<'a>(
     let (writes, unknown) = match program {
         "git" => return git_kind(words),
         "env" => (false, words.next().is_some()),
-        "sed" => (words.any(|w| flag(w, 'i', "--in-place")), has(&["/w ", "'w ", "\"w ", ";w "])),
-        "sort" => (words.any(|w| flag(w, 'o', "--output")), false),
-        "tree" => (words.any(|w| flag(w, 'o', "--output")), false),
+        "sed" => (words.any(|w| has_flag(w, 'i', "--in-place")), has(&["/w ", "'w ", "\"w ", ";w "])),
+        "sort" => (words.any(|w| has_flag(w, 'o', "--output")), false),
+        "tree" => (words.any(|w| has_flag(w, 'o', "--output")), false),
         "uniq" => (words.filter(|w| !w.starts_with('-')).count() > 1, false),
-        "date" => (false, words.any(|w| flag(w, 's', "--set"))),
-        "xxd" => (false, words.any(|w| flag(w, 'r', "--revert"))),
+        "date" => (false, words.any(|w| has_flag(w, 's', "--set"))),
+        "xxd" => (false, words.any(|w| has_flag(w, 'r', "--revert"))),
         "awk" => (false, has(&[">", "system(", "| \"", "inplace"])),
         "find" => (false, has(&[" -delete", " -exec", " -ok", " -fprint", " -fls"])),
-        "fd" => (false, words.any(|w| flag(w, 'x', "--exec") || flag(w, 'X', "--exec"))),
+        "fd" => (false, words.any(|w| has_flag(w, 'x', "--exec") || has_flag(w, 'X', "--exec"))),
         // A log is read again to check progress.
         "tail" if words.any(|w| w.ends_with(".log") || w.ends_with(".out")) => {
             return Some(ToolKind::Polls);
@@ -330,7 +330,7 @@ fn reader_kind<'a>(
 }
 
 /// Returns true if a word holds a short flag, alone or in a cluster (`-ni`), or the long one.
-fn flag(word: &str, short: char, long: &str) -> bool {
+fn has_flag(word: &str, short: char, long: &str) -> bool {
     let cluster = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     word.starts_with(long) || cluster.is_some_and(|rest| rest.contains(short))
 }
@@ -346,7 +346,7 @@ fn git_kind<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<ToolKind> {
     }
     let mut flags = words;
     match subcommand {
-        _ if holds(GIT_READERS, subcommand) => {
+        _ if has_word(GIT_READERS, subcommand) => {
             let to_file = flags.any(|word| word.starts_with("--output"));
             Some(if to_file { ToolKind::Writes } else { ToolKind::Reads })
         }
@@ -369,7 +369,7 @@ fn has_substitution(part: &str) -> bool {
 /// Returns true for a `>` outside quotes that leads to a file, not to `/dev/null` or another
 /// descriptor.
 fn redirects_to_file(part: &str) -> bool {
-    Unquoted::new(part).any(|(at, byte)| {
+    UnquotedBytes::new(part).any(|(at, byte)| {
         let target = part.get(at + 1..).unwrap_or("").trim_start_matches(['>', '|', ' ']);
         byte == b'>' && !target.starts_with('&') && !target.starts_with("/dev/null")
     })
@@ -398,6 +398,6 @@ fn opens_with_words(part: &str, words: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', ')']))
 }
 
-fn holds(table: &[Word], word: &str) -> bool {
+fn has_word(table: &[TableWord], word: &str) -> bool {
     table.binary_search_by(|row| row.word.cmp(word)).is_ok()
 }

@@ -18,12 +18,12 @@ use std::println;
 extern crate std;
 
 fn folded_string(name: &str) -> String {
-    folded(name).map(char::from).collect()
+    fold_name(name).map(char::from).collect()
 }
 
 #[test]
 fn every_row_has_a_source_and_no_row_is_there_twice() {
-    let tables: &[(&str, &[Word])] = &[
+    let tables: &[(&str, &[TableWord])] = &[
         ("volatile fields", VOLATILE_FIELDS),
         ("volatile lines", VOLATILE_LINES),
         ("cleared", CLEARED),
@@ -120,7 +120,7 @@ fn tools_are_known_however_their_names_are_written() {
         ("__", None),
     ];
     for (name, kind) in cases {
-        assert_eq!(kind_of(name), kind, "{name}");
+        assert_eq!(kind_of_tool(name), kind, "{name}");
     }
     assert_eq!(bare_name("mcp__linear-server__create_issue"), "create_issue");
     assert_eq!(bare_name("mcp__x"), "x");
@@ -327,7 +327,7 @@ fn harness_texts_are_told_from_human_ones() {
         "<system-reminder>a </b> c</system-reminder>",
     ];
     for text in only {
-        assert_eq!(machine_made(text), Some(Machine::Harness), "{text}");
+        assert_eq!(classify_machine_text(text), Some(MachineTextKind::Harness), "{text}");
     }
     let human = [
         "",
@@ -342,7 +342,7 @@ fn harness_texts_are_told_from_human_ones() {
         "<",
     ];
     for text in human {
-        assert_eq!(machine_made(text), None, "{text}");
+        assert_eq!(classify_machine_text(text), None, "{text}");
     }
 }
 
@@ -351,36 +351,36 @@ fn summaries_nudges_and_retries() {
     let cases = [
         (
             "This session is being continued from a previous conversation that ran out of context.",
-            Machine::Compaction,
+            MachineTextKind::Compaction,
         ),
         (
             "Another language model started to solve this problem and produced a summary of its",
-            Machine::Compaction,
+            MachineTextKind::Compaction,
         ),
-        ("What did we do so far?", Machine::Compaction),
+        ("What did we do so far?", MachineTextKind::Compaction),
         (
             "[Your previous response had no visible output. Please continue and produce a user-visible response.]",
-            Machine::Nudge,
+            MachineTextKind::Nudge,
         ),
         (
             "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.",
-            Machine::Nudge,
+            MachineTextKind::Nudge,
         ),
-        ("Please continue.", Machine::Nudge),
+        ("Please continue.", MachineTextKind::Nudge),
         (
             "Validation feedback:\nPlease return text or include your response in a tool call.\n\nFix the errors and try again.",
-            Machine::Nudge,
+            MachineTextKind::Nudge,
         ),
         (
             "1 validation error:\n```json\n[]\n```\n\nFix the errors and try again.",
-            Machine::ValidationRetry,
+            MachineTextKind::ValidationRetry,
         ),
-        ("Validation feedback:\nThe city is unknown.", Machine::ValidationRetry),
+        ("Validation feedback:\nThe city is unknown.", MachineTextKind::ValidationRetry),
     ];
     for (text, kind) in cases {
-        assert_eq!(machine_made(text), Some(kind), "{text}");
+        assert_eq!(classify_machine_text(text), Some(kind), "{text}");
     }
-    assert_eq!(machine_made("Please continue with the second chapter."), None);
+    assert_eq!(classify_machine_text("Please continue with the second chapter."), None);
 }
 
 proptest! {
@@ -402,7 +402,7 @@ proptest! {
     /// Any text at all is looked at without a panic, and tags are closed by their own.
     #[test]
     fn any_text_is_looked_at(text in "\\PC{0,200}") {
-        let _ = (exit_failed(&text), shell_kind(&text), is_unfinished(&text), kind_of(&text));
+        let _ = (exit_failed(&text), shell_kind(&text), is_unfinished(&text), kind_of_tool(&text));
         let tagged = ["<system-reminder>", &text, "</system-reminder>"].concat();
         prop_assert!(text.contains('<') || is_harness_only(&tagged));
         let beside = [tagged.as_str(), " words"].concat();
@@ -412,7 +412,7 @@ proptest! {
 
 fn kind_of_program(name: &str) -> Option<()> {
     let words = [READERS, WRITERS, POLLERS, READ_OPENINGS];
-    let first = |row: &Word| row.word.split(' ').next() == Some(name);
+    let first = |row: &TableWord| row.word.split(' ').next() == Some(name);
     let wrapper = matches!(name, "time" | "command" | "nohup" | "nice");
     (wrapper || words.iter().any(|table| table.iter().any(first))).then_some(())
 }
@@ -434,14 +434,14 @@ fn recorded_clients() {
             // The recordings shorten long texts, so whole ones are looked for by content.
             for prompt in ["write the marker", "Write the marker file, then say done."] {
                 if text.contains(prompt) {
-                    assert_eq!(machine_made(prompt), None);
+                    assert_eq!(classify_machine_text(prompt), None);
                     typed += 1;
                 }
             }
             let Some((_, rest)) = text.split_once("\"<subagent_notification>") else { continue };
             let Some((inner, _)) = rest.split_once("</subagent_notification>") else { continue };
             let whole = ["<subagent_notification>", inner, "</subagent_notification>"].concat();
-            assert_eq!(machine_made(&whole), Some(Machine::Harness));
+            assert_eq!(classify_machine_text(&whole), Some(MachineTextKind::Harness));
             notifications += 1;
         }
     }

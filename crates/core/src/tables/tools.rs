@@ -4,7 +4,7 @@
 //! name (`get_…`) proves nothing, and the tool is left unknown, except for names that say that they
 //! wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
 
-use super::{Folded, Word, folded, has_folded, has_name, lengths, shell_kind, w};
+use super::{FoldedName, TableWord, fold_name, has_folded, has_name, word_lengths, shell_kind, w};
 use crate::identity;
 
 /// The effect of a tool's call on the world.
@@ -177,7 +177,7 @@ pub(super) static BY_ARGUMENT: &[(&str, &str, &str, ToolKind, &str)] = &[
 ];
 
 /// Tools for which the rows above know one value; any other value changes something.
-pub(super) static ELSE_WRITES: &[Word] = &[
+pub(super) static ELSE_WRITES: &[TableWord] = &[
     w("memory", "Anthropic memory tool"),
     w("strreplacebasededittool", "Anthropic text editor tool"),
     w("strreplaceeditor", "OpenHands, Anthropic text editor tool"),
@@ -187,7 +187,7 @@ pub(super) static ELSE_WRITES: &[Word] = &[
 static COMMAND_ARGUMENTS: &[&str] = &["command", "cmd", "CommandLine", "script", "commands"];
 
 /// Tools whose call is the run's answer (contract §5).
-pub(super) static ANSWER_TOOLS: &[Word] = &[
+pub(super) static ANSWER_TOOLS: &[TableWord] = &[
     w("attemptcompletion", "Cline, Roo Code attempt_completion"),
     w("finalanswer", "smolagents final_answer"),
     w("finalresult", "pydantic-ai final_result"),
@@ -200,13 +200,13 @@ pub(super) static ANSWER_TOOLS: &[Word] = &[
 
 /// The beginnings of shell commands that end the run of the client that runs them: the client takes
 /// the output of the command as the answer.
-static ENDING_COMMANDS: &[Word] = &[w(
+static ENDING_COMMANDS: &[TableWord] = &[w(
     "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
     "mini-swe-agent, which submits at an output that begins with these words",
 )];
 
 /// Arguments that are written for a person who watches, in every tool.
-pub(super) static PRESENTATION: &[Word] = &[
+pub(super) static PRESENTATION: &[TableWord] = &[
     w("explanation", "Cursor run_terminal_cmd, VS Code run_in_terminal"),
     w("justification", "Codex exec_command"),
     w("maxoutputtokens", "Codex exec_command"),
@@ -228,7 +228,7 @@ pub(super) static PRESENTATION: &[Word] = &[
 
 /// Arguments that are written for a person who watches, in tools that read, poll or run commands.
 /// In other tools (`create_issue {title, description}`) they are the content.
-pub(super) static PRESENTATION_BUT_IN_WRITES: &[Word] = &[
+pub(super) static PRESENTATION_BUT_IN_WRITES: &[TableWord] = &[
     w("activeform", "Claude Code TaskCreate"),
     w("description", "Claude Code Bash, opencode bash"),
     w("intent", "Copilot CLI report_intent"),
@@ -250,14 +250,14 @@ pub fn bare_name(tool: &str) -> &str {
 
 /// Returns the effect of a tool of this name, if it is known.
 #[must_use]
-pub fn kind_of(tool: &str) -> Option<ToolKind> {
+pub fn kind_of_tool(tool: &str) -> Option<ToolKind> {
     let name = bare_name(tool);
-    kind_of_folded(name, Folded::of(name).as_ref())
+    kind_of_folded(name, FoldedName::from_name(name).as_ref())
 }
 
-fn kind_of_folded(name: &str, folded: Option<&Folded>) -> Option<ToolKind> {
+fn kind_of_folded(name: &str, folded: Option<&FoldedName>) -> Option<ToolKind> {
     let known = folded.and_then(|folded| {
-        let row = TOOLS.binary_search_by(|row| folded.order(row.name)).ok();
+        let row = TOOLS.binary_search_by(|row| folded.compare_word(row.name)).ok();
         row.and_then(|at| TOOLS.get(at)).map(|row| row.kind)
     });
     known.or_else(|| says_that_it_waits(name).then_some(ToolKind::Polls))
@@ -271,10 +271,10 @@ pub fn kind_of_call<'a>(
     argument: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<ToolKind> {
     let name = bare_name(tool);
-    let folded = Folded::of(name);
+    let folded = FoldedName::from_name(name);
     if let Some(folded) = &folded {
         for (row, key, value, kind, _) in BY_ARGUMENT {
-            let same = folded.is(row);
+            let same = folded.is_word(row);
             if same && argument(key).is_some_and(|given| given.trim() == *value) {
                 return Some(*kind);
             }
@@ -286,7 +286,7 @@ pub fn kind_of_call<'a>(
     // A name that is wrapped twice is unwrapped once more.
     let kind = match bare_name(name) == name {
         true => kind_of_folded(name, folded.as_ref())?,
-        false => kind_of(name)?,
+        false => kind_of_tool(name)?,
     };
     if kind != ToolKind::Shell {
         return Some(kind);
@@ -305,34 +305,34 @@ pub fn is_answer_tool(tool: &str) -> bool {
 /// the call's arguments, if the command does.
 #[must_use]
 pub fn ending_command(tool: &str, input: &str) -> Option<&'static str> {
-    let begins = |row: &&Word| {
-        let given = COMMAND_ARGUMENTS.iter().find_map(|key| identity::member(input, key));
+    let begins = |row: &&TableWord| {
+        let given = COMMAND_ARGUMENTS.iter().find_map(|key| identity::find_member(input, key));
         given.is_some_and(|command| command.trim_start().starts_with(row.word))
     };
     let found = ENDING_COMMANDS.iter().find(|row| input.contains(row.word) && begins(row));
-    found.filter(|_| kind_of(tool) == Some(ToolKind::Shell)).map(|row| row.word)
+    found.filter(|_| kind_of_tool(tool) == Some(ToolKind::Shell)).map(|row| row.word)
 }
 
 /// Returns true if an argument of a tool does not change the effect of the call.
 #[must_use]
 pub fn is_presentation_argument(tool: &str, argument: &str) -> bool {
     // This is called for every argument of every call.
-    static ALL: [u64; 26] = lengths(PRESENTATION);
-    static BUT_IN_WRITES: [u64; 26] = lengths(PRESENTATION_BUT_IN_WRITES);
-    if Folded::within(&ALL, argument).is_some_and(|name| has_folded(PRESENTATION, &name)) {
+    static ALL: [u64; 26] = word_lengths(PRESENTATION);
+    static BUT_IN_WRITES: [u64; 26] = word_lengths(PRESENTATION_BUT_IN_WRITES);
+    if FoldedName::find_within(&ALL, argument).is_some_and(|name| has_folded(PRESENTATION, &name)) {
         return true;
     }
-    let name = Folded::within(&BUT_IN_WRITES, argument);
+    let name = FoldedName::find_within(&BUT_IN_WRITES, argument);
     name.is_some_and(|name| has_folded(PRESENTATION_BUT_IN_WRITES, &name))
-        && matches!(kind_of(tool), Some(ToolKind::Reads | ToolKind::Polls | ToolKind::Shell))
+        && matches!(kind_of_tool(tool), Some(ToolKind::Reads | ToolKind::Polls | ToolKind::Shell))
 }
 
 /// Returns true for `wait_…`, `poll_…`, and `get_…status`, `check_…status`, `…_status` of jobs.
 fn says_that_it_waits(name: &str) -> bool {
-    let starts = |word: &str| folded(name).take(word.len()).eq(word.bytes());
+    let starts = |word: &str| fold_name(name).take(word.len()).eq(word.bytes());
     let ends = |word: &str| {
-        let skip = folded(name).count().checked_sub(word.len());
-        skip.is_some_and(|skip| folded(name).skip(skip).eq(word.bytes()))
+        let skip = fold_name(name).count().checked_sub(word.len());
+        skip.is_some_and(|skip| fold_name(name).skip(skip).eq(word.bytes()))
     };
     starts("waitfor")
         || starts("waituntil")

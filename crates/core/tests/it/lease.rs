@@ -7,7 +7,7 @@ mod model;
 use model::{Model, Move, Outcome, WHAT};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
-use softland_core::lease::{AccountId, Amount, Ask, Caps, LeaseId, Leases, Short, Terms};
+use softland_core::lease::{AccountId, Amount, LeaseRequest, Caps, LeaseId, Leases, Shortage, AccountTerms};
 use softland_core::{Millis, NanoUsd, Reason};
 
 prop_state_machine! {
@@ -48,10 +48,10 @@ impl StateMachineTest for Tree {
             }
             assert_eq!(tree.leases.spent(account), model.spent(n), "spent of {n}");
             assert_eq!(tree.leases.reserve(account), node.reserve, "reserve of {n}");
-            assert_eq!(tree.leases.until(account), model.until(n), "time of {n}");
+            assert_eq!(tree.leases.ends_at(account), model.until(n), "time of {n}");
             for what in WHAT {
                 let Some(cap) = what(&node.caps_as_amounts()) else { continue };
-                let held = model.spent(n).plus(model.leased(n)).plus(model.reserved(n));
+                let held = model.spent(n).saturating_add(model.leased(n)).saturating_add(model.reserved(n));
                 let held = what(&held.into());
                 assert!(held <= Some(cap), "account {n} may come to {held:?} of {cap}");
             }
@@ -63,19 +63,19 @@ impl StateMachineTest for Tree {
     fn teardown(mut tree: Self, model: Model) {
         let top = tree.accounts.iter().skip(1).filter(|id| tree.leases.is_open(**id)).copied();
         for account in top.collect::<Vec<_>>() {
-            tree.leases.close(account);
+            tree.leases.close_account(account);
         }
         for lease in std::mem::take(&mut tree.taken) {
-            tree.leases.settle(lease, Amount::default());
+            tree.leases.settle_lease(lease, Amount::default());
         }
         let (caps, spent) = (model.nodes[0].caps, tree.leases.spent(Leases::SESSION));
         let all = Amount {
-            money: caps.money.map_or(NanoUsd::ZERO, |cap| cap.less(spent.money)),
+            money: caps.money.map_or(NanoUsd::ZERO, |cap| cap.saturating_sub(spent.money)),
             tokens: caps.tokens.map_or(0, |cap| cap - spent.tokens),
             calls: caps.calls.map_or(0, |cap| cap - spent.calls),
         };
         let now = Millis(0);
-        let had = tree.leases.explore(Leases::SESSION, &Ask::exactly(all), Amount::default(), now);
+        let had = tree.leases.lease_for_exploring(Leases::SESSION, &LeaseRequest::from_amount(all), Amount::default(), now);
         assert!(had.is_ok(), "{had:?} of {all:?}");
     }
 }
@@ -85,47 +85,47 @@ impl Tree {
         let (now, leases) = (model.now, &mut self.leases);
         match step {
             Move::Open { parent, terms } => {
-                let opened = leases.open(self.accounts[*parent], *terms, now);
+                let opened = leases.open_account(self.accounts[*parent], *terms, now);
                 opened.map_or_else(refused, |account| {
                     self.accounts.push(account);
                     Outcome::Done
                 })
             }
             Move::Hold { node, reserve } => {
-                leases.hold(self.accounts[*node], *reserve).map_or_else(refused, |()| Outcome::Done)
+                leases.hold_reserve(self.accounts[*node], *reserve).map_or_else(refused, |()| Outcome::Done)
             }
             Move::Explore { node, ask, reserve } => {
-                let had = leases.explore(self.accounts[*node], ask, *reserve, now);
+                let had = leases.lease_for_exploring(self.accounts[*node], ask, *reserve, now);
                 self.taken(had)
             }
             Move::Answer { node, ask } => {
-                let had = leases.answer(self.accounts[*node], ask, now);
+                let had = leases.lease_for_answer(self.accounts[*node], ask, now);
                 self.taken(had)
             }
             Move::Lower { lease, to } => {
-                leases.lower(self.taken[*lease], *to);
+                leases.lower_lease(self.taken[*lease], *to);
                 Outcome::Done
             }
             Move::Settle { lease, actual } => {
-                leases.settle(self.taken[*lease], *actual);
+                leases.settle_lease(self.taken[*lease], *actual);
                 Outcome::Done
             }
             Move::Close { node } => {
-                leases.close(self.accounts[*node]);
+                leases.close_account(self.accounts[*node]);
                 Outcome::Done
             }
             Move::Advance { .. } => {
-                leases.expire(now);
+                leases.close_expired(now);
                 Outcome::Done
             }
             Move::Renew { node, expires } => {
-                leases.renew(self.accounts[*node], *expires);
+                leases.renew_account(self.accounts[*node], *expires);
                 Outcome::Done
             }
         }
     }
 
-    fn taken(&mut self, had: Result<(LeaseId, u64), Short>) -> Outcome {
+    fn taken(&mut self, had: Result<(LeaseId, u64), Shortage>) -> Outcome {
         had.map_or_else(refused, |(lease, output)| {
             self.taken.push(lease);
             Outcome::Output(output)
@@ -139,13 +139,13 @@ impl Tree {
             if model.until(n).is_some_and(|until| until <= model.now) {
                 continue;
             }
-            let had = leases.answer(self.accounts[n], &Ask::exactly(node.reserve), model.now);
+            let had = leases.lease_for_answer(self.accounts[n], &LeaseRequest::from_amount(node.reserve), model.now);
             assert!(had.is_ok(), "the reserve of {n}: {had:?}");
         }
     }
 }
 
-fn refused(short: Short) -> Outcome {
+fn refused(short: Shortage) -> Outcome {
     Outcome::Refused { busy: short.busy }
 }
 
@@ -165,19 +165,19 @@ fn a_cap_of_twenty_requests_is_used_to_nine_tenths() {
     for (children, request) in [(0, 7), (1, 7), (4, 50), (16, 3)] {
         let mut leases = Leases::new(capped(20 * request), Amount::default());
         let now = Millis(0);
-        let terms = Terms { reserve: money(request), ..Terms::default() };
-        let parent = leases.open(Leases::SESSION, terms, now).unwrap();
+        let terms = AccountTerms { reserve: money(request), ..AccountTerms::default() };
+        let parent = leases.open_account(Leases::SESSION, terms, now).unwrap();
         let open: Vec<_> =
-            (0..children).map_while(|_| leases.open(parent, terms, now).ok()).collect();
+            (0..children).map_while(|_| leases.open_account(parent, terms, now).ok()).collect();
         assert_eq!(open.len(), children);
-        let ask = Ask::exactly(money(request));
+        let ask = LeaseRequest::from_amount(money(request));
         let end = |account, leases: &mut Leases| {
-            while let Ok((lease, _)) = leases.explore(account, &ask, money(request), now) {
-                leases.settle(lease, money(request));
+            while let Ok((lease, _)) = leases.lease_for_exploring(account, &ask, money(request), now) {
+                leases.settle_lease(lease, money(request));
             }
-            let (lease, _) = leases.answer(account, &ask, now).expect("its reserve is there");
-            leases.settle(lease, money(request));
-            leases.close(account);
+            let (lease, _) = leases.lease_for_answer(account, &ask, now).expect("its reserve is there");
+            leases.settle_lease(lease, money(request));
+            leases.close_account(account);
         };
         open.into_iter().for_each(|child| end(child, &mut leases));
         end(parent, &mut leases);
@@ -189,28 +189,28 @@ fn a_cap_of_twenty_requests_is_used_to_nine_tenths() {
 #[test]
 fn what_costs_more_than_its_lease_is_booked_all_the_same() {
     let mut leases = Leases::new(capped(100), Amount::default());
-    let run = leases.open(Leases::SESSION, Terms::default(), Millis(0)).unwrap();
-    let ask = Ask::exactly(money(60));
-    let (lease, _) = leases.explore(run, &ask, Amount::default(), Millis(0)).unwrap();
-    leases.settle(lease, money(130));
+    let run = leases.open_account(Leases::SESSION, AccountTerms::default(), Millis(0)).unwrap();
+    let ask = LeaseRequest::from_amount(money(60));
+    let (lease, _) = leases.lease_for_exploring(run, &ask, Amount::default(), Millis(0)).unwrap();
+    leases.settle_lease(lease, money(130));
     assert_eq!(leases.spent(Leases::SESSION), money(130));
-    let short = leases.explore(run, &Ask::exactly(money(1)), Amount::default(), Millis(0));
-    let because = short.unwrap_err().standing.because();
+    let short = leases.lease_for_exploring(run, &LeaseRequest::from_amount(money(1)), Amount::default(), Millis(0));
+    let because = short.unwrap_err().standing.to_because();
     assert_eq!(because.to_string(), "session_cost: $0.00000013 of $0.0000001");
 }
 
 #[test]
 fn a_child_ends_before_its_parent_begins_with_its_answer() {
     let caps = Caps { time: Some(Millis(1000)), ..Caps::default() };
-    let terms = Terms { caps, reserve_time: Millis(100), ..Terms::default() };
+    let terms = AccountTerms { caps, reserve_time: Millis(100), ..AccountTerms::default() };
     let mut leases = Leases::default();
-    let parent = leases.open(Leases::SESSION, terms, Millis(0)).unwrap();
-    let child = leases.open(parent, terms, Millis(500)).unwrap();
+    let parent = leases.open_account(Leases::SESSION, terms, Millis(0)).unwrap();
+    let child = leases.open_account(parent, terms, Millis(500)).unwrap();
     assert_eq!(leases.exploring_until(parent), Some(Millis(900)));
-    assert_eq!(leases.until(child), Some(Millis(900)));
+    assert_eq!(leases.ends_at(child), Some(Millis(900)));
     assert_eq!(leases.exploring_until(child), Some(Millis(800)));
-    let late = leases.explore(child, &Ask::default(), Amount::default(), Millis(800)).unwrap_err();
-    assert_eq!(late.standing.because().reason, Reason::Time);
-    assert!(leases.answer(child, &Ask::default(), Millis(899)).is_ok());
-    assert!(leases.open(parent, terms, Millis(900)).is_err());
+    let late = leases.lease_for_exploring(child, &LeaseRequest::default(), Amount::default(), Millis(800)).unwrap_err();
+    assert_eq!(late.standing.to_because().reason, Reason::Time);
+    assert!(leases.lease_for_answer(child, &LeaseRequest::default(), Millis(899)).is_ok());
+    assert!(leases.open_account(parent, terms, Millis(900)).is_err());
 }

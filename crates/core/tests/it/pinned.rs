@@ -1,11 +1,11 @@
 //! Pinned records and policies survive their written form: a decision stays as it was made.
 
-use softland_core::policy::{KEYS, Policy, Value};
-use softland_core::{Because, Decided, Digest, Limit, Millis, NanoUsd, Pinned, Reason};
+use softland_core::policy::{KEYS, Policy, PolicyValue};
+use softland_core::{Because, FactDecision, Digest, Quantity, Millis, NanoUsd, PinnedRecord, Reason};
 
 #[test]
 fn a_record_survives_its_written_form() {
-    let mut policy = Policy::named("coding").unwrap();
+    let mut policy = Policy::built_in("coding").unwrap();
     for (key, value) in [
         ("cost_limit_usd", "0.123456789"),
         ("time_limit", "1h30m"),
@@ -14,21 +14,21 @@ fn a_record_survives_its_written_form() {
         ("warn_at", "0.333333"),
         ("answer_tool", "respond"),
     ] {
-        policy.set(key, &Value::Text(value.to_owned())).unwrap();
+        policy.set_key(key, &PolicyValue::Text(value.to_owned())).unwrap();
     }
-    let mut record = Pinned::new(policy);
-    let money = |nano| Limit::Money(NanoUsd(nano));
+    let mut record = PinnedRecord::new(policy);
+    let money = |nano| Quantity::Money(NanoUsd(nano));
     for because in [
-        Because::count(Reason::Tokens, 9, 10),
-        Because::count(Reason::Tool("grep".to_owned()), 5, 5),
+        Because::from_counts(Reason::Tokens, 9, 10),
+        Because::from_counts(Reason::Tool("grep".to_owned()), 5, 5),
         Because::new(Reason::Cost, money(1), money(5_000_000_000)),
-        Because::new(Reason::Time, Limit::Time(Millis(61_001)), Limit::Time(Millis(0))),
+        Because::new(Reason::Time, Quantity::Time(Millis(61_001)), Quantity::Time(Millis(0))),
     ] {
-        record.decided.push(Decided { round: 3, lands: true, because });
+        record.decided.push(FactDecision { round: 3, lands: true, because });
     }
     let written = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Pinned>(&written).unwrap(), record, "{written}");
-    let key = Digest::of(b"the messages so far");
+    assert_eq!(serde_json::from_str::<PinnedRecord>(&written).unwrap(), record, "{written}");
+    let key = Digest::from_bytes(b"the messages so far");
     let written = serde_json::to_string(&key).unwrap();
     assert_eq!(serde_json::from_str::<Digest>(&written).unwrap(), key);
 }

@@ -21,13 +21,13 @@ use softland_session::core::NanoUsd;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Accounts, Ask, Away, Balance, Book, Claim, Lease, Patience, Refusal};
-use state::{Look, MOST, State};
+use super::{Accounts, ReservationAmounts, AccountsUnavailable, Balance, LeaseStore, Claim, Lease, WaitLimits, ReservationError};
+use state::{QueueState, MOST, AccountsState};
 
 /// Accounts in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryAccounts {
-    shared: Arc<Shared>,
+    shared: Arc<SharedAccounts>,
 }
 
 impl MemoryAccounts {
@@ -39,49 +39,49 @@ impl MemoryAccounts {
     /// Returns true if no request waits and nothing is reserved.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.shared.state().is_idle()
+        self.shared.lock_state().is_idle()
     }
 }
 
 #[async_trait]
 impl Accounts for MemoryAccounts {
-    async fn reserve(
+    async fn reserve_money(
         &self,
         claims: Vec<Claim>,
-        ask: Ask,
-        patience: Patience,
-    ) -> Result<Lease, Refusal> {
-        let claims = once_each(claims);
+        ask: ReservationAmounts,
+        patience: WaitLimits,
+    ) -> Result<Lease, ReservationError> {
+        let claims = merge_claims(claims);
         let lease = |accounts, amount| Lease::new(Arc::clone(&self.shared) as _, accounts, amount);
-        if self.shared.state().at_once(now(), &claims, ask.most) {
+        if self.shared.lock_state().reserve_at_once(now(), &claims, ask.most) {
             let accounts = claims.into_iter().map(|claim| claim.account).collect();
             return Ok(lease(accounts, ask.most));
         }
         let accounts: Vec<Arc<str>> = claims.iter().map(|claim| claim.account.clone()).collect();
         let wake = Arc::new(Notify::new());
-        let entered = self.shared.state().enter(now(), claims, ask, patience, Arc::clone(&wake));
-        let place = Place { shared: &self.shared, ticket: entered? };
+        let entered = self.shared.lock_state().join_queue(now(), claims, ask, patience, Arc::clone(&wake));
+        let place = QueueTicket { shared: &self.shared, ticket: entered? };
         loop {
-            match place.look() {
-                Look::Granted(amount) => {
+            match place.check_state() {
+                QueueState::Granted(amount) => {
                     return Ok(lease(accounts, amount));
                 }
-                Look::Refused(refusal) => return Err(refusal),
+                QueueState::Refused(refusal) => return Err(refusal),
                 // Timed out or woken: either way the queue is looked at again.
-                Look::Wait(until) => drop(timeout_at(until, wake.notified()).await),
+                QueueState::Wait(until) => drop(timeout_at(until, wake.notified()).await),
             }
         }
     }
 
-    async fn balance(&self, accounts: &[&str]) -> Result<Vec<Balance>, Away> {
-        let state = self.shared.state();
-        Ok(accounts.iter().map(|account| state.balance(account)).collect())
+    async fn read_balances(&self, accounts: &[&str]) -> Result<Vec<Balance>, AccountsUnavailable> {
+        let state = self.shared.lock_state();
+        Ok(accounts.iter().map(|account| state.read_balance(account)).collect())
     }
 }
 
 /// Merges the claims on each account, under the lowest of its limits: two claims on it would count
 /// twice.
-fn once_each(mut claims: Vec<Claim>) -> Vec<Claim> {
+fn merge_claims(mut claims: Vec<Claim>) -> Vec<Claim> {
     let mut at = 1;
     while let Some((known, [claim, ..])) = claims.split_at_mut_checked(at) {
         match known.iter_mut().find(|known| known.account == claim.account) {
@@ -103,48 +103,48 @@ fn now() -> Instant {
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedAccounts {
+    state: Mutex<AccountsState>,
 }
 
-impl Default for Shared {
+impl Default for SharedAccounts {
     fn default() -> Self {
-        Self { state: Mutex::new(State::new(MOST)) }
+        Self { state: Mutex::new(AccountsState::new(MOST)) }
     }
 }
 
-impl Shared {
+impl SharedAccounts {
     /// Locks the state. It runs no foreign code, so a panic cannot leave it half changed.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, AccountsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book for Shared {
-    fn lower(&self, accounts: &[Arc<str>], by: NanoUsd) {
-        self.state().lower(now(), accounts, by);
+impl LeaseStore for SharedAccounts {
+    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
+        self.lock_state().lower_reservation(now(), accounts, by);
     }
 
-    fn settle(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
-        self.state().settle(now(), accounts, reserved, actual);
+    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
+        self.lock_state().settle_lease(now(), accounts, reserved, actual);
     }
 }
 
 /// A ticket in the queue; given up when dropped.
-struct Place<'a> {
-    shared: &'a Shared,
+struct QueueTicket<'a> {
+    shared: &'a SharedAccounts,
     ticket: u64,
 }
 
-impl Place<'_> {
-    fn look(&self) -> Look {
-        self.shared.state().look(now(), self.ticket)
+impl QueueTicket<'_> {
+    fn check_state(&self) -> QueueState {
+        self.shared.lock_state().check_ticket(now(), self.ticket)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
         // No effect if the ticket has left the queue already.
-        self.shared.state().leave(now(), self.ticket);
+        self.shared.lock_state().leave_queue(now(), self.ticket);
     }
 }

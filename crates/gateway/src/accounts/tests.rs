@@ -11,8 +11,8 @@ fn claim(account: &str, limit: u64) -> Claim {
     Claim { account: account.into(), limit: Some(NanoUsd(limit)) }
 }
 
-fn exactly(amount: u64) -> Ask {
-    Ask::exactly(NanoUsd(amount))
+fn exactly(amount: u64) -> ReservationAmounts {
+    ReservationAmounts::from_exact(NanoUsd(amount))
 }
 
 fn secs(secs: u64) -> Duration {
@@ -20,15 +20,15 @@ fn secs(secs: u64) -> Duration {
 }
 
 /// The patience of requests: 5 s for the most, 30 s in all.
-const PATIENT: Patience =
-    Patience { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
+const PATIENT: WaitLimits =
+    WaitLimits { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
 
-async fn take(accounts: &MemoryAccounts, claims: &[Claim], amount: u64) -> Result<Lease, Refusal> {
-    accounts.reserve(claims.to_vec(), exactly(amount), Patience::NONE).await
+async fn take(accounts: &MemoryAccounts, claims: &[Claim], amount: u64) -> Result<Lease, ReservationError> {
+    accounts.reserve_money(claims.to_vec(), exactly(amount), WaitLimits::NONE).await
 }
 
 async fn balance(accounts: &MemoryAccounts, account: &str) -> (u64, u64) {
-    let found = accounts.balance(&[account]).await.unwrap();
+    let found = accounts.read_balances(&[account]).await.unwrap();
     (found[0].spent.0, found[0].reserved.0)
 }
 
@@ -38,21 +38,21 @@ async fn reserves_on_all_accounts_or_on_none() {
     let both = [claim("run", 500), claim("session", 1000)];
     let first = take(&accounts, &both, 400).await.unwrap();
     let refused = take(&accounts, &both, 200).await.unwrap_err();
-    let short = Short {
+    let short = Shortfall {
         account: "run".into(),
         limit: NanoUsd(500),
         spent: NanoUsd::ZERO,
         reserved: NanoUsd(400),
         least: NanoUsd(200),
     };
-    assert_eq!(refused, Refusal::Busy(short.clone()));
-    assert_eq!(short.left(), NanoUsd(100));
+    assert_eq!(refused, ReservationError::Busy(short.clone()));
+    assert_eq!(short.remaining_amount(), NanoUsd(100));
     assert_eq!(balance(&accounts, "session").await, (0, 400));
-    first.settle(NanoUsd(350));
+    first.settle_cost(NanoUsd(350));
     assert_eq!(balance(&accounts, "run").await, (350, 0));
     assert_eq!(balance(&accounts, "session").await, (350, 0));
     let refused = take(&accounts, &both, 200).await.unwrap_err();
-    assert!(matches!(refused, Refusal::Spent(short) if short.unspent() == NanoUsd(150)));
+    assert!(matches!(refused, ReservationError::Spent(short) if short.unspent_amount() == NanoUsd(150)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,8 +64,8 @@ async fn an_account_claimed_twice_is_charged_once_under_its_lower_limit() {
     assert_eq!(balance(&accounts, "a").await, (0, 400));
     assert!(take(&accounts, &twice, 200).await.is_err());
     let free = take(&accounts, &[unlimited], 10_000).await.unwrap();
-    free.settle(NanoUsd(1));
-    lease.settle(NanoUsd(400));
+    free.settle_cost(NanoUsd(1));
+    lease.settle_cost(NanoUsd(400));
     assert_eq!(balance(&accounts, "a").await, (401, 0));
 }
 
@@ -76,8 +76,8 @@ async fn a_dropped_lease_books_what_was_received_or_all() {
     drop(take(&accounts, &claims, 100).await.unwrap());
     assert_eq!(balance(&accounts, "a").await, (100, 0));
     let mut lease = take(&accounts, &claims, 100).await.unwrap();
-    lease.received(NanoUsd(30));
-    lease.received(NanoUsd(40));
+    lease.set_received_cost(NanoUsd(30));
+    lease.set_received_cost(NanoUsd(40));
     drop(lease);
     assert_eq!(balance(&accounts, "a").await, (140, 0));
 
@@ -99,29 +99,29 @@ async fn a_dropped_lease_books_what_was_received_or_all() {
 async fn what_costs_more_than_was_held_is_booked_all_the_same() {
     let accounts = MemoryAccounts::new();
     let lease = take(&accounts, &[claim("a", 1000)], 100).await.unwrap();
-    lease.settle(NanoUsd(1500));
+    lease.settle_cost(NanoUsd(1500));
     assert_eq!(balance(&accounts, "a").await, (1500, 0));
     let refused = take(&accounts, &[claim("a", 1000)], 1).await.unwrap_err();
-    assert!(matches!(refused, Refusal::Spent(short) if short.left() == NanoUsd::ZERO));
+    assert!(matches!(refused, ReservationError::Spent(short) if short.remaining_amount() == NanoUsd::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_come_is_not_waited_for() {
     let accounts = MemoryAccounts::new();
     let claims = [claim("a", LIMIT.0)];
-    take(&accounts, &claims, 600).await.unwrap().settle(NanoUsd(600));
+    take(&accounts, &claims, 600).await.unwrap().settle_cost(NanoUsd(600));
     let held = take(&accounts, &claims, 300).await.unwrap();
     let began = Instant::now();
-    let refused = accounts.reserve(claims.to_vec(), exactly(401), PATIENT).await.unwrap_err();
-    assert!(matches!(refused, Refusal::Spent(_)), "{refused:?}");
+    let refused = accounts.reserve_money(claims.to_vec(), exactly(401), PATIENT).await.unwrap_err();
+    assert!(matches!(refused, ReservationError::Spent(_)), "{refused:?}");
     // 1000 can never come, but 50 are left: they are taken at once, and shared with the other
     // request.
-    let ask = Ask::new(NanoUsd(1000), NanoUsd(40), NanoUsd(10));
-    let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
-    assert_eq!(lease.reserved(), NanoUsd(50));
+    let ask = ReservationAmounts::new(NanoUsd(1000), NanoUsd(40), NanoUsd(10));
+    let lease = accounts.reserve_money(claims.to_vec(), ask, PATIENT).await.unwrap();
+    assert_eq!(lease.reserved_amount(), NanoUsd(50));
     assert_eq!(began.elapsed(), Duration::ZERO);
-    lease.settle(NanoUsd::ZERO);
-    held.settle(NanoUsd::ZERO);
+    lease.settle_cost(NanoUsd::ZERO);
+    held.settle_cost(NanoUsd::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,17 +133,17 @@ async fn who_waits_is_served_when_another_settles_or_lowers() {
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
             let began = Instant::now();
-            let lease = accounts.reserve(claims.to_vec(), exactly(300), PATIENT).await.unwrap();
-            let other = accounts.reserve(claims.to_vec(), exactly(700), PATIENT).await.unwrap();
-            lease.settle(NanoUsd(1));
-            other.settle(NanoUsd(2));
+            let lease = accounts.reserve_money(claims.to_vec(), exactly(300), PATIENT).await.unwrap();
+            let other = accounts.reserve_money(claims.to_vec(), exactly(700), PATIENT).await.unwrap();
+            lease.settle_cost(NanoUsd(1));
+            other.settle_cost(NanoUsd(2));
             began.elapsed()
         }
     });
     sleep(secs(1)).await;
-    held.lower(NanoUsd(700));
+    held.lower_to(NanoUsd(700));
     sleep(secs(2)).await;
-    held.settle(NanoUsd::ZERO);
+    held.settle_cost(NanoUsd::ZERO);
     assert_eq!(waiting.await.unwrap(), secs(3));
     assert_eq!(balance(&accounts, "a").await, (3, 0));
 }
@@ -155,13 +155,13 @@ async fn who_waits_learns_at_once_that_the_money_is_spent() {
     let held = take(&accounts, &claims, 900).await.unwrap();
     let waiting = tokio::spawn({
         let (accounts, claims) = (accounts.clone(), claims.clone());
-        async move { (accounts.reserve(claims.to_vec(), exactly(300), PATIENT).await, Instant::now()) }
+        async move { (accounts.reserve_money(claims.to_vec(), exactly(300), PATIENT).await, Instant::now()) }
     });
     sleep(secs(1)).await;
     let settled = Instant::now();
-    held.settle(NanoUsd(800));
+    held.settle_cost(NanoUsd(800));
     let (refused, at) = waiting.await.unwrap();
-    assert!(matches!(refused, Err(Refusal::Spent(_))));
+    assert!(matches!(refused, Err(ReservationError::Spent(_))));
     assert_eq!(at, settled);
 }
 
@@ -169,23 +169,23 @@ async fn who_waits_learns_at_once_that_the_money_is_spent() {
 async fn what_is_insisted_on_falls_with_the_time() {
     let accounts = MemoryAccounts::new();
     let claims = [claim("a", 1000)];
-    let ask = Ask::new(NanoUsd(800), NanoUsd(300), NanoUsd(100));
+    let ask = ReservationAmounts::new(NanoUsd(800), NanoUsd(300), NanoUsd(100));
     // 350 are left: enough, after five seconds. The other request is left a share.
     let held = take(&accounts, &claims, 650).await.unwrap();
     let began = Instant::now();
-    let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
-    assert_eq!((lease.reserved(), began.elapsed()), (NanoUsd(300), secs(5)));
-    lease.settle(NanoUsd::ZERO);
+    let lease = accounts.reserve_money(claims.to_vec(), ask, PATIENT).await.unwrap();
+    assert_eq!((lease.reserved_amount(), began.elapsed()), (NanoUsd(300), secs(5)));
+    lease.settle_cost(NanoUsd::ZERO);
     // 150 are left: they are taken only at the end.
     let other = take(&accounts, &claims, 200).await.unwrap();
     let began = Instant::now();
-    let lease = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap();
-    assert_eq!((lease.reserved(), began.elapsed()), (NanoUsd(150), secs(30)));
+    let lease = accounts.reserve_money(claims.to_vec(), ask, PATIENT).await.unwrap();
+    assert_eq!((lease.reserved_amount(), began.elapsed()), (NanoUsd(150), secs(30)));
     // Nothing is left: the request is refused as busy.
-    let refused = accounts.reserve(claims.to_vec(), ask, PATIENT).await.unwrap_err();
-    assert!(matches!(refused, Refusal::Busy(_)));
+    let refused = accounts.reserve_money(claims.to_vec(), ask, PATIENT).await.unwrap_err();
+    assert!(matches!(refused, ReservationError::Busy(_)));
     for lease in [held, other, lease] {
-        lease.settle(NanoUsd::ZERO);
+        lease.settle_cost(NanoUsd::ZERO);
     }
 }
 
@@ -197,10 +197,10 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
     let large = tokio::spawn({
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
-            let patience = Patience { for_most: secs(60), in_all: secs(60) };
-            let lease = accounts.reserve(claims.to_vec(), exactly(900), patience).await.unwrap();
+            let patience = WaitLimits { for_most: secs(60), in_all: secs(60) };
+            let lease = accounts.reserve_money(claims.to_vec(), exactly(900), patience).await.unwrap();
             let at = Instant::now();
-            lease.settle(NanoUsd::ZERO);
+            lease.settle_cost(NanoUsd::ZERO);
             at
         }
     });
@@ -212,11 +212,11 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
             let mut waited = Vec::new();
             for _ in 0..80 {
                 let began = Instant::now();
-                let lease = accounts.reserve(claims.to_vec(), exactly(100), PATIENT).await.unwrap();
+                let lease = accounts.reserve_money(claims.to_vec(), exactly(100), PATIENT).await.unwrap();
                 waited.push(began.elapsed());
                 tokio::spawn(async move {
                     sleep(secs(1)).await;
-                    lease.settle(NanoUsd::ZERO);
+                    lease.settle_cost(NanoUsd::ZERO);
                 });
                 sleep(Duration::from_millis(250)).await;
             }
@@ -225,7 +225,7 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
     });
     let began = Instant::now();
     sleep(secs(1)).await;
-    held.settle(NanoUsd::ZERO);
+    held.settle_cost(NanoUsd::ZERO);
     let served = large.await.unwrap() - began;
     assert!(served >= secs(2) && served <= secs(4), "{served:?}");
     let waited = small.await.unwrap();
@@ -241,14 +241,14 @@ async fn who_lacks_money_of_his_own_holds_up_nobody_else() {
     let held = take(&accounts, &own, 100).await.unwrap();
     let waiting = tokio::spawn({
         let accounts = accounts.clone();
-        async move { accounts.reserve(own.to_vec(), exactly(50), PATIENT).await }
+        async move { accounts.reserve_money(own.to_vec(), exactly(50), PATIENT).await }
     });
     sleep(secs(10)).await;
     let other = [claim("run:b", 100), session()];
-    let lease = timeout(secs(1), accounts.reserve(other.to_vec(), exactly(100), PATIENT)).await;
-    lease.expect("is not held up").unwrap().settle(NanoUsd::ZERO);
-    held.settle(NanoUsd::ZERO);
-    waiting.await.unwrap().unwrap().settle(NanoUsd::ZERO);
+    let lease = timeout(secs(1), accounts.reserve_money(other.to_vec(), exactly(100), PATIENT)).await;
+    lease.expect("is not held up").unwrap().settle_cost(NanoUsd::ZERO);
+    held.settle_cost(NanoUsd::ZERO);
+    waiting.await.unwrap().unwrap().settle_cost(NanoUsd::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,15 +260,15 @@ async fn equal_requests_are_served_in_the_order_in_which_they_came() {
     for number in 0..50 {
         let (accounts, claims, tell) = (accounts.clone(), claims.clone(), tell.clone());
         tokio::spawn(async move {
-            let lease = accounts.reserve(claims.to_vec(), exactly(600), PATIENT).await.unwrap();
+            let lease = accounts.reserve_money(claims.to_vec(), exactly(600), PATIENT).await.unwrap();
             tell.send(number).unwrap();
             sleep(Duration::from_millis(100)).await;
-            lease.settle(NanoUsd::ZERO);
+            lease.settle_cost(NanoUsd::ZERO);
         });
         sleep(Duration::from_millis(1)).await;
     }
     drop(tell);
-    held.settle(NanoUsd::ZERO);
+    held.settle_cost(NanoUsd::ZERO);
     for number in 0..50 {
         assert_eq!(told.recv().await, Some(number));
     }
@@ -279,10 +279,10 @@ async fn a_place_that_is_given_up_keeps_nothing() {
     let accounts = MemoryAccounts::new();
     let claims = [claim("a", 1000)];
     let held = take(&accounts, &claims, 1000).await.unwrap();
-    let mut waiting = Box::pin(accounts.reserve(claims.to_vec(), exactly(800), PATIENT));
+    let mut waiting = Box::pin(accounts.reserve_money(claims.to_vec(), exactly(800), PATIENT));
     assert!(timeout(secs(1), waiting.as_mut()).await.is_err());
     // Granted, and dropped before it was looked at.
-    held.settle(NanoUsd::ZERO);
+    held.settle_cost(NanoUsd::ZERO);
     assert_eq!(balance(&accounts, "a").await, (0, 800));
     drop(waiting);
     assert_eq!(balance(&accounts, "a").await, (0, 0));
@@ -349,40 +349,40 @@ impl World {
         sleep(Duration::from_millis(job.starts)).await;
         let claim = |number: &usize| claim(&name(*number), self.limits[*number]);
         let claims: Vec<Claim> = job.accounts.iter().map(claim).collect();
-        let ask = Ask::new(NanoUsd(job.most), NanoUsd(job.enough), NanoUsd(job.least));
+        let ask = ReservationAmounts::new(NanoUsd(job.most), NanoUsd(job.enough), NanoUsd(job.least));
         let millis = Duration::from_millis;
         let (for_most, in_all) = job.patience;
-        let patience = Patience { for_most: millis(for_most), in_all: millis(in_all) };
-        let waiting = self.accounts.reserve(claims.to_vec(), ask, patience);
+        let patience = WaitLimits { for_most: millis(for_most), in_all: millis(in_all) };
+        let waiting = self.accounts.reserve_money(claims.to_vec(), ask, patience);
         let gives_up = millis(job.gives_up.unwrap_or_else(|| u64::from(u32::MAX)));
         let began = Instant::now();
         let result = timeout(gives_up, waiting).await;
         assert!(began.elapsed() <= patience.in_all, "waits beyond its patience");
         self.check().await;
         let Ok(Ok(mut lease)) = result else { return 0 };
-        let held = lease.reserved().0;
+        let held = lease.reserved_amount().0;
         let least = job.least.min(job.enough);
         assert!((least..=job.most).contains(&held), "{held} for {job:?}");
         sleep(millis(job.holds)).await;
         let booked = match job.ends {
             End::Settles(of) => {
-                lease.settle(NanoUsd(held * of / 100));
+                lease.settle_cost(NanoUsd(held * of / 100));
                 held * of / 100
             }
             End::DropsAfter(received) => {
                 let booked = received.map(|of| held * of / 100);
                 if let Some(booked) = booked {
-                    lease.received(NanoUsd(booked));
+                    lease.set_received_cost(NanoUsd(booked));
                 }
                 drop(lease);
                 booked.unwrap_or(held)
             }
             End::LowersThenSettles(to, of) => {
                 let to = held * to / 100;
-                lease.lower(NanoUsd(to));
+                lease.lower_to(NanoUsd(to));
                 self.check().await;
                 sleep(millis(job.holds)).await;
-                lease.settle(NanoUsd(to * of / 100));
+                lease.settle_cost(NanoUsd(to * of / 100));
                 to * of / 100
             }
         };
@@ -437,22 +437,22 @@ proptest! {
 async fn threads_and_aborts_leak_nothing() {
     let accounts = MemoryAccounts::new();
     let claims = [claim("a", 1_000_000), claim("b", 500_000)];
-    let patience = Patience { for_most: secs(1), in_all: secs(20) };
+    let patience = WaitLimits { for_most: secs(1), in_all: secs(20) };
     let tasks: Vec<_> = (0..400_u64)
         .map(|number| {
             let (accounts, claims) = (accounts.clone(), claims.clone());
             tokio::spawn(async move {
                 let ask = exactly(60_000 + number * 100);
-                let Ok(mut lease) = accounts.reserve(claims.to_vec(), ask, patience).await else {
+                let Ok(mut lease) = accounts.reserve_money(claims.to_vec(), ask, patience).await else {
                     return;
                 };
-                lease.received(NanoUsd(10));
+                lease.set_received_cost(NanoUsd(10));
                 for _ in 0..number % 7 {
                     tokio::task::yield_now().await;
                 }
-                let found = accounts.balance(&["b"]).await.unwrap();
+                let found = accounts.read_balances(&["b"]).await.unwrap();
                 assert!(found[0].spent + found[0].reserved <= NanoUsd(500_000));
-                lease.settle(NanoUsd(10));
+                lease.settle_cost(NanoUsd(10));
             })
         })
         .collect();

@@ -12,37 +12,37 @@ const STEP: usize = 64 << 10;
 
 /// The memory that all bodies may use together.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget {
+pub(crate) struct BodyBudget {
     /// One permit for each step.
     free: Arc<Semaphore>,
 }
 
-impl Budget {
+impl BodyBudget {
     /// Creates a budget of `bytes`.
-    pub(crate) fn of(bytes: usize) -> Self {
+    pub(crate) fn from_limit(bytes: usize) -> Self {
         let steps = (bytes / STEP).min(Semaphore::MAX_PERMITS);
         Self { free: Arc::new(Semaphore::new(steps)) }
     }
 
     /// Returns an empty share, for a body that is about to be read.
-    pub(crate) fn share(&self) -> Share {
-        Share { budget: self.clone(), held: None }
+    pub(crate) fn new_share(&self) -> BudgetShare {
+        BudgetShare { budget: self.clone(), held: None }
     }
 }
 
 /// The part of the budget that one body uses, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
-    budget: Budget,
+pub(crate) struct BudgetShare {
+    budget: BodyBudget,
     held: Option<OwnedSemaphorePermit>,
 }
 
-impl Share {
+impl BudgetShare {
     /// Enlarges the share to a body of `bytes`.
     ///
     /// # Errors
     /// Returns [`BodyError::Full`] if there is no room for them.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), BodyError> {
+    pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), BodyError> {
         if bytes <= STEP {
             return Ok(());
         }
@@ -68,17 +68,17 @@ mod tests {
 
     #[test]
     fn bodies_share_what_there_is_and_give_it_back() {
-        let budget = Budget::of(3 * STEP);
-        let (mut one, mut other) = (budget.share(), budget.share());
-        assert_eq!(one.grow(STEP), Ok(()));
+        let budget = BodyBudget::from_limit(3 * STEP);
+        let (mut one, mut other) = (budget.new_share(), budget.new_share());
+        assert_eq!(one.grow_to(STEP), Ok(()));
         assert_eq!(budget.free.available_permits(), 3, "a small one is not counted");
-        assert_eq!(one.grow(STEP + 1), Ok(()));
-        assert_eq!(one.grow(2 * STEP), Ok(()));
+        assert_eq!(one.grow_to(STEP + 1), Ok(()));
+        assert_eq!(one.grow_to(2 * STEP), Ok(()));
         assert_eq!(budget.free.available_permits(), 1);
-        assert_eq!(other.grow(2 * STEP), Err(BodyError::Full));
-        assert_eq!(other.grow(STEP), Ok(()));
+        assert_eq!(other.grow_to(2 * STEP), Err(BodyError::Full));
+        assert_eq!(other.grow_to(STEP), Ok(()));
         drop(one);
-        assert_eq!(other.grow(3 * STEP), Ok(()));
+        assert_eq!(other.grow_to(3 * STEP), Ok(()));
         drop(other);
         assert_eq!(budget.free.available_permits(), 3);
     }

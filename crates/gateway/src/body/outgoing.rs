@@ -14,60 +14,60 @@ use tokio::time::{Instant, Sleep};
 use super::read::BodyError;
 
 /// The body of a request to an upstream.
-pub(crate) struct Outgoing(Inner);
+pub(crate) struct OutgoingBody(OutgoingKind);
 
-enum Inner {
+enum OutgoingKind {
     Whole(Bytes),
-    Stream(Box<Stream>),
+    Stream(Box<ClientStream>),
 }
 
 /// A client's body that is being passed on.
-struct Stream {
+struct ClientStream {
     incoming: Incoming,
     pause: Duration,
     timer: Pin<Box<Sleep>>,
     waiting: bool,
-    progress: Progress,
+    progress: UploadProgress,
 }
 
 /// The progress of an upload, for the code that waits for the response.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(Arc<AtomicU64>);
+pub(crate) struct UploadProgress(Arc<AtomicU64>);
 
-impl Progress {
+impl UploadProgress {
     /// Returns the number of pieces sent so far.
-    pub(crate) fn pieces(&self) -> u64 {
+    pub(crate) fn piece_count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Outgoing {
+impl OutgoingBody {
     /// Streams a client's body as it arrives, with a limit on the time between two pieces.
-    pub(crate) fn stream(incoming: Incoming, pause: Duration) -> Self {
+    pub(crate) fn from_incoming(incoming: Incoming, pause: Duration) -> Self {
         if incoming.is_end_stream() {
-            return Self(Inner::Whole(Bytes::new()));
+            return Self(OutgoingKind::Whole(Bytes::new()));
         }
         let timer = Box::pin(tokio::time::sleep(pause));
-        let progress = Progress::default();
-        Self(Inner::Stream(Box::new(Stream { incoming, pause, timer, waiting: false, progress })))
+        let progress = UploadProgress::default();
+        Self(OutgoingKind::Stream(Box::new(ClientStream { incoming, pause, timer, waiting: false, progress })))
     }
 
     /// Returns the progress of the upload; `None` if the body is complete already.
-    pub(crate) fn progress(&self) -> Option<Progress> {
+    pub(crate) fn upload_progress(&self) -> Option<UploadProgress> {
         match &self.0 {
-            Inner::Whole(_) => None,
-            Inner::Stream(stream) => Some(stream.progress.clone()),
+            OutgoingKind::Whole(_) => None,
+            OutgoingKind::Stream(stream) => Some(stream.progress.clone()),
         }
     }
 }
 
-impl From<Bytes> for Outgoing {
+impl From<Bytes> for OutgoingBody {
     fn from(bytes: Bytes) -> Self {
-        Self(Inner::Whole(bytes))
+        Self(OutgoingKind::Whole(bytes))
     }
 }
 
-impl HttpBody for Outgoing {
+impl HttpBody for OutgoingBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -76,28 +76,28 @@ impl HttpBody for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.0 {
-            Inner::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Inner::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Inner::Stream(stream) => stream.poll_frame(cx),
+            OutgoingKind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            OutgoingKind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            OutgoingKind::Stream(stream) => stream.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Inner::Whole(bytes) => bytes.is_empty(),
-            Inner::Stream(stream) => stream.incoming.is_end_stream(),
+            OutgoingKind::Whole(bytes) => bytes.is_empty(),
+            OutgoingKind::Stream(stream) => stream.incoming.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Inner::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Inner::Stream(stream) => stream.incoming.size_hint(),
+            OutgoingKind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            OutgoingKind::Stream(stream) => stream.incoming.size_hint(),
         }
     }
 }
 
-impl Stream {
+impl ClientStream {
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,

@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::Share;
+use super::BudgetShare;
 use crate::settings::Limits;
 
 /// Bytes that are decompressed before other tasks get their turn.
@@ -99,34 +99,34 @@ impl std::error::Error for BodyError {}
 /// # Errors
 /// Returns an error if the body is too large, too slow, broken or wrongly encoded. Sizes are
 /// checked while it arrives.
-pub(crate) async fn read(
+pub(crate) async fn read_body(
     incoming: Incoming,
     headers: &HeaderMap,
     limits: &Limits,
-    share: &mut Share,
+    share: &mut BudgetShare,
 ) -> Result<ReadBody, BodyError> {
     let after = limits.body_time;
-    let collected = tokio::time::timeout(after, collect(incoming, headers, limits.body, share));
+    let collected = tokio::time::timeout(after, collect_body(incoming, headers, limits.body, share));
     let bytes = collected.await.map_err(|_| BodyError::Slow { after })??;
-    unpack(bytes, headers, limits.body, share).await
+    unpack_body(bytes, headers, limits.body, share).await
 }
 
-async fn collect(
+async fn collect_body(
     mut incoming: Incoming,
     headers: &HeaderMap,
     limit: usize,
-    share: &mut Share,
+    share: &mut BudgetShare,
 ) -> Result<Bytes, BodyError> {
     let too_large = BodyError::TooLarge { limit };
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > limit as u64) {
         return Err(too_large);
     }
-    let Some(first) = piece(&mut incoming).await? else { return Ok(Bytes::new()) };
+    let Some(first) = next_piece(&mut incoming).await? else { return Ok(Bytes::new()) };
     if first.len() > limit {
         return Err(too_large);
     }
-    share.grow(first.len())?;
+    share.grow_to(first.len())?;
     if incoming.is_end_stream() {
         // A small body is a slice of the connection's buffer, which it would keep from being
         // reused.
@@ -138,11 +138,11 @@ async fn collect(
     // nothing.
     let mut bytes = Vec::with_capacity((first.len() + rest.min(limit)).min(limit));
     bytes.extend_from_slice(&first);
-    while let Some(next) = piece(&mut incoming).await? {
+    while let Some(next) = next_piece(&mut incoming).await? {
         if bytes.len() + next.len() > limit {
             return Err(too_large);
         }
-        share.grow(bytes.len() + next.len())?;
+        share.grow_to(bytes.len() + next.len())?;
         make_room(&mut bytes, next.len(), limit);
         bytes.extend_from_slice(&next);
     }
@@ -161,7 +161,7 @@ fn make_room(bytes: &mut Vec<u8>, more: usize, limit: usize) {
 }
 
 /// Returns the next bytes, ignoring trailers; `None` at the end.
-async fn piece(incoming: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
+async fn next_piece(incoming: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     while let Some(frame) = incoming.frame().await {
         if let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() {
             return Ok(Some(data));
@@ -171,11 +171,11 @@ async fn piece(incoming: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
 }
 
 /// Decompresses a body as its `content-encoding` says.
-pub(super) async fn unpack(
+pub(super) async fn unpack_body(
     bytes: Bytes,
     headers: &HeaderMap,
     limit: usize,
-    share: &mut Share,
+    share: &mut BudgetShare,
 ) -> Result<ReadBody, BodyError> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let Some(encoding) = encodings.next() else { return Ok(ReadBody::Plain(bytes)) };
@@ -189,23 +189,23 @@ pub(super) async fn unpack(
             let mut decoder = GzipDecoder::new(&*bytes);
             // One body may have several members, as RFC 1952 §2.2 allows.
             decoder.multiple_members(true);
-            inflate(decoder, "gzip", limit, (bytes.len(), share)).await?
+            inflate_body(decoder, "gzip", limit, (bytes.len(), share)).await?
         }
         "zstd" => {
             let mut decoder = ZstdDecoder::new(&*bytes);
             decoder.multiple_members(true);
-            inflate(decoder, "zstd", limit, (bytes.len(), share)).await?
+            inflate_body(decoder, "zstd", limit, (bytes.len(), share)).await?
         }
         other => return Ok(ReadBody::Opaque { encoding: other.to_owned(), bytes }),
     };
     Ok(ReadBody::Plain(unpacked))
 }
 
-async fn inflate(
+async fn inflate_body(
     mut decoder: impl AsyncRead + Unpin,
     encoding: &'static str,
     limit: usize,
-    (packed, share): (usize, &mut Share),
+    (packed, share): (usize, &mut BudgetShare),
 ) -> Result<Bytes, BodyError> {
     let mut bytes = Vec::new();
     let mut since = 0;
@@ -219,7 +219,7 @@ async fn inflate(
         if bytes.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }
-        share.grow(packed + bytes.len())?;
+        share.grow_to(packed + bytes.len())?;
         if since >= SLICE {
             since = 0;
             tokio::task::yield_now().await;

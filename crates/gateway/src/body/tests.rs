@@ -6,12 +6,12 @@ use http_body_util::BodyExt as _;
 use proptest::prelude::*;
 use tokio::time::timeout;
 
-use super::read::unpack;
+use super::read::unpack_body;
 use super::*;
 
 const SOON: Duration = Duration::from_secs(10);
 
-async fn next(body: &mut Body) -> Option<Result<Bytes, Cut>> {
+async fn next(body: &mut Body) -> Option<Result<Bytes, CutReason>> {
     let frame = timeout(SOON, body.frame()).await.expect("something comes");
     frame.map(|frame| frame.map(|frame| frame.into_data().expect("data")))
 }
@@ -30,7 +30,7 @@ async fn what_is_sent_comes_out_and_ends_only_when_it_is_finished() {
     sender.send(Bytes::from_static(b"a")).await.expect("there");
     drop(sender);
     assert_eq!(next(&mut body).await, Some(Ok(Bytes::from_static(b"a"))));
-    assert_eq!(next(&mut body).await, Some(Err(Cut::Aborted)));
+    assert_eq!(next(&mut body).await, Some(Err(CutReason::Aborted)));
 }
 
 #[tokio::test]
@@ -47,8 +47,8 @@ async fn a_sender_waits_for_its_reader_and_learns_that_it_left() {
     assert!(futures_util::poll!(std::pin::pin!(sender.closed())).is_pending());
     drop(body);
     timeout(SOON, sender.closed()).await.expect("it is told");
-    assert_eq!(sender.send(piece).await, Err(Gone));
-    assert_eq!(sender.send(Bytes::new()).await, Err(Gone));
+    assert_eq!(sender.send(piece).await, Err(ClientGone));
+    assert_eq!(sender.send(Bytes::new()).await, Err(ClientGone));
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -74,7 +74,7 @@ fn now<F: Future>(future: F) -> F::Output {
 
 fn unpacked(bytes: Vec<u8>, encoding: &'static str, limit: usize) -> Result<ReadBody, BodyError> {
     let headers = HeaderMap::from_iter([(CONTENT_ENCODING, encoding.parse().expect("a value"))]);
-    now(unpack(bytes.into(), &headers, limit, &mut Budget::of(1 << 30).share()))
+    now(unpack_body(bytes.into(), &headers, limit, &mut BodyBudget::from_limit(1 << 30).new_share()))
 }
 
 proptest! {
@@ -125,8 +125,8 @@ fn what_is_unpacked_is_counted() {
     for (budget, wanted) in
         [(4 << 20, Ok(ReadBody::Plain(plain.clone().into()))), (2 << 20, Err(BodyError::Full))]
     {
-        let mut share = Budget::of(budget).share();
-        assert_eq!(now(unpack(zstd(&plain).into(), &headers, 64 << 20, &mut share)), wanted);
+        let mut share = BodyBudget::from_limit(budget).new_share();
+        assert_eq!(now(unpack_body(zstd(&plain).into(), &headers, 64 << 20, &mut share)), wanted);
     }
 }
 

@@ -2,13 +2,13 @@
 //! (`governing.md` §5). Money is leased from accounts; the functions here need no account.
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Above, Millis, NanoUsd, Pinned};
+use softland_session::core::{AccountAbove, Millis, NanoUsd, PinnedRecord};
 
-use super::scope::Place;
-use crate::store::{Counted, RunState};
+use super::scope::Conversation;
+use crate::store::{CountedContext, RunState};
 
 /// Returns the run that a sub-agent works for, with its pinned record.
-fn parent(place: &Place) -> Option<(&RunState, &Pinned)> {
+fn find_parent(place: &Conversation) -> Option<(&RunState, &PinnedRecord)> {
     let (_, kept) = place.parent.as_ref()?;
     let newest = kept.newest?;
     Some((kept.runs.get(&newest)?, kept.pins.get(&newest)?))
@@ -17,11 +17,11 @@ fn parent(place: &Place) -> Option<(&RunState, &Pinned)> {
 /// Applies the parent's limits to a sub-agent that begins. Without a limit of money of its own it
 /// has its parent's, and shares the parent's account. Time passes for both alike: the sub-agent has
 /// at most what its parent has left, less what the parent holds back for its own answer.
-pub(super) fn inherit(policy: &mut Policy, place: &Place, now: u64) {
+pub(super) fn inherit_limits(policy: &mut Policy, place: &Conversation, now: u64) {
     if policy.cost_limit_usd.is_none() {
         policy.cost_limit_usd = parent_limit(place);
     }
-    let Some((state, pinned)) = parent(place).filter(|(_, pinned)| !pinned.policy.observes())
+    let Some((state, pinned)) = find_parent(place).filter(|(_, pinned)| !pinned.policy.is_observing())
     else {
         return;
     };
@@ -33,17 +33,17 @@ pub(super) fn inherit(policy: &mut Policy, place: &Place, now: u64) {
 }
 
 /// Returns the money limit of a sub-agent's parent.
-pub(super) fn parent_limit(place: &Place) -> Option<NanoUsd> {
-    parent(place)?.1.policy.cost_limit_usd
+pub(super) fn parent_limit(place: &Conversation) -> Option<NanoUsd> {
+    find_parent(place)?.1.policy.cost_limit_usd
 }
 
 /// Returns the token limit of a sub-agent's parent, and the tokens used of it: those of the parent
 /// and all of its sub-agents, and those that the parent holds back for its answer.
-pub(super) fn tokens(place: &Place) -> Option<Above<u64>> {
-    let (state, pinned) = parent(place)?;
+pub(super) fn parent_tokens(place: &Conversation) -> Option<AccountAbove<u64>> {
+    let (state, pinned) = find_parent(place)?;
     let policy = &pinned.policy;
-    let limit = policy.tokens_limit.filter(|_| !policy.observes())?;
-    let context = state.known.map_or(0, |Counted { tokens, .. }| tokens);
+    let limit = policy.tokens_limit.filter(|_| !policy.is_observing())?;
+    let context = state.known.map_or(0, |CountedContext { tokens, .. }| tokens);
     let held = context.saturating_add(policy.reserve_tokens.min(limit / 8));
-    Some(Above { used: state.tokens.saturating_add(held), limit })
+    Some(AccountAbove { used: state.tokens.saturating_add(held), limit })
 }

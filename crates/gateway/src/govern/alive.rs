@@ -12,9 +12,9 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt as _;
 use softland_session::wire::{Api, anthropic, chat, responses};
 
-use super::Asked;
+use super::ClientRequest;
 use super::head;
-use crate::body::{Body, Sender};
+use crate::body::{Body, BodySender};
 
 /// The interval between two keepalives.
 const EVERY: Duration = Duration::from_secs(5);
@@ -22,20 +22,20 @@ const EVERY: Duration = Duration::from_secs(5);
 const ERROR: usize = 64 << 10;
 
 /// A response that is still being made.
-pub(super) type Making = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+pub(super) type PendingResponse = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// Returns a stream that sends only comments until `making` resolves.
-pub(super) fn keep(asked: &Arc<Asked>, making: Making) -> Response<Body> {
+pub(super) fn keep_alive(asked: &Arc<ClientRequest>, making: PendingResponse) -> Response<Body> {
     let (sender, body) = Body::channel(4);
-    tokio::spawn(wait(Arc::clone(asked), making, sender));
+    tokio::spawn(relay_pending(Arc::clone(asked), making, sender));
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    head::hurry(asked, response.headers_mut());
+    head::disable_buffering(asked, response.headers_mut());
     response
 }
 
-async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
+async fn relay_pending(asked: Arc<ClientRequest>, mut making: PendingResponse, client: BodySender) {
     let api = asked.api;
     let response = loop {
         // A comment: clients' readers skip it, and no event may come before the message's head.
@@ -46,7 +46,7 @@ async fn wait(asked: Arc<Asked>, mut making: Making, client: Sender) {
             biased;
             () = client.closed() => return,
             // The run was cancelled through the pages or the API.
-            () = asked.told.stop() => return,
+            () = asked.told.wait_stop() => return,
             response = &mut making => break response,
             () = tokio::time::sleep(EVERY) => {}
         }

@@ -14,7 +14,7 @@ use softland_session::wire::json::{Cursor, Error, write_str};
 use softland_session::wire::request::Request;
 use tokio::time::timeout;
 
-use super::open::Opening;
+use super::open::RequestSetup;
 use crate::headers;
 
 /// The time to wait for a count.
@@ -53,14 +53,14 @@ const MEMBERS_OPENAI: [&str; 9] = [
 
 /// The counts by content; `None` where the provider gave no count.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<BTreeMap<Digest, Option<u64>>>);
+pub(crate) struct TokenCounts(Mutex<BTreeMap<Digest, Option<u64>>>);
 
-impl Counts {
-    fn known(&self, content: &Digest) -> Option<Option<u64>> {
+impl TokenCounts {
+    fn find_count(&self, content: &Digest) -> Option<Option<u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(content).copied()
     }
 
-    fn keep(&self, content: Digest, count: Option<u64>) {
+    fn store_count(&self, content: Digest, count: Option<u64>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= MOST {
             counts.pop_first();
@@ -70,30 +70,30 @@ impl Counts {
 }
 
 /// Returns the input tokens of a request, as its provider counts them; `None` if it gives no count.
-pub(super) async fn ask(opening: &Opening, request: &Request<'_>) -> Option<u64> {
+pub(super) async fn ask_provider(opening: &RequestSetup, request: &Request<'_>) -> Option<u64> {
     if !is_counted(request.api, &request.model.unescape()) {
         return None;
     }
-    let body = body(request)?;
-    let content = Digest::of(&body);
+    let body = count_body(request)?;
+    let content = Digest::from_bytes(&body);
     let gate = &opening.asked.gate;
-    if let Some(known) = gate.counts.known(&content) {
+    if let Some(known) = gate.counts.find_count(&content) {
         return known;
     }
-    let counted = timeout(PATIENCE, send(opening, body)).await.ok().flatten();
+    let counted = timeout(PATIENCE, send_count(opening, body)).await.ok().flatten();
     let counted = counted.map(|tokens| tokens.saturating_add(tokens / MARGIN));
     tracing::info!(id = %opening.target.id, counted, "asked how many tokens a request has");
-    gate.counts.keep(content, counted);
+    gate.counts.store_count(content, counted);
     counted
 }
 
 /// Returns true if the provider may count the tokens of `model`. Most providers speak Chat
 /// Completions, and only OpenAI's models have a counting endpoint.
 fn is_counted(api: Api, model: &str) -> bool {
-    api != Api::Chat || models::find(None, model).is_none_or(|row| row.provider == "openai")
+    api != Api::Chat || models::find_model(None, model).is_none_or(|row| row.provider == "openai")
 }
 
-async fn send(opening: &Opening, body: Vec<u8>) -> Option<u64> {
+async fn send_count(opening: &RequestSetup, body: Vec<u8>) -> Option<u64> {
     let (gate, target) = (&opening.asked.gate, &opening.target);
     let path = match opening.asked.api {
         Api::Anthropic => "/v1/messages/count_tokens",
@@ -105,22 +105,22 @@ async fn send(opening: &Opening, body: Vec<u8>) -> Option<u64> {
     };
     let path = PathAndQuery::try_from(path).ok()?;
     let headers: HeaderMap = headers::to_upstream(&opening.asked.parts.headers, target, true);
-    let sent = gate.upstreams.send(&target.origin, Method::POST, &path, headers, Bytes::from(body));
+    let sent = gate.upstreams.send_request(&target.origin, Method::POST, &path, headers, Bytes::from(body));
     let mut response = sent.await.ok()?;
     if !response.status.is_success() {
         return None;
     }
-    let bytes = response.whole(ANSWER).await.ok()?;
-    tokens(&bytes)
+    let bytes = response.read_whole(ANSWER).await.ok()?;
+    parse_count(&bytes)
 }
 
-fn tokens(body: &[u8]) -> Option<u64> {
+fn parse_count(body: &[u8]) -> Option<u64> {
     let mut counted = None;
     Cursor::from_bytes(body)
         .ok()?
-        .members(|cursor, member| {
+        .read_members(|cursor, member| {
             if member.key.eq_str("input_tokens") {
-                counted = cursor.uint_or_skip()?;
+                counted = cursor.read_uint_or_skip()?;
             }
             Ok::<_, Error>(())
         })
@@ -130,7 +130,7 @@ fn tokens(body: &[u8]) -> Option<u64> {
 
 /// Returns the body of a count request: the request's members that the endpoint accepts. The
 /// messages of Chat Completions are counted as one text, which has more tokens than they have.
-fn body(request: &Request<'_>) -> Option<Vec<u8>> {
+fn count_body(request: &Request<'_>) -> Option<Vec<u8>> {
     let taken: &[&str] = match request.api {
         Api::Anthropic => &MEMBERS,
         Api::Responses => &MEMBERS_OPENAI,
@@ -139,9 +139,9 @@ fn body(request: &Request<'_>) -> Option<Vec<u8>> {
     let mut body = b"{".to_vec();
     let text = request.text;
     Cursor::new(text)
-        .members(|cursor, member| {
+        .read_members(|cursor, member| {
             let name = member.key.unescape();
-            let value = cursor.skip_value()?.of(text);
+            let value = cursor.skip_value()?.slice_of(text);
             if taken.contains(&&*name) && value != "null" {
                 if body.len() > 1 {
                     body.push(b',');
@@ -161,8 +161,8 @@ fn as_text(request: &Request<'_>) -> Vec<u8> {
     let mut body = br#"{"model":"#.to_vec();
     write_str(&mut body, &request.model.unescape());
     body.extend_from_slice(br#","input":"#);
-    let tools = request.tools.as_ref().map_or("", |tools| tools.span.of(request.text));
-    write_str(&mut body, &[request.messages.span.of(request.text), tools].concat());
+    let tools = request.tools.as_ref().map_or("", |tools| tools.span.slice_of(request.text));
+    write_str(&mut body, &[request.messages.span.slice_of(request.text), tools].concat());
     body.push(b'}');
     body
 }
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
 
     fn of(api: Api, text: &str) -> String {
-        let request = Request::of(api, text.as_bytes()).unwrap();
-        String::from_utf8(body(&request).unwrap()).unwrap()
+        let request = Request::from_body(api, text.as_bytes()).unwrap();
+        String::from_utf8(count_body(&request).unwrap()).unwrap()
     }
 
     #[test]
@@ -198,9 +198,9 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_count_says_nothing() {
-        assert_eq!(tokens(br#"{"input_tokens":12}"#), Some(12));
-        assert_eq!(tokens(br#"{"input_tokens":0}"#), None);
-        assert_eq!(tokens(br#"{"error":{}}"#), None);
-        assert_eq!(tokens(b"no"), None);
+        assert_eq!(parse_count(br#"{"input_tokens":12}"#), Some(12));
+        assert_eq!(parse_count(br#"{"input_tokens":0}"#), None);
+        assert_eq!(parse_count(br#"{"error":{}}"#), None);
+        assert_eq!(parse_count(b"no"), None);
     }
 }

@@ -8,20 +8,20 @@ use futures_util::FutureExt as _;
 use serde::Serialize;
 use softland_ledger as ledger;
 use softland_session::core::{
-    Admission, Because, Digest, Ended, Evidence, NanoUsd, Phase, Rung, SignalKind,
+    Admission, Because, Digest, RunEnding, Evidence, NanoUsd, Phase, Rung, SignalKind,
 };
 use softland_session::wire::Tokens;
-use softland_session::{Done, Event, Exchange, Intervention, Pending};
+use softland_session::{Done, Event, Exchange, Intervention, PendingCall};
 
-use super::account::Account;
-use super::flow::Flow;
+use super::account::RequestAccount;
+use super::flow::GovernedRequest;
 use super::history;
-use super::open::Opening;
+use super::open::RequestSetup;
 use super::scope::Session;
 use crate::pages;
-use crate::runs::{Face, OpenRun};
-use crate::store::{Counted, RunState};
-use keep::Keeping;
+use crate::runs::{RunInfo, OpenRun};
+use crate::store::{CountedContext, RunState};
+use keep::StoreUpdate;
 
 /// If the name is the user's, which may stand for many programs, only a shorter answer counts as in
 /// vain.
@@ -33,7 +33,7 @@ const KILLED: &str =
 
 /// The record of a request, for the ledger and the metrics.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct RequestRecord {
     turn: u64,
     turns_limit: Option<u64>,
     /// Tool calls before this turn, and the limit on them.
@@ -49,15 +49,15 @@ pub(super) struct Record {
     begun: bool,
     /// True if softland itself has answered.
     local: bool,
-    under_way: Option<UnderWay>,
-    counted: Option<Counted>,
+    under_way: Option<RunningRequest>,
+    counted: Option<CountedContext>,
     /// Text that was removed from the response of a request that belongs to no run.
     dropped: Option<String>,
 }
 
 /// The running upstream request.
 #[derive(Debug)]
-struct UnderWay {
+struct RunningRequest {
     /// The time at which it was sent, in milliseconds since 1970.
     at: u64,
     status: Option<u16>,
@@ -67,7 +67,7 @@ struct UnderWay {
     content: Option<Vec<u8>>,
 }
 
-impl Record {
+impl RequestRecord {
     pub(super) fn new(exchange: &Exchange, continues: Option<Arc<str>>) -> Self {
         let policy = exchange.run().policy();
         Self {
@@ -75,8 +75,8 @@ impl Record {
             turns_limit: policy.turns_limit,
             calls: exchange.run().used().calls,
             calls_limit: policy.tool_calls_limit,
-            landing: *exchange.run().phase() != Phase::Open && !policy.observes(),
-            observed: policy.observes(),
+            landing: *exchange.run().phase() != Phase::Open && !policy.is_observing(),
+            observed: policy.is_observing(),
             continues,
             done: Vec::new(),
             begun: false,
@@ -88,12 +88,12 @@ impl Record {
     }
 
     /// Marks the request as decided on. Later interventions concern the response.
-    pub(super) fn decided(&mut self) {
+    pub(super) fn mark_decided(&mut self) {
         self.begun = true;
     }
 
     /// Records a request of a run, which may be the run's first.
-    pub(super) fn begins(&self, opening: &Opening, run: &RunState) {
+    pub(super) fn begin_request(&self, opening: &RequestSetup, run: &RunState) {
         let gate = &opening.asked.gate;
         if opening.metered {
             return;
@@ -101,39 +101,39 @@ impl Record {
         let now = gate.now();
         let before = (self.turn.saturating_sub(1), self.calls);
         let before = if self.continues.is_some() { before } else { (0, 0) };
-        if gate.runs.begins(&run.id, now, before) {
-            self.run_begins(opening, run, now);
+        if gate.runs.begin_request(&run.id, now, before) {
+            self.begin_run(opening, run, now);
         }
         let stands = (self.calls, self.phase());
-        gate.runs.stands(&run.id, stands, opening.outline.here, &opening.asked);
+        gate.runs.add_request(&run.id, stands, opening.outline.here, &opening.asked);
         // A retry continues its turn.
-        if gate.runs.turn_begins(&run.id, self.turn) {
-            let fields = TurnBegun { turns_limit: self.turns_limit };
-            self.tell_at(now, opening, &run.id, "turn_start", &fields);
+        if gate.runs.begin_turn(&run.id, self.turn) {
+            let fields = TurnStartFields { turns_limit: self.turns_limit };
+            self.write_event_at(now, opening, &run.id, "turn_start", &fields);
         }
     }
 
-    fn run_begins(&self, opening: &Opening, run: &RunState, now: u64) {
+    fn begin_run(&self, opening: &RequestSetup, run: &RunState, now: u64) {
         let gate = &opening.asked.gate;
         if self.observed {
-            gate.metrics.run_observed();
+            gate.metrics.count_observed_run();
         }
         // The old run was idle for so long that its end may not have been recorded yet.
         if let Some(old) = &self.continues {
-            gate.end_left(old);
+            gate.end_superseded(old);
         }
         let agent = opening.asked.parts.headers.get(http::header::USER_AGENT);
-        let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut(agent, 200));
+        let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut_text(agent, 200));
         let (parent, agent) = (opening.parent_run(), opening.identity.agent.clone());
-        if let Some(tape) = parent.as_ref().and_then(|parent| gate.tapes.of(parent)) {
+        if let Some(tape) = parent.as_ref().and_then(|parent| gate.tapes.find_tape(parent)) {
             let fields = serde_json::json!({"child_run": &*run.id, "agent": agent});
-            tape.write(pages::step(now, 0, "child", &fields));
+            tape.write_step(pages::make_step(now, 0, "child", &fields));
         }
-        gate.runs.met(
+        gate.runs.set_info(
             &run.id,
-            Face {
+            RunInfo {
                 started: now,
-                session: session(opening),
+                session: session_name(opening),
                 name: opening.identity.run.clone(),
                 agent,
                 parent,
@@ -145,11 +145,11 @@ impl Record {
                 calls_limit: self.calls_limit,
             },
         );
-        gate.tell(|| {
+        gate.write_record(|| {
             ledger::Record::RunStart(ledger::RunStart {
                 at: now,
                 run: run.id.clone(),
-                session: session(opening),
+                session: session_name(opening),
                 name: opening.identity.run.clone(),
                 observed: self.observed,
                 agent: opening.identity.agent.clone(),
@@ -176,7 +176,7 @@ impl Record {
     }
 
     /// Returns the interventions in the request, without repetitions.
-    pub(super) fn done_to_request(&self) -> Vec<&'static str> {
+    pub(super) fn request_interventions(&self) -> Vec<&'static str> {
         let mut done = self.done.clone();
         done.dedup();
         done
@@ -187,9 +187,9 @@ impl Record {
     }
 
     /// Records an event of the session. Returns the intervention in the response, if it is one.
-    pub(super) fn event(
+    pub(super) fn record_event(
         &mut self,
-        opening: &Opening,
+        opening: &RequestSetup,
         run: &Arc<str>,
         event: &Event,
     ) -> Option<&'static str> {
@@ -197,16 +197,16 @@ impl Record {
         let mut to_response = None;
         match event {
             Event::Signal(signal) => {
-                gate.metrics.signal(signal.signal.word());
-                let fields = Signalled { evidence: &signal.evidence, signal: signal.signal };
-                self.tell(opening, run, "signal", &fields);
+                gate.metrics.count_signal(signal.signal.word());
+                let fields = SignalFields { evidence: &signal.evidence, signal: signal.signal };
+                self.write_event(opening, run, "signal", &fields);
             }
             Event::Intervention { intervention, because, text } => {
                 let word = intervention.word();
                 if self.observed {
-                    gate.metrics.would(word, gate.runs.would(run, word));
+                    gate.metrics.count_observed(word, gate.runs.observe_intervention(run, word));
                 } else {
-                    gate.metrics.intervention(word);
+                    gate.metrics.count_intervention(word);
                 }
                 if self.begun {
                     to_response = Some(word);
@@ -219,8 +219,8 @@ impl Record {
                 }
                 let (because, text) = (because.as_ref(), text.as_deref());
                 let observed = self.observed;
-                let fields = Intervened { because, intervention: word, observed, text };
-                self.tell(opening, run, "intervention", &fields);
+                let fields = InterventionFields { because, intervention: word, observed, text };
+                self.write_event(opening, run, "intervention", &fields);
             }
             Event::Shaped(note) => tracing::info!(id = %opening.target.id, %note, "shaped"),
             _ => {}
@@ -229,31 +229,31 @@ impl Record {
     }
 
     /// Records that a request beside the client's own got no money.
-    pub(super) fn denied(&self, opening: &Opening, run: &Arc<str>, why: &str) {
-        opening.asked.gate.metrics.intervention("deny_spend");
-        let fields = Intervened {
+    pub(super) fn record_denial(&self, opening: &RequestSetup, run: &Arc<str>, why: &str) {
+        opening.asked.gate.metrics.count_intervention("deny_spend");
+        let fields = InterventionFields {
             because: None,
             intervention: "deny_spend",
             observed: self.observed,
             text: Some(why),
         };
-        self.tell(opening, run, "intervention", &fields);
+        self.write_event(opening, run, "intervention", &fields);
     }
 
-    fn tell(
+    fn write_event(
         &self,
-        opening: &Opening,
+        opening: &RequestSetup,
         run: &Arc<str>,
         event: &'static str,
         fields: &impl Serialize,
     ) {
-        self.tell_at(opening.asked.gate.now(), opening, run, event, fields);
+        self.write_event_at(opening.asked.gate.now(), opening, run, event, fields);
     }
 
-    fn tell_at(
+    fn write_event_at(
         &self,
         at: u64,
-        opening: &Opening,
+        opening: &RequestSetup,
         run: &Arc<str>,
         event: &'static str,
         fields: &impl Serialize,
@@ -262,86 +262,86 @@ impl Record {
         if opening.metered {
             return;
         }
-        opening.asked.gate.tell(|| {
+        opening.asked.gate.write_record(|| {
             let (turn, run) = (self.turn, Arc::clone(run));
-            let fields = ledger::Fields::of(fields);
+            let fields = ledger::Fields::from_value(fields);
             ledger::Record::Event(ledger::Event { at, run, turn, event, fields })
         });
     }
 
     /// Records a request that is sent upstream.
-    pub(super) fn sends(
+    pub(super) fn record_sent(
         &mut self,
-        opening: &Opening,
-        account: &Account,
+        opening: &RequestSetup,
+        account: &RequestAccount,
         rung: Option<Rung>,
         body: &[u8],
     ) {
         let gate = &opening.asked.gate;
         let full = opening.target.live.settings.ledger_full && gate.ledger.is_some();
         let content = full.then(|| body.to_vec());
-        let under_way = UnderWay { at: gate.now(), status: None, rung, content: None };
-        gate.tell(|| {
+        let under_way = RunningRequest { at: gate.now(), status: None, rung, content: None };
+        gate.write_record(|| {
             let run = &account.state.id;
-            ledger::Record::Sent(self.row((opening, run), &under_way, account.worst(), KILLED))
+            ledger::Record::Sent(self.request_row((opening, run), &under_way, account.worst_case(), KILLED))
         });
-        self.under_way = Some(UnderWay { content, ..under_way });
+        self.under_way = Some(RunningRequest { content, ..under_way });
     }
 
     /// Returns true if an upstream request is running.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(super) fn is_request_running(&self) -> bool {
         self.under_way.is_some()
     }
 
-    pub(super) fn status(&mut self, status: u16) {
+    pub(super) fn set_status(&mut self, status: u16) {
         if let Some(under_way) = &mut self.under_way {
             under_way.status = Some(status);
         }
     }
 
     /// Notes the provider's count of the client's own context.
-    pub(super) fn counted(&mut self, context: Digest, (tokens, shown): (u64, [u64; 3])) {
-        self.counted = Some(Counted { context, tokens, shown });
+    pub(super) fn set_counted(&mut self, context: Digest, (tokens, shown): (u64, [u64; 3])) {
+        self.counted = Some(CountedContext { context, tokens, shown });
     }
 
     /// Records the end of the running request, and its cost.
-    pub(super) fn billed(
+    pub(super) fn record_billed(
         &mut self,
-        (opening, run): (&Opening, &Arc<str>),
+        (opening, run): (&RequestSetup, &Arc<str>),
         tokens: Tokens,
         cost: Option<NanoUsd>,
         remark: Option<&str>,
     ) {
         let gate = &opening.asked.gate;
         if let Some(cost) = cost {
-            gate.metrics.spend(cost);
+            gate.metrics.add_spend(cost);
         }
         let Some(mut under_way) = self.under_way.take() else { return };
         let dropped = self.dropped.take();
         let metered = || opening.metered.then_some("metered: no tools");
         let remark = remark.or(opening.unheld.as_deref()).or_else(metered);
         let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
-        gate.tell(|| {
+        gate.write_record(|| {
             let content = under_way.content.take();
-            let row = self.row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
+            let row = self.request_row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
             let millis = gate.now().saturating_sub(under_way.at);
             ledger::Record::Request(ledger::Request { millis, content, ..row })
         });
     }
 
     /// Returns the ledger's row of an upstream request, without its content and its duration.
-    fn row(
+    fn request_row(
         &self,
-        (opening, run): (&Opening, &Arc<str>),
-        under_way: &UnderWay,
+        (opening, run): (&RequestSetup, &Arc<str>),
+        under_way: &RunningRequest,
         (tokens, cost): (Tokens, Option<NanoUsd>),
         remark: &str,
     ) -> ledger::Request {
         ledger::Request {
             at: under_way.at,
-            id: opening.target.id.text(),
+            id: opening.target.id.to_text(),
             run: (!opening.metered).then(|| Arc::clone(run)),
-            session: Some(session(opening)),
+            session: Some(session_name(opening)),
             turn: self.turn,
             upstream: Arc::clone(opening.target.origin.label()),
             path: opening.target.path.path().to_owned(),
@@ -362,21 +362,21 @@ impl Record {
 
 /// The ledger's fields of a turn's start. The turn's number is in every record.
 #[derive(Serialize)]
-struct TurnBegun {
+struct TurnStartFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     turns_limit: Option<u64>,
 }
 
 /// The ledger's fields of a signal.
 #[derive(Serialize)]
-struct Signalled<'a> {
+struct SignalFields<'a> {
     evidence: &'a Evidence,
     signal: SignalKind,
 }
 
 /// The ledger's fields of an intervention.
 #[derive(Serialize)]
-struct Intervened<'a> {
+struct InterventionFields<'a> {
     because: Option<&'a Because>,
     intervention: &'a str,
     /// True if it was not carried out, since the policy only observes.
@@ -386,24 +386,24 @@ struct Intervened<'a> {
     text: Option<&'a str>,
 }
 
-impl Flow {
+impl GovernedRequest {
     /// Ends the client's request: books its cost, records it and stores the changes.
-    pub(super) async fn close(&mut self, done: Option<Box<Done>>) {
+    pub(super) async fn close_request(&mut self, done: Option<Box<Done>>) {
         let policy = self.exchange.run().policy();
         if policy.limits_money() && done.as_ref().is_some_and(|done| done.ended.is_some()) {
             let gate = Arc::clone(&self.opening.asked.gate);
-            self.account.settle();
-            self.account.look_again(&gate).await;
+            self.account.settle_usage();
+            self.account.refresh_spent(&gate).await;
         }
-        if let Some(keeping) = self.book(done) {
-            keeping.keep().await;
+        if let Some(keeping) = self.book_request(done) {
+            keeping.write_changes().await;
         }
     }
 
     /// Does the same in a place that cannot await.
     pub(super) fn close_now(&mut self, done: Option<Box<Done>>) {
-        let Some(keeping) = self.book(done) else { return };
-        let mut keeping = Box::pin(keeping.keep());
+        let Some(keeping) = self.book_request(done) else { return };
+        let mut keeping = Box::pin(keeping.write_changes());
         // A store in memory is always ready.
         if keeping.as_mut().now_or_never().is_none()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -412,85 +412,85 @@ impl Flow {
         }
     }
 
-    fn book(&mut self, mut done: Option<Box<Done>>) -> Option<Box<Keeping>> {
+    fn book_request(&mut self, mut done: Option<Box<Done>>) -> Option<Box<StoreUpdate>> {
         if self.closed {
             return None;
         }
         self.closed = true;
-        self.account.settle();
-        self.settle_record();
+        self.account.settle_usage();
+        self.record_unbilled();
         let gate = Arc::clone(&self.opening.asked.gate);
         let now = gate.now();
         if let Some(done) = &mut done {
-            self.tell_what_is_left(done, now);
+            self.set_remaining(done, now);
         }
         if let Some(done) = &done {
-            let calls = done.calls.iter().filter(|call| call.admission.runs()).count() as u64;
-            gate.metrics.tool_calls(calls);
+            let calls = done.calls.iter().filter(|call| call.admission.is_run()).count() as u64;
+            gate.metrics.count_tool_calls(calls);
         }
         if self.opening.metered {
-            return self.summed_up(done.as_deref(), gate);
+            return self.summary_update(done.as_deref(), gate);
         }
-        let summary = self.summary(done.as_deref_mut());
-        self.told_of_run(done.as_deref(), now);
+        let summary = self.summary_clues(done.as_deref_mut());
+        self.record_run(done.as_deref(), now);
         let shown = done.as_mut().and_then(|done| done.shown.take());
-        let shown = shown.map(|shown| history::kept_as(&self.opening.asked, shown));
-        self.tape_ends(done.is_some());
-        let (scope, mut changes) = (self.opening.place.scope.clone(), self.changes(done, now));
+        let shown = shown.map(|shown| history::with_stored_name(&self.opening.asked, shown));
+        self.mark_tape_end(done.is_some());
+        let (scope, mut changes) = (self.opening.place.scope.clone(), self.store_changes(done, now));
         changes.clues.extend(summary);
-        Some(Box::new(Keeping { gate, scope, changes, parent: self.parent_changes(), shown }))
+        Some(Box::new(StoreUpdate { gate, scope, changes, parent: self.parent_changes(), shown }))
     }
 
     /// Sets what the limits leave, after this request's own money, tokens and time.
-    fn tell_what_is_left(&self, done: &mut Done, now: u64) {
+    fn set_remaining(&self, done: &mut Done, now: u64) {
         let Some(ended) = &mut done.ended else { return };
-        let facts = self.account.facts(now, None);
-        ended.remaining = done.used.remaining(self.exchange.run().policy(), &facts);
+        let facts = self.account.current_facts(now, None);
+        ended.remaining = done.used.remaining_limits(self.exchange.run().policy(), &facts);
     }
 
     /// Records a request that failed, without a cost.
-    pub(super) fn settle_record(&mut self) {
+    pub(super) fn record_unbilled(&mut self) {
         let cost = self.account.is_priced().then_some(NanoUsd::ZERO);
         let run = &self.account.state.id;
-        self.record.billed((&self.opening, run), Tokens::default(), cost, None);
+        self.record.record_billed((&self.opening, run), Tokens::default(), cost, None);
     }
 
-    fn told_of_run(&self, done: Option<&Done>, now: u64) {
+    fn record_run(&self, done: Option<&Done>, now: u64) {
         let gate = &self.opening.asked.gate;
         let id = &self.account.state.id;
         let used = done.map_or_else(|| self.exchange.run().used(), |done| &done.used);
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
         let spent = (self.account.used(), self.account.cost());
-        let request = OpenRun::request(now, (used.turns, calls), spent.0, spent.1);
+        let request = OpenRun::from_request(now, (used.turns, calls), spent.0, spent.1);
         // A response without a result of the session was passed on: it is no turn.
-        let request = if done.is_none() { request.refused() } else { request };
-        gate.runs.goes_on(id, &request);
+        let request = if done.is_none() { request.with_failure() } else { request };
+        gate.runs.end_request(id, &request);
         let Some((done, ended)) = done.and_then(|done| Some((done, done.ended.as_ref()?))) else {
             return;
         };
         if let Some(limit) = &ended.limit {
-            gate.metrics.limit_hit(limit, ended.outcome.word());
+            gate.metrics.count_limit_hit(limit, ended.outcome.word());
         }
-        gate.metrics.run_ended(ended.outcome);
-        if let Some(open) = gate.runs.ends(id) {
-            gate.runs.over(id, &open, ended, done.local, now);
+        gate.metrics.count_ended_run(ended.outcome);
+        if let Some(open) = gate.runs.remove_run(id) {
+            gate.runs.record_ended(id, &open, ended, done.local, now);
             let full = self.opening.target.live.settings.ledger_full;
             let answer = done.answer.clone().filter(|_| full);
-            gate.tell(|| ends(now, id, ended.clone(), done.local, answer, &open));
+            gate.write_record(|| run_end_record(now, id, ended.clone(), done.local, answer, &open));
         }
     }
 }
 
 /// Returns the ledger's record of a run's end.
-pub(crate) fn ends(
+pub(crate) fn run_end_record(
     at: u64,
     run: &str,
-    ended: Ended,
+    ended: RunEnding,
     local: bool,
     answer: Option<String>,
     open: &OpenRun,
 ) -> ledger::Record {
-    let (tokens, (turns, calls)) = (open.tokens, open.own());
+    let (tokens, (turns, calls)) = (open.tokens, open.own_counts());
     ledger::Record::RunEnd(ledger::RunEnd {
         at,
         run: run.into(),
@@ -507,17 +507,17 @@ pub(crate) fn ends(
     })
 }
 
-fn calls_to_run(done: &Done) -> impl Iterator<Item = &Pending> {
+fn calls_to_run(done: &Done) -> impl Iterator<Item = &PendingCall> {
     done.calls.iter().filter(|call| call.admission == Admission::Run)
 }
 
-fn session(opening: &Opening) -> Arc<str> {
+fn session_name(opening: &RequestSetup) -> Arc<str> {
     match &opening.place.session {
         Session::Named(name) => name.clone(),
         Session::Alone => opening.place.scope.clone(),
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
+fn cut_text(text: &str, most: usize) -> String {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default().to_owned()
 }

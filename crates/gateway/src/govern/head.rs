@@ -4,9 +4,9 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use softland_session::core::Phase;
 
-use super::Asked;
-use super::flow::Flow;
-use crate::guard::passed_on;
+use super::ClientRequest;
+use super::flow::GovernedRequest;
+use crate::guard::is_forwarded;
 use crate::headers;
 
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -17,9 +17,9 @@ const CALLS: HeaderName = HeaderName::from_static("x-softland-tool-calls");
 const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
 
 /// Returns the headers of a response whose body the session has written or passed on.
-pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
+pub(super) fn response_head(flow: &GovernedRequest, upstream: &HeaderMap) -> HeaderMap {
     let mut headers = headers::to_client(upstream);
-    let streams = flow.exchange.streams();
+    let streams = flow.exchange.is_streaming();
     // The session has read the body, so it was not compressed.
     headers.remove(CONTENT_ENCODING);
     if upstream.is_empty() {
@@ -27,23 +27,23 @@ pub(super) fn of(flow: &Flow, upstream: &HeaderMap) -> HeaderMap {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     if streams {
-        hurry(&flow.opening.asked, &mut headers);
+        disable_buffering(&flow.opening.asked, &mut headers);
     }
-    add(flow, &mut headers);
+    add_headers(flow, &mut headers);
     headers
 }
 
 /// Tells a proxy that has forwarded the request not to buffer the stream, as nginx would otherwise
 /// do. A client without a proxy gets the provider's headers.
-pub(super) fn hurry(asked: &Asked, headers: &mut HeaderMap) {
-    if passed_on(&asked.parts.headers) {
+pub(super) fn disable_buffering(asked: &ClientRequest, headers: &mut HeaderMap) {
+    if is_forwarded(&asked.parts.headers) {
         headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
     }
 }
 
 /// Adds softland's headers (contract §8) and counts the response's phase. Called once for each
 /// response.
-pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
+pub(super) fn add_headers(flow: &GovernedRequest, headers: &mut HeaderMap) {
     // A request that is only metered belongs to no run.
     if !flow.opening.metered
         && let Ok(run) = HeaderValue::from_str(&flow.account.state.id)
@@ -51,17 +51,17 @@ pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
         headers.insert(RUN, run);
     }
     let run = flow.exchange.run();
-    let done = flow.record.done_to_request();
+    let done = flow.record.request_interventions();
     let counts = done.contains(&"countdown") || done.contains(&"warn");
     let phase = match run.phase() {
         // Whatever would have been said to the model was not said.
-        _ if run.policy().observes() => "silent",
+        _ if run.policy().is_observing() => "silent",
         Phase::Open if counts => "countdown",
         Phase::Open => "silent",
         Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
     };
     headers.insert(PHASE, HeaderValue::from_static(phase));
-    flow.opening.asked.gate.metrics.phase(phase);
+    flow.opening.asked.gate.metrics.count_phase(phase);
     if let Some(limit) = run.policy().tool_calls_limit {
         let mut calls = String::with_capacity(2 * 20 + 1);
         calls.push_str(itoa::Buffer::new().format(run.used().calls));
@@ -71,7 +71,7 @@ pub(super) fn add(flow: &Flow, headers: &mut HeaderMap) {
             headers.insert(CALLS, calls);
         }
     }
-    if done.is_empty() || run.policy().observes() {
+    if done.is_empty() || run.policy().is_observing() {
         return;
     }
     if let Ok(done) = HeaderValue::try_from(done.join(", ")) {

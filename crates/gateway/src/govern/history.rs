@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use softland_session::wire::request::Request;
-use softland_session::{Chain, Link, Shown};
+use softland_session::{Chain, ChainLink, ShownResponse};
 use tokio::sync::OwnedMutexGuard;
 
-use super::Asked;
-use super::scope::lost;
+use super::ClientRequest;
+use super::scope::report_store_loss;
 
 /// The largest stored history that is joined, in bytes: twice the largest request of Anthropic's
 /// API.
@@ -17,49 +17,49 @@ const LARGEST: usize = 64 << 20;
 
 /// Joins a request with the history that it names, if that is known. Otherwise the request is
 /// passed on, and counting begins with it.
-pub(super) async fn joined(asked: &Asked, request: &Request<'_>) -> Option<(Bytes, Chain)> {
+pub(super) async fn join_history(asked: &ClientRequest, request: &Request<'_>) -> Option<(Bytes, Chain)> {
     let previous = request.previous.map(|(id, _)| id.unescape().into_owned());
-    let named = previous.or_else(|| conversation(asked, request));
+    let named = previous.or_else(|| conversation_name(asked, request));
     if named.is_none() && !request.elsewhere {
         return None;
     }
     if let Some(id) = &named
-        && let Some(links) = links(asked, id).await
-        && let Some(joined) = Chain::join(&asked.body, &links)
+        && let Some(links) = collect_links(asked, id).await
+        && let Some(joined) = Chain::join_links(&asked.body, &links)
     {
         return Some(joined);
     }
-    asked.gate.metrics.event("history_unknown");
+    asked.gate.metrics.count_event("history_unknown");
     tracing::info!(id = %asked.target.id, "history_unknown: counted from here");
     None
 }
 
 /// Returns the store's name for a request's conversation. Ids belong to one upstream.
-fn conversation(asked: &Asked, request: &Request<'_>) -> Option<String> {
-    Some(conversation_of(asked, &request.conversation?.unescape()))
+fn conversation_name(asked: &ClientRequest, request: &Request<'_>) -> Option<String> {
+    Some(conversation_key(asked, &request.conversation?.unescape()))
 }
 
 /// Returns the store's name for the conversation with this id.
-fn conversation_of(asked: &Asked, id: &str) -> String {
+fn conversation_key(asked: &ClientRequest, id: &str) -> String {
     format!("conversation:{}:{id}", asked.target.origin.label())
 }
 
 /// Returns what a client was shown, with the store's name for its conversation.
-pub(super) fn kept_as(asked: &Asked, shown: Shown) -> Shown {
-    let conversation = shown.conversation.map(|id| conversation_of(asked, &id));
-    Shown { conversation, ..shown }
+pub(super) fn with_stored_name(asked: &ClientRequest, shown: ShownResponse) -> ShownResponse {
+    let conversation = shown.conversation.map(|id| conversation_key(asked, &id));
+    ShownResponse { conversation, ..shown }
 }
 
 /// Waits for a request's turn in its conversation, since each request continues from the result of
 /// the one before it. The vendor refuses a second request while the first is being answered; here
 /// it waits.
-pub(super) async fn turn(asked: &Asked, request: &Request<'_>) -> Option<OwnedMutexGuard<()>> {
-    let name = conversation(asked, request)?;
-    Some(asked.gate.conversations.turn(name).await)
+pub(super) async fn wait_turn(asked: &ClientRequest, request: &Request<'_>) -> Option<OwnedMutexGuard<()>> {
+    let name = conversation_name(asked, request)?;
+    Some(asked.gate.conversations.wait_turn(name).await)
 }
 
 /// Returns the history before a request, oldest first; `None` if a part of it is unknown.
-async fn links(asked: &Asked, id: &str) -> Option<Vec<Link>> {
+async fn collect_links(asked: &ClientRequest, id: &str) -> Option<Vec<ChainLink>> {
     let mut links = Vec::new();
     let (mut next, mut bytes) = (Some(id.to_owned()), 0);
     while let Some(id) = next {
@@ -67,10 +67,10 @@ async fn links(asked: &Asked, id: &str) -> Option<Vec<Link>> {
             tracing::warn!(id = %asked.target.id, bytes, "the history is too large");
             return None;
         }
-        let link = match asked.gate.store.link(&id).await {
+        let link = match asked.gate.store.find_link(&id).await {
             Ok(link) => link?,
             Err(error) => {
-                lost(&asked.gate, &error);
+                report_store_loss(&asked.gate, &error);
                 return None;
             }
         };

@@ -14,7 +14,7 @@ use crate::upstream::Origin;
 
 /// The settings for a request that is new to its run.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct ChosenPolicy {
     pub(super) name: String,
     pub(super) policy: Policy,
     pub(super) origin: Arc<Origin>,
@@ -27,44 +27,44 @@ pub(super) struct Chosen {
 ///
 /// # Errors
 /// Returns the response for a policy that may not be selected, or does not exist.
-pub(super) fn choose(
+pub(super) fn choose_policy(
     target: &Target,
     direct: bool,
     model: &str,
     header: Option<&str>,
-) -> Result<Chosen, Box<Response<Body>>> {
+) -> Result<ChosenPolicy, Box<Response<Body>>> {
     let Target { live, origin, .. } = target;
     let settings = &live.settings;
-    let route = settings.routes.iter().find(|route| route.matches(model));
+    let route = settings.routes.iter().find(|route| route.matches_model(model));
     let named = route.and_then(|route| route.upstream.as_deref()).filter(|_| !direct);
     let origin = named.and_then(|name| live.origins.get(name)).unwrap_or(origin);
     let origin = Arc::clone(origin);
     let routed = route.and_then(|route| route.policy.as_deref());
     let selected =
-        settings.selected(header).map_err(|error| Box::new(forbidden(target, &error)))?;
+        settings.selected_policy(header).map_err(|error| Box::new(refuse_forbidden(target, &error)))?;
     let name = selected.or(routed).unwrap_or("default");
     let shape = route.and_then(|route| route.shape.as_deref());
     let shaping = shape.and_then(|name| settings.shapes.get(name)).cloned();
-    let Some(policy) = settings.policy(name) else { return Err(Box::new(missing(target, name))) };
-    Ok(Chosen { name: name.to_owned(), policy, origin, shaping })
+    let Some(policy) = settings.find_policy(name) else { return Err(Box::new(refuse_missing(target, name))) };
+    Ok(ChosenPolicy { name: name.to_owned(), policy, origin, shaping })
 }
 
 /// Refuses a header that selects a forbidden policy. Passing the request under other limits than
 /// its client expects would be worse.
-fn forbidden(target: &Target, error: &NotSelectable) -> Response<Body> {
-    Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()).response()
+fn refuse_forbidden(target: &Target, error: &NotSelectable) -> Response<Body> {
+    Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()).to_response()
 }
 
 /// Refuses a request whose policy the configuration names but does not define. That is the
 /// operator's mistake, and must not lift a limit.
-fn missing(target: &Target, name: &str) -> Response<Body> {
+fn refuse_missing(target: &Target, name: &str) -> Response<Body> {
     let message = format!("this gateway's configuration names a policy `{name}` that it has not");
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, target.protocol, message).response()
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, target.protocol, message).to_response()
 }
 
 /// Returns the policy for a request without tools: its money limits, and nothing else. At a limit
 /// it is answered, not changed.
-pub(super) fn metered(policy: &Policy) -> Policy {
+pub(super) fn metered_policy(policy: &Policy) -> Policy {
     Policy {
         mode: policy.mode,
         cost_limit_usd: policy.cost_limit_usd,

@@ -9,13 +9,13 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use softland_session::core::policy::Policy;
-use softland_session::statement;
+use softland_session::local_response;
 use softland_session::wire::Api;
 use softland_session::wire::json::{Cursor, Error};
 
 use crate::body::Body;
 use crate::errors::Refusal;
-use crate::gate::Gate;
+use crate::gate::GatewayState;
 use crate::identify::Identity;
 use crate::route::Target;
 use crate::settings::{NotSelectable, Settings};
@@ -24,22 +24,22 @@ const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventi
 
 /// The members of a request that determine its limits.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Glimpse {
+struct PartialRequest {
     model: Option<String>,
     streams: bool,
 }
 
-impl Glimpse {
+impl PartialRequest {
     /// Reads the members of a body up to the first error.
-    fn of(body: &[u8]) -> Self {
+    fn from_body(body: &[u8]) -> Self {
         let mut glimpse = Self::default();
         let read = Cursor::from_bytes(body).and_then(|mut cursor| {
-            cursor.members(|cursor, member| {
+            cursor.read_members(|cursor, member| {
                 if member.key.eq_str("model") {
-                    let model = cursor.string_or_skip()?;
+                    let model = cursor.read_string_or_skip()?;
                     glimpse.model = model.map(|(model, _)| model.unescape().into_owned());
                 } else if member.key.eq_str("stream") {
-                    glimpse.streams = cursor.bool_or_skip()? == Some(true);
+                    glimpse.streams = cursor.read_bool_or_skip()? == Some(true);
                 }
                 Ok::<_, Error>(())
             })
@@ -56,16 +56,16 @@ impl Glimpse {
 ///
 /// # Errors
 /// Returns a refusal if the request selects a policy that it may not.
-pub(crate) fn stop(
-    gate: &Gate,
+pub(crate) fn stop_unread(
+    gate: &GatewayState,
     (target, api): (&Target, Api),
     parts: &Parts,
     body: &[u8],
     why: &str,
 ) -> Result<Option<Response<Body>>, Refusal> {
-    let glimpse = Glimpse::of(body);
+    let glimpse = PartialRequest::from_body(body);
     let settings = &target.live.settings;
-    let header = Identity::of(&parts.headers, None).policy;
+    let header = Identity::from_headers(&parts.headers, None).policy;
     let limited = is_limited(settings, header.as_deref(), glimpse.model.as_deref());
     let limited = limited
         .map_err(|error| Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()))?;
@@ -73,16 +73,16 @@ pub(crate) fn stop(
         return Ok(None);
     }
     tracing::warn!(id = %target.id, why, "stopped: it cannot be read, and a limit holds");
-    gate.metrics.event("unread_stopped");
-    gate.metrics.intervention("stop");
+    gate.metrics.count_event("unread_stopped");
+    gate.metrics.count_intervention("stop");
     let text = format!(
         "[This answer is softland's, not the model's.]\n\nThe request was not sent: softland could not \
          read it ({why}), so the limits that hold for it could not be kept."
     );
     let streams = glimpse.streams || takes_events(&parts.headers);
     let model = glimpse.model.unwrap_or_default();
-    let bytes = statement(api, streams, &model, &text, gate.now() / 1000);
-    let mut response = Response::new(Body::full(bytes));
+    let bytes = local_response(api, streams, &model, &text, gate.now() / 1000);
+    let mut response = Response::new(Body::from_bytes(bytes));
     let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(INTERVENTIONS, HeaderValue::from_static("stop"));
@@ -97,14 +97,14 @@ fn is_limited(
 ) -> Result<bool, NotSelectable> {
     let limits = |policy: &Policy| {
         let money = policy.limits_money() && !settings.allow_unmetered;
-        !policy.observes() && (money || policy.limits_work())
+        !policy.is_observing() && (money || policy.limits_work())
     };
-    let limited = |name: &str| settings.policy(name).is_none_or(|policy| limits(&policy));
-    if let Some(name) = settings.selected(header)? {
+    let limited = |name: &str| settings.find_policy(name).is_none_or(|policy| limits(&policy));
+    if let Some(name) = settings.selected_policy(header)? {
         return Ok(limited(name));
     }
     if let Some(model) = model {
-        let route = settings.routes.iter().find(|route| route.matches(model));
+        let route = settings.routes.iter().find(|route| route.matches_model(model));
         return Ok(limited(route.and_then(|route| route.policy.as_deref()).unwrap_or("default")));
     }
     let mut routed = settings.routes.iter().filter_map(|route| route.policy.as_deref());
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn what_stands_before_the_fault_is_read() {
         let glimpse =
-            |model: Option<&str>, streams| Glimpse { model: model.map(str::to_owned), streams };
+            |model: Option<&str>, streams| PartialRequest { model: model.map(str::to_owned), streams };
         for (body, wanted) in [
             (r#"{"model":"m","stream":true,"messages":"#, glimpse(Some("m"), true)),
             (r#"{"stream" : true, "prompt":{"id":"p"}}"#, glimpse(None, true)),
@@ -136,7 +136,7 @@ mod tests {
             ("[]", glimpse(None, false)),
             ("", glimpse(None, false)),
         ] {
-            assert_eq!(Glimpse::of(body.as_bytes()), wanted, "{body}");
+            assert_eq!(PartialRequest::from_body(body.as_bytes()), wanted, "{body}");
         }
     }
 }

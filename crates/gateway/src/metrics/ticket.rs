@@ -9,9 +9,9 @@ use http::{Method, Uri};
 use softland_ledger::{Record, Request};
 use tracing::{info, warn};
 
-use crate::body::Cut;
-use crate::gate::Gate;
-use crate::server::connection::Pulse;
+use crate::body::CutReason;
+use crate::gate::GatewayState;
+use crate::server::connection::ConnectionActivity;
 
 /// The gateway's own name of a client's request, in logs, errors and the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub(crate) struct RequestId {
 
 impl RequestId {
     /// Returns the id as text, with one allocation.
-    pub(crate) fn text(self) -> String {
+    pub(crate) fn to_text(self) -> String {
         let mut text = String::with_capacity(LONGEST_ID);
         text.push_str("req_");
         push_hex(&mut text, self.start);
@@ -37,7 +37,7 @@ const LONGEST_ID: usize = "req_".len() + 16 + "_".len() + 16;
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
+        f.write_str(&self.to_text())
     }
 }
 
@@ -52,12 +52,12 @@ fn push_hex(text: &mut String, number: u64) {
 /// A generator of request ids. They are unique among the gateways of one machine, unless a clock is
 /// set back.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RequestIds {
     start: u64,
     next: AtomicU64,
 }
 
-impl Requests {
+impl RequestIds {
     pub(crate) fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
@@ -70,10 +70,10 @@ impl Requests {
 }
 
 /// The metrics and the log line of one request, which are written when the value is dropped.
-pub(crate) struct Ticket {
-    gate: Arc<Gate>,
+pub(crate) struct RequestTicket {
+    gate: Arc<GatewayState>,
     /// Marked idle when the request ends.
-    pulse: Arc<Pulse>,
+    pulse: Arc<ConnectionActivity>,
     pub(crate) id: RequestId,
     pub(crate) began: Instant,
     method: Method,
@@ -83,24 +83,24 @@ pub(crate) struct Ticket {
     status: u16,
     streams: bool,
     unmetered: bool,
-    end: End,
+    end: ResponseEnd,
 }
 
 /// The progress of a response.
 #[derive(Debug)]
-enum End {
+enum ResponseEnd {
     /// It has not ended: if the value is dropped in this state, the client has disconnected.
     Open,
     Whole,
-    Cut(Cut),
+    Cut(CutReason),
 }
 
 /// The status under which a request is counted whose client left before the response. It is never
 /// sent; nginx uses the same number.
 const CLIENT_CLOSED: u16 = 499;
 
-impl Ticket {
-    pub(crate) fn new(gate: &Arc<Gate>, pulse: Arc<Pulse>, method: &Method, uri: &Uri) -> Self {
+impl RequestTicket {
+    pub(crate) fn new(gate: &Arc<GatewayState>, pulse: Arc<ConnectionActivity>, method: &Method, uri: &Uri) -> Self {
         Self {
             id: gate.requests.next(),
             gate: Arc::clone(gate),
@@ -113,12 +113,12 @@ impl Ticket {
             status: CLIENT_CLOSED,
             streams: false,
             unmetered: false,
-            end: End::Open,
+            end: ResponseEnd::Open,
         }
     }
 
     /// Sets the endpoint and the upstream of the request.
-    pub(crate) fn goes(&mut self, route: &'static str, upstream: &Arc<str>) {
+    pub(crate) fn set_route(&mut self, route: &'static str, upstream: &Arc<str>) {
         self.route = route;
         self.upstream = Arc::clone(upstream);
     }
@@ -129,36 +129,36 @@ impl Ticket {
     }
 
     /// Marks the request as one whose cost may not be counted.
-    pub(crate) fn unmetered(&mut self) {
+    pub(crate) fn mark_unmetered(&mut self) {
         self.unmetered = true;
     }
 
     /// Notes the head of the response.
-    pub(crate) fn answered(&mut self, status: u16, streams: bool) {
+    pub(crate) fn note_head(&mut self, status: u16, streams: bool) {
         self.status = status;
         self.streams = streams;
         if streams {
-            self.gate.metrics.stream_begins();
+            self.gate.metrics.count_stream_begin();
         }
     }
 
     /// Notes that the response has ended completely.
-    pub(crate) fn whole(&mut self) {
-        self.end = End::Whole;
+    pub(crate) fn mark_complete(&mut self) {
+        self.end = ResponseEnd::Whole;
     }
 
     /// Notes that the response broke off.
-    pub(crate) fn cut(&mut self, cut: &Cut) {
-        self.end = End::Cut(cut.clone());
+    pub(crate) fn mark_cut(&mut self, cut: &CutReason) {
+        self.end = ResponseEnd::Cut(cut.clone());
     }
 
     /// Writes the log line. It has the path without its query, in which clients also send keys.
-    fn log(&self, ms: u64) {
+    fn write_log(&self, ms: u64) {
         let (id, method, path) = (&self.id, &self.method, self.uri.path());
         let (upstream, status) = (&*self.upstream, self.status);
-        let gone = matches!(self.end, End::Open).then_some(true);
+        let gone = matches!(self.end, ResponseEnd::Open).then_some(true);
         let unmetered = self.unmetered.then_some(true);
-        if let End::Cut(cut) = &self.end {
+        if let ResponseEnd::Cut(cut) = &self.end {
             warn!(%id, %method, path, upstream, status, ms, unmetered, %cut, "request");
         } else {
             info!(%id, %method, path, upstream, status, ms, unmetered, gone, "request");
@@ -166,10 +166,10 @@ impl Ticket {
     }
 
     /// Returns the ledger's record of a request that could not be metered.
-    fn record(&self, millis: u64) -> Request {
+    fn unmetered_record(&self, millis: u64) -> Request {
         Request {
             at: self.gate.now().saturating_sub(millis),
-            id: self.id.text(),
+            id: self.id.to_text(),
             run: None,
             session: None,
             turn: 0,
@@ -190,19 +190,19 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for RequestTicket {
     fn drop(&mut self) {
-        self.pulse.idle();
+        self.pulse.mark_idle();
         let took = self.began.elapsed();
-        self.gate.metrics.request(self.route, &self.upstream, self.status, took);
+        self.gate.metrics.count_request(self.route, &self.upstream, self.status, took);
         if self.streams {
-            self.gate.metrics.stream_ends();
+            self.gate.metrics.count_stream_end();
         }
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        self.log(ms);
+        self.write_log(ms);
         if self.unmetered {
-            self.gate.metrics.event("unmetered");
-            self.gate.tell(|| Record::Request(self.record(ms)));
+            self.gate.metrics.count_event("unmetered");
+            self.gate.write_record(|| Record::Request(self.unmetered_record(ms)));
         }
     }
 }
@@ -216,8 +216,8 @@ mod tests {
         for number in [0, 1, 9, 0xa, 0x10, 0xff0, u64::MAX >> 3, u64::MAX] {
             let id = RequestId { start: number.rotate_left(7), number };
             let expected = format!("req_{:x}_{:x}", id.start, id.number);
-            assert_eq!((id.text(), id.to_string()), (expected.clone(), expected));
-            assert!(id.text().len() <= LONGEST_ID);
+            assert_eq!((id.to_text(), id.to_string()), (expected.clone(), expected));
+            assert!(id.to_text().len() <= LONGEST_ID);
         }
     }
 }

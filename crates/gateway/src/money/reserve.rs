@@ -6,7 +6,7 @@ use softland_session::core::NanoUsd;
 use tokio::time::sleep;
 
 use super::tokens_for;
-use crate::accounts::{Accounts, Ask, Claim, Lease, Patience, Refusal, Short};
+use crate::accounts::{Accounts, ReservationAmounts, Claim, Lease, WaitLimits, ReservationError, Shortfall};
 
 /// The time for which a request waits for others without a keepalive.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const ENOUGH_OUTPUT: u64 = 8_192;
 
 /// The worst case of a request, for which money is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Want {
+pub(crate) struct WorstCase {
     /// The highest amount that its input can be billed.
     pub(crate) input: NanoUsd,
     /// The most output tokens that it can get as it is.
@@ -36,7 +36,7 @@ pub(crate) struct Want {
 
 /// The result of a reservation.
 #[derive(Debug)]
-pub(crate) enum Reserved {
+pub(crate) enum Reservation {
     /// The request may be sent.
     Granted {
         /// The lease that holds its money.
@@ -45,12 +45,12 @@ pub(crate) enum Reserved {
         output_limit: Option<u64>,
     },
     /// The money is spent: the run is to land, or ends.
-    Land(Short),
+    Land(Shortfall),
     /// Other requests hold what is left, and did not give it back in time. The client gets its
     /// protocol's error, and may retry.
-    Busy(Short),
+    Busy(Shortfall),
     /// The amount spent is unknown: [`Refusal::Away`] or [`Refusal::Full`].
-    Lost(Refusal),
+    Lost(ReservationError),
 }
 
 /// Reserves money for a request on all of `claims`.
@@ -61,15 +61,15 @@ pub(crate) enum Reserved {
 /// can begin. At the end, any limit from `floor` on is accepted. A request never waits for money
 /// that no settling of others could free: then the limit is lowered at once, and if less than
 /// `floor` is left, the result is [`Reserved::Land`], also at once.
-pub(crate) async fn reserve(
+pub(crate) async fn reserve_worst_case(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
-    want: Want,
+    want: WorstCase,
     loud: impl FnOnce() + Send,
-) -> Reserved {
+) -> Reservation {
     let in_all = if want.stream { STREAMS_WAIT } else { SILENCE };
-    let patience = Patience { for_most: SILENCE, in_all };
-    let waiting = accounts.reserve(claims, want.ask(), patience);
+    let patience = WaitLimits { for_most: SILENCE, in_all };
+    let waiting = accounts.reserve_money(claims, want.reservation_amounts(), patience);
     tokio::pin!(waiting);
     let result = tokio::select! {
         // A reservation that succeeds as the silence ends is not announced first.
@@ -80,7 +80,7 @@ pub(crate) async fn reserve(
             waiting.await
         }
     };
-    want.reserved(result)
+    want.to_reservation(result)
 }
 
 /// Reserves without waiting and ahead of waiting requests, for a request within a running turn (a
@@ -88,34 +88,34 @@ pub(crate) async fn reserve(
 pub(crate) async fn reserve_now(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
-    want: Want,
-) -> Reserved {
-    want.reserved(accounts.reserve(claims, want.ask(), Patience::NONE).await)
+    want: WorstCase,
+) -> Reservation {
+    want.to_reservation(accounts.reserve_money(claims, want.reservation_amounts(), WaitLimits::NONE).await)
 }
 
-impl Want {
-    fn reserved(&self, result: Result<Lease, Refusal>) -> Reserved {
+impl WorstCase {
+    fn to_reservation(&self, result: Result<Lease, ReservationError>) -> Reservation {
         match result {
             Ok(lease) => {
-                let output_limit = self.limit(lease.reserved());
-                Reserved::Granted { lease, output_limit }
+                let output_limit = self.output_limit(lease.reserved_amount());
+                Reservation::Granted { lease, output_limit }
             }
-            Err(Refusal::Spent(short)) => Reserved::Land(short),
-            Err(Refusal::Busy(short)) => Reserved::Busy(short),
-            Err(lost @ (Refusal::Away(_) | Refusal::Full { .. })) => Reserved::Lost(lost),
+            Err(ReservationError::Spent(short)) => Reservation::Land(short),
+            Err(ReservationError::Busy(short)) => Reservation::Busy(short),
+            Err(lost @ (ReservationError::Away(_) | ReservationError::Full { .. })) => Reservation::Lost(lost),
         }
     }
 
-    fn ask(&self) -> Ask {
-        let with = |output: u64| self.input + NanoUsd::of_tokens(output, self.output_pico);
+    fn reservation_amounts(&self) -> ReservationAmounts {
+        let with = |output: u64| self.input + NanoUsd::from_tokens(output, self.output_pico);
         let floor = self.floor.min(self.output);
         let enough = ENOUGH_OUTPUT.max(floor).min(self.output);
-        Ask::new(with(self.output), with(enough), with(floor))
+        ReservationAmounts::new(with(self.output), with(enough), with(floor))
     }
 
     /// Returns the output limit that an amount allows; `None` if it allows all output.
-    fn limit(&self, amount: NanoUsd) -> Option<u64> {
-        let output = tokens_for(amount.less(self.input), self.output_pico);
+    fn output_limit(&self, amount: NanoUsd) -> Option<u64> {
+        let output = tokens_for(amount.saturating_sub(self.input), self.output_pico);
         (output < self.output).then_some(output)
     }
 }

@@ -3,28 +3,28 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use softland_session::bound::Writes;
+use softland_session::bound::CacheWrites;
 use softland_session::core::models::{self, Model, Price};
 use softland_session::wire::{Api, Tokens, request::Request};
 use tokio::time::{Instant, sleep};
 
 use super::reserve::{SILENCE, STREAMS_WAIT};
 use super::*;
-use crate::accounts::{Accounts, Claim, Lease, MemoryAccounts, Patience};
+use crate::accounts::{Accounts, Claim, Lease, MemoryAccounts, WaitLimits};
 
 mod crowd;
 
 fn opus() -> &'static Model {
-    models::find(Some("anthropic"), "claude-opus-5-5").expect("in the table")
+    models::find_model(Some("anthropic"), "claude-opus-5-5").expect("in the table")
 }
 
 /// Returns the cost of these tokens in the normal service tier.
 fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
-    softland_session::price::Fees::default().billed("", tokens, price)
+    softland_session::price::Fees::default().bill_response("", tokens, price)
 }
 
-fn size_of(body: &str) -> Size {
-    Size::of(&Request::of(Api::Anthropic, body.as_bytes()).expect("a request"))
+fn size_of(body: &str) -> InputSize {
+    InputSize::from_request(&Request::from_body(Api::Anthropic, body.as_bytes()).expect("a request"))
 }
 
 /// Returns a request with this content and these tools.
@@ -35,25 +35,25 @@ fn request(content: &str, tools: &str) -> String {
 #[test]
 fn the_worst_case_takes_the_dearest_price_of_what_may_be_written() {
     let price = &opus().price;
-    let bound = Bound { input: 100_000, output: 128_000, ..Bound::default() };
-    let cost = |writes| Bound { writes, ..bound }.cost(price).to_string();
-    assert_eq!(cost(Writes::Nothing), "$2.96");
-    assert_eq!(cost(Writes::Minutes), "$3.06");
-    assert_eq!(cost(Writes::Hour), "$3.36");
+    let bound = UsageBound { input: 100_000, output: 128_000, ..UsageBound::default() };
+    let cost = |writes| UsageBound { writes, ..bound }.total_cost(price).to_string();
+    assert_eq!(cost(CacheWrites::Nothing), "$2.96");
+    assert_eq!(cost(CacheWrites::Minutes), "$3.06");
+    assert_eq!(cost(CacheWrites::Hour), "$3.36");
 }
 
 #[test]
 fn marks_are_read_off_the_body() {
     let writes_of = |content: &str| {
         let body = request(content, "[]");
-        writes(&Request::of(Api::Anthropic, body.as_bytes()).unwrap())
+        cache_writes(&Request::from_body(Api::Anthropic, body.as_bytes()).unwrap())
     };
-    assert_eq!(writes_of(r#""say \"1h\"""#), Writes::Nothing);
+    assert_eq!(writes_of(r#""say \"1h\"""#), CacheWrites::Nothing);
     let marked =
         |mark: &str| format!(r#"[{{"type":"text","text":"say \"1h\"","cache_control":{mark}}}]"#);
-    assert_eq!(writes_of(&marked(r#"{"type":"ephemeral"}"#)), Writes::Minutes);
-    assert_eq!(writes_of(&marked(r#"{"type":"ephemeral","ttl":"5m"}"#)), Writes::Minutes);
-    assert_eq!(writes_of(&marked(r#"{"type":"ephemeral","ttl":"1h"}"#)), Writes::Hour);
+    assert_eq!(writes_of(&marked(r#"{"type":"ephemeral"}"#)), CacheWrites::Minutes);
+    assert_eq!(writes_of(&marked(r#"{"type":"ephemeral","ttl":"5m"}"#)), CacheWrites::Minutes);
+    assert_eq!(writes_of(&marked(r#"{"type":"ephemeral","ttl":"1h"}"#)), CacheWrites::Hour);
 }
 
 proptest! {
@@ -62,42 +62,42 @@ proptest! {
     /// reserved.
     #[test]
     fn no_split_of_the_tokens_costs_more_than_the_bound(
-        which in 0..models::all().len(),
+        which in 0..models::all_models().len(),
         parts in proptest::array::uniform4(0..500_000_u64),
         output in 0..200_000_u64,
         less in 0..3_000_000_000_u64,
     ) {
         let [input, cache_read, cache_write_5m, cache_write_1h] = parts;
-        let model = &models::all()[which];
+        let model = &models::all_models()[which];
         let tokens =
             Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, ..Tokens::default() };
         let total = tokens.input_total();
-        let price = model.dearest(total);
-        let bound = Bound { input: total, output, writes: Writes::Hour, ..Bound::default() };
+        let price = model.highest_price(total);
+        let bound = UsageBound { input: total, output, writes: CacheWrites::Hour, ..UsageBound::default() };
         let billed = billed(&tokens, &model.price_for(total, None));
-        prop_assert!(billed <= bound.cost(&price));
+        prop_assert!(billed <= bound.total_cost(&price));
 
-        let amount = bound.cost(&price).less(NanoUsd(less)).max(bound.input_cost(&price));
-        let fits = tokens_for(amount.less(bound.input_cost(&price)), price.output);
+        let amount = bound.total_cost(&price).saturating_sub(NanoUsd(less)).max(bound.input_cost(&price));
+        let fits = tokens_for(amount.saturating_sub(bound.input_cost(&price)), price.output);
         if price.output > 0 {
-            let lowered = Bound { output: fits, ..bound };
-            prop_assert!(lowered.cost(&price) <= amount);
+            let lowered = UsageBound { output: fits, ..bound };
+            prop_assert!(lowered.total_cost(&price) <= amount);
         }
     }
 }
 
 #[test]
 fn new_text_counts_a_token_a_byte_and_known_text_what_it_was() {
-    let text = |text| Size { text, ..Size::default() };
-    let known = Known { tokens: 30_000, size: text(120_000) };
+    let text = |text| InputSize { text, ..InputSize::default() };
+    let known = KnownAncestor { tokens: 30_000, size: text(120_000) };
     assert_eq!(input_bound(None, text(120_000), 1_000_000), 120_000);
     assert_eq!(input_bound(Some(known), text(125_000), 1_000_000), 35_000);
     assert_eq!(input_bound(Some(known), text(5_000_000), 1_000_000), 1_000_000, "the window");
-    let media = Size { media: 9_000, ..text(125_000) };
+    let media = InputSize { media: 9_000, ..text(125_000) };
     assert_eq!(input_bound(Some(known), media, 1_000_000), 44_000);
-    let seen = Known { size: Size { media: 9_000, unseen: 1, ..known.size }, ..known };
-    assert_eq!(input_bound(Some(known), Size { unseen: 1, ..media }, 1_000_000), 1_000_000);
-    assert_eq!(input_bound(Some(seen), Size { unseen: 1, ..media }, 1_000_000), 35_000);
+    let seen = KnownAncestor { size: InputSize { media: 9_000, unseen: 1, ..known.size }, ..known };
+    assert_eq!(input_bound(Some(known), InputSize { unseen: 1, ..media }, 1_000_000), 1_000_000);
+    assert_eq!(input_bound(Some(seen), InputSize { unseen: 1, ..media }, 1_000_000), 35_000);
 }
 
 #[test]
@@ -111,15 +111,15 @@ fn output_is_bounded_by_the_request_and_its_model() {
 
 #[test]
 fn windows_are_the_tables_and_the_large_one_where_it_has_a_price() {
-    let anthropic = models::all().iter().filter(|model| model.provider == "anthropic");
+    let anthropic = models::all_models().iter().filter(|model| model.provider == "anthropic");
     let largest = anthropic.filter_map(|model| model.context_window).max();
-    assert_eq!(largest.map(u64::from), Some(window(None)));
-    assert_eq!(window(Some(opus())), 1_000_000);
-    assert_eq!(window(models::find(Some("anthropic"), "claude-haiku-4-5")), 200_000);
-    let sonnet = models::find(Some("anthropic"), "claude-sonnet-4-5").unwrap();
+    assert_eq!(largest.map(u64::from), Some(context_window(None)));
+    assert_eq!(context_window(Some(opus())), 1_000_000);
+    assert_eq!(context_window(models::find_model(Some("anthropic"), "claude-haiku-4-5")), 200_000);
+    let sonnet = models::find_model(Some("anthropic"), "claude-sonnet-4-5").unwrap();
     assert_eq!(sonnet.context_window, Some(200_000));
-    assert_eq!(window(Some(sonnet)), 1_000_000, "it has a price above 200,000");
-    assert_eq!(window(None), 1_000_000);
+    assert_eq!(context_window(Some(sonnet)), 1_000_000, "it has a price above 200,000");
+    assert_eq!(context_window(None), 1_000_000);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_does_not_show_its_size_is_counted_as_unseen() {
 
 #[test]
 fn what_chat_and_responses_name_by_an_address_or_an_id_is_counted_as_unseen() {
-    let size = |api, body: &str| Size::of(&Request::of(api, body.as_bytes()).unwrap());
+    let size = |api, body: &str| InputSize::from_request(&Request::from_body(api, body.as_bytes()).unwrap());
     let part = |part: &str| {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{part}]}}]}}"#);
         size(Api::Chat, &body)
@@ -229,8 +229,8 @@ proptest! {
             format!(r#"{{"type":"document","source":{{"type":"content","content":[{inner}]}}}}"#)
         });
         let body = request(&format!("[{nested}]"), "[]");
-        let request = Request::of(Api::Anthropic, body.as_bytes()).unwrap();
-        prop_assert_eq!(writes(&request), Writes::Hour);
+        let request = Request::from_body(Api::Anthropic, body.as_bytes()).unwrap();
+        prop_assert_eq!(cache_writes(&request), CacheWrites::Hour);
     }
 }
 
@@ -274,12 +274,12 @@ const CENT: u64 = 10_000_000;
 
 /// A request of 100,000 tokens of context to a large model: $0.50 of input at most, $2.56 of
 /// output.
-fn want(stream: bool) -> Want {
+fn want(stream: bool) -> WorstCase {
     let price = &opus().price;
-    let writes = Writes::Minutes;
-    let bound = Bound { input: 100_000, output: 128_000, writes, ..Bound::default() };
+    let writes = CacheWrites::Minutes;
+    let bound = UsageBound { input: 100_000, output: 128_000, writes, ..UsageBound::default() };
     let input = bound.input_cost(price);
-    Want { input, output: bound.output, output_pico: price.output, floor: 4_096, stream }
+    WorstCase { input, output: bound.output, output_pico: price.output, floor: 4_096, stream }
 }
 
 fn claims(cents: u64) -> Vec<Claim> {
@@ -287,8 +287,8 @@ fn claims(cents: u64) -> Vec<Claim> {
 }
 
 async fn hold(accounts: &MemoryAccounts, claims: &[Claim], cents: u64) -> Lease {
-    let ask = crate::accounts::Ask::exactly(NanoUsd(cents * CENT));
-    accounts.reserve(claims.to_vec(), ask, Patience::NONE).await.unwrap()
+    let ask = crate::accounts::ReservationAmounts::from_exact(NanoUsd(cents * CENT));
+    accounts.reserve_money(claims.to_vec(), ask, WaitLimits::NONE).await.unwrap()
 }
 
 /// Returns the result of a reservation, the time that it took, and how often it announced a long
@@ -296,14 +296,14 @@ async fn hold(accounts: &MemoryAccounts, claims: &[Claim], cents: u64) -> Lease 
 async fn reserved(
     accounts: &MemoryAccounts,
     claims: &[Claim],
-    want: Want,
-) -> (Reserved, Duration, u32) {
+    want: WorstCase,
+) -> (Reservation, Duration, u32) {
     let (began, loud) = (Instant::now(), AtomicU32::new(0));
     let told = || {
         assert_eq!(began.elapsed(), SILENCE);
         loud.fetch_add(1, Ordering::Relaxed);
     };
-    let reserved = reserve(accounts, claims.to_vec(), want, told).await;
+    let reserved = reserve_worst_case(accounts, claims.to_vec(), want, told).await;
     (reserved, began.elapsed(), loud.load(Ordering::Relaxed))
 }
 
@@ -311,13 +311,13 @@ async fn reserved(
 async fn what_fits_is_sent_as_it_is() {
     let accounts = MemoryAccounts::new();
     let (result, took, loud) = reserved(&accounts, &claims(500), want(true)).await;
-    let Reserved::Granted { lease, output_limit: None } = result else { panic!("{result:?}") };
-    assert_eq!(lease.reserved(), NanoUsd(306 * CENT));
+    let Reservation::Granted { lease, output_limit: None } = result else { panic!("{result:?}") };
+    assert_eq!(lease.reserved_amount(), NanoUsd(306 * CENT));
     assert_eq!((took, loud), (Duration::ZERO, 0));
     // Without a limit there is no bound.
     let free = [Claim { account: "session:s".into(), limit: None }];
     let (result, ..) = reserved(&accounts, &free, want(true)).await;
-    assert!(matches!(result, Reserved::Granted { output_limit: None, .. }));
+    assert!(matches!(result, Reservation::Granted { output_limit: None, .. }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,18 +325,18 @@ async fn the_output_limit_is_lowered_at_once_where_waiting_brings_no_more() {
     let accounts = MemoryAccounts::new();
     let claims = claims(150);
     let (result, took, _) = reserved(&accounts, &claims, want(true)).await;
-    let Reserved::Granted { lease, output_limit } = result else { panic!("{result:?}") };
-    assert_eq!((lease.reserved(), output_limit), (NanoUsd(150 * CENT), Some(50_000)));
+    let Reservation::Granted { lease, output_limit } = result else { panic!("{result:?}") };
+    assert_eq!((lease.reserved_amount(), output_limit), (NanoUsd(150 * CENT), Some(50_000)));
     assert_eq!(took, Duration::ZERO);
-    lease.settle(NanoUsd(92 * CENT));
+    lease.settle_cost(NanoUsd(92 * CENT));
     // $0.58 are left: 4,000 tokens, fewer than are held back for an answer.
     let (result, took, _) = reserved(&accounts, &claims, want(true)).await;
-    assert!(matches!(result, Reserved::Land(_)), "{result:?}");
+    assert!(matches!(result, Reservation::Land(_)), "{result:?}");
     assert_eq!(took, Duration::ZERO);
-    let (result, ..) = reserved(&accounts, &claims, Want { floor: 4_000, ..want(true) }).await;
-    let Reserved::Granted { lease, output_limit } = result else { panic!("{result:?}") };
+    let (result, ..) = reserved(&accounts, &claims, WorstCase { floor: 4_000, ..want(true) }).await;
+    let Reservation::Granted { lease, output_limit } = result else { panic!("{result:?}") };
     assert_eq!(output_limit, Some(4_000));
-    lease.settle(NanoUsd::ZERO);
+    lease.settle_cost(NanoUsd::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,12 +346,12 @@ async fn the_whole_is_waited_for_five_seconds_then_less_will_do() {
     for stream in [false, true] {
         let held = hold(&accounts, &claims, 300).await;
         let (result, took, loud) = reserved(&accounts, &claims, want(stream)).await;
-        let Reserved::Granted { lease, output_limit } = result else { panic!("{result:?}") };
+        let Reservation::Granted { lease, output_limit } = result else { panic!("{result:?}") };
         // Half of the two dollars that are left: another request is running.
-        assert_eq!((lease.reserved(), output_limit), (NanoUsd(100 * CENT), Some(25_000)));
+        assert_eq!((lease.reserved_amount(), output_limit), (NanoUsd(100 * CENT), Some(25_000)));
         assert_eq!((took, loud), (SILENCE, 0), "served as the silence ended");
-        lease.settle(NanoUsd::ZERO);
-        held.settle(NanoUsd::ZERO);
+        lease.settle_cost(NanoUsd::ZERO);
+        held.settle_cost(NanoUsd::ZERO);
     }
 }
 
@@ -361,18 +361,18 @@ async fn while_others_hold_it_all_a_stream_waits_loudly_and_nobody_lands() {
     let claims = claims(500);
     let held = hold(&accounts, &claims, 490).await;
     let (result, took, loud) = reserved(&accounts, &claims, want(false)).await;
-    assert!(matches!(&result, Reserved::Busy(short) if short.reserved == held.reserved()));
+    assert!(matches!(&result, Reservation::Busy(short) if short.reserved == held.reserved_amount()));
     assert_eq!((took, loud), (SILENCE, 0));
     let (result, took, loud) = reserved(&accounts, &claims, want(true)).await;
-    assert!(matches!(result, Reserved::Busy(_)), "{result:?}");
+    assert!(matches!(result, Reservation::Busy(_)), "{result:?}");
     assert_eq!((took, loud), (STREAMS_WAIT, 1));
     let settles = async {
         sleep(Duration::from_secs(20)).await;
-        held.settle(NanoUsd(10 * CENT));
+        held.settle_cost(NanoUsd(10 * CENT));
     };
     let ((result, took, loud), ()) =
         tokio::join!(reserved(&accounts, &claims, want(true)), settles);
-    assert!(matches!(result, Reserved::Granted { output_limit: None, .. }), "{result:?}");
+    assert!(matches!(result, Reservation::Granted { output_limit: None, .. }), "{result:?}");
     assert_eq!((took, loud), (Duration::from_secs(20), 1));
 }
 
@@ -385,19 +385,19 @@ async fn what_is_under_way_takes_what_fits_and_waits_for_nobody() {
     let waits = reserved(&accounts, &claims, want(true));
     let now = async {
         sleep(Duration::from_secs(10)).await;
-        let last = Want { floor: 16, ..want(true) };
+        let last = WorstCase { floor: 16, ..want(true) };
         let result = reserve_now(&accounts, claims.to_vec(), last).await;
-        let Reserved::Granted { lease, output_limit } = result else { panic!("{result:?}") };
+        let Reservation::Granted { lease, output_limit } = result else { panic!("{result:?}") };
         assert_eq!(output_limit, Some(5_000), "the ten cents that are left");
-        lease.settle(NanoUsd::ZERO);
+        lease.settle_cost(NanoUsd::ZERO);
         let result = reserve_now(&accounts, claims.to_vec(), want(true)).await;
-        let Reserved::Granted { lease, .. } = result else { panic!("{result:?}") };
-        lease.settle(NanoUsd::ZERO);
+        let Reservation::Granted { lease, .. } = result else { panic!("{result:?}") };
+        lease.settle_cost(NanoUsd::ZERO);
         assert_eq!(began.elapsed(), Duration::from_secs(10));
-        held.settle(NanoUsd::ZERO);
+        held.settle_cost(NanoUsd::ZERO);
     };
     let ((result, ..), ()) = tokio::join!(waits, now);
-    assert!(matches!(result, Reserved::Granted { .. }), "{result:?}");
+    assert!(matches!(result, Reservation::Granted { .. }), "{result:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -405,16 +405,16 @@ async fn the_limit_is_never_below_thinking_and_the_answer() {
     let accounts = MemoryAccounts::new();
     let floor = 32_000 + 4_096;
     for cents in 100..320 {
-        let (result, ..) = reserved(&accounts, &claims(cents), Want { floor, ..want(false) }).await;
+        let (result, ..) = reserved(&accounts, &claims(cents), WorstCase { floor, ..want(false) }).await;
         match result {
-            Reserved::Granted { lease, output_limit } => {
+            Reservation::Granted { lease, output_limit } => {
                 assert!(output_limit.unwrap_or(128_000) >= floor);
-                assert!(lease.reserved() <= NanoUsd(cents * CENT));
-                lease.settle(NanoUsd::ZERO);
+                assert!(lease.reserved_amount() <= NanoUsd(cents * CENT));
+                lease.settle_cost(NanoUsd::ZERO);
             }
-            Reserved::Land(short) => {
+            Reservation::Land(short) => {
                 assert!(cents < 123, "{cents}: $0.50 and 36,096 tokens are $1.22192");
-                assert!(short.left() < NanoUsd(1_221_920_000));
+                assert!(short.remaining_amount() < NanoUsd(1_221_920_000));
             }
             other => panic!("{other:?}"),
         }

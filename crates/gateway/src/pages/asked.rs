@@ -7,18 +7,18 @@ use http::StatusCode;
 use http::request::Parts;
 use url::form_urlencoded;
 
-use super::refusal;
+use super::page_refusal;
 use crate::errors::Refusal;
 
 /// The parameters of a request, by name.
-pub(super) struct Asked(Vec<(String, String)>);
+pub(super) struct PageQuery(Vec<(String, String)>);
 
-impl Asked {
+impl PageQuery {
     /// Reads the query of a request to a path that accepts these names.
     ///
     /// # Errors
     /// Returns a refusal for an unknown or repeated parameter.
-    pub(super) fn of(parts: &Parts, names: &[&str]) -> Result<Self, Refusal> {
+    pub(super) fn from_parts(parts: &Parts, names: &[&str]) -> Result<Self, Refusal> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         for (at, (name, _)) in pairs.iter().enumerate() {
@@ -28,17 +28,17 @@ impl Asked {
                     [] => "none is known here".to_owned(),
                     names => format!("known here: {}", names.join(", ")),
                 };
-                return Err(wrong(&format!("there is no parameter {shown:?}; {allowed}")));
+                return Err(bad_parameter(&format!("there is no parameter {shown:?}; {allowed}")));
             }
             if pairs.iter().take(at).any(|(had, _)| had == name) {
-                return Err(wrong(&format!("{name} is there more than once")));
+                return Err(bad_parameter(&format!("{name} is there more than once")));
             }
         }
         Ok(Self(pairs))
     }
 
     /// Returns the value of a parameter, if it is present.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    pub(super) fn find_text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_str())
     }
 
@@ -46,21 +46,21 @@ impl Asked {
     ///
     /// # Errors
     /// Returns a refusal for a value that is not within the bounds.
-    pub(super) fn number(
+    pub(super) fn parse_number(
         &self,
         name: &str,
         within: RangeInclusive<i64>,
         otherwise: i64,
     ) -> Result<i64, Refusal> {
-        let Some(text) = self.text(name) else { return Ok(otherwise) };
+        let Some(text) = self.find_text(name) else { return Ok(otherwise) };
         let number = text.parse().ok().filter(|number| within.contains(number));
         number.ok_or_else(|| {
             let (least, most) = (within.start(), within.end());
-            wrong(&format!("{name} must be a whole number from {least} to {most}"))
+            bad_parameter(&format!("{name} must be a whole number from {least} to {most}"))
         })
     }
 }
 
-fn wrong(what: &str) -> Refusal {
-    refusal(StatusCode::BAD_REQUEST, what)
+fn bad_parameter(what: &str) -> Refusal {
+    page_refusal(StatusCode::BAD_REQUEST, what)
 }

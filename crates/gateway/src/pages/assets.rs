@@ -4,15 +4,15 @@ use std::sync::LazyLock;
 
 use http::Response;
 use http::header::HeaderMap;
-use softland_pages::{HTML, SCRIPT, STYLE, Styles, page};
+use softland_pages::{HTML, SCRIPT, STYLE, AllowedStyles, render_page};
 
 use crate::body::Body;
 
-static RUNS: LazyLock<String> = LazyLock::new(|| page(include_str!("../../pages/index.html")));
-static AUDIT: LazyLock<String> = LazyLock::new(|| page(include_str!("../../pages/audit.html")));
+static RUNS: LazyLock<String> = LazyLock::new(|| render_page(include_str!("../../pages/index.html")));
+static AUDIT: LazyLock<String> = LazyLock::new(|| render_page(include_str!("../../pages/audit.html")));
 
 /// Returns a file of the pages by its path.
-pub(super) fn find(path: &str) -> Option<Response<Body>> {
+pub(super) fn find_asset(path: &str) -> Option<Response<Body>> {
     let (kind, bytes): (_, &'static [u8]) = match path {
         "/" => (HTML, RUNS.as_bytes()),
         "/app.css" => (STYLE, include_bytes!("../../pages/app.css")),
@@ -22,14 +22,14 @@ pub(super) fn find(path: &str) -> Option<Response<Body>> {
         "/trouble.js" => (SCRIPT, include_bytes!("../../pages/trouble.js")),
         "/audit" => (HTML, AUDIT.as_bytes()),
         "/audit.js" => (SCRIPT, include_bytes!("../../pages/audit.js")),
-        _ => softland_pages::file(path)?,
+        _ => softland_pages::find_file(path)?,
     };
-    let mut response = Response::new(Body::full(bytes));
-    softland_pages::of_kind(response.headers_mut(), kind);
+    let mut response = Response::new(Body::from_bytes(bytes));
+    softland_pages::set_content_type(response.headers_mut(), kind);
     Some(response)
 }
 
 /// Adds the security headers that every response of the pages has.
-pub(super) fn protect(headers: &mut HeaderMap) {
-    softland_pages::protect(headers, Styles::Own);
+pub(super) fn protect_response(headers: &mut HeaderMap) {
+    softland_pages::set_security_headers(headers, AllowedStyles::Own);
 }

@@ -17,13 +17,13 @@ use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::asked::Asked;
-use super::refusal;
-use crate::audit::{Audit, AuditAsked, AuditForm};
+use super::asked::PageQuery;
+use super::page_refusal;
+use crate::audit::{Audit, AuditRequest, AuditFormat};
 use crate::body::Body;
 use crate::errors::Refusal;
-use crate::gate::Gate;
-use crate::server::Door;
+use crate::gate::GatewayState;
+use crate::server::EntryPoint;
 
 /// The header that says whether the ledger keeps `digests` or `full` contents.
 const KEEPS: HeaderName = HeaderName::from_static("x-softland-content");
@@ -33,32 +33,32 @@ const WRITTEN: Duration = Duration::from_secs(2);
 const NAME: usize = 200;
 
 /// The source of a report.
-enum Of {
+enum AuditSource {
     Ledger(PathBuf),
     /// An uploaded recording, which is deleted after it has been read, and its name.
     Handed(NamedTempFile, String),
 }
 
 /// Returns a file that the audit page needs.
-pub(super) fn file(gate: &Gate, path: &str) -> Option<Response<Body>> {
-    let (kind, bytes) = gate.live().settings.audit.as_ref()?.file(path.strip_prefix("/audit/")?)?;
-    let mut response = Response::new(Body::full(bytes));
+pub(super) fn audit_file(gate: &GatewayState, path: &str) -> Option<Response<Body>> {
+    let (kind, bytes) = gate.live_config().settings.audit.as_ref()?.find_file(path.strip_prefix("/audit/")?)?;
+    let mut response = Response::new(Body::from_bytes(bytes));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Some(response)
 }
 
 /// Answers a request for a report.
-pub(super) async fn answer(
-    gate: &Arc<Gate>,
+pub(super) async fn answer_audit(
+    gate: &Arc<GatewayState>,
     parts: &Parts,
     body: Incoming,
-    door: Door,
+    door: EntryPoint,
 ) -> Result<Response<Body>, Refusal> {
-    let asked = Asked::of(parts, if parts.method == Method::POST { &["name"] } else { &[] });
-    let live = gate.live();
+    let asked = PageQuery::from_parts(parts, if parts.method == Method::POST { &["name"] } else { &[] });
+    let live = gate.live_config();
     let settings = &live.settings;
     let Some(audit) = settings.audit.clone() else {
-        return Err(refusal(StatusCode::NOT_FOUND, "this gateway has no audit"));
+        return Err(page_refusal(StatusCode::NOT_FOUND, "this gateway has no audit"));
     };
     match parts.method {
         Method::GET => live.guard.may_read(&parts.headers, door, &gate.pages_token)?,
@@ -69,25 +69,25 @@ pub(super) async fn answer(
     let (of, seat) = if parts.method == Method::GET {
         let what = "no ledger is kept: choose a recording, or name a ledger in the config";
         let path = settings.ledger.clone();
-        let path = path.ok_or_else(|| refusal(StatusCode::NOT_FOUND, what))?;
-        (Of::Ledger(path), seat(gate)?)
+        let path = path.ok_or_else(|| page_refusal(StatusCode::NOT_FOUND, what))?;
+        (AuditSource::Ledger(path), take_permit(gate)?)
     } else {
         let declared = parts.headers.get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
         let (most, pause) = (settings.limits.recording, settings.limits.body_time);
         if declared.and_then(|text| text.parse::<u64>().ok()).is_some_and(|bytes| bytes > most) {
             return Err(too_large(most));
         }
-        let seat = seat(gate)?;
-        (Of::Handed(keep(body, &*audit, most, pause).await?, name(&asked)), seat)
+        let seat = take_permit(gate)?;
+        (AuditSource::Handed(store_recording(body, &*audit, most, pause).await?, recording_name(&asked)), seat)
     };
     let keeps = if settings.ledger_full { "full" } else { "digests" };
-    let keeps = matches!(of, Of::Ledger(_)).then_some(keeps);
-    let form = form(parts);
-    let text = made(Arc::clone(gate), audit, of, form, seat).await?;
-    let mut response = Response::new(Body::full(text));
+    let keeps = matches!(of, AuditSource::Ledger(_)).then_some(keeps);
+    let form = audit_format(parts);
+    let text = make_report(Arc::clone(gate), audit, of, form, seat).await?;
+    let mut response = Response::new(Body::from_bytes(text));
     let kind = match form {
-        AuditForm::Json => "application/json",
-        AuditForm::Page => "text/html; charset=utf-8",
+        AuditFormat::Json => "application/json",
+        AuditFormat::Page => "text/html; charset=utf-8",
     };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     if let Some(keeps) = keeps {
@@ -98,34 +98,34 @@ pub(super) async fn answer(
 
 /// Stops the report's thread when the request is dropped.
 #[derive(Default)]
-struct Waits(Arc<AtomicBool>);
+struct StopOnDrop(Arc<AtomicBool>);
 
-impl Drop for Waits {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-async fn made(
-    gate: Arc<Gate>,
+async fn make_report(
+    gate: Arc<GatewayState>,
     audit: Arc<dyn Audit>,
-    of: Of,
-    form: AuditForm,
+    of: AuditSource,
+    form: AuditFormat,
     seat: OwnedSemaphorePermit,
 ) -> Result<String, Refusal> {
-    let waits = Waits::default();
+    let waits = StopOnDrop::default();
     let stop = Arc::clone(&waits.0);
     let work = tokio::task::spawn_blocking(move || {
         let (path, name) = match &of {
-            Of::Ledger(path) => {
+            AuditSource::Ledger(path) => {
                 if let Some(ledger) = &gate.ledger {
                     let _ = ledger.drain(WRITTEN);
                 }
                 (path.as_path(), None)
             }
-            Of::Handed(file, name) => (file.path(), Some(name.as_str())),
+            AuditSource::Handed(file, name) => (file.path(), Some(name.as_str())),
         };
-        let text = audit.report(&AuditAsked { path, name, form, stop: &stop });
+        let text = audit.write_report(&AuditRequest { path, name, form, stop: &stop });
         // The file is dropped before the permit, so that the next report finds no trace of it.
         drop(of);
         drop(seat);
@@ -134,19 +134,19 @@ async fn made(
     let what = "the report could not be made; the log says why";
     work.await.map_err(|error| {
         tracing::error!(%error, "an audit for the pages has failed");
-        refusal(StatusCode::INTERNAL_SERVER_ERROR, what)
+        page_refusal(StatusCode::INTERNAL_SERVER_ERROR, what)
     })
 }
 
-fn seat(gate: &Gate) -> Result<OwnedSemaphorePermit, Refusal> {
+fn take_permit(gate: &GatewayState) -> Result<OwnedSemaphorePermit, Refusal> {
     let what = "another report is being made; there is one at a time";
     let seat = Arc::clone(&gate.pages_audit).try_acquire_owned();
-    seat.map_err(|_| refusal(StatusCode::SERVICE_UNAVAILABLE, what))
+    seat.map_err(|_| page_refusal(StatusCode::SERVICE_UNAVAILABLE, what))
 }
 
 /// Writes a recording to a file that only this user can read and that is deleted when it is
 /// dropped.
-async fn keep(
+async fn store_recording(
     mut body: Incoming,
     audit: &dyn Audit,
     most: u64,
@@ -154,18 +154,18 @@ async fn keep(
 ) -> Result<NamedTempFile, Refusal> {
     let failed = |error: io::Error| {
         tracing::error!(%error, "a recording for the audit cannot be written");
-        refusal(StatusCode::INTERNAL_SERVER_ERROR, "the recording could not be kept to be read")
+        page_refusal(StatusCode::INTERNAL_SERVER_ERROR, "the recording could not be kept to be read")
     };
     let mut made = tempfile::Builder::new();
-    let kept = made.prefix("softland-audit-").tempfile_in(audit.folder()).map_err(failed)?;
+    let kept = made.prefix("softland-audit-").tempfile_in(audit.upload_folder()).map_err(failed)?;
     let mut to = tokio::fs::File::from_std(kept.reopen().map_err(failed)?);
     let mut bytes = 0_u64;
     loop {
-        let slow = |_| refusal(StatusCode::REQUEST_TIMEOUT, "the recording does not come");
+        let slow = |_| page_refusal(StatusCode::REQUEST_TIMEOUT, "the recording does not come");
         let Some(frame) = tokio::time::timeout(pause, body.frame()).await.map_err(slow)? else {
             break;
         };
-        let broken = |_| refusal(StatusCode::BAD_REQUEST, "the recording broke off");
+        let broken = |_| page_refusal(StatusCode::BAD_REQUEST, "the recording broke off");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         bytes += data.len() as u64;
         if bytes > most {
@@ -178,27 +178,27 @@ async fn keep(
 }
 
 /// Returns the file's name of `?name=`, without its folders.
-fn name(asked: &Asked) -> String {
-    let given = asked.text("name").unwrap_or_default();
+fn recording_name(asked: &PageQuery) -> String {
+    let given = asked.find_text("name").unwrap_or_default();
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = last.chars().take(NAME).collect();
     if name.trim().is_empty() { "the chosen file".to_owned() } else { name }
 }
 
-fn form(parts: &Parts) -> AuditForm {
+fn audit_format(parts: &Parts) -> AuditFormat {
     let accepted = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let page = accepted.is_some_and(|accepted| accepted.trim_start().starts_with("text/html"));
-    if page { AuditForm::Page } else { AuditForm::Json }
+    if page { AuditFormat::Page } else { AuditFormat::Json }
 }
 
 fn too_large(most: u64) -> Refusal {
     let what = format!("the recording has more than the {most} bytes that are read here");
-    refusal(StatusCode::PAYLOAD_TOO_LARGE, &what)
+    page_refusal(StatusCode::PAYLOAD_TOO_LARGE, &what)
 }
 
 fn not_allowed() -> Response<Body> {
     let what = "only GET and POST are served here";
-    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, what).response();
+    let mut response = page_refusal(StatusCode::METHOD_NOT_ALLOWED, what).to_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST"));
     response
 }

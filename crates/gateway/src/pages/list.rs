@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use softland_ledger::{Found, Query, Reader, Run};
+use softland_ledger::{RunLookup, Query, Reader, Run};
 
 use super::questions;
-use crate::gate::Gate;
+use crate::gate::GatewayState;
 
 /// The number of the ledger's runs in one list.
 const LISTED: usize = 1000;
@@ -19,8 +19,8 @@ const MOST: usize = 10_000;
 /// Returns all open runs and the newest ended ones, what the ledger keeps, and whether there are
 /// more. Of the ledger's runs, it returns only those with `search` in a name and with the outcome
 /// `state`.
-pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&str>) -> Value {
-    let settings = gate.live();
+pub(super) async fn list_runs(gate: &Arc<GatewayState>, search: Option<&str>, state: Option<&str>) -> Value {
+    let settings = gate.live_config();
     let settings = &settings.settings;
     let content = if settings.ledger_full { "full" } else { "digests" };
     let mut ledger = json!({"on": settings.ledger.is_some(), "content": content});
@@ -28,7 +28,7 @@ pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&st
     let at = format!("{}.{}", gate.runs.version(), gate.stamp);
     let mut runs: Vec<Value> = Vec::new();
     let mut known = BTreeSet::new();
-    for row in gate.runs.rows(0).into_iter().rev() {
+    for row in gate.runs.changed_rows(0).into_iter().rev() {
         if known.insert(row.run.clone()) {
             runs.extend(serde_json::to_value(&row));
         }
@@ -42,14 +42,14 @@ pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&st
             text: search.map(str::to_owned),
             ..Query::default()
         };
-        match tokio::task::spawn_blocking(move || kept(&path, &query)).await {
+        match tokio::task::spawn_blocking(move || read_runs(&path, &query)).await {
             Ok(Ok(kept)) => {
                 more = kept.len() > LISTED;
                 let kept = kept.iter().take(LISTED).filter(|run| !known.contains(&run.run));
-                runs.extend(kept.filter_map(|run| serde_json::from_str(&run.json()).ok()));
+                runs.extend(kept.filter_map(|run| serde_json::from_str(&run.to_json()).ok()));
             }
-            Ok(Err(why)) => ledger["trouble"] = unread(&why).into(),
-            Err(error) => ledger["trouble"] = unread(&error.to_string()).into(),
+            Ok(Err(why)) => ledger["trouble"] = ledger_trouble(&why).into(),
+            Err(error) => ledger["trouble"] = ledger_trouble(&error.to_string()).into(),
         }
     }
     let started =
@@ -65,15 +65,15 @@ pub(super) async fn of(gate: &Arc<Gate>, search: Option<&str>, state: Option<&st
 ///
 /// # Errors
 /// Returns the reason why the ledger, which may have the run, cannot be read.
-pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Result<Option<Value>, String> {
-    let row = match (gate.runs.row(run), gate.live().settings.ledger.clone()) {
+pub(super) async fn find_run(gate: &Arc<GatewayState>, run: &str) -> Result<Option<Value>, String> {
+    let row = match (gate.runs.find_row(run), gate.live_config().settings.ledger.clone()) {
         (Some(row), _) => serde_json::to_value(&row).ok(),
         (None, None) => None,
         (None, Some(path)) => {
             let name = run.to_owned();
-            let read = tokio::task::spawn_blocking(move || found(&path, &name)).await;
+            let read = tokio::task::spawn_blocking(move || read_run(&path, &name)).await;
             let found = read.unwrap_or_else(|error| Err(error.to_string()))?;
-            found.and_then(|run| serde_json::from_str(&run.json()).ok())
+            found.and_then(|run| serde_json::from_str(&run.to_json()).ok())
         }
     };
     let Some(row) = row else { return Ok(None) };
@@ -81,27 +81,27 @@ pub(super) async fn one(gate: &Arc<Gate>, run: &str) -> Result<Option<Value>, St
 }
 
 /// Returns the message for a person about a ledger that cannot be read.
-pub(super) fn unread(why: &str) -> String {
+pub(super) fn ledger_trouble(why: &str) -> String {
     format!("the ledger cannot be read: {why}")
 }
 
-fn kept(path: &Path, query: &Query) -> Result<Vec<Run>, String> {
+fn read_runs(path: &Path, query: &Query) -> Result<Vec<Run>, String> {
     let reader = Reader::open(path).map_err(|error| error.to_string())?;
-    reader.runs(query).map_err(|error| error.to_string())
+    reader.list_runs(query).map_err(|error| error.to_string())
 }
 
-fn found(path: &Path, run: &str) -> Result<Option<Run>, String> {
+fn read_run(path: &Path, run: &str) -> Result<Option<Run>, String> {
     let reader = Reader::open(path).map_err(|error| error.to_string())?;
-    match reader.find(run).map_err(|error| error.to_string())? {
-        Found::One(found) => Ok(Some(*found).filter(|found| found.run == run)),
-        Found::Nothing | Found::Several(_) => Ok(None),
+    match reader.find_run(run).map_err(|error| error.to_string())? {
+        RunLookup::One(found) => Ok(Some(*found).filter(|found| found.run == run)),
+        RunLookup::Nothing | RunLookup::Several(_) => Ok(None),
     }
 }
 
-async fn with_questions(gate: &Arc<Gate>, runs: Vec<Value>) -> Vec<Value> {
-    let live = gate.live();
+async fn with_questions(gate: &Arc<GatewayState>, runs: Vec<Value>) -> Vec<Value> {
+    let live = gate.live_config();
     match live.settings.ledger.clone().filter(|_| live.settings.ledger_full) {
-        Some(path) => questions::add(gate, path, runs).await,
+        Some(path) => questions::add_questions(gate, path, runs).await,
         None => runs,
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use softland_ledger::Reader;
 
 use super::start;
-use crate::gate::Gate;
+use crate::gate::GatewayState;
 
 /// The length of a question, in characters.
 const SHOWN: usize = 80;
@@ -21,10 +21,10 @@ const TIME: Duration = Duration::from_millis(250);
 
 /// The questions that were read before, by run.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(Mutex<BTreeMap<String, String>>);
+pub(crate) struct RunQuestions(Mutex<BTreeMap<String, String>>);
 
 /// Adds the question of the run to rows without a name or an agent.
-pub(super) async fn add(gate: &Arc<Gate>, path: PathBuf, mut runs: Vec<Value>) -> Vec<Value> {
+pub(super) async fn add_questions(gate: &Arc<GatewayState>, path: PathBuf, mut runs: Vec<Value>) -> Vec<Value> {
     let gate = Arc::clone(gate);
     let kept = runs.clone();
     let read = tokio::task::spawn_blocking(move || {
@@ -42,9 +42,9 @@ pub(super) async fn add(gate: &Arc<Gate>, path: PathBuf, mut runs: Vec<Value>) -
             };
             if !known.contains_key(run)
                 && Instant::now() < until
-                && let Some(question) = reader.as_ref().and_then(|reader| start::asked(reader, run))
+                && let Some(question) = reader.as_ref().and_then(|reader| start::stored_question(reader, run))
             {
-                known.insert(run.to_owned(), few(&question));
+                known.insert(run.to_owned(), first_words(&question));
             }
             let question = known.get(run).filter(|question| !question.is_empty());
             if let (Some(question), Value::Object(fields)) = (question.cloned(), row) {
@@ -57,7 +57,7 @@ pub(super) async fn add(gate: &Arc<Gate>, path: PathBuf, mut runs: Vec<Value>) -
 }
 
 /// Returns the first words of a text, on one line.
-fn few(text: &str) -> String {
+fn first_words(text: &str) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {
         if words.chars().count() + word.chars().count() > SHOWN {
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_question_is_a_few_words_on_one_line() {
-        assert_eq!(few("  What did\n we\tdecide? "), "What did we decide?");
-        assert_eq!(few(&"word ".repeat(100)).chars().count(), 80);
-        assert_eq!(few(&"x".repeat(500)), "x".repeat(80) + "…");
-        assert_eq!(few(" \n"), "");
+        assert_eq!(first_words("  What did\n we\tdecide? "), "What did we decide?");
+        assert_eq!(first_words(&"word ".repeat(100)).chars().count(), 80);
+        assert_eq!(first_words(&"x".repeat(500)), "x".repeat(80) + "…");
+        assert_eq!(first_words(" \n"), "");
     }
 }

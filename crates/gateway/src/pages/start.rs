@@ -12,13 +12,13 @@ use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 
 use super::said;
-use crate::gate::Gate;
+use crate::gate::GatewayState;
 
 /// The time that the ledger has to write the queued records.
 const WRITTEN: Duration = Duration::from_secs(2);
 
 /// The beginning of a run's lines.
-pub(super) struct Start {
+pub(super) struct TapeStart {
     pub(super) steps: Vec<Step>,
     /// The last turn up to which the lines are complete.
     pub(super) whole: u64,
@@ -29,66 +29,66 @@ pub(super) struct Start {
 }
 
 /// A request's history, with the turn that the request asks for.
-struct Said {
+struct RequestContent {
     api: Api,
     turn: u64,
     body: Vec<u8>,
 }
 
 /// Reads the beginning of a run. Blocks: not for async tasks.
-pub(super) fn read(gate: &Arc<Gate>, run: &str) -> Start {
+pub(super) fn read_start(gate: &Arc<GatewayState>, run: &str) -> TapeStart {
     let now = gate.now();
-    let row = gate.runs.row(run);
+    let row = gate.runs.find_row(run);
     let open = row.as_ref().is_some_and(|row| !row.is_over());
-    let path = gate.live().settings.ledger.clone();
+    let path = gate.live_config().settings.ledger.clone();
     if let Some(ledger) = gate.ledger.as_ref().filter(|_| open || path.is_some()) {
         // Makes sure that the file has all records so far.
         let _ = ledger.drain(WRITTEN);
     }
-    let (mut steps, kept) = path.as_deref().map(|path| from_ledger(path, run)).unwrap_or_default();
+    let (mut steps, kept) = path.as_deref().map(|path| read_ledger(path, run)).unwrap_or_default();
     if steps.is_empty()
         && let Some(row) = &row
     {
-        steps = without_ledger(row, now);
+        steps = remembered_steps(row, now);
     }
-    let said = under_way(gate, run).or(kept);
+    let said = running_content(gate, run).or(kept);
     let found = !steps.is_empty();
     let over = !open && steps.iter().any(|step| matches!(step.event.as_str(), "done" | "error"));
     let (steps, whole) = match said {
-        Some(said) => merged(steps, &said, now),
+        Some(said) => merge_history(steps, &said, now),
         None => (steps, 0),
     };
-    Start { steps, whole, over, found }
+    TapeStart { steps, whole, over, found }
 }
 
-fn from_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<Said>) {
+fn read_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<RequestContent>) {
     let Ok(reader) = Reader::open(path) else { return Default::default() };
-    let mut steps = reader.steps(run).unwrap_or_default();
+    let mut steps = reader.read_steps(run).unwrap_or_default();
     steps.retain(|step| !step.late);
-    (steps, kept(&reader, run))
+    (steps, stored_content(&reader, run))
 }
 
 /// Returns the content of a run's newest request, if the ledger keeps contents.
-fn kept(reader: &Reader, run: &str) -> Option<Said> {
-    let content = reader.content(run).ok().flatten()?;
+fn stored_content(reader: &Reader, run: &str) -> Option<RequestContent> {
+    let content = reader.read_newest_content(run).ok().flatten()?;
     let api = match content.path.rsplit('/').next()? {
         "messages" => Api::Anthropic,
         "completions" => Api::Chat,
         "responses" => Api::Responses,
         _ => return None,
     };
-    Some(Said { api, turn: content.turn, body: content.body })
+    Some(RequestContent { api, turn: content.turn, body: content.body })
 }
 
 /// Returns the question of a run whose contents the ledger keeps.
-pub(super) fn asked(reader: &Reader, run: &str) -> Option<String> {
-    let said = kept(reader, run)?;
-    let request = Request::of(said.api, &said.body).ok()?;
-    said::question(&request, said.turn)
+pub(super) fn stored_question(reader: &Reader, run: &str) -> Option<String> {
+    let said = stored_content(reader, run)?;
+    let request = Request::from_body(said.api, &said.body).ok()?;
+    said::find_question(&request, said.turn)
 }
 
 /// Returns the lines of a run in a gateway without a ledger, from memory.
-fn without_ledger(row: &crate::runs::Row, now: u64) -> Vec<Step> {
+fn remembered_steps(row: &crate::runs::RunRow, now: u64) -> Vec<Step> {
     let mut fields = serde_json::to_value(row).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
         // These belong to the envelope.
@@ -96,30 +96,30 @@ fn without_ledger(row: &crate::runs::Row, now: u64) -> Vec<Step> {
             fields.remove(name);
         }
     }
-    let mut steps = vec![said::step(row.observed_at, 0, "run_start", &fields)];
+    let mut steps = vec![said::make_step(row.observed_at, 0, "run_start", &fields)];
     if let Some(end) = row.end() {
         let event = if end.outcome.is_done() { "done" } else { "error" };
         let turn = fields.get("turns").and_then(Value::as_u64).unwrap_or(0);
-        steps.push(said::step(now, turn, event, &fields));
+        steps.push(said::make_step(now, turn, event, &fields));
     }
     steps
 }
 
 /// Returns the content of the run's running request, which carries its history.
-fn under_way(gate: &Gate, run: &str) -> Option<Said> {
-    let work = gate.runs.work(run)?;
+fn running_content(gate: &GatewayState, run: &str) -> Option<RequestContent> {
+    let work = gate.runs.running_requests(run)?;
     let asked = work.last()?.asked.upgrade()?;
-    let turn = gate.runs.turn(run)?;
-    Some(Said { api: asked.api, turn, body: asked.body.to_vec() })
+    let turn = gate.runs.newest_turn(run)?;
+    Some(RequestContent { api: asked.api, turn, body: asked.body.to_vec() })
 }
 
 /// Merges the history into the ledger's lines: a turn's blocks go before its last usage line, and
 /// its results behind it.
-fn merged(steps: Vec<Step>, kept: &Said, now: u64) -> (Vec<Step>, u64) {
-    let Ok(request) = Request::of(kept.api, &kept.body) else { return (steps, 0) };
-    let (question, turns) = said::history(&request, kept.turn, now);
+fn merge_history(steps: Vec<Step>, kept: &RequestContent, now: u64) -> (Vec<Step>, u64) {
+    let Ok(request) = Request::from_body(kept.api, &kept.body) else { return (steps, 0) };
+    let (question, turns) = said::read_history(&request, kept.turn, now);
     let whole = kept.turn.saturating_sub(1);
-    let mut turns: BTreeMap<u64, said::Turn> =
+    let mut turns: BTreeMap<u64, said::HistoryTurn> =
         turns.into_iter().map(|turn| (turn.turn, turn)).collect();
     let mut last_usage = BTreeMap::new();
     let mut last_step = BTreeMap::new();
@@ -143,7 +143,7 @@ fn merged(steps: Vec<Step>, kept: &Said, now: u64) -> (Vec<Step>, u64) {
         }
         merged.push(step);
         if begins && let Some(question) = &question {
-            merged.push(said::step(time, 0, "question", &json!({"text": question})));
+            merged.push(said::make_step(time, 0, "question", &json!({"text": question})));
         }
         if last_step.get(&turn) == Some(&at)
             && let Some(said) = turns.remove(&turn)

@@ -9,9 +9,9 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response};
 
 use super::start;
-use super::tape::{Read, Tape};
-use crate::body::{Body, Sender};
-use crate::gate::Gate;
+use super::tape::{TapeRead, Tape};
+use crate::body::{Body, BodySender};
+use crate::gate::GatewayState;
 
 /// The number of streams to pages at once.
 const MOST: usize = 1024;
@@ -25,10 +25,10 @@ const SILENCE: Duration = Duration::from_secs(15);
 const RETRY: &[u8] = b"retry: 1000\n\n";
 
 /// One of the limited number of streams. It is released however the stream ends.
-pub(super) struct Seat(Arc<AtomicUsize>);
+pub(super) struct StreamPermit(Arc<AtomicUsize>);
 
-impl Seat {
-    pub(super) fn take(seats: &Arc<AtomicUsize>) -> Option<Self> {
+impl StreamPermit {
+    pub(super) fn try_acquire(seats: &Arc<AtomicUsize>) -> Option<Self> {
         if seats.fetch_add(1, Ordering::Relaxed) >= MOST {
             seats.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -37,18 +37,18 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A tape that counts its reader.
-struct Watched(Arc<Tape>);
+struct ReaderGuard(Arc<Tape>);
 
-impl Drop for Watched {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.remove_reader();
     }
 }
 
@@ -64,30 +64,30 @@ fn last_id(headers: &HeaderMap) -> Option<(u64, Option<String>)> {
 
 /// Streams the lines of a run from the reader's last position; `None` if there is no such run, or
 /// too many are watched.
-pub(super) async fn of_run(
-    gate: &Arc<Gate>,
+pub(super) async fn stream_run(
+    gate: &Arc<GatewayState>,
     run: &str,
     headers: &HeaderMap,
-    seat: Seat,
+    seat: StreamPermit,
 ) -> Option<Response<Body>> {
-    let open = gate.runs.row(run).is_some_and(|row| !row.is_over());
-    let known = gate.tapes.of(run).is_some();
+    let open = gate.runs.find_row(run).is_some_and(|row| !row.is_over());
+    let known = gate.tapes.find_tape(run).is_some();
     let tape = if open || known {
-        let (tape, new) = gate.tapes.open(run)?;
-        let watched = Watched(tape);
+        let (tape, new) = gate.tapes.open_tape(run)?;
+        let watched = ReaderGuard(tape);
         if new {
-            let start = begin(gate, run).await?;
+            let start = read_beginning(gate, run).await?;
             let whole = (start.whole, start.whole);
-            watched.0.begin(start.steps, whole);
+            watched.0.set_beginning(start.steps, whole);
             // The run may have ended before the tape existed.
-            if start.over || gate.runs.row(run).is_none_or(|row| row.is_over()) {
-                watched.0.end();
+            if start.over || gate.runs.find_row(run).is_none_or(|row| row.is_over()) {
+                watched.0.end_tape();
             }
         }
         watched
     } else {
-        let start = begin(gate, run).await.filter(|start| start.found)?;
-        Watched(Arc::new(Tape::whole(usize::MAX, run, start.steps)))
+        let start = read_beginning(gate, run).await.filter(|start| start.found)?;
+        ReaderGuard(Arc::new(Tape::from_steps(usize::MAX, run, start.steps)))
     };
     let name = match tape.0.name() {
         usize::MAX => "kept".to_owned(),
@@ -95,12 +95,12 @@ pub(super) async fn of_run(
     };
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == name));
     let lost = from.is_none() && headers.contains_key("last-event-id");
-    let (sender, response) = opened();
+    let (sender, response) = open_stream();
     let gate = Arc::clone(gate);
     tokio::spawn(async move {
         let from = from.map(|(seq, _)| seq.saturating_add(1));
         tokio::select! {
-            () = follow(&tape.0, &name, from, lost, &sender) => sender.finish(),
+            () = follow_tape(&tape.0, &name, from, lost, &sender) => sender.finish(),
             () = sender.closed() => {}
             () = gate.leaving.cancelled() => {}
         }
@@ -109,12 +109,12 @@ pub(super) async fn of_run(
     Some(response)
 }
 
-async fn begin(gate: &Arc<Gate>, run: &str) -> Option<start::Start> {
+async fn read_beginning(gate: &Arc<GatewayState>, run: &str) -> Option<start::TapeStart> {
     let (gate, run) = (Arc::clone(gate), run.to_owned());
-    tokio::task::spawn_blocking(move || start::read(&gate, &run)).await.ok()
+    tokio::task::spawn_blocking(move || start::read_start(&gate, &run)).await.ok()
 }
 
-async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: &Sender) {
+async fn follow_tape(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: &BodySender) {
     let mut next = from;
     // The page's position belongs to another tape, so the page starts over.
     let mut head = RETRY.to_vec();
@@ -131,8 +131,8 @@ async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: 
         let (base, end) = tape.bounds();
         // A position behind the newest line is not valid.
         let from = next.unwrap_or(base).min(end);
-        match tape.read(from, PIECE) {
-            Read::Lines(mut seq, lines) => {
+        match tape.read_lines(from, PIECE) {
+            TapeRead::Lines(mut seq, lines) => {
                 let mut piece = Vec::new();
                 for line in lines {
                     piece.extend_from_slice(format!("id: {seq}.{name}\ndata: ").as_bytes());
@@ -146,13 +146,13 @@ async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: 
                 }
             }
             // The reader is too slow: its stream ends, and the page starts over.
-            Read::Lost => {
+            TapeRead::Lost => {
                 let cut = Bytes::from_static(b"event: resync\nid: 0.lost\ndata: {}\n\n");
                 let _ = sender.send(cut).await;
                 return;
             }
-            Read::Over => return,
-            Read::Nothing => {
+            TapeRead::Over => return,
+            TapeRead::Nothing => {
                 if tokio::time::timeout(SILENCE, changed).await.is_err()
                     && sender.send(Bytes::from_static(b":\n\n")).await.is_err()
                 {
@@ -164,15 +164,15 @@ async fn follow(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: 
 }
 
 /// Streams the runs that change, each in its current state. Reading a run twice does no harm.
-pub(super) fn of_list(gate: &Arc<Gate>, headers: &HeaderMap, seat: Seat) -> Response<Body> {
+pub(super) fn stream_list(gate: &Arc<GatewayState>, headers: &HeaderMap, seat: StreamPermit) -> Response<Body> {
     let stamp = gate.stamp.clone();
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == stamp));
     let lost = from.is_none() && headers.contains_key("last-event-id");
-    let (sender, response) = opened();
+    let (sender, response) = open_stream();
     let gate = Arc::clone(gate);
     tokio::spawn(async move {
         tokio::select! {
-            () = changes(&gate, from.map_or(0, |(version, _)| version), lost, &sender) => {}
+            () = follow_list(&gate, from.map_or(0, |(version, _)| version), lost, &sender) => {}
             () = sender.closed() => {}
             () = gate.leaving.cancelled() => {}
         }
@@ -181,7 +181,7 @@ pub(super) fn of_list(gate: &Arc<Gate>, headers: &HeaderMap, seat: Seat) -> Resp
     response
 }
 
-async fn changes(gate: &Gate, mut version: u64, lost: bool, sender: &Sender) {
+async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: &BodySender) {
     let stamp = gate.stamp.as_str();
     let mut piece = RETRY.to_vec();
     if lost {
@@ -191,7 +191,7 @@ async fn changes(gate: &Gate, mut version: u64, lost: bool, sender: &Sender) {
     loop {
         let newest = gate.runs.version();
         if newest > version {
-            let rows = gate.runs.rows(version);
+            let rows = gate.runs.changed_rows(version);
             version = newest;
             let last = rows.len().saturating_sub(1);
             for (n, row) in rows.iter().enumerate() {
@@ -218,7 +218,7 @@ async fn changes(gate: &Gate, mut version: u64, lost: bool, sender: &Sender) {
     }
 }
 
-fn opened() -> (Sender, Response<Body>) {
+fn open_stream() -> (BodySender, Response<Body>) {
     let (sender, body) = Body::channel(2);
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");

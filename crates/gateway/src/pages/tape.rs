@@ -38,12 +38,12 @@ pub(crate) struct Tape {
     name: usize,
     run: String,
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<TapeState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct TapeState {
     /// The number of the first line that is still present.
     base: u64,
     lines: VecDeque<Bytes>,
@@ -62,7 +62,7 @@ struct State {
 }
 
 /// The result of a read.
-pub(crate) enum Read {
+pub(crate) enum TapeRead {
     /// Lines from this number on.
     Lines(u64, Vec<Bytes>),
     /// No new lines yet.
@@ -75,7 +75,7 @@ pub(crate) enum Read {
 
 impl Tapes {
     /// Returns the tape of a run, if somebody watches it.
-    pub(crate) fn of(&self, run: &str) -> Option<Arc<Tape>> {
+    pub(crate) fn find_tape(&self, run: &str) -> Option<Arc<Tape>> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -84,10 +84,10 @@ impl Tapes {
 
     /// Opens the tape of a run for one more reader. The flag is true if the tape is new. `None` if
     /// too many runs are watched.
-    pub(crate) fn open(&self, run: &str) -> Option<(Arc<Tape>, bool)> {
+    pub(crate) fn open_tape(&self, run: &str) -> Option<(Arc<Tape>, bool)> {
         let mut tapes = self.lock();
         if let Some(tape) = tapes.get(run) {
-            tape.state().readers += 1;
+            tape.lock_state().readers += 1;
             return Some((Arc::clone(tape), false));
         }
         if tapes.len() >= MOST {
@@ -102,14 +102,14 @@ impl Tapes {
     }
 
     /// Writes a record to the tape of its run, if there is one.
-    pub(crate) fn record(&self, record: &Record) {
-        if let Some((run, step)) = record.step(true)
-            && let Some(tape) = self.of(run)
+    pub(crate) fn write_record(&self, record: &Record) {
+        if let Some((run, step)) = record.to_step(true)
+            && let Some(tape) = self.find_tape(run)
         {
             let over = matches!(record, Record::RunEnd(_));
-            tape.write(step);
+            tape.write_step(step);
             if over {
-                tape.end();
+                tape.end_tape();
             }
         }
     }
@@ -120,13 +120,13 @@ impl Tapes {
     }
 
     /// Drops tapes that have had no reader for some time.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn sweep_unread(&self) {
         if self.is_idle() {
             return;
         }
         let mut tapes = self.lock();
         tapes.retain(|_, tape| {
-            let state = tape.state();
+            let state = tape.lock_state();
             state.readers > 0 || state.left.elapsed() < KEPT
         });
         self.count.store(tapes.len(), Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Tapes {
 
 impl Tape {
     fn new(name: usize, run: &str, most: usize) -> Self {
-        let state = State {
+        let state = TapeState {
             base: 0,
             lines: VecDeque::new(),
             bytes: 0,
@@ -156,10 +156,10 @@ impl Tape {
     }
 
     /// Creates a complete tape of a run that has ended.
-    pub(crate) fn whole(name: usize, run: &str, steps: Vec<Step>) -> Self {
+    pub(crate) fn from_steps(name: usize, run: &str, steps: Vec<Step>) -> Self {
         let tape = Self::new(name, run, usize::MAX);
-        tape.begin(steps, (0, 0));
-        tape.end();
+        tape.set_beginning(steps, (0, 0));
+        tape.end_tape();
         tape
     }
 
@@ -171,8 +171,8 @@ impl Tape {
     /// Writes the beginning of the tape: `steps` from the ledger and the history. Lines that
     /// arrived in the meantime are not written twice. `turns` are the turns up to which the texts
     /// and the results are complete.
-    pub(crate) fn begin(&self, steps: Vec<Step>, turns: (u64, u64)) {
-        let mut state = self.state();
+    pub(crate) fn set_beginning(&self, steps: Vec<Step>, turns: (u64, u64)) {
+        let mut state = self.lock_state();
         let waiting = state.waiting.take().unwrap_or_default();
         (state.whole, state.results) = (state.whole.max(turns.0), state.results.max(turns.1));
         let mut had: HashMap<_, usize> = HashMap::new();
@@ -182,12 +182,12 @@ impl Tape {
             }
         }
         for step in steps {
-            self.put(&mut state, step);
+            self.push_step(&mut state, step);
         }
         for step in waiting {
             match had.get_mut(&identity_of(&step)).filter(|left| **left > 0) {
                 Some(left) => *left -= 1,
-                None => self.put(&mut state, step),
+                None => self.push_step(&mut state, step),
             }
         }
         drop(state);
@@ -195,26 +195,26 @@ impl Tape {
     }
 
     /// Writes one more line.
-    pub(crate) fn write(&self, step: Step) {
-        let mut state = self.state();
+    pub(crate) fn write_step(&self, step: Step) {
+        let mut state = self.lock_state();
         match &mut state.waiting {
             Some(waiting) => waiting.push(step),
-            None => self.put(&mut state, step),
+            None => self.push_step(&mut state, step),
         }
         drop(state);
         self.changed.notify_waiters();
     }
 
     /// Notes that the tape is complete up to this turn.
-    pub(crate) fn is_whole_to(&self, turn: u64) {
-        let mut state = self.state();
+    pub(crate) fn mark_whole_to(&self, turn: u64) {
+        let mut state = self.lock_state();
         state.whole = state.whole.max(turn);
     }
 
     /// Returns the turns up to which texts and results are complete, and notes that results are now
     /// complete up to `turn`.
-    pub(crate) fn goes_on_to(&self, turn: u64) -> (u64, u64) {
-        let mut state = self.state();
+    pub(crate) fn mark_results_to(&self, turn: u64) -> (u64, u64) {
+        let mut state = self.lock_state();
         let had = (state.whole, state.results);
         state.whole = state.whole.max(turn);
         state.results = state.results.max(turn);
@@ -222,18 +222,18 @@ impl Tape {
     }
 
     /// Ends the tape: no more lines come.
-    pub(crate) fn end(&self) {
-        self.state().over = true;
+    pub(crate) fn end_tape(&self) {
+        self.lock_state().over = true;
         self.changed.notify_waiters();
     }
 
     /// Returns the lines from this number on: at most `most` bytes, but at least one line.
-    pub(crate) fn read(&self, from: u64, most: usize) -> Read {
-        let state = self.state();
+    pub(crate) fn read_lines(&self, from: u64, most: usize) -> TapeRead {
+        let state = self.lock_state();
         if state.waiting.is_some() {
-            return Read::Nothing;
+            return TapeRead::Nothing;
         }
-        let Some(skip) = from.checked_sub(state.base) else { return Read::Lost };
+        let Some(skip) = from.checked_sub(state.base) else { return TapeRead::Lost };
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let mut bytes = 0;
         let lines = state.lines.iter().skip(skip).take_while(|line| {
@@ -243,15 +243,15 @@ impl Tape {
         });
         let lines: Vec<Bytes> = lines.cloned().collect();
         match lines.is_empty() {
-            false => Read::Lines(from, lines),
-            true if state.over => Read::Over,
-            true => Read::Nothing,
+            false => TapeRead::Lines(from, lines),
+            true if state.over => TapeRead::Over,
+            true => TapeRead::Nothing,
         }
     }
 
     /// Returns the first number that is still present, and the next number to be written.
     pub(crate) fn bounds(&self) -> (u64, u64) {
-        let state = self.state();
+        let state = self.lock_state();
         (state.base, state.base + state.lines.len() as u64)
     }
 
@@ -261,19 +261,19 @@ impl Tape {
     }
 
     /// Removes a reader.
-    pub(crate) fn leave(&self) {
-        let mut state = self.state();
+    pub(crate) fn remove_reader(&self) {
+        let mut state = self.lock_state();
         state.readers = state.readers.saturating_sub(1);
         state.left = Instant::now();
     }
 
-    fn put(&self, state: &mut State, step: Step) {
+    fn push_step(&self, state: &mut TapeState, step: Step) {
         // Every request carries the question.
         if step.event == "question" && std::mem::replace(&mut state.asked, true) {
             return;
         }
         let seq = state.base + state.lines.len() as u64;
-        let line = Bytes::from(Step { seq, ..step }.json(&self.run));
+        let line = Bytes::from(Step { seq, ..step }.to_json(&self.run));
         state.bytes = state.bytes.saturating_add(line.len());
         state.lines.push_back(line);
         while state.bytes > self.most && state.lines.len() > 1 {
@@ -284,7 +284,7 @@ impl Tape {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, TapeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

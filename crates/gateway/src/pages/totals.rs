@@ -14,7 +14,7 @@ const RUNS: usize = 50_000;
 
 /// One row of a table of totals.
 #[derive(Debug, Default, Serialize)]
-struct Sum {
+struct RunTotals {
     runs: u64,
     answered: u64,
     landed: u64,
@@ -28,36 +28,36 @@ struct Sum {
 
 /// Adds up the runs of a ledger that began in the last `days` days. A day is that of a clock
 /// `offset` minutes ahead of UTC. Blocks: not for async tasks.
-pub(super) fn of_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Result<Value, String> {
+pub(super) fn sum_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Result<Value, String> {
     let reader = Reader::open(path).map_err(|error| error.to_string())?;
     let since = now.saturating_sub(days.saturating_mul(DAY));
     let query = Query { since: Some(since), limit: Some(RUNS), ..Query::default() };
-    let runs = reader.runs(&query).map_err(|error| error.to_string())?;
-    let wasted = wasted(&reader, since);
-    let mut all = Sum::default();
-    let mut by: [BTreeMap<String, Sum>; 3] = Default::default();
+    let runs = reader.list_runs(&query).map_err(|error| error.to_string())?;
+    let wasted = wasted_by_run(&reader, since);
+    let mut all = RunTotals::default();
+    let mut by: [BTreeMap<String, RunTotals>; 3] = Default::default();
     for run in &runs {
         let local = i64::try_from(run.started).unwrap_or(0).saturating_add(offset * 60_000);
-        let day = softland_ledger::timestamp(u64::try_from(local).unwrap_or(0));
+        let day = softland_ledger::format_timestamp(u64::try_from(local).unwrap_or(0));
         let day = day.get(..10).unwrap_or_default().to_owned();
         let model = run.model.clone().unwrap_or_else(|| "unknown".to_owned());
-        let agent = run.agent.clone().or_else(|| run.client.as_deref().map(program));
+        let agent = run.agent.clone().or_else(|| run.client.as_deref().map(program_name));
         let names = [day, model, agent.unwrap_or_else(|| "unnamed".to_owned())];
         let waste = wasted.get(&run.run).copied().unwrap_or(NanoUsd::ZERO);
         let outcome = run.end.as_ref().map(|end| end.outcome);
-        all.add(outcome, run.cost, waste, run.unpriced);
+        all.add_run(outcome, run.cost, waste, run.unpriced);
         for (sums, name) in by.iter_mut().zip(names) {
-            sums.entry(name).or_default().add(outcome, run.cost, waste, run.unpriced);
+            sums.entry(name).or_default().add_run(outcome, run.cost, waste, run.unpriced);
         }
     }
-    let beside = reader.beside(&query).map_err(|error| error.to_string())?;
+    let beside = reader.sum_unassigned(&query).map_err(|error| error.to_string())?;
     let [by_day, by_model, by_agent] = by;
     Ok(json!({"all": all, "more": runs.len() == RUNS, "by_day": by_day, "by_model": by_model,
         "by_agent": by_agent, "beside": {"requests": beside.requests, "spend_usd": beside.cost}}))
 }
 
-impl Sum {
-    fn add(&mut self, outcome: Option<Outcome>, cost: Option<NanoUsd>, waste: NanoUsd, no: u64) {
+impl RunTotals {
+    fn add_run(&mut self, outcome: Option<Outcome>, cost: Option<NanoUsd>, waste: NanoUsd, no: u64) {
         self.runs += 1;
         match outcome {
             Some(Outcome::Answered) => self.answered += 1,
@@ -74,15 +74,15 @@ impl Sum {
 }
 
 /// Returns the name of a client without its version.
-fn program(client: &str) -> String {
+fn program_name(client: &str) -> String {
     client.split(['/', ' ']).next().unwrap_or(client).to_owned()
 }
 
 /// Returns the cost of the turns that signals name, by run, each turn once. The first turn of a
 /// repetition is not waste.
-fn wasted(reader: &Reader, since: u64) -> BTreeMap<String, NanoUsd> {
+fn wasted_by_run(reader: &Reader, since: u64) -> BTreeMap<String, NanoUsd> {
     let mut turns: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-    for signal in reader.signals(since).unwrap_or_default() {
+    for signal in reader.list_signals(since).unwrap_or_default() {
         let Ok(fields) = serde_json::from_str::<Value>(&signal.fields) else { continue };
         let kind = fields.get("signal").and_then(Value::as_str).unwrap_or_default();
         let named = fields.pointer("/evidence/turns").and_then(Value::as_array);

@@ -19,23 +19,23 @@ const POLICY: HeaderName = HeaderName::from_static("x-softland-policy");
 /// # Errors
 /// Returns a refusal if a cost limit may apply to the request and `allow_unmetered` is not set, or
 /// if the request selects a policy that it may not.
-pub(crate) fn unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> {
+pub(crate) fn check_unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> {
     if parts.method != Method::POST || is_free(target.path.path()) {
         return Ok(false);
     }
     let settings = &target.live.settings;
     let named = parts.headers.get(POLICY).and_then(|value| value.to_str().ok());
-    let limited = applying(settings, named)
+    let limited = cost_limit_applies(settings, named)
         .map_err(|error| Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()))?;
     if limited && !settings.allow_unmetered {
-        return Err(refusal(target, ""));
+        return Err(unmetered_refusal(target, ""));
     }
     Ok(true)
 }
 
 /// Returns the refusal of a request whose cost cannot be counted. `with` names the part of the
 /// request that is the reason.
-pub(crate) fn refusal(target: &Target, with: &str) -> Refusal {
+pub(crate) fn unmetered_refusal(target: &Target, with: &str) -> Refusal {
     let message = format!(
         "what POST {}{with} costs cannot be counted, and a cost limit applies; allow_unmetered = \
          true in the configuration lets it pass",
@@ -49,7 +49,7 @@ pub(crate) fn refusal(target: &Target, with: &str) -> Refusal {
 struct Unmetered;
 
 /// Returns the same response, marked for the metrics of its request.
-pub(crate) fn as_unmetered(mut response: Response<Body>) -> Response<Body> {
+pub(crate) fn mark_unmetered(mut response: Response<Body>) -> Response<Body> {
     response.extensions_mut().insert(Unmetered);
     response
 }
@@ -74,10 +74,10 @@ fn is_free(path: &str) -> bool {
 ///
 /// # Errors
 /// Returns the policies that may be selected, if the header names another one.
-fn applying(settings: &Settings, header: Option<&str>) -> Result<bool, NotSelectable> {
-    let limits = |policy: &Policy| policy.limits_money() && !policy.observes();
-    let limited = |name: &str| settings.policy(name).is_none_or(|policy| limits(&policy));
-    if let Some(name) = settings.selected(header)? {
+fn cost_limit_applies(settings: &Settings, header: Option<&str>) -> Result<bool, NotSelectable> {
+    let limits = |policy: &Policy| policy.limits_money() && !policy.is_observing();
+    let limited = |name: &str| settings.find_policy(name).is_none_or(|policy| limits(&policy));
+    if let Some(name) = settings.selected_policy(header)? {
         return Ok(limited(name));
     }
     let mut routes = settings.routes.iter().filter_map(|route| route.policy.as_deref());

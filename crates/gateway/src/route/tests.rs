@@ -60,7 +60,7 @@ fn a_slash_or_a_v1_too_many_is_what_was_meant() {
         ("/v1/x/v1/messages", None),
         ("/V1/messages", None),
     ] {
-        assert_eq!(meant(path).map(|(known, _)| known), known, "{path}");
+        assert_eq!(find_governed(path).map(|(known, _)| known), known, "{path}");
     }
 }
 
@@ -78,7 +78,7 @@ fn what_another_reader_takes_for_a_governed_path_is_refused() {
         "/v1/openai/chat/completions",
         "/v1/engines/gpt-5/chat/completions",
     ] {
-        assert!(meant(path).is_none() && sound("", path).is_err(), "{path}");
+        assert!(find_governed(path).is_none() && sound("", path).is_err(), "{path}");
     }
     for path in [
         "/v1/messages/batches",
@@ -90,7 +90,7 @@ fn what_another_reader_takes_for_a_governed_path_is_refused() {
         "/v1/completions",
         "/v1/models/",
     ] {
-        assert!(meant(path).is_none() && sound("", path).is_ok(), "{path}");
+        assert!(find_governed(path).is_none() && sound("", path).is_ok(), "{path}");
     }
 }
 
@@ -126,7 +126,7 @@ proptest! {
             .zip(spelt)
             .map(|(segment, (how, at))| ["/", &written(segment, how, at)].concat())
             .collect();
-        match meant(&path) {
+        match find_governed(&path) {
             Some((known, _)) => prop_assert_eq!(known, route),
             None => prop_assert!(sound("", &path).is_err() || !path.starts_with("/v1/"), "{}", path),
         }
@@ -157,7 +157,7 @@ proptest! {
     #[test]
     fn any_path_is_judged(path in "(/|%|\\.|[0-9a-f]|\\\\|v1|é){0,20}") {
         let _ = sound("", &path);
-        prop_assert_eq!(unescape(&path).len() <= path.len(), true);
+        prop_assert_eq!(decode_percent(&path).len() <= path.len(), true);
     }
 }
 

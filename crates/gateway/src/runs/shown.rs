@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use serde::Serialize;
-use softland_session::core::{Digest, Ended, NanoUsd};
+use softland_session::core::{Digest, RunEnding, NanoUsd};
 use tokio::task::AbortHandle;
 
 use super::{OpenRun, Runs};
-use crate::govern::Asked;
+use crate::govern::ClientRequest;
 
 /// The number of ended runs that are remembered, for a gateway without a ledger, too.
 const PAST: usize = 500;
@@ -19,7 +19,7 @@ const CANCELLED: usize = 4096;
 
 /// The constant properties of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Face {
+pub(crate) struct RunInfo {
     pub(crate) started: u64,
     pub(crate) session: Arc<str>,
     pub(crate) name: Option<Arc<str>>,
@@ -36,24 +36,24 @@ pub(crate) struct Face {
 
 /// A running request, and the handle to give it up.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
-    pub(crate) asked: Weak<Asked>,
+pub(crate) struct RequestHandle {
+    pub(crate) asked: Weak<ClientRequest>,
     /// The task that relays its stream, if it streams.
     pub(crate) stream: Option<AbortHandle>,
 }
 
 /// The view of an open run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct RunView {
     pub(super) version: u64,
-    face: Option<Arc<Face>>,
+    face: Option<Arc<RunInfo>>,
     phase: &'static str,
     /// The context of the run's newest request.
     here: Option<Digest>,
-    work: Vec<Work>,
+    work: Vec<RequestHandle>,
 }
 
-impl Shown {
+impl RunView {
     pub(super) fn new(version: u64) -> Self {
         Self { version, ..Self::default() }
     }
@@ -61,15 +61,15 @@ impl Shown {
 
 /// The ended runs that are remembered.
 #[derive(Debug, Default)]
-pub(super) struct Past {
-    rows: VecDeque<(u64, Row)>,
+pub(super) struct PastRuns {
+    rows: VecDeque<(u64, RunRow)>,
     /// The cancelled runs, with the context in which each was.
     cancelled: VecDeque<(String, Option<Digest>)>,
 }
 
 /// A run in the list.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct RunRow {
     v: u32,
     pub(crate) run: String,
     session: Arc<str>,
@@ -90,7 +90,7 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<String>,
     #[serde(flatten)]
-    end: Option<Ended>,
+    end: Option<RunEnding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answered_by: Option<&'static str>,
     /// `silent`, `countdown` or `landing`.
@@ -100,22 +100,22 @@ pub(crate) struct Row {
     turns: u64,
     tool_calls: u64,
     tool_calls_limit: Option<u64>,
-    usage: Tokens,
+    usage: RowTokens,
     cost_usd: Option<NanoUsd>,
     #[serde(skip)]
     pub(crate) observed_at: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Tokens {
+struct RowTokens {
     input: u64,
     output: u64,
     cache_read: u64,
     cache_write: u64,
 }
 
-impl Row {
-    fn of(run: &str, open: &OpenRun) -> Self {
+impl RunRow {
+    fn from_open(run: &str, open: &OpenRun) -> Self {
         let face = open.shown.face.as_deref().cloned().unwrap_or_default();
         let tokens = open.tokens;
         Self {
@@ -130,8 +130,8 @@ impl Row {
             model: face.model,
             policy: face.policy,
             client: face.client,
-            started: softland_ledger::timestamp(face.started),
-            last: softland_ledger::timestamp(open.last),
+            started: softland_ledger::format_timestamp(face.started),
+            last: softland_ledger::format_timestamp(open.last),
             ended: None,
             end: None,
             answered_by: None,
@@ -140,7 +140,7 @@ impl Row {
             turns: open.turns.max(open.begun),
             tool_calls: open.calls,
             tool_calls_limit: face.calls_limit,
-            usage: Tokens {
+            usage: RowTokens {
                 input: tokens.input,
                 output: tokens.output,
                 cache_read: tokens.cache_read,
@@ -157,38 +157,38 @@ impl Row {
     }
 
     /// Returns how the run ended.
-    pub(crate) fn end(&self) -> Option<&Ended> {
+    pub(crate) fn end(&self) -> Option<&RunEnding> {
         self.end.as_ref()
     }
 }
 
 impl Runs {
     /// Sets the constant properties of a run.
-    pub(crate) fn met(&self, run: &str, face: Face) {
+    pub(crate) fn set_info(&self, run: &str, face: RunInfo) {
         if let Some(open) = self.lock().get_mut(run) {
             open.shown.face = Some(Arc::new(face));
         }
     }
 
     /// Notes a request of the run that is about to be sent.
-    pub(crate) fn stands(
+    pub(crate) fn add_request(
         &self,
         run: &str,
         (calls, phase): (u64, &'static str),
         here: Digest,
-        asked: &Arc<Asked>,
+        asked: &Arc<ClientRequest>,
     ) {
         if let Some(open) = self.lock().get_mut(run) {
             open.shown.here = Some(here);
             open.calls = open.calls.max(calls);
             open.shown.phase = phase;
             open.shown.work.retain(|work| work.asked.strong_count() > 0);
-            open.shown.work.push(Work { asked: Arc::downgrade(asked), stream: None });
+            open.shown.work.push(RequestHandle { asked: Arc::downgrade(asked), stream: None });
         }
     }
 
     /// Notes the task that relays the stream of this request.
-    pub(crate) fn streams(&self, run: &str, asked: &Arc<Asked>, task: AbortHandle) {
+    pub(crate) fn set_stream_task(&self, run: &str, asked: &Arc<ClientRequest>, task: AbortHandle) {
         if let Some(open) = self.lock().get_mut(run)
             && let Some(work) =
                 open.shown.work.iter_mut().find(|work| work.asked.as_ptr() == Arc::as_ptr(asked))
@@ -198,18 +198,18 @@ impl Runs {
     }
 
     /// Returns the running requests of a run; `None` if the run is not open.
-    pub(crate) fn work(&self, run: &str) -> Option<Vec<Work>> {
+    pub(crate) fn running_requests(&self, run: &str) -> Option<Vec<RequestHandle>> {
         let work = self.lock().get(run)?.shown.work.clone();
         Some(work.into_iter().filter(|work| work.asked.strong_count() > 0).collect())
     }
 
     /// Returns the run and its open sub-agents, the run first.
-    pub(crate) fn family(&self, run: &str) -> Vec<String> {
+    pub(crate) fn find_family(&self, run: &str) -> Vec<String> {
         let open = self.lock();
         let mut family = vec![run.to_owned()];
         let mut at = 0;
         while let Some(parent) = family.get(at).cloned() {
-            let is_child = |shown: &Shown| {
+            let is_child = |shown: &RunView| {
                 shown
                     .face
                     .as_ref()
@@ -226,14 +226,14 @@ impl Runs {
     }
 
     /// Remembers a run that has ended.
-    pub(crate) fn over(&self, run: &str, open: &OpenRun, ended: &Ended, local: bool, now: u64) {
-        let mut row = Row::of(run, open);
-        row.ended = Some(softland_ledger::timestamp(now));
+    pub(crate) fn record_ended(&self, run: &str, open: &OpenRun, ended: &RunEnding, local: bool, now: u64) {
+        let mut row = RunRow::from_open(run, open);
+        row.ended = Some(softland_ledger::format_timestamp(now));
         row.busy = false;
         let answered_by = if local { "local" } else { "model" };
         row.answered_by = ended.outcome.is_done().then_some(answered_by);
         row.end = Some(ended.clone());
-        let mut past = self.past();
+        let mut past = self.lock_past();
         if past.rows.len() >= PAST {
             past.rows.pop_front();
         }
@@ -241,9 +241,9 @@ impl Runs {
     }
 
     /// Marks a run as cancelled, so that it cannot continue.
-    pub(crate) fn cancel(&self, run: &str) {
+    pub(crate) fn mark_cancelled(&self, run: &str) {
         let here = self.lock().get(run).and_then(|open| open.shown.here);
-        let mut past = self.past();
+        let mut past = self.lock_past();
         if past.cancelled.len() >= CANCELLED {
             past.cancelled.pop_front();
         }
@@ -251,14 +251,14 @@ impl Runs {
     }
 
     /// Returns the context in which the run was cancelled, if it was cancelled.
-    pub(crate) fn cancelled(&self, run: &str) -> Option<Option<Digest>> {
-        let past = self.past();
+    pub(crate) fn find_cancelled(&self, run: &str) -> Option<Option<Digest>> {
+        let past = self.lock_past();
         let found = past.cancelled.iter().find(|(cancelled, _)| cancelled == run);
         found.map(|(_, here)| *here)
     }
 
     /// Returns the newest turn of an open run.
-    pub(crate) fn turn(&self, run: &str) -> Option<u64> {
+    pub(crate) fn newest_turn(&self, run: &str) -> Option<u64> {
         self.lock().get(run).map(|open| open.begun)
     }
 
@@ -268,30 +268,30 @@ impl Runs {
     }
 
     /// Returns the runs that have changed after `version`, open and recently ended.
-    pub(crate) fn rows(&self, version: u64) -> Vec<Row> {
+    pub(crate) fn changed_rows(&self, version: u64) -> Vec<RunRow> {
         let is_new = |run: &&OpenRun| run.shown.version > version && run.shown.face.is_some();
-        let mut rows: Vec<Row> = {
-            let past = self.past();
+        let mut rows: Vec<RunRow> = {
+            let past = self.lock_past();
             past.rows.iter().filter(|(at, _)| *at > version).map(|(_, row)| row.clone()).collect()
         };
         let open = self.lock();
-        rows.extend(open.iter().filter(|(_, run)| is_new(run)).map(|(id, run)| Row::of(id, run)));
+        rows.extend(open.iter().filter(|(_, run)| is_new(run)).map(|(id, run)| RunRow::from_open(id, run)));
         drop(open);
         rows.sort_by_key(|row| row.observed_at);
         rows
     }
 
     /// Returns one run, open or recently ended.
-    pub(crate) fn row(&self, run: &str) -> Option<Row> {
-        let open = self.lock().get(run).map(|open| Row::of(run, open));
+    pub(crate) fn find_row(&self, run: &str) -> Option<RunRow> {
+        let open = self.lock().get(run).map(|open| RunRow::from_open(run, open));
         let past = || {
-            let past = self.past();
+            let past = self.lock_past();
             past.rows.iter().rev().find(|(_, row)| row.run == run).map(|(_, row)| row.clone())
         };
         open.or_else(past)
     }
 
-    fn past(&self) -> std::sync::MutexGuard<'_, Past> {
+    fn lock_past(&self) -> std::sync::MutexGuard<'_, PastRuns> {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,15 +15,15 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
-use super::request::answer;
-use crate::gate::Gate;
+use super::EntryPoint;
+use super::request::answer_request;
+use crate::gate::GatewayState;
 
 mod framing;
 mod timed;
 
-pub(crate) use timed::Pulse;
-use timed::{Late, Timed, Times};
+pub(crate) use timed::ConnectionActivity;
+use timed::{MissedDeadline, TimedStream, ConnectionTimeouts};
 
 /// Bytes of a request's head. The number of headers is at most 100, the server library's default:
 /// another number would cost an allocation per request.
@@ -41,10 +41,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves a connection to its end, or until it is told to end: with `soon` after the running
 /// request, with `now` at once. `now` always follows `soon`.
-pub(super) async fn serve(
-    gate: &Arc<Gate>,
+pub(super) async fn serve_connection(
+    gate: &Arc<GatewayState>,
     stream: TcpStream,
-    (local, door): (SocketAddr, Door),
+    (local, door): (SocketAddr, EntryPoint),
     soon: CancellationToken,
     now: CancellationToken,
 ) {
@@ -55,15 +55,15 @@ pub(super) async fn serve(
     }
     // If the listener is bound to all addresses, this is the one that the client sees.
     let local = stream.local_addr().unwrap_or(local);
-    let pulse = Arc::new(Pulse::default());
-    let head_time = gate.live().settings.limits.head_time;
-    let times = Times { head: head_time, idle: IDLE, stall: STALL };
-    let stream = Timed::new(stream, Arc::clone(&pulse), times);
+    let pulse = Arc::new(ConnectionActivity::default());
+    let head_time = gate.live_config().settings.limits.head_time;
+    let times = ConnectionTimeouts { head: head_time, idle: IDLE, stall: STALL };
+    let stream = TimedStream::new(stream, Arc::clone(&pulse), times);
     let service = service_fn(|request| {
-        pulse.busy();
+        pulse.mark_busy();
         // Boxed, so that a connection holds memory for a request only while it answers one.
         let answered =
-            Box::pin(answer(Arc::clone(gate), Arc::clone(&pulse), (local, door), request));
+            Box::pin(answer_request(Arc::clone(gate), Arc::clone(&pulse), (local, door), request));
         async { Ok::<_, Infallible>(answered.await) }
     });
     let mut builder = http1::Builder::new();
@@ -85,20 +85,20 @@ pub(super) async fn serve(
     if let Err(error) = ended {
         tracing::debug!(%error, "connection");
         let stream = connection.into_parts().io.into_inner();
-        if stream.late() == Some(Late::Head) {
-            gate.metrics.event("slow_head");
+        if stream.missed_deadline() == Some(MissedDeadline::Head) {
+            gate.metrics.count_event("slow_head");
             let what = "the request head was not there in time";
-            say(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, what).await;
+            send_error(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, what).await;
         } else if stream.is_ambiguous() {
-            gate.metrics.event("two_framings");
-            say(stream.into_inner(), StatusCode::BAD_REQUEST, TWO_FRAMINGS).await;
+            gate.metrics.count_event("two_framings");
+            send_error(stream.into_inner(), StatusCode::BAD_REQUEST, TWO_FRAMINGS).await;
         }
     }
 }
 
 /// Tells a client why its connection ends, in an error that both protocols' SDKs can read.
-async fn say(mut stream: TcpStream, status: StatusCode, message: &str) {
-    let words = raw(status, "invalid_request_error", message);
+async fn send_error(mut stream: TcpStream, status: StatusCode, message: &str) {
+    let words = raw_response(status, "invalid_request_error", message);
     // A slow client may not read the error either. Other clients get it before the connection
     // closes, which would happen at once if bytes that they sent were left unread.
     let said = tokio::time::timeout(LAST_WORDS, async {
@@ -110,9 +110,9 @@ async fn say(mut stream: TcpStream, status: StatusCode, message: &str) {
 }
 
 /// Refuses a connection beyond the limit.
-pub(super) fn refuse(stream: TcpStream) {
+pub(super) fn refuse_connection(stream: TcpStream) {
     let message = "this gateway serves as many connections as it may";
-    let words = raw(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message);
+    let words = raw_response(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message);
     // A new connection has room for a few hundred bytes; if it has not, it is closed silently.
     if let Ok(mut stream) = stream.into_std() {
         let _ = stream.write_all(words.as_bytes());
@@ -121,7 +121,7 @@ pub(super) fn refuse(stream: TcpStream) {
 
 /// Returns a response for a connection whose protocol is unknown: in Anthropic's shape, whose
 /// message OpenAI's SDKs find too.
-fn raw(status: StatusCode, kind: &str, message: &str) -> String {
+fn raw_response(status: StatusCode, kind: &str, message: &str) -> String {
     let body = serde_json::json!({"type": "error", "error": {"type": kind, "message": message}});
     let body = body.to_string();
     format!(

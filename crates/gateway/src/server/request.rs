@@ -9,113 +9,113 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use softland_session::wire::Api;
 
-use super::Door;
-use super::connection::Pulse;
+use super::EntryPoint;
+use super::connection::ConnectionActivity;
 use crate::body::{self, Body, BodyError, ReadBody};
 use crate::errors::{self, Refusal};
-use crate::gate::Gate;
-use crate::govern::{self, Asked, Told};
+use crate::gate::GatewayState;
+use crate::govern::{self, ClientRequest, RequestSignals};
 use crate::guard;
-use crate::metrics::{self, Ticket};
+use crate::metrics::{self, RequestTicket};
 use crate::pages;
 use crate::pass;
-use crate::route::{self, Route, Target, Way};
+use crate::route::{self, Endpoint, Target, Destination};
 use crate::settings::Protocol;
 
 /// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
-pub(super) async fn answer(
-    gate: Arc<Gate>,
-    pulse: Arc<Pulse>,
-    at: (SocketAddr, Door),
+pub(super) async fn answer_request(
+    gate: Arc<GatewayState>,
+    pulse: Arc<ConnectionActivity>,
+    at: (SocketAddr, EntryPoint),
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let mut ticket = Box::new(Ticket::new(&gate, pulse, &parts.method, &parts.uri));
-    let mut response = match handle(&gate, at, parts, body, &mut ticket).await {
+    let mut ticket = Box::new(RequestTicket::new(&gate, pulse, &parts.method, &parts.uri));
+    let mut response = match route_request(&gate, at, parts, body, &mut ticket).await {
         Ok(response) => response,
         Err(refusal) => {
             tracing::debug!(id = %ticket.id, status = %refusal.status, "{}", refusal.message);
-            refusal.response()
+            refusal.to_response()
         }
     };
     let streams = response.headers().get(CONTENT_TYPE).is_some_and(is_event_stream);
     if pass::is_unmetered(&response) {
-        ticket.unmetered();
+        ticket.mark_unmetered();
     }
     let streams = streams && !ticket.is_of_pages();
-    ticket.answered(response.status().as_u16(), streams);
-    response.body_mut().carry(ticket);
+    ticket.note_head(response.status().as_u16(), streams);
+    response.body_mut().attach_ticket(ticket);
     response
 }
 
-async fn handle(
-    gate: &Arc<Gate>,
-    (local, door): (SocketAddr, Door),
+async fn route_request(
+    gate: &Arc<GatewayState>,
+    (local, door): (SocketAddr, EntryPoint),
     parts: Parts,
     body: Incoming,
-    ticket: &mut Ticket,
+    ticket: &mut RequestTicket,
 ) -> Result<Response<Body>, Refusal> {
-    let live = gate.live();
-    let way = route::find(&live, &parts.method, &parts.uri, &parts.headers);
+    let live = gate.live_config();
+    let way = route::find_destination(&live, &parts.method, &parts.uri, &parts.headers);
     let protocol = match &way {
-        Ok(Way::Provider { protocol, .. }) => *protocol,
+        Ok(Destination::Provider { protocol, .. }) => *protocol,
         Ok(_) => Protocol::Anthropic,
         Err(refusal) => refusal.protocol,
     };
     // Checked before anything else is said, even that nothing is at this path.
-    live.guard.admit(&parts, local, protocol)?;
+    live.guard.check_request(&parts, local, protocol)?;
     match way? {
-        Way::Health => own(&parts.method, "health", ticket, gate, || text("ok\n")),
-        Way::Ready => own(&parts.method, "ready", ticket, gate, || readiness(gate)),
-        Way::Metrics => {
+        Destination::Health => answer_get(&parts.method, "health", ticket, gate, || text_response("ok\n")),
+        Destination::Ready => answer_get(&parts.method, "ready", ticket, gate, || readiness_response(gate)),
+        Destination::Metrics => {
             live.guard.may_look(&parts.headers, door)?;
-            own(&parts.method, "metrics", ticket, gate, || numbers(gate))
+            answer_get(&parts.method, "metrics", ticket, gate, || metrics_response(gate))
         }
-        Way::Pages => {
-            ticket.goes(pages::ROUTE, &gate.no_upstream);
-            Box::pin(pages::answer(gate, &parts, body, door)).await
+        Destination::Pages => {
+            ticket.set_route(pages::ROUTE, &gate.no_upstream);
+            Box::pin(pages::answer_page(gate, &parts, body, door)).await
         }
-        Way::Provider { .. } if door == Door::Admin => Err(no_provider(protocol)),
-        Way::Provider { origin, protocol, route, path } => {
-            ticket.goes(route.word(), origin.label());
+        Destination::Provider { .. } if door == EntryPoint::Admin => Err(no_provider(protocol)),
+        Destination::Provider { origin, protocol, route, path } => {
+            ticket.set_route(route.metric_label(), origin.label());
             let (id, began) = (ticket.id, ticket.began);
             let target = Target { origin, protocol, route, path, live, id, began };
-            provide(gate, &target, parts, body).await
+            serve_provider(gate, &target, parts, body).await
         }
     }
 }
 
-async fn provide(
-    gate: &Arc<Gate>,
+async fn serve_provider(
+    gate: &Arc<GatewayState>,
     target: &Target,
     parts: Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
     let Target { live, protocol, .. } = target;
-    live.guard.authorise(&parts.headers, *protocol)?;
+    live.guard.check_client_token(&parts.headers, *protocol)?;
     if guard::wants_websocket(&parts.headers) {
         return Ok(no_websocket(*protocol));
     }
     if let Some(api) = target.route.api() {
-        return governed(gate, target, api, parts, body).await;
+        return serve_governed(gate, target, api, parts, body).await;
     }
-    let unmetered = pass::unmetered(target, &parts)?;
-    let response = Box::pin(pass::stream(gate, target, parts, body)).await;
-    Ok(if unmetered { pass::as_unmetered(response) } else { response })
+    let unmetered = pass::check_unmetered(target, &parts)?;
+    let response = Box::pin(pass::pass_stream(gate, target, parts, body)).await;
+    Ok(if unmetered { pass::mark_unmetered(response) } else { response })
 }
 
-async fn governed(
-    gate: &Arc<Gate>,
+async fn serve_governed(
+    gate: &Arc<GatewayState>,
     target: &Target,
     api: Api,
     mut parts: Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
     let limits = &target.live.settings.limits;
-    let mut share = gate.bodies.share();
-    let read = match body::read(body, &parts.headers, limits, &mut share).await {
+    let mut share = gate.bodies.new_share();
+    let read = match body::read_body(body, &parts.headers, limits, &mut share).await {
         Ok(read) => read,
-        Err(error) => return Ok(unread(gate, target.protocol, &error)),
+        Err(error) => return Ok(refuse_unread(gate, target.protocol, &error)),
     };
     match read {
         ReadBody::Plain(bytes) => {
@@ -124,16 +124,16 @@ async fn governed(
             let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
             let asked =
-                Asked { gate, api, target, parts, body: bytes, share, told: Told::default() };
+                ClientRequest { gate, api, target, parts, body: bytes, share, told: RequestSignals::default() };
             Ok(match route {
-                Route::CountTokens => Box::pin(govern::count_tokens(asked)).await,
+                Endpoint::CountTokens => Box::pin(govern::count_tokens(asked)).await,
                 // The future is large, and most of the time a connection has none.
-                _ => Box::pin(govern::turn(asked)).await,
+                _ => Box::pin(govern::govern_turn(asked)).await,
             })
         }
         ReadBody::Opaque { bytes, encoding } => {
-            gate.metrics.event("opaque_body");
-            let spends = target.route != Route::CountTokens;
+            gate.metrics.count_event("opaque_body");
+            let spends = target.route != Endpoint::CountTokens;
             if spends {
                 let why = format!("its content-encoding is {encoding}; gzip and zstd are read");
                 let stopped = govern::stop_unread(gate, (target, api), &parts, &[], &why)?;
@@ -145,56 +145,56 @@ async fn governed(
                 id = %target.id, encoding,
                 "passed on ungoverned: this content-encoding is not read here (gzip, zstd are)"
             );
-            let response = Box::pin(pass::whole(gate, target, parts, bytes)).await;
-            Ok(if spends { pass::as_unmetered(response) } else { response })
+            let response = Box::pin(pass::pass_whole(gate, target, parts, bytes)).await;
+            Ok(if spends { pass::mark_unmetered(response) } else { response })
         }
     }
 }
 
 /// Refuses a request whose body could not be read. If memory was full, the client may retry soon.
-fn unread(gate: &Gate, protocol: Protocol, error: &BodyError) -> Response<Body> {
+fn refuse_unread(gate: &GatewayState, protocol: Protocol, error: &BodyError) -> Response<Body> {
     let refusal = Refusal::new(error.status(), protocol, error.to_string());
-    let mut response = refusal.response();
+    let mut response = refusal.to_response();
     if *error == BodyError::Full {
-        gate.metrics.event("bodies_full");
+        gate.metrics.count_event("bodies_full");
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
 }
 
 /// Answers a GET or HEAD request from the gateway itself.
-fn own(
+fn answer_get(
     method: &Method,
     route: &'static str,
-    ticket: &mut Ticket,
-    gate: &Gate,
+    ticket: &mut RequestTicket,
+    gate: &GatewayState,
     answer: impl FnOnce() -> Response<Body>,
 ) -> Result<Response<Body>, Refusal> {
-    ticket.goes(route, &gate.no_upstream);
+    ticket.set_route(route, &gate.no_upstream);
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(answer());
     }
     let what = "only GET and HEAD are served here";
     let status = StatusCode::METHOD_NOT_ALLOWED;
-    let mut response = Refusal::new(status, Protocol::Anthropic, what).response();
+    let mut response = Refusal::new(status, Protocol::Anthropic, what).to_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     Ok(response)
 }
 
-fn readiness(gate: &Gate) -> Response<Body> {
+fn readiness_response(gate: &GatewayState) -> Response<Body> {
     if gate.is_ready() {
-        return text("ready\n");
+        return text_response("ready\n");
     }
-    let mut response = text("draining\n");
+    let mut response = text_response("draining\n");
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response
 }
 
-fn numbers(gate: &Gate) -> Response<Body> {
+fn metrics_response(gate: &GatewayState) -> Response<Body> {
     if let Some(ledger) = &gate.ledger {
-        gate.metrics.ledger(ledger.lost(), ledger.waiting());
+        gate.metrics.set_ledger(ledger.lost_records(), ledger.waiting_records());
     }
-    let mut response = Response::new(Body::full(gate.metrics.text()));
+    let mut response = Response::new(Body::from_bytes(gate.metrics.to_text()));
     let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
@@ -206,8 +206,8 @@ fn no_provider(protocol: Protocol) -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, protocol, what)
 }
 
-fn text(text: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::full(text));
+fn text_response(text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from_bytes(text));
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
@@ -216,7 +216,7 @@ fn text(text: &'static str) -> Response<Body> {
 /// Refuses a WebSocket. Status 426 makes Codex continue over HTTP by itself.
 fn no_websocket(protocol: Protocol) -> Response<Body> {
     let what = "WebSockets are not supported here: use HTTP requests, streaming or not";
-    errors::without_retry(errors::shaped(protocol, StatusCode::UPGRADE_REQUIRED, what))
+    errors::without_retry(errors::protocol_error(protocol, StatusCode::UPGRADE_REQUIRED, what))
 }
 
 fn is_event_stream(kind: &HeaderValue) -> bool {

@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, NanoUsd};
 use softland_session::wire::Api;
-use softland_session::{Link, Shown};
+use softland_session::{ChainLink, ShownResponse};
 
-use super::{Changes, Found, MemoryStore, Namesake, Scope, Store, StoreError};
+use super::{StoreChanges, FoundConversation, MemoryStore, Namesake, StoredScope, Store, StoreError};
 use crate::accounts::{
-    Accounts, Ask, Away, Balance, Claim, Lease, MemoryAccounts, Patience, Refusal,
+    Accounts, ReservationAmounts, AccountsUnavailable, Balance, Claim, Lease, MemoryAccounts, WaitLimits, ReservationError,
 };
 use crate::body::Body;
-use crate::gate::{Gate, system_clock};
-use crate::govern::{self, Asked};
-use crate::route::{self, Target, Way};
+use crate::gate::{GatewayState, system_clock};
+use crate::govern::{self, ClientRequest};
+use crate::route::{self, Target, Destination};
 use crate::settings::{Admin, BaseUrl, Limits, LogSettings, Prices, Settings, Upstream};
 
 /// A store that can fail on demand.
@@ -44,76 +44,76 @@ impl Shaky {
         if away { Err(StoreError("connection refused".to_owned())) } else { Ok(()) }
     }
 
-    fn open(&self) -> Result<(), Away> {
+    fn open(&self) -> Result<(), AccountsUnavailable> {
         let away = self.accounts_away.load(Ordering::SeqCst);
-        if away { Err(Away { because: "connection refused".to_owned() }) } else { Ok(()) }
+        if away { Err(AccountsUnavailable { because: "connection refused".to_owned() }) } else { Ok(()) }
     }
 }
 
 #[async_trait]
 impl Store for Shaky {
-    async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError> {
+    async fn find_conversation(&self, clues: &[Digest], here: Digest) -> Result<Option<FoundConversation>, StoreError> {
         self.up()?;
-        self.store.find(clues, here).await
+        self.store.find_conversation(clues, here).await
     }
 
-    async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
+    async fn count_known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
         self.up()?;
-        self.store.known(clues).await
+        self.store.count_known(clues).await
     }
 
-    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
+    async fn take_unanswered(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
         self.up()?;
-        self.store.asked(here).await
+        self.store.take_unanswered(here).await
     }
 
-    async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
+    async fn find_named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
         self.up()?;
-        self.store.named(name).await
+        self.store.find_named(name).await
     }
 
-    async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError> {
+    async fn load_scope(&self, scope: &str) -> Result<Arc<StoredScope>, StoreError> {
         self.up()?;
-        self.store.recall(scope).await
+        self.store.load_scope(scope).await
     }
 
-    async fn keep(&self, scope: &str, changes: Changes) -> Result<(), StoreError> {
+    async fn apply_changes(&self, scope: &str, changes: StoreChanges) -> Result<(), StoreError> {
         self.up()?;
-        self.store.keep(scope, changes).await
+        self.store.apply_changes(scope, changes).await
     }
 
-    async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError> {
+    async fn find_link(&self, id: &str) -> Result<Option<Arc<ChainLink>>, StoreError> {
         self.up()?;
-        self.store.link(id).await
+        self.store.find_link(id).await
     }
 
-    async fn show(&self, shown: Shown) -> Result<(), StoreError> {
+    async fn store_shown(&self, shown: ShownResponse) -> Result<(), StoreError> {
         self.up()?;
-        self.store.show(shown).await
+        self.store.store_shown(shown).await
     }
 }
 
 #[async_trait]
 impl Accounts for Shaky {
-    async fn reserve(
+    async fn reserve_money(
         &self,
         claims: Vec<Claim>,
-        ask: Ask,
-        patience: Patience,
-    ) -> Result<Lease, Refusal> {
-        self.open().map_err(Refusal::Away)?;
-        self.accounts.reserve(claims, ask, patience).await
+        ask: ReservationAmounts,
+        patience: WaitLimits,
+    ) -> Result<Lease, ReservationError> {
+        self.open().map_err(ReservationError::Away)?;
+        self.accounts.reserve_money(claims, ask, patience).await
     }
 
-    async fn balance(&self, accounts: &[&str]) -> Result<Vec<Balance>, Away> {
+    async fn read_balances(&self, accounts: &[&str]) -> Result<Vec<Balance>, AccountsUnavailable> {
         self.open()?;
-        self.accounts.balance(accounts).await
+        self.accounts.read_balances(accounts).await
     }
 }
 
 /// A gateway with a failing store, and an upstream that counts requests.
 struct Stand {
-    gate: Arc<Gate>,
+    gate: Arc<GatewayState>,
     shaky: Arc<Shaky>,
     asked: Arc<AtomicUsize>,
 }
@@ -123,7 +123,7 @@ impl Stand {
         let asked = Arc::new(AtomicUsize::new(0));
         let upstream = provider(replies, Arc::clone(&asked));
         let settings = settings(upstream, policy, ledger);
-        let mut gate = Gate::new(settings, Arc::new(system_clock), ([127, 0, 0, 1], 0).into())
+        let mut gate = GatewayState::new(settings, Arc::new(system_clock), ([127, 0, 0, 1], 0).into())
             .expect("a gate");
         let shaky = Arc::new(Shaky::default());
         gate.store = Arc::clone(&shaky) as _;
@@ -141,23 +141,23 @@ impl Stand {
         let uri = "/v1/messages";
         let request = Request::post(uri).header("anthropic-version", "2023-06-01");
         let (parts, ()) = request.body(()).expect("a request").into_parts();
-        let live = self.gate.live();
-        let way = route::find(&live, &parts.method, &parts.uri, &parts.headers);
-        let Ok(Way::Provider { origin, protocol, route, path }) = way else { panic!("no way") };
+        let live = self.gate.live_config();
+        let way = route::find_destination(&live, &parts.method, &parts.uri, &parts.headers);
+        let Ok(Destination::Provider { origin, protocol, route, path }) = way else { panic!("no way") };
         let (id, began) = (self.gate.requests.next(), Instant::now());
         let target = Target { origin, protocol, route, path, live, id, began };
         let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));
-        let share = gate.bodies.share();
-        let asked = Asked {
+        let share = gate.bodies.new_share();
+        let asked = ClientRequest {
             gate,
             api: Api::Anthropic,
             target,
             parts,
             body,
             share,
-            told: govern::Told::default(),
+            told: govern::RequestSignals::default(),
         };
-        read(govern::turn(asked).await).await
+        read(govern::govern_turn(asked).await).await
     }
 
     fn sent(&self) -> usize {
@@ -165,7 +165,7 @@ impl Stand {
     }
 
     fn counts(&self, event: &str) -> bool {
-        self.gate.metrics.text().contains(&format!("event=\"{event}\""))
+        self.gate.metrics.to_text().contains(&format!("event=\"{event}\""))
     }
 }
 
@@ -291,9 +291,9 @@ async fn open_goes_on_and_says_so() {
 /// Returns the ledger's steps of its only run, as text.
 fn remark(file: &Path) -> String {
     let reader = softland_ledger::Reader::open(file).expect("a ledger");
-    let runs = reader.runs(&softland_ledger::Query::default()).expect("runs");
+    let runs = reader.list_runs(&softland_ledger::Query::default()).expect("runs");
     let run = runs.first().expect("a run");
-    format!("{:?}", reader.steps(&run.run).expect("steps"))
+    format!("{:?}", reader.read_steps(&run.run).expect("steps"))
 }
 
 #[tokio::test]

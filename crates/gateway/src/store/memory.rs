@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use foldhash::fast::RandomState;
 use softland_session::core::Digest;
-use softland_session::{Link, Shown};
+use softland_session::{ChainLink, ShownResponse};
 
-use super::{Changes, Found, Namesake, RunState, Scope, Store, StoreError};
-use kept::{Kept, Policies};
+use super::{StoreChanges, FoundConversation, Namesake, RunState, StoredScope, Store, StoreError};
+use kept::{CompactConversation, SharedPolicies};
 
 /// The number of conversations that are stored.
 const SCOPES: usize = 4096;
@@ -38,21 +38,21 @@ const NAMESAKES: usize = 32;
 /// A store in memory.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryStore {
-    held: Mutex<Held>,
+    held: Mutex<MemoryState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    scopes: HashMap<Arc<str>, (u64, Box<Kept>), RandomState>,
+struct MemoryState {
+    scopes: HashMap<Arc<str>, (u64, Box<CompactConversation>), RandomState>,
     /// The turns for each clue, the newest last: unrelated conversations with equal contents have
     /// one each.
-    clues: HashMap<Digest, (u64, Vec<Turn>), RandomState>,
+    clues: HashMap<Digest, (u64, Vec<CluedTurn>), RandomState>,
     names: HashMap<Digest, (u64, Vec<Namesake>), RandomState>,
     /// Conversations without a turn, by what they ask, the newest last.
     untaken: HashMap<Digest, (u64, Vec<Arc<str>>), RandomState>,
-    links: HashMap<Arc<str>, (u64, Arc<Link>), RandomState>,
+    links: HashMap<Arc<str>, (u64, Arc<ChainLink>), RandomState>,
     link_bytes: usize,
-    policies: Policies,
+    policies: SharedPolicies,
     /// The bytes of the conversations.
     bytes: usize,
     /// Counts uses, so that the oldest can be found.
@@ -60,7 +60,7 @@ struct Held {
 }
 
 #[derive(Debug)]
-struct Turn {
+struct CluedTurn {
     scope: Arc<str>,
     run: Digest,
     /// The run's state at that turn, shared with the conversation until it continues.
@@ -71,70 +71,70 @@ struct Turn {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn find(&self, clues: &[Digest], here: Digest) -> Result<Option<Found>, StoreError> {
+    async fn find_conversation(&self, clues: &[Digest], here: Digest) -> Result<Option<FoundConversation>, StoreError> {
         let mut held = self.lock();
-        let clock = held.tick();
+        let clock = held.next_clock();
         for (clue, digest) in clues.iter().enumerate() {
             let Some((used, twins)) = held.clues.get_mut(digest) else { continue };
-            let Some(known) = going_on(twins, here) else { continue };
+            let Some(known) = choose_twin(twins, here) else { continue };
             *used = clock;
             let fork = known.child.is_some_and(|child| child != here);
             known.child.get_or_insert(here);
             let (scope, run, then) = (Arc::clone(&known.scope), known.run, Arc::clone(&known.then));
-            return Ok(Some(Found { clue, scope, fork, then, run }));
+            return Ok(Some(FoundConversation { clue, scope, fork, then, run }));
         }
         Ok(None)
     }
 
-    async fn known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
+    async fn count_known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
         let held = self.lock();
         Ok(clues.iter().take_while(|clue| held.clues.contains_key(*clue)).count())
     }
 
-    async fn asked(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
-        Ok(self.lock().asked_before(here))
+    async fn take_unanswered(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.lock().take_unanswered(here))
     }
 
-    async fn named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
+    async fn find_named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
         let mut held = self.lock();
-        let clock = held.tick();
+        let clock = held.next_clock();
         Ok(held.names.get_mut(&name).map_or_else(Vec::new, |(used, faces)| {
             *used = clock;
             faces.clone()
         }))
     }
 
-    async fn recall(&self, scope: &str) -> Result<Arc<Scope>, StoreError> {
+    async fn load_scope(&self, scope: &str) -> Result<Arc<StoredScope>, StoreError> {
         let mut held = self.lock();
-        let clock = held.tick();
+        let clock = held.next_clock();
         Ok(held.scopes.get_mut(scope).map_or_else(Arc::default, |(used, kept)| {
             *used = clock;
-            Arc::new(kept.scope())
+            Arc::new(kept.to_scope())
         }))
     }
 
-    async fn keep(&self, name: &str, changes: Changes) -> Result<(), StoreError> {
-        self.lock().keep(name, changes);
+    async fn apply_changes(&self, name: &str, changes: StoreChanges) -> Result<(), StoreError> {
+        self.lock().apply_changes(name, changes);
         Ok(())
     }
 
-    async fn link(&self, id: &str) -> Result<Option<Arc<Link>>, StoreError> {
+    async fn find_link(&self, id: &str) -> Result<Option<Arc<ChainLink>>, StoreError> {
         let mut held = self.lock();
-        let clock = held.tick();
+        let clock = held.next_clock();
         Ok(held.links.get_mut(id).map(|(used, link)| {
             *used = clock;
             Arc::clone(link)
         }))
     }
 
-    async fn show(&self, shown: Shown) -> Result<(), StoreError> {
-        self.lock().show(shown);
+    async fn store_shown(&self, shown: ShownResponse) -> Result<(), StoreError> {
+        self.lock().store_shown(shown);
         Ok(())
     }
 }
 
 impl MemoryStore {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         // A thread that panicked left a set of complete entries.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,29 +147,29 @@ impl MemoryStore {
     }
 }
 
-impl Held {
-    fn tick(&mut self) -> u64 {
+impl MemoryState {
+    fn next_clock(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    fn keep(&mut self, name: &str, mut changes: Changes) {
-        let clock = self.tick();
+    fn apply_changes(&mut self, name: &str, mut changes: StoreChanges) {
+        let clock = self.next_clock();
         let name = match self.scopes.get_key_value(name) {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(name),
         };
-        let before = self.scopes.get(&name).map_or(0, |(_, kept)| kept.bytes());
+        let before = self.scopes.get(&name).map_or(0, |(_, kept)| kept.memory_size());
         let (used, kept) = self.scopes.entry(Arc::clone(&name)).or_default();
         *used = clock;
         let (clues, past) = (std::mem::take(&mut changes.clues), changes.past_clues.take());
         let (named, untaken) = (changes.named.clone(), changes.untaken);
-        let run = kept.apply(changes, &mut self.policies);
-        self.bytes = (self.bytes + kept.bytes()).saturating_sub(before);
+        let run = kept.apply_changes(changes, &mut self.policies);
+        self.bytes = (self.bytes + kept.memory_size()).saturating_sub(before);
         let now = run.map(|(run, now)| (run, now, clues));
         for (run, then, clues) in past.into_iter().chain(now) {
             for clue in clues {
-                self.note(clock, clue, &name, (run, &then));
+                self.note_clue(clock, clue, &name, (run, &then));
             }
         }
         for (one, face) in
@@ -189,12 +189,12 @@ impl Held {
             let too_many = asked.len().saturating_sub(TWINS);
             asked.drain(..too_many);
         }
-        self.shrink();
+        self.enforce_bounds();
     }
 
     /// Returns a conversation with this question that was not answered and has not been found
     /// before.
-    fn asked_before(&mut self, here: Digest) -> Option<Arc<str>> {
+    fn take_unanswered(&mut self, here: Digest) -> Option<Arc<str>> {
         let (_, asked) = self.untaken.get_mut(&here)?;
         let scope = asked.pop();
         if asked.is_empty() {
@@ -204,63 +204,63 @@ impl Held {
     }
 
     /// Notes that a conversation is found by a clue.
-    fn note(&mut self, clock: u64, clue: Digest, name: &Arc<str>, then: (Digest, &Arc<RunState>)) {
+    fn note_clue(&mut self, clock: u64, clue: Digest, name: &Arc<str>, then: (Digest, &Arc<RunState>)) {
         let (run, then) = (then.0, Arc::clone(then.1));
         let (used, twins) = self.clues.entry(clue).or_default();
         *used = clock;
         match twins.iter_mut().find(|twin| twin.scope == *name) {
             // The clue now stands for a later turn, from which no history has continued yet.
             Some(own) => (own.run, own.then, own.child) = (run, then, None),
-            None => twins.push(Turn { scope: Arc::clone(name), run, then, child: None }),
+            None => twins.push(CluedTurn { scope: Arc::clone(name), run, then, child: None }),
         }
         if twins.len() > TWINS {
             twins.remove(0);
         }
     }
 
-    fn show(&mut self, shown: Shown) {
-        let clock = self.tick();
-        let Shown { mut ids, mut link, conversation } = shown;
+    fn store_shown(&mut self, shown: ShownResponse) {
+        let clock = self.next_clock();
+        let ShownResponse { mut ids, mut link, conversation } = shown;
         if let Some(name) = conversation {
             // It follows the newest link of the present, whatever was the newest when its request
             // came.
             let before = self.links.get(name.as_str()).map(|(_, newest)| Arc::clone(newest));
             link.before = before.and_then(|newest| newest.before.clone());
-            let own = place_in(&name, &link);
-            let newest = Link { before: Some(own.clone()), items: String::new(), ..link.clone() };
-            self.link_bytes += bytes_of(&newest);
+            let own = link_name(&name, &link);
+            let newest = ChainLink { before: Some(own.clone()), items: String::new(), ..link.clone() };
+            self.link_bytes += size_of_link(&newest);
             self.links.insert(Arc::from(name), (clock, Arc::new(newest)));
             ids.push(own);
         }
         let link = Arc::new(link);
         for id in ids {
             self.links.insert(Arc::from(id), (clock, Arc::clone(&link)));
-            self.link_bytes += bytes_of(&link);
+            self.link_bytes += size_of_link(&link);
         }
         if self.link_bytes > LINK_BYTES {
             // A link that was stored again under its id was counted twice.
-            let count = |held: &Self| held.links.values().map(|(_, link)| bytes_of(link)).sum();
+            let count = |held: &Self| held.links.values().map(|(_, link)| size_of_link(link)).sum();
             self.link_bytes = count(self);
             while self.link_bytes > LINK_BYTES {
-                forget(&mut self.links);
+                forget_tenth(&mut self.links);
                 self.link_bytes = count(self);
             }
         }
     }
 
-    fn shrink(&mut self) {
+    fn enforce_bounds(&mut self) {
         while self.scopes.len() > SCOPES || self.bytes > BYTES {
-            forget(&mut self.scopes);
-            self.bytes = self.scopes.values().map(|(_, kept)| kept.bytes()).sum();
+            forget_tenth(&mut self.scopes);
+            self.bytes = self.scopes.values().map(|(_, kept)| kept.memory_size()).sum();
         }
         if self.clues.len() > CLUES {
-            forget(&mut self.clues);
+            forget_tenth(&mut self.clues);
         }
         if self.names.len() > NAMES {
-            forget(&mut self.names);
+            forget_tenth(&mut self.names);
         }
         if self.untaken.len() > SCOPES {
-            forget(&mut self.untaken);
+            forget_tenth(&mut self.untaken);
         }
     }
 }
@@ -269,7 +269,7 @@ impl Held {
 /// up to that turn, so the first that has not continued is chosen, and each continues once.
 /// Otherwise the newest that continued with `here` is chosen, which is then asked again; otherwise
 /// the newest, which forks.
-fn going_on(twins: &mut [Turn], here: Digest) -> Option<&mut Turn> {
+fn choose_twin(twins: &mut [CluedTurn], here: Digest) -> Option<&mut CluedTurn> {
     let new = twins.iter().position(|twin| twin.child.is_none());
     let again = || twins.iter().rposition(|twin| twin.child == Some(here));
     let at = new.or_else(again).or_else(|| twins.len().checked_sub(1))?;
@@ -277,17 +277,17 @@ fn going_on(twins: &mut [Turn], here: Digest) -> Option<&mut Turn> {
 }
 
 /// Returns the name of a conversation's link, which differs for each position in the conversation.
-fn place_in(conversation: &str, link: &Link) -> String {
-    let before = Digest::of(link.before.as_deref().unwrap_or_default().as_bytes());
-    format!("{conversation}:{}", before.then(Digest::of(link.items.as_bytes())))
+fn link_name(conversation: &str, link: &ChainLink) -> String {
+    let before = Digest::from_bytes(link.before.as_deref().unwrap_or_default().as_bytes());
+    format!("{conversation}:{}", before.followed_by(Digest::from_bytes(link.items.as_bytes())))
 }
 
-fn bytes_of(link: &Link) -> usize {
+fn size_of_link(link: &ChainLink) -> usize {
     LINK + link.items.len() + link.add.len()
 }
 
 /// Forgets the tenth that has been unused longest, but at least one entry.
-fn forget<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V), RandomState>) {
+fn forget_tenth<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, (u64, V), RandomState>) {
     let mut uses: Vec<u64> = map.values().map(|(used, _)| *used).collect();
     if uses.is_empty() {
         return;

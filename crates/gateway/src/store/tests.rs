@@ -1,9 +1,9 @@
-use softland_session::core::{Carried, Pinned};
+use softland_session::core::{CarriedUsage, PinnedRecord};
 
 use super::*;
 
 fn digest(text: &str) -> Digest {
-    Digest::of(text.as_bytes())
+    Digest::from_bytes(text.as_bytes())
 }
 
 fn state(id: &str, tokens: u64) -> RunState {
@@ -13,20 +13,20 @@ fn state(id: &str, tokens: u64) -> RunState {
 #[tokio::test]
 async fn a_turn_finds_its_conversation_and_a_second_child_is_a_fork() {
     let store = MemoryStore::default();
-    let changes = Changes {
+    let changes = StoreChanges {
         run: Some((digest("run"), state("r1", 5))),
         clues: vec![digest("a")],
-        ..Changes::default()
+        ..StoreChanges::default()
     };
-    store.keep("s", changes).await.unwrap();
+    store.apply_changes("s", changes).await.unwrap();
     let (one, other) = (digest("one"), digest("other"));
-    let found = store.find(&[digest("x"), digest("a")], one).await.unwrap().unwrap();
+    let found = store.find_conversation(&[digest("x"), digest("a")], one).await.unwrap().unwrap();
     assert_eq!((&*found.scope, found.fork, found.then.tokens), ("s", false, 5));
     assert_eq!(found.clue, 1);
-    assert!(!store.find(&[digest("a")], one).await.unwrap().unwrap().fork, "a retry is no fork");
-    assert!(store.find(&[digest("a")], other).await.unwrap().unwrap().fork);
-    assert_eq!(store.find(&[digest("x")], one).await.unwrap(), None);
-    assert_eq!(store.known(&[digest("a"), digest("x"), digest("a")]).await.unwrap(), 1);
+    assert!(!store.find_conversation(&[digest("a")], one).await.unwrap().unwrap().fork, "a retry is no fork");
+    assert!(store.find_conversation(&[digest("a")], other).await.unwrap().unwrap().fork);
+    assert_eq!(store.find_conversation(&[digest("x")], one).await.unwrap(), None);
+    assert_eq!(store.count_known(&[digest("a"), digest("x"), digest("a")]).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -34,11 +34,11 @@ async fn tokens_add_up_and_the_rest_is_replaced() {
     let store = MemoryStore::default();
     for tokens in [5, 7] {
         let run = Some((digest("run"), state("r1", tokens)));
-        store.keep("s", Changes { run, ..Changes::default() }).await.unwrap();
+        store.apply_changes("s", StoreChanges { run, ..StoreChanges::default() }).await.unwrap();
     }
-    let scope = store.recall("s").await.unwrap();
+    let scope = store.load_scope("s").await.unwrap();
     assert_eq!(scope.runs[&digest("run")].tokens, 12);
-    assert_eq!(*store.recall("t").await.unwrap(), Scope::default());
+    assert_eq!(*store.load_scope("t").await.unwrap(), StoredScope::default());
 }
 
 #[tokio::test]
@@ -48,12 +48,12 @@ async fn a_conversation_is_bounded() {
         let run = RunState { last: n, ..state("r", 1) };
         let key = digest(&n.to_string());
         let seen =
-            Seen { digest: key, chars: 1, failed: false, sent_back: false, unfinished: false };
+            SeenResult { digest: key, chars: 1, failed: false, sent_back: false, unfinished: false };
         let results = (0..10).map(|m| (digest(&format!("{n}.{m}")), seen)).collect();
-        let changes = Changes { run: Some((key, run)), results, ..Changes::default() };
-        store.keep("s", changes).await.unwrap();
+        let changes = StoreChanges { run: Some((key, run)), results, ..StoreChanges::default() };
+        store.apply_changes("s", changes).await.unwrap();
     }
-    let scope = store.recall("s").await.unwrap();
+    let scope = store.load_scope("s").await.unwrap();
     assert!(scope.runs.len() <= 64 && scope.results.len() <= 4096);
     assert!(scope.runs.contains_key(&digest("999")), "the newest stay");
 }
@@ -62,18 +62,18 @@ async fn a_conversation_is_bounded() {
 fn idle_gaps_do_not_count_against_time() {
     let mut run = RunState { begun: 0, last: 1000, active: 500, ..RunState::default() };
     assert_eq!(run.active_at(3000), 2500);
-    run.touch(3000);
+    run.continue_at(3000);
     assert_eq!((run.active, run.last), (2500, 3000));
     assert_eq!(run.active_at(3000 + IDLE_MS + 1), 2500);
 }
 
-fn pinned(decided: usize) -> Box<Pinned> {
-    use softland_session::core::{Because, Decided, Limit, Reason, policy::Policy};
-    let because = Because::new(Reason::Turns, Limit::Count(1), Limit::Count(1));
+fn pinned(decided: usize) -> Box<PinnedRecord> {
+    use softland_session::core::{Because, FactDecision, Quantity, Reason, policy::Policy};
+    let because = Because::new(Reason::Turns, Quantity::Count(1), Quantity::Count(1));
     let decided = (0..decided as u64)
-        .map(|round| Decided { round, lands: false, because: because.clone() })
+        .map(|round| FactDecision { round, lands: false, because: because.clone() })
         .collect();
-    Box::new(Pinned { decided, ..Pinned::new(Policy::named("coding").expect("one of ours")) })
+    Box::new(PinnedRecord { decided, ..PinnedRecord::new(Policy::built_in("coding").expect("one of ours")) })
 }
 
 fn face(n: u64) -> Namesake {
@@ -96,28 +96,28 @@ async fn those_who_go_by_a_name_are_told_in_order_and_bounded() {
     for n in (0..100).chain([3]) {
         let scope: Arc<str> = format!("s{n}").into();
         let named = Some((vec![digest("name")], Namesake { scope: Arc::clone(&scope), ..face(n) }));
-        store.keep(&scope, Changes { named, ..Changes::default() }).await.unwrap();
+        store.apply_changes(&scope, StoreChanges { named, ..StoreChanges::default() }).await.unwrap();
     }
-    let faces = store.named(digest("name")).await.unwrap();
+    let faces = store.find_named(digest("name")).await.unwrap();
     assert!(faces.len() <= 32, "{}", faces.len());
     let newest: Vec<&str> = faces.iter().rev().take(3).map(|face| &*face.scope).collect();
     assert_eq!(newest, ["s3", "s99", "s98"]);
-    assert!(store.named(digest("another")).await.unwrap().is_empty());
+    assert!(store.find_named(digest("another")).await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn what_was_kept_comes_back_as_it_was() {
     let store = MemoryStore::default();
-    let mut expected = Scope::default();
+    let mut expected = StoredScope::default();
     for n in [7_u64, 3, 9, 3, 1] {
         let key = digest(&n.to_string());
-        let tail = KeptTail {
+        let tail = StoredTail {
             shown: "kt".into(),
             messages: format!("{{{n}}}"),
             before: digest("b"),
             own: None,
         };
-        let seen = Seen {
+        let seen = SeenResult {
             digest: digest("seen"),
             chars: n,
             failed: true,
@@ -126,11 +126,11 @@ async fn what_was_kept_comes_back_as_it_was() {
         };
         let mut by_tool = BTreeMap::new();
         by_tool.insert(format!("tool {n}"), n);
-        let used = Used { calls: n, by_tool, ..Used::default() };
-        let carried = vec![Carried { place: key, used: used.clone() }];
-        let pin = Pinned { looked: Some(n), carried, ..*pinned(2) };
+        let used = RunUsage { calls: n, by_tool, ..RunUsage::default() };
+        let carried = vec![CarriedUsage { place: key, used: used.clone() }];
+        let pin = PinnedRecord { looked: Some(n), carried, ..*pinned(2) };
         let pin = Box::new(pin);
-        let known = Counted { context: key, tokens: n, shown: [n, 2, 3] };
+        let known = CountedContext { context: key, tokens: n, shown: [n, 2, 3] };
         let state = RunState {
             id: format!("run {n}").into(),
             account: format!("account {n}").into(),
@@ -147,7 +147,7 @@ async fn what_was_kept_comes_back_as_it_was() {
             row: 3,
             ..state("", n)
         };
-        let changes = Changes {
+        let changes = StoreChanges {
             pins: [(key, pin.clone())].into(),
             tails: vec![(key, tail.clone())],
             results: vec![(key, seen)],
@@ -170,8 +170,8 @@ async fn what_was_kept_comes_back_as_it_was() {
         expected.asked.retain(|asked| *asked != key);
         expected.asked.push(key);
         expected.face = Some(face(n));
-        store.keep("s", changes).await.unwrap();
-        assert_eq!(*store.recall("s").await.unwrap(), expected);
+        store.apply_changes("s", changes).await.unwrap();
+        assert_eq!(*store.load_scope("s").await.unwrap(), expected);
     }
 }
 
@@ -180,23 +180,23 @@ async fn a_record_that_looked_less_far_does_not_win() {
     let store = MemoryStore::default();
     let key = digest("run");
     for looked in [Some(4), Some(2), None] {
-        let pins = [(key, Box::new(Pinned { looked, ..*pinned(0) }))].into();
-        store.keep("s", Changes { pins, ..Changes::default() }).await.unwrap();
+        let pins = [(key, Box::new(PinnedRecord { looked, ..*pinned(0) }))].into();
+        store.apply_changes("s", StoreChanges { pins, ..StoreChanges::default() }).await.unwrap();
     }
-    assert_eq!(store.recall("s").await.unwrap().pins[&key].looked, Some(4));
+    assert_eq!(store.load_scope("s").await.unwrap().pins[&key].looked, Some(4));
 }
 
 /// Returns the changes of a request of an unnamed conversation.
-fn changes(n: u64, turn_of: u64) -> Changes {
+fn changes(n: u64, turn_of: u64) -> StoreChanges {
     let key = digest(&format!("run {n}"));
     let account = format!("run:conv-{n}:{key:?}").into();
     let pins = [(key, pinned(0))].into();
     let state = RunState { account, last: turn_of, ..state(&format!("run_{n:020}"), 1) };
-    Changes {
+    StoreChanges {
         pins,
         run: Some((key, state)),
         clues: ["turn", "call"].map(|clue| digest(&format!("{clue} {n}.{turn_of}"))).into(),
-        ..Changes::default()
+        ..StoreChanges::default()
     }
 }
 
@@ -205,16 +205,16 @@ async fn many_conversations_are_bounded_and_the_newest_stay() {
     let store = MemoryStore::default();
     for n in 0..10_000 {
         for turn in 0..4 {
-            store.keep(&format!("conv-{n}"), changes(n, turn)).await.unwrap();
+            store.apply_changes(&format!("conv-{n}"), changes(n, turn)).await.unwrap();
         }
     }
     let (scopes, clues, bytes) = store.sizes();
     assert!((3600..=4096).contains(&scopes), "{scopes}");
     assert!((50_000..=56_000).contains(&clues), "{clues}");
     assert!(bytes / scopes < 1200, "{} bytes a conversation", bytes / scopes);
-    assert!(store.recall("conv-9999").await.unwrap().newest.is_some());
-    assert_eq!(*store.recall("conv-1").await.unwrap(), Scope::default());
-    let found = store.find(&[digest("turn 9999.3")], digest("x")).await.unwrap().unwrap();
+    assert!(store.load_scope("conv-9999").await.unwrap().newest.is_some());
+    assert_eq!(*store.load_scope("conv-1").await.unwrap(), StoredScope::default());
+    let found = store.find_conversation(&[digest("turn 9999.3")], digest("x")).await.unwrap().unwrap();
     assert_eq!((&*found.scope, found.then.tokens), ("conv-9999", 4));
 }
 
@@ -223,16 +223,16 @@ async fn large_conversations_are_bounded_by_their_bytes() {
     let store = MemoryStore::default();
     let large = "x".repeat(1 << 20);
     for n in 0..100 {
-        let tail = KeptTail {
+        let tail = StoredTail {
             shown: String::new(),
             messages: large.clone(),
             before: digest("b"),
             own: None,
         };
-        let changes = Changes { tails: vec![(digest("t"), tail)], ..changes(n, 0) };
-        store.keep(&format!("conv-{n}"), changes).await.unwrap();
+        let changes = StoreChanges { tails: vec![(digest("t"), tail)], ..changes(n, 0) };
+        store.apply_changes(&format!("conv-{n}"), changes).await.unwrap();
         assert!(store.sizes().2 <= (32 << 20), "{n}");
     }
     assert!(store.sizes().0 >= 28, "not more is forgotten than has to be");
-    assert!(!store.recall("conv-99").await.unwrap().tails.is_empty());
+    assert!(!store.load_scope("conv-99").await.unwrap().tails.is_empty());
 }

@@ -22,23 +22,23 @@ use rustls::crypto::ring;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::Millis;
+use super::AtomicMillis;
 
 /// The time without a byte after which the system checks that the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type UpstreamStream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// Opens connections to upstreams.
 #[derive(Clone, Debug)]
-pub(super) struct Connector(Arc<Shared>);
+pub(super) struct Connector(Arc<ConnectorShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectorShared {
     http: HttpConnector,
     proxies: Matcher,
-    connect: Millis,
+    connect: AtomicMillis,
     /// Created on first use: reading root certificates takes longer than starting.
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -65,31 +65,31 @@ impl Connector {
         http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         let tls = OnceLock::new();
         let proxies = Matcher::from_env();
-        Self(Arc::new(Shared { http, proxies, connect: Millis::new(connect), tls }))
+        Self(Arc::new(ConnectorShared { http, proxies, connect: AtomicMillis::new(connect), tls }))
     }
 
-    pub(super) fn adjust(&self, connect: Duration) {
+    pub(super) fn set_timeout(&self, connect: Duration) {
         self.0.connect.set(connect);
     }
 
     /// Returns the proxy that reads each request, which is the case without TLS. Through a TLS
     /// tunnel a proxy sees only the address.
-    pub(super) fn reader(&self, to: &Uri) -> Option<Intercept> {
+    pub(super) fn reading_proxy(&self, to: &Uri) -> Option<Intercept> {
         let secure = to.scheme_str() == Some("https");
-        if secure { None } else { self.0.proxy(to) }
+        if secure { None } else { self.0.find_proxy(to) }
     }
 
     /// Reads the root certificates now. Blocks.
-    pub(super) fn warm(&self) {
+    pub(super) fn load_roots(&self) {
         // An error is reported to the request that needs the certificates.
-        let _ = self.0.tls();
+        let _ = self.0.tls_config();
     }
 }
 
 impl Service<Uri> for Connector {
-    type Response = Link;
+    type Response = UpstreamConnection;
     type Error = ConnectError;
-    type Future = Pin<Box<dyn Future<Output = Result<Link, ConnectError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<UpstreamConnection, ConnectError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
@@ -106,43 +106,43 @@ impl Service<Uri> for Connector {
     }
 }
 
-impl Shared {
-    fn tls(&self) -> Result<Arc<ClientConfig>, ConnectError> {
-        self.tls.get_or_init(tls).clone().map_err(ConnectError::Roots)
+impl ConnectorShared {
+    fn tls_config(&self) -> Result<Arc<ClientConfig>, ConnectError> {
+        self.tls.get_or_init(make_tls_config).clone().map_err(ConnectError::Roots)
     }
 
-    fn proxy(&self, to: &Uri) -> Option<Intercept> {
+    fn find_proxy(&self, to: &Uri) -> Option<Intercept> {
         if is_loopback(to) { None } else { self.proxies.intercept(to) }
     }
 
-    async fn connect(&self, to: Uri) -> Result<Link, ConnectError> {
+    async fn connect(&self, to: Uri) -> Result<UpstreamConnection, ConnectError> {
         let mut http = self.http.clone();
-        let proxy = self.proxy(&to);
+        let proxy = self.find_proxy(&to);
         let secure = to.scheme_str() == Some("https");
         match (proxy, secure) {
-            (None, false) => plain(&mut http, to, false).await,
-            (None, true) => encrypted(http, self.tls()?, to).await,
+            (None, false) => connect_plain(&mut http, to, false).await,
+            (None, true) => connect_tls(http, self.tls_config()?, to).await,
             (Some(proxy), _) if proxy.uri().scheme_str() != Some("http") => {
                 Err(ConnectError::Proxy)
             }
-            (Some(proxy), false) => plain(&mut http, proxy.uri().clone(), true).await,
+            (Some(proxy), false) => connect_plain(&mut http, proxy.uri().clone(), true).await,
             (Some(proxy), true) => {
                 let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
                 if let Some(auth) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
-                encrypted(tunnel, self.tls()?, to).await
+                connect_tls(tunnel, self.tls_config()?, to).await
             }
         }
     }
 }
 
-async fn plain(http: &mut HttpConnector, to: Uri, proxied: bool) -> Result<Link, ConnectError> {
+async fn connect_plain(http: &mut HttpConnector, to: Uri, proxied: bool) -> Result<UpstreamConnection, ConnectError> {
     let stream = http.call(to).await.map_err(ConnectError::other)?;
-    Ok(Link { stream: MaybeHttpsStream::Http(stream), proxied })
+    Ok(UpstreamConnection { stream: MaybeHttpsStream::Http(stream), proxied })
 }
 
-async fn encrypted<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<Link, ConnectError>
+async fn connect_tls<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<UpstreamConnection, ConnectError>
 where
     C: Service<Uri, Response = TokioIo<TcpStream>>,
     C::Future: Send + 'static,
@@ -151,10 +151,10 @@ where
     let names = Arc::new(DefaultServerNameResolver::default());
     let mut https = HttpsConnector::new(inner, tls, true, names);
     let stream = https.call(to).await.map_err(ConnectError::Other)?;
-    Ok(Link { stream, proxied: false })
+    Ok(UpstreamConnection { stream, proxied: false })
 }
 
-fn tls() -> Result<Arc<ClientConfig>, String> {
+fn make_tls_config() -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -176,19 +176,19 @@ fn is_loopback(to: &Uri) -> bool {
 
 /// A connection to an upstream.
 #[derive(Debug)]
-pub(super) struct Link {
-    stream: Stream,
+pub(super) struct UpstreamConnection {
+    stream: UpstreamStream,
     /// True if it leads to a proxy that reads each request.
     proxied: bool,
 }
 
-impl Connection for Link {
+impl Connection for UpstreamConnection {
     fn connected(&self) -> Connected {
         self.stream.connected().proxy(self.proxied)
     }
 }
 
-impl hyper::rt::Read for Link {
+impl hyper::rt::Read for UpstreamConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -198,7 +198,7 @@ impl hyper::rt::Read for Link {
     }
 }
 
-impl hyper::rt::Write for Link {
+impl hyper::rt::Write for UpstreamConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -12,7 +12,7 @@ use hyper_util::client::legacy::Error as ClientError;
 
 use super::Origin;
 use super::connect::ConnectError;
-use crate::body::{BodyError, Cut};
+use crate::body::{BodyError, CutReason};
 
 /// The error of a request without a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub(crate) struct UpstreamError {
     /// Its base URL, if the request never reached it.
     at: Option<String>,
     /// The kind of failure.
-    pub(crate) kind: Kind,
+    pub(crate) kind: UpstreamErrorKind,
 }
 
 /// The wait that was too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum TimeoutPhase {
     /// For a connection, TLS included.
     Connect,
     /// For the head of a response.
@@ -38,11 +38,11 @@ pub(crate) enum Phase {
 
 /// The kind of an upstream's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum UpstreamErrorKind {
     /// There is no connection: refused, no such host, no TLS, no way through the proxy.
     Connect(String),
     /// A wait was too long.
-    Timeout(Phase, Duration),
+    Timeout(TimeoutPhase, Duration),
     /// The connection broke, or the response is not HTTP.
     Broken(String),
     /// The response exceeds the limit for a response in memory, in bytes.
@@ -54,51 +54,51 @@ pub(crate) enum Kind {
 }
 
 impl UpstreamError {
-    pub(super) fn of(to: &Origin, error: &ClientError) -> Self {
+    pub(super) fn from_client_error(to: &Origin, error: &ClientError) -> Self {
         // The HTTP client's own message adds nothing to the cause.
-        let cause = || error.source().map_or_else(|| error.to_string(), causes);
-        let kind = if let Some(ConnectError::Timeout(after)) = find(error) {
-            Kind::Timeout(Phase::Connect, *after)
+        let cause = || error.source().map_or_else(|| error.to_string(), join_causes);
+        let kind = if let Some(ConnectError::Timeout(after)) = find_cause(error) {
+            UpstreamErrorKind::Timeout(TimeoutPhase::Connect, *after)
         } else if error.is_connect() {
-            Kind::Connect(cause())
-        } else if let Some(body) = find::<BodyError>(error) {
-            Kind::Client(body.clone())
+            UpstreamErrorKind::Connect(cause())
+        } else if let Some(body) = find_cause::<BodyError>(error) {
+            UpstreamErrorKind::Client(body.clone())
         } else {
-            Kind::Broken(cause())
+            UpstreamErrorKind::Broken(cause())
         };
-        Self::at(to, kind)
+        Self::from_kind(to, kind)
     }
 
-    pub(super) fn timeout(to: &Origin, phase: Phase, after: Duration) -> Self {
-        Self::at(to, Kind::Timeout(phase, after))
+    pub(super) fn from_timeout(to: &Origin, phase: TimeoutPhase, after: Duration) -> Self {
+        Self::from_kind(to, UpstreamErrorKind::Timeout(phase, after))
     }
 
-    pub(super) fn unusable(to: &Origin) -> Self {
-        Self::at(to, Kind::Unusable)
+    pub(super) fn unusable_path(to: &Origin) -> Self {
+        Self::from_kind(to, UpstreamErrorKind::Unusable)
     }
 
-    pub(super) fn cut(name: &Arc<str>, cut: Cut) -> Self {
+    pub(super) fn from_cut(name: &Arc<str>, cut: CutReason) -> Self {
         let kind = match cut {
-            Cut::Idle(after) => Kind::Timeout(Phase::Idle, after),
-            Cut::Upstream(cause) => Kind::Broken(cause),
-            Cut::Aborted => Kind::Broken("given up".to_owned()),
+            CutReason::Idle(after) => UpstreamErrorKind::Timeout(TimeoutPhase::Idle, after),
+            CutReason::Upstream(cause) => UpstreamErrorKind::Broken(cause),
+            CutReason::Aborted => UpstreamErrorKind::Broken("given up".to_owned()),
         };
         Self { name: Arc::clone(name), at: None, kind }
     }
 
     pub(super) fn too_large(name: &Arc<str>, limit: usize) -> Self {
-        Self { name: Arc::clone(name), at: None, kind: Kind::TooLarge(limit) }
+        Self { name: Arc::clone(name), at: None, kind: UpstreamErrorKind::TooLarge(limit) }
     }
 
-    fn at(to: &Origin, kind: Kind) -> Self {
+    fn from_kind(to: &Origin, kind: UpstreamErrorKind) -> Self {
         // No library is known to put a header into an error. This makes sure that none does.
         let clean = |text: String| match &to.upstream.key {
             Some(key) => key.redact(&text),
             None => text,
         };
         let kind = match kind {
-            Kind::Connect(cause) => Kind::Connect(clean(cause)),
-            Kind::Broken(cause) => Kind::Broken(clean(cause)),
+            UpstreamErrorKind::Connect(cause) => UpstreamErrorKind::Connect(clean(cause)),
+            UpstreamErrorKind::Broken(cause) => UpstreamErrorKind::Broken(clean(cause)),
             other => other,
         };
         Self { name: Arc::clone(&to.name), at: Some(to.upstream.base_url.to_string()), kind }
@@ -107,23 +107,23 @@ impl UpstreamError {
     /// Returns true if the provider has the whole request and did not answer in time: it may still
     /// process it, and bill it.
     pub(crate) fn is_late(&self) -> bool {
-        matches!(self.kind, Kind::Timeout(Phase::FirstByte | Phase::Idle, _))
+        matches!(self.kind, UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte | TimeoutPhase::Idle, _))
     }
 
     /// Returns the HTTP status that tells a client about this error.
     pub(crate) fn status(&self) -> StatusCode {
         match &self.kind {
-            Kind::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
-            Kind::Client(error) => error.status(),
-            Kind::Unusable => StatusCode::BAD_REQUEST,
-            Kind::Connect(_) | Kind::Broken(_) | Kind::TooLarge(_) => StatusCode::BAD_GATEWAY,
+            UpstreamErrorKind::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
+            UpstreamErrorKind::Client(error) => error.status(),
+            UpstreamErrorKind::Unusable => StatusCode::BAD_REQUEST,
+            UpstreamErrorKind::Connect(_) | UpstreamErrorKind::Broken(_) | UpstreamErrorKind::TooLarge(_) => StatusCode::BAD_GATEWAY,
         }
     }
 }
 
 impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Kind::Client(error) = &self.kind {
+        if let UpstreamErrorKind::Client(error) = &self.kind {
             return write!(f, "{error}");
         }
         write!(f, "upstream {}", self.name)?;
@@ -131,21 +131,21 @@ impl fmt::Display for UpstreamError {
             write!(f, " ({at})")?;
         }
         match &self.kind {
-            Kind::Connect(cause) => write!(f, " cannot be reached: {cause}"),
-            Kind::Timeout(Phase::Connect, after) => write!(f, " was not connected in {after:?}"),
-            Kind::Timeout(Phase::FirstByte, after) => write!(f, " did not answer in {after:?}"),
-            Kind::Timeout(Phase::Idle, after) => write!(f, " went silent for {after:?}"),
-            Kind::Broken(cause) => write!(f, " broke off: {cause}"),
-            Kind::TooLarge(limit) => write!(f, " answered with more than {limit} bytes"),
-            Kind::Unusable => write!(f, " has no address for this path"),
-            Kind::Client(_) => Ok(()),
+            UpstreamErrorKind::Connect(cause) => write!(f, " cannot be reached: {cause}"),
+            UpstreamErrorKind::Timeout(TimeoutPhase::Connect, after) => write!(f, " was not connected in {after:?}"),
+            UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte, after) => write!(f, " did not answer in {after:?}"),
+            UpstreamErrorKind::Timeout(TimeoutPhase::Idle, after) => write!(f, " went silent for {after:?}"),
+            UpstreamErrorKind::Broken(cause) => write!(f, " broke off: {cause}"),
+            UpstreamErrorKind::TooLarge(limit) => write!(f, " answered with more than {limit} bytes"),
+            UpstreamErrorKind::Unusable => write!(f, " has no address for this path"),
+            UpstreamErrorKind::Client(_) => Ok(()),
         }
     }
 }
 
 impl Error for UpstreamError {}
 
-fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref() {
@@ -157,7 +157,7 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
 }
 
 /// Joins the causes of an error, the outermost first, each once.
-pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn join_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
     while let Some(error) = next {

@@ -8,7 +8,7 @@ use crate::support::script::{INPUT, OUTPUT, Reply, Scripted, calls, says};
 use crate::support::sim::{governed, text};
 use crate::support::{Message, Running};
 use serde_json::Value;
-use softland_session::core::policy::{Policy, Value as Key};
+use softland_session::core::policy::{Policy, PolicyValue as Key};
 
 const SESSION: &str = "x-claude-code-session-id: 1f0c6f5e-7a43-4a6e-9d4b-0a1c2b3d4e5f";
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::support::{Message, Running, settings};
 use serde_json::{Value, json};
-use softland_gateway::{Audit, AuditAsked, AuditForm, Settings};
+use softland_gateway::{Audit, AuditRequest, AuditFormat, Settings};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a machine that has much to do.
@@ -26,7 +26,7 @@ struct Scribe {
 }
 
 impl Audit for Scribe {
-    fn report(&self, asked: &AuditAsked<'_>) -> String {
+    fn write_report(&self, asked: &AuditRequest<'_>) -> String {
         match asked.name {
             Some("slow") => {
                 let _ = self.began.send(());
@@ -39,15 +39,15 @@ impl Audit for Scribe {
             _ => {}
         }
         let bytes = std::fs::read(asked.path).expect("the file is there");
-        let form = asked.form == AuditForm::Page;
+        let form = asked.form == AuditFormat::Page;
         json!({"bytes": bytes.len(), "name": asked.name, "page": form}).to_string()
     }
 
-    fn file(&self, path: &str) -> Option<(&'static str, &'static [u8])> {
+    fn find_file(&self, path: &str) -> Option<(&'static str, &'static [u8])> {
         (path == "report.css").then_some(("text/css", b"p {}"))
     }
 
-    fn folder(&self) -> PathBuf {
+    fn upload_folder(&self) -> PathBuf {
         self.folder.clone()
     }
 }

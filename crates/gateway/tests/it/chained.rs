@@ -18,7 +18,7 @@ use crate::support::sim::{Simulated, governed, text};
 use crate::support::{self, Message, Provider, Running};
 use serde_json::{Value, json};
 use softland_gateway::Clock;
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 const LIMIT: (&str, Key) = ("tool_calls_limit", Key::Int(4));

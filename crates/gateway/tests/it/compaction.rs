@@ -14,7 +14,7 @@ use crate::support::script::{Form, whole};
 use crate::support::sim::governed;
 use crate::support::{Message, Provider, Running};
 use serde_json::{Value, json};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// The limit of a run.

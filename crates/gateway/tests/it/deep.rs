@@ -11,7 +11,7 @@ use crate::support::script::{Form, whole};
 use crate::support::sim::{governed, text};
 use crate::support::{Message, Provider, Running, response};
 use serde_json::{Value, json};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// The text that stands for deep arguments until it is sent: no reader of the tests accepts them.

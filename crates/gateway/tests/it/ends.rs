@@ -13,7 +13,7 @@ use crate::support::script::{INPUT, Reply, Scripted, calls, says};
 use crate::support::sim::governed;
 use softland_gateway::{Clock, Settings};
 use softland_ledger::{Ledger, Options, Query, Reader, Run};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::core::{Outcome, Reason};
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ async fn gateway(upstream: &Scripted, time: &Time, folder: &TempDir, looks: bool
 /// The runs of the ledger, the oldest first.
 fn runs(folder: &Path) -> Vec<Run> {
     let reader = Reader::open(&folder.join("ledger.db")).expect("a ledger");
-    let mut runs = reader.runs(&Query::default()).expect("runs");
+    let mut runs = reader.list_runs(&Query::default()).expect("runs");
     runs.reverse();
     runs
 }
@@ -183,7 +183,7 @@ async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cos
     assert_eq!(is_open(&folder.path().join("ledger.db")), 0, "it has ended");
 
     let before = runs(folder.path());
-    let options = Options { end_left_open: true, ..Options::at(killed.path().join("ledger.db")) };
+    let options = Options { end_left_open: true, ..Options::with_path(killed.path().join("ledger.db")) };
     for _ in 0..2 {
         let ledger = Ledger::open(options.clone(), time.clock()).expect("a ledger");
         ledger.close(support::LONG).expect("all is written");
@@ -194,7 +194,7 @@ async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cos
     assert_eq!((killed_run.requests, killed_run.unpriced), (2, 0), "booked once");
     assert!(killed_run.cost > left.cost, "{:?} {:?}", killed_run.cost, left.cost);
     let reader = Reader::open(&killed.path().join("ledger.db")).expect("a ledger");
-    let steps = reader.steps(&killed_run.run).expect("steps");
+    let steps = reader.read_steps(&killed_run.run).expect("steps");
     let usage: Vec<_> = steps.iter().filter(|step| step.event == "usage").collect();
     assert!(usage[1].fields.contains("estimated: under way when the gateway was killed"));
 }

@@ -12,7 +12,7 @@ use crate::support::script::{Form, whole};
 use crate::support::sim::{governed, text};
 use crate::support::{Message, Provider, Running, response};
 use serde_json::json;
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// The way in which an event is garbled.

@@ -7,7 +7,7 @@ use crate::support::client::{APIS, Client, all};
 use crate::support::sim::{Simulated, governed, text};
 use crate::support::{Message, Running};
 use serde_json::{Value, json};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::support::{Running, response};
 use serde_json::{Value, json};
 use softland_gateway::Settings;
 use softland_ledger::{Query, Reader, Run, Step};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::core::{Outcome, Reason};
 use softland_session::wire::Api;
 
@@ -279,8 +279,8 @@ impl Kept {
 
 fn ledger(path: &Path) -> Vec<(Run, Vec<Step>)> {
     let reader = Reader::open(path).unwrap();
-    let runs = reader.runs(&Query::default()).unwrap();
-    let steps = |run: &Run| reader.steps(&run.run).unwrap();
+    let runs = reader.list_runs(&Query::default()).unwrap();
+    let steps = |run: &Run| reader.read_steps(&run.run).unwrap();
     let mut runs: Vec<_> = runs.into_iter().map(|run| (steps(&run), run)).collect();
     runs.reverse();
     for (steps, run) in &runs {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 use crate::support::client::{APIS, Client};

@@ -21,7 +21,7 @@ use crate::support::{Message, Provider, Running};
 use serde_json::{Value, json};
 use softland_gateway::Prices;
 use softland_session::core::models::Price;
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// Recorded requests of real clients, beside the checkout where they are at hand.

@@ -24,7 +24,7 @@ use crate::support::{Provider, Running};
 use serde_json::{Value, json};
 use softland_gateway::Prices;
 use softland_session::core::models::Price;
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 const DOLLAR: u64 = 1_000_000_000;

@@ -12,7 +12,7 @@ use crate::support::sim::{governed, text};
 use crate::support::{Running, Wire};
 use serde_json::{Value, json};
 use softland_ledger::{Query, Reader, Run};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// The same call each time.
@@ -86,9 +86,9 @@ async fn observed(api: Api, stream: bool, keys: &[(&str, Key)], replies: &[Reply
 
 fn written(folder: &Path) -> Observed {
     let reader = Reader::open(&folder.join("ledger.db")).expect("a ledger");
-    let runs = reader.runs(&Query::default()).expect("runs");
+    let runs = reader.list_runs(&Query::default()).expect("runs");
     let run = runs.last().expect("a run").clone();
-    let steps = reader.steps(&run.run).expect("steps").into_iter();
+    let steps = reader.read_steps(&run.run).expect("steps").into_iter();
     let steps = steps
         .filter(|step| step.event != "usage")
         .map(|step| (step.event, serde_json::from_str(&step.fields).expect("an object")));

@@ -14,8 +14,8 @@ use crate::support::{Message, Running};
 use serde_json::{Value, json};
 use softland_gateway::{Secret, Settings};
 use softland_ledger::{Ledger, Options, Record, RunEnd, RunStart};
-use softland_session::core::policy::Value as Key;
-use softland_session::core::{Ended, Outcome, Reason};
+use softland_session::core::policy::PolicyValue as Key;
+use softland_session::core::{RunEnding, Outcome, Reason};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -344,7 +344,7 @@ const NEWER: u64 = 4_102_444_800_000;
 /// A ledger with that many runs that have been answered, a second apart.
 fn kept(path: &Path, runs: u64) {
     let clock = std::sync::Arc::new(|| 0);
-    let ledger = Ledger::open(Options::at(path), clock).expect("a ledger");
+    let ledger = Ledger::open(Options::with_path(path), clock).expect("a ledger");
     for n in 0..runs {
         let (at, run): (_, std::sync::Arc<str>) = (NEWER + n * 1000, format!("old-{n}").into());
         ledger.record(Record::RunStart(RunStart {
@@ -362,7 +362,7 @@ fn kept(path: &Path, runs: u64) {
         ledger.record(Record::RunEnd(RunEnd {
             at,
             run,
-            ended: Ended::plain(Outcome::Answered, Reason::Final),
+            ended: RunEnding::without_limit(Outcome::Answered, Reason::Final),
             local: false,
             answer: None,
             turns: 1,

@@ -17,7 +17,7 @@ use crate::support::sim::{Simulated, governed};
 use crate::support::{Message, Running};
 use serde_json::json;
 use softland_gateway::{Route, Settings, Shape, Shaping, StopAfter, Tags};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 const OPEN: &str = "<use_tool>";
@@ -33,7 +33,7 @@ fn shaped(url: &str, keys: &[(&str, Key)], shape: Shape, keepalive: Duration) ->
 }
 
 fn watch() -> Shape {
-    Shape::watch(Tags::new(["use_tool"]).unwrap())
+    Shape::watch_only(Tags::new(["use_tool"]).unwrap())
 }
 
 /// A client that tells its model to write calls as text, and reads them there.

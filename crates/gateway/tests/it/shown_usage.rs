@@ -9,7 +9,7 @@ use crate::support::reading::read;
 use crate::support::script::{INPUT, OUTPUT, Reply, Scripted, calls, nothing};
 use crate::support::sim::governed;
 use serde_json::{Value, json};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// Input and output as this protocol calls them.

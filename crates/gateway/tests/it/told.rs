@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use softland_gateway::Settings;
 use softland_ledger::{Query, Reader, Step};
 use softland_session::core::NanoUsd;
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 
 fn kept(url: &str, keys: &[(&str, Key)], folder: &Path) -> Settings {
     let mut settings = governed(url, keys);
@@ -30,9 +30,9 @@ fn reader(folder: &Path) -> Reader {
 /// The steps of the only run, and their fields.
 fn steps(folder: &Path) -> Vec<(Step, Value)> {
     let reader = reader(folder);
-    let runs = reader.runs(&Query::default()).expect("runs");
+    let runs = reader.list_runs(&Query::default()).expect("runs");
     assert_eq!(runs.len(), 1, "{runs:?}");
-    let steps = reader.steps(&runs.first().expect("one").run).expect("steps").into_iter();
+    let steps = reader.read_steps(&runs.first().expect("one").run).expect("steps").into_iter();
     let fields = |step: &Step| serde_json::from_str(&step.fields).expect("an object");
     steps.map(|step| (step.clone(), fields(&step))).collect()
 }
@@ -98,13 +98,13 @@ async fn what_cannot_be_read_is_booked_alike_everywhere_and_no_header_is_logged(
         let summary = gateway.stopped().await;
         let sent = provider.count();
         assert!((1..10).contains(&sent), "the account is charged: {sent}");
-        let runs = reader(folder.path()).runs(&Query::default()).expect("runs");
+        let runs = reader(folder.path()).list_runs(&Query::default()).expect("runs");
         let booked: u64 = runs.iter().filter_map(|run| run.cost).map(|cost| cost.0).sum();
         assert_eq!(summary.spend, NanoUsd(booked), "the counters say what the ledger says");
         let counted = counter(&metrics, "softland_spend_usd_total ");
-        assert!((counted - NanoUsd(booked).dollars()).abs() < 1e-9, "{counted}");
+        assert!((counted - NanoUsd(booked).to_dollars()).abs() < 1e-9, "{counted}");
         assert!(booked > CAP / 2 && booked <= CAP, "{booked} is what the account has");
-        let of_run = |run: &str| reader(folder.path()).steps(run).expect("steps");
+        let of_run = |run: &str| reader(folder.path()).read_steps(run).expect("steps");
         let mut steps = runs.iter().flat_map(|run| of_run(&run.run));
         let remark = "estimated: the response cannot be read";
         assert!(steps.any(|step| step.fields.contains(remark)));
@@ -217,10 +217,10 @@ async fn a_run_is_found_by_its_clients_name_and_what_belongs_to_none_is_summed()
         }
         let summary = gateway.stopped().await;
         let reader = reader(folder.path());
-        let named = reader.named("build-42").expect("runs");
+        let named = reader.find_named("build-42").expect("runs");
         assert_eq!(named.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), [run.as_str()]);
         let session = Some("build-42".to_owned());
-        let beside = reader.beside(&Query { session, ..Query::default() }).expect("a sum");
+        let beside = reader.sum_unassigned(&Query { session, ..Query::default() }).expect("a sum");
         assert_eq!(beside.requests, 2);
         let of_run = named.first().and_then(|run| run.cost).expect("a price");
         assert!(beside.cost > NanoUsd::ZERO && of_run > NanoUsd::ZERO);

@@ -16,7 +16,7 @@ use crate::support::sim::{governed, text};
 use crate::support::{Provider, Running};
 use serde_json::{Value, json};
 use softland_gateway::{Clock, Settings};
-use softland_session::core::policy::Value as Key;
+use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 use tempfile::TempDir;
 

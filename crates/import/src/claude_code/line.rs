@@ -23,28 +23,28 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of(text: &'a str) -> Result<Self, String> {
+    pub(super) fn from_json(text: &'a str) -> Result<Self, String> {
         let mut line = Self::default();
         let mut cursor = Cursor::new(text);
-        let read = cursor.members(|cursor, member| line.member(&member.key.unescape(), cursor));
-        let read = read.and_then(|_| cursor.end());
+        let read = cursor.read_members(|cursor, member| line.read_member(&member.key.unescape(), cursor));
+        let read = read.and_then(|_| cursor.expect_end());
         read.map_err(|error| error.to_string())?;
         Ok(line)
     }
 
-    fn member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+    fn read_member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         let target = match key {
             "message" => {
-                self.message = Some(Message::read(cursor)?);
+                self.message = Some(Message::from_cursor(cursor)?);
                 return Ok(());
             }
-            "data" => return self.progress(cursor),
+            "data" => return self.read_progress(cursor),
             "isSidechain" => {
-                self.sidechain = cursor.bool_or_skip()? == Some(true);
+                self.sidechain = cursor.read_bool_or_skip()? == Some(true);
                 return Ok(());
             }
             "isMeta" | "isCompactSummary" | "isVisibleInTranscriptOnly" => {
-                self.machine |= cursor.bool_or_skip()? == Some(true);
+                self.machine |= cursor.read_bool_or_skip()? == Some(true);
                 return Ok(());
             }
             "agentId" => &mut self.agent,
@@ -55,24 +55,24 @@ impl<'a> Line<'a> {
             "timestamp" => &mut self.time,
             _ => return Ok(()),
         };
-        *target = cursor.string_or_skip()?.map(|(text, _)| text);
+        *target = cursor.read_string_or_skip()?.map(|(text, _)| text);
         Ok(())
     }
 
     /// Reads the `data` of a line of progress: `{type, message: {message, uuid}, agentId}`.
-    fn progress(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+    fn read_progress(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
-                "agentId" => self.agent = cursor.string_or_skip()?.map(|(text, _)| text),
+                "agentId" => self.agent = cursor.read_string_or_skip()?.map(|(text, _)| text),
                 "message" if cursor.peek()? == Kind::Object => {
-                    cursor.members(|cursor, member| {
+                    cursor.read_members(|cursor, member| {
                         match &*member.key.unescape() {
-                            "message" => self.inner = Some(Message::read(cursor)?),
+                            "message" => self.inner = Some(Message::from_cursor(cursor)?),
                             "uuid" => {
-                                self.inner_uuid = cursor.string_or_skip()?.map(|(text, _)| text);
+                                self.inner_uuid = cursor.read_string_or_skip()?.map(|(text, _)| text);
                             }
                             _ => {}
                         }

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Class, Facts, Finished, NanoUsd, Outcome, Reason, User};
+use softland_session::core::{TurnClass, Facts, FinishedTurn, NanoUsd, Outcome, Reason, UserMessage};
 
 use super::judge::Verdict;
-use super::listed::{Listing, Seen};
-use super::money::{Clock, is_simulated, needed};
-use super::spent::{Ledger, Spent};
+use super::listed::{Listing, SeenSignals};
+use super::money::{Clock, is_simulated, min_cost_limit};
+use super::spent::{TurnLog, TurnRecord};
 use super::trees::Moment;
-use super::{may_be_trivial, word_of};
+use super::{may_be_trivial, class_word};
 use crate::report::{
-    Beside, Listed, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum, sum_tokens,
+    RunDetails, ListedSignal, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum_costs, sum_tokens,
 };
-use crate::step::{Noted, Turn};
+use crate::step::{RecordedSignal, TurnStep};
 
 /// Steps of a run that are kept for a person to look at.
 const STEPS: usize = 200;
@@ -25,14 +25,14 @@ const HOUR: u64 = 3_600_000;
 
 /// One run so far.
 #[derive(Debug)]
-pub(crate) struct Current {
-    pub(crate) seen: Seen,
+pub(crate) struct OpenRun {
+    pub(crate) seen: SeenSignals,
     pub(crate) clock: Clock,
     /// Signals that softland recorded at the time.
-    pub(crate) noted: Vec<Noted>,
+    pub(crate) noted: Vec<RecordedSignal>,
     ended: Option<RunEnded>,
     line: Option<u64>,
-    spent: Ledger,
+    spent: TurnLog,
     cost: NanoUsd,
     tool_calls: u64,
     usage: UsageSum,
@@ -46,15 +46,15 @@ pub(crate) struct Current {
     waiting: Vec<String>,
 }
 
-impl Current {
-    pub(crate) fn new(line: Option<u64>, steps: bool, seen: Seen) -> Self {
+impl OpenRun {
+    pub(crate) fn new(line: Option<u64>, steps: bool, seen: SeenSignals) -> Self {
         Self {
             seen,
             clock: Clock::default(),
             noted: Vec::new(),
             ended: None,
             line,
-            spent: Ledger::default(),
+            spent: TurnLog::default(),
             cost: NanoUsd::ZERO,
             tool_calls: 0,
             usage: UsageSum::default(),
@@ -69,45 +69,45 @@ impl Current {
     }
 
     /// Returns the number of turns so far.
-    pub(crate) fn turns(&self) -> u64 {
+    pub(crate) fn turn_count(&self) -> u64 {
         self.spent.len() as u64
     }
 
     /// Returns the moment of the first turn.
-    pub(crate) fn began(&self) -> Option<Moment> {
-        self.spent.at(1).and_then(|spent| spent.moment())
+    pub(crate) fn first_moment(&self) -> Option<Moment> {
+        self.spent.turn_at(1).and_then(|spent| spent.moment())
     }
 
     /// Returns the tokens and the money used so far.
-    pub(crate) fn used(&self) -> (u64, NanoUsd) {
-        (self.usage.recorded(), self.cost)
+    pub(crate) fn used_so_far(&self) -> (u64, NanoUsd) {
+        (self.usage.recorded_tokens(), self.cost)
     }
 
     /// Notes the cost limit that this request would have needed.
-    pub(crate) fn needs(&mut self, facts: &Facts, priced: bool, reserve_tokens: u64) {
+    pub(crate) fn note_cost_needed(&mut self, facts: &Facts, priced: bool, reserve_tokens: u64) {
         // Under a cost limit, a gateway refuses models without a known price.
         self.unknown_need |= !priced || facts.output_pico == 0;
-        let least = needed(facts, reserve_tokens);
+        let least = min_cost_limit(facts, reserve_tokens);
         self.needed = Some(self.needed.map_or(least, |needed| needed.max(least)));
     }
 
     /// Takes the recorded total of calls, if the turns told of fewer.
-    pub(crate) fn counted(&mut self, calls: u64) {
+    pub(crate) fn take_call_total(&mut self, calls: u64) {
         self.tool_calls = self.tool_calls.max(calls);
     }
 
     /// Takes the recorded end of the run, which may not be the model's own.
-    pub(crate) fn ended(&mut self, outcome: &str, reason: &str) {
+    pub(crate) fn take_outcome(&mut self, outcome: &str, reason: &str) {
         self.answered &= outcome == Outcome::Answered.word();
         self.ended = Some(RunEnded { outcome: outcome.to_owned(), reason: reason.to_owned() });
     }
 
     /// Counts a turn.
-    pub(crate) fn spend(
+    pub(crate) fn count_turn(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &TurnStep<'_>,
         (cost, held): (Option<NanoUsd>, (NanoUsd, u64)),
-        class: Class,
+        class: TurnClass,
     ) {
         let tokens = turn.usage.tokens;
         let usage = UsageSum {
@@ -121,21 +121,21 @@ impl Current {
         let own = turn.finished.calls.iter().filter(|call| !call.server);
         self.tool_calls += own.count() as u64;
         self.answered =
-            turn.row.is_none() && (turn.submits || matches!(class, Class::Final | Class::Answer));
+            turn.row.is_none() && (turn.submits || matches!(class, TurnClass::Final | TurnClass::Answer));
         self.rows |= turn.row.is_some();
-        let tokens = turn.usage.recorded.then(|| usage.recorded());
+        let tokens = turn.usage.recorded.then(|| usage.recorded_tokens());
         self.cost += cost.unwrap_or(NanoUsd::ZERO);
         if let Some(cost) = cost.filter(|_| turn.model.is_some_and(is_simulated)) {
             self.simulated = Some(self.simulated.unwrap_or_default() + cost);
         }
-        self.spent.push(Spent { cost, tokens, time: turn.time, line: turn.line, held });
-        let number = self.turns();
+        self.spent.push(TurnRecord { cost, tokens, time: turn.time, line: turn.line, held });
+        let number = self.turn_count();
         let Some(steps) = self.steps.as_mut() else { return };
         if steps.len() < STEPS {
             let shown = turn.finished.calls.iter().take(CALLS);
-            let calls = shown.clone().map(|call| shortened(call.name, call.input)).collect();
+            let calls = shown.clone().map(|call| shorten_call(call.name, call.input)).collect();
             self.waiting = shown.map(|call| call.id.to_owned()).collect();
-            let what = word_of(class);
+            let what = class_word(class);
             steps.push(StepLine {
                 turn: number,
                 what,
@@ -150,7 +150,7 @@ impl Current {
     }
 
     /// Puts results beside the calls that they answer.
-    pub(crate) fn results(&mut self, user: &User<'_>) {
+    pub(crate) fn attach_results(&mut self, user: &UserMessage<'_>) {
         let Some(step) = self.steps.as_mut().and_then(|steps| steps.last_mut()) else { return };
         for result in &user.results {
             let place = self.waiting.iter().position(|id| *id == result.id);
@@ -164,42 +164,42 @@ impl Current {
 
     /// Checks the newest turn for what the fold does not look for. Returns the reason if the policy
     /// would have stopped the run after it.
-    pub(crate) fn look(
+    pub(crate) fn check_turn(
         &mut self,
-        turn: &Turn<'_>,
-        finished: &Finished<'_>,
-        class: Class,
+        turn: &TurnStep<'_>,
+        finished: &FinishedTurn<'_>,
+        class: TurnClass,
         (limits, policy): (&Policy, &Policy),
     ) -> Option<Reason> {
-        let number = self.turns();
+        let number = self.turn_count();
         let trivial = may_be_trivial(finished, class);
         let text = finished.text.digest.filter(|_| turn.row.is_none());
-        let silent = self.seen.turn(number, class, text, trivial, limits);
+        let silent = self.seen.take_turn(number, class, text, trivial, limits);
         if silent.is_some_and(|count| count >= policy.empty_limit.max(1)) {
             return Some(Reason::Empty);
         }
         let row = turn.row?;
         let known = turn.usage.tokens.output > 0 && !row.cancelled;
         let trivial = known.then_some(row.trivial);
-        let stale = self.seen.row(number, row.prompt, trivial, limits);
+        let stale = self.seen.take_row(number, row.prompt, trivial, limits);
         (policy.stale_limit > 0 && stale >= policy.stale_limit).then_some(Reason::Stale)
     }
 
     /// Builds the report of the run. The caller fills in the names.
-    pub(crate) fn report(mut self, verdict: Verdict, inferred: bool, limits: &Policy) -> RunReport {
+    pub(crate) fn into_report(mut self, verdict: Verdict, inferred: bool, limits: &Policy) -> RunReport {
         let silenced = Reason::Empty.to_string();
         let silenced = self.ended.as_ref().is_some_and(|ended| ended.reason == silenced);
-        self.seen.recorded(std::mem::take(&mut self.noted), silenced, limits);
-        self.seen.finish();
-        let signals: Vec<Listed> =
-            self.seen.listings().iter().map(|listing| self.listed(listing)).collect();
-        let wasted: BTreeSet<u64> = self.seen.listings().iter().flat_map(Listing::wasted).collect();
+        self.seen.list_recorded(std::mem::take(&mut self.noted), silenced, limits);
+        self.seen.finish_run();
+        let signals: Vec<ListedSignal> =
+            self.seen.listings().iter().map(|listing| self.describe_listing(listing)).collect();
+        let wasted: BTreeSet<u64> = self.seen.listings().iter().flat_map(Listing::wasted_turns).collect();
         let unpriced =
-            |turn: &&u64| self.spent.at(**turn).is_some_and(|spent| spent.cost.is_none());
+            |turn: &&u64| self.spent.turn_at(**turn).is_some_and(|spent| spent.cost.is_none());
         let wasted_unpriced = wasted.iter().filter(unpriced).count() as u64;
-        let (wasted_usd, wasted_tokens) = self.of(&wasted);
+        let (wasted_usd, wasted_tokens) = self.sum_turns(&wasted);
         let what_if = self.what_if(verdict);
-        let hours = self.hours(&wasted);
+        let hours = self.sum_hours(&wasted);
         let mut steps = self.steps.take().unwrap_or_default();
         if signals.is_empty() && what_if.is_none() {
             steps.clear();
@@ -207,7 +207,7 @@ impl Current {
         for step in &mut steps {
             step.wasted = wasted.contains(&step.turn);
         }
-        let left_out = if steps.is_empty() { 0 } else { self.turns() - steps.len() as u64 };
+        let left_out = if steps.is_empty() { 0 } else { self.turn_count() - steps.len() as u64 };
         RunReport {
             run: String::new(),
             session: String::new(),
@@ -215,20 +215,20 @@ impl Current {
             source: String::new(),
             line: self.line,
             inferred,
-            turns: self.turns(),
+            turns: self.turn_count(),
             tool_calls: self.tool_calls,
             usage: self.usage,
-            cost_usd: sum(self.spent.iter().map(|spent| spent.cost)),
+            cost_usd: sum_costs(self.spent.iter().map(|spent| spent.cost)),
             simulated_usd: self.simulated,
             wasted_usd,
             wasted_tokens,
             signals,
             what_if,
             ended: self.ended,
-            beside: Beside {
+            beside: RunDetails {
                 name: None,
                 caller: None,
-                spends: self.spent.iter().filter_map(|spent| spent.told()).collect(),
+                spends: self.spent.iter().filter_map(|spent| spent.to_spend()).collect(),
                 wasted_turns: wasted.len() as u64,
                 wasted_unpriced,
                 unpriced_turns: self.spent.iter().filter(|spent| spent.cost.is_none()).count()
@@ -244,10 +244,10 @@ impl Current {
         }
     }
 
-    fn listed(&self, listing: &Listing) -> Listed {
-        let wasted = listing.wasted().collect();
-        let (wasted_usd, wasted_tokens) = self.of(&wasted);
-        Listed {
+    fn describe_listing(&self, listing: &Listing) -> ListedSignal {
+        let wasted = listing.wasted_turns().collect();
+        let (wasted_usd, wasted_tokens) = self.sum_turns(&wasted);
+        ListedSignal {
             signal: listing.kind,
             from_turn: listing.members.first().copied().unwrap_or(0),
             to_turn: listing.members.last().copied().unwrap_or(0),
@@ -260,10 +260,10 @@ impl Current {
     }
 
     /// Returns the money and the tokens of the given turns.
-    fn of(&self, turns: &BTreeSet<u64>) -> (Option<NanoUsd>, Option<u64>) {
-        let spent: Vec<Spent> = turns.iter().filter_map(|turn| self.spent.at(*turn)).collect();
+    fn sum_turns(&self, turns: &BTreeSet<u64>) -> (Option<NanoUsd>, Option<u64>) {
+        let spent: Vec<TurnRecord> = turns.iter().filter_map(|turn| self.spent.turn_at(*turn)).collect();
         let tokens = sum_tokens(spent.iter().map(|spent| spent.tokens));
-        (sum(spent.iter().map(|spent| spent.cost)), tokens)
+        (sum_costs(spent.iter().map(|spent| spent.cost)), tokens)
     }
 
     fn what_if(&self, verdict: Verdict) -> Option<WhatIf> {
@@ -273,8 +273,8 @@ impl Current {
         // A warning after the end would not have been given.
         let warned = warned.filter(|(turn, _)| ended_at_turn.is_none_or(|end| *turn <= end));
         let after = ended_at_turn.map_or(u64::MAX, |turn| turn.saturating_add(1));
-        let saved = (after..=self.turns()).collect();
-        let (saved_usd, saved_tokens) = self.of(&saved);
+        let saved = (after..=self.turn_count()).collect();
+        let (saved_usd, saved_tokens) = self.sum_turns(&saved);
         Some(WhatIf {
             warned_at_turn: warned.map(|(turn, _)| turn),
             ended_at_turn,
@@ -285,7 +285,7 @@ impl Current {
         })
     }
 
-    fn hours(&self, wasted: &BTreeSet<u64>) -> Vec<(u64, NanoUsd, NanoUsd)> {
+    fn sum_hours(&self, wasted: &BTreeSet<u64>) -> Vec<(u64, NanoUsd, NanoUsd)> {
         let mut hours: Vec<(u64, NanoUsd, NanoUsd)> = Vec::new();
         for (number, spent) in (1..).zip(self.spent.iter()) {
             let (Some(time), Some(cost)) = (spent.time, spent.cost) else { continue };
@@ -304,7 +304,7 @@ impl Current {
 }
 
 /// Shortens a call for a person.
-fn shortened(name: &str, input: &str) -> String {
+fn shorten_call(name: &str, input: &str) -> String {
     let mut shown: String = input.chars().take(CALL_CHARS).collect();
     if shown.len() < input.len() {
         shown.push('…');

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use softland_session::core::policy::{Landing, LoopKey, LoopKind, Mode, Policy, RunBoundary};
 use softland_session::core::{
-    AdditionKind, Call, Digest, Facts, Finished, Phase, Reason, Role, Stop, Text, ToolResult,
-    Transcript, User, UserText,
+    AdditionKind, Call, Digest, Facts, FinishedTurn, Phase, Reason, Role, Stop, VisibleText, ToolResult,
+    Transcript, UserMessage, UserText,
 };
 
 /// The tool name of calls that are not recorded.
@@ -20,7 +20,7 @@ pub(crate) struct Judge {
     landing: Landing,
     /// True if facts are needed. A message then waits for the turn that tells its size.
     facts: bool,
-    held: Option<Held>,
+    held: Option<HeldMessage>,
     /// The call that stands for a turn without recorded content, until the run goes on.
     untold: Option<String>,
     verdict: Verdict,
@@ -34,14 +34,14 @@ pub(crate) struct Verdict {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldMessage {
     results: Vec<(String, ToolResult<'static>)>,
     texts: Vec<String>,
     media: bool,
 }
 
-impl Held {
-    fn of(user: &User<'_>) -> Self {
+impl HeldMessage {
+    fn from_user(user: &UserMessage<'_>) -> Self {
         let results = user.results.iter().map(|result| {
             (result.id.clone().into_owned(), ToolResult { id: "".into(), ..*result })
         });
@@ -52,13 +52,13 @@ impl Held {
         }
     }
 
-    fn user(&self) -> User<'_> {
+    fn to_user(&self) -> UserMessage<'_> {
         let results = self.results.iter().map(|(id, own)| ToolResult { id: id.into(), ..*own });
-        User {
+        UserMessage {
             results: results.collect(),
-            texts: self.texts.iter().map(UserText::of).collect(),
+            texts: self.texts.iter().map(UserText::new).collect(),
             media: self.media,
-            ..User::default()
+            ..UserMessage::default()
         }
     }
 }
@@ -85,26 +85,26 @@ impl Judge {
     }
 
     /// Takes a user's message before turn `next_turn`.
-    pub(crate) fn user(&mut self, user: &User<'_>, next_turn: u64) {
+    pub(crate) fn take_user(&mut self, user: &UserMessage<'_>, next_turn: u64) {
         if let Some(id) = self.untold.take().filter(|_| user.results.is_empty()) {
-            return self.user(&result_of(&id), next_turn);
+            return self.take_user(&make_untold_result(&id), next_turn);
         }
         if self.facts {
-            self.release(next_turn, None);
-            self.held = Some(Held::of(user));
+            self.release_held(next_turn, None);
+            self.held = Some(HeldMessage::from_user(user));
         } else {
-            self.take(user, next_turn, None);
+            self.fold_message(user, next_turn, None);
         }
     }
 
     /// Takes the request for turn `turn`.
-    pub(crate) fn request(&mut self, turn: u64, facts: Option<&Facts>) {
-        self.release(turn, facts);
-        let Some(run) = self.transcript.run().filter(|_| self.verdict.ended.is_none()) else {
+    pub(crate) fn take_request(&mut self, turn: u64, facts: Option<&Facts>) {
+        self.release_held(turn, facts);
+        let Some(run) = self.transcript.current_run().filter(|_| self.verdict.ended.is_none()) else {
             return;
         };
         let stops = self.landing == Landing::Stop
-            || facts.is_some_and(|facts| !run.advice(facts, None).affordable);
+            || facts.is_some_and(|facts| !run.request_allowance(facts, None).affordable);
         let ended = match run.phase() {
             Phase::Open => return,
             Phase::Stopping { because } => (turn - 1, because.reason.clone()),
@@ -119,17 +119,17 @@ impl Judge {
     }
 
     /// Takes a turn.
-    pub(crate) fn turn(&mut self, finished: &Finished<'_>) {
-        self.transcript.model(finished);
+    pub(crate) fn take_turn(&mut self, finished: &FinishedTurn<'_>) {
+        self.transcript.add_turn(finished);
     }
 
     /// Takes a turn without recorded content. If its run goes on, the turn called a tool: limits
     /// are checked where results come in.
-    pub(crate) fn turn_untold(&mut self, turn: u64) {
+    pub(crate) fn take_untold_turn(&mut self, turn: u64) {
         let (id, input) = (turn.to_string(), format!("{{\"turn\":{turn}}}"));
         let call = Call { id: &id, name: UNTOLD, input: &input, server: false };
-        let finished = Finished {
-            text: Text::default(),
+        let finished = FinishedTurn {
+            text: VisibleText::default(),
             calls: vec![call],
             cut_call: false,
             hidden: false,
@@ -137,20 +137,20 @@ impl Judge {
             stop: Stop::Natural,
             output_tokens: None,
         };
-        self.transcript.model(&finished);
+        self.transcript.add_turn(&finished);
         self.untold = Some(id);
     }
 
     /// Notes that the run would have been stopped after this turn, for a reason that no history
     /// shows.
-    pub(crate) fn stop(&mut self, turn: u64, reason: Reason) {
+    pub(crate) fn note_stop(&mut self, turn: u64, reason: Reason) {
         self.verdict.ended.get_or_insert((turn, reason));
     }
 
     /// Ends a run of `turns` turns and returns the verdict on it.
-    pub(crate) fn finish(&mut self, turns: u64) -> Verdict {
-        self.release(turns + 1, None);
-        let stopped = self.transcript.run().and_then(|run| match run.phase() {
+    pub(crate) fn finish_run(&mut self, turns: u64) -> Verdict {
+        self.release_held(turns + 1, None);
+        let stopped = self.transcript.current_run().and_then(|run| match run.phase() {
             Phase::Stopping { because } => Some(because),
             Phase::Landing { because, .. } | Phase::Late { because }
                 if self.landing == Landing::Stop =>
@@ -167,14 +167,14 @@ impl Judge {
         std::mem::take(&mut self.verdict)
     }
 
-    fn release(&mut self, turn: u64, facts: Option<&Facts>) {
+    fn release_held(&mut self, turn: u64, facts: Option<&Facts>) {
         if let Some(held) = self.held.take() {
-            self.take(&held.user(), turn, facts);
+            self.fold_message(&held.to_user(), turn, facts);
         }
     }
 
-    fn take(&mut self, user: &User<'_>, next_turn: u64, facts: Option<&Facts>) {
-        let step = self.transcript.user(user, facts);
+    fn fold_message(&mut self, user: &UserMessage<'_>, next_turn: u64, facts: Option<&Facts>) {
+        let step = self.transcript.add_user_message(user, facts);
         let told = step
             .additions
             .iter()
@@ -186,10 +186,10 @@ impl Judge {
 }
 
 /// Returns a new result for a call that is not recorded.
-fn result_of(id: &str) -> User<'_> {
+fn make_untold_result(id: &str) -> UserMessage<'_> {
     let result = ToolResult {
         id: id.into(),
-        digest: Digest::of(id.as_bytes()),
+        digest: Digest::from_bytes(id.as_bytes()),
         chars: 0,
         failed: false,
         sent_back: false,
@@ -198,5 +198,5 @@ fn result_of(id: &str) -> User<'_> {
         lined: false,
         remarked: false,
     };
-    User { results: vec![result], ..User::default() }
+    UserMessage { results: vec![result], ..UserMessage::default() }
 }

@@ -6,7 +6,7 @@ mod recorded;
 use std::collections::{BTreeMap, BTreeSet};
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Class, Digest, Evidence, Signal, SignalKind};
+use softland_session::core::{TurnClass, Digest, Evidence, Signal, SignalKind};
 
 /// Continuations of a truncated turn; one more is listed.
 const CONTINUATIONS: usize = 3;
@@ -15,9 +15,9 @@ const NAMED: usize = 200;
 
 /// The signals seen in a run so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenSignals {
     listings: Vec<Listing>,
-    newest: Newest,
+    newest: NewestListings,
     /// Consecutive turns that were empty or trivial, oldest first.
     silent: Vec<(u64, SignalKind)>,
     /// True if the turn before looks trivial, which the next step confirms or not.
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
 }
 
 /// The index of the newest listing, by kind and identity.
-type Newest = BTreeMap<(SignalKind, Digest), usize>;
+type NewestListings = BTreeMap<(SignalKind, Digest), usize>;
 
 /// One signal with its members.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// Returns the members that are waste.
-    pub(crate) fn wasted(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn wasted_turns(&self) -> impl Iterator<Item = u64> {
         let sweep = self.kind == SignalKind::Sweep;
         self.members.iter().copied().skip(if sweep { usize::MAX } else { self.fresh })
     }
@@ -67,10 +67,10 @@ impl Listing {
     }
 }
 
-impl Seen {
+impl SeenSignals {
     /// Returns the state for the next run of the conversation: a text that answers every question
     /// is one repeated text.
-    pub(crate) fn next(&self) -> Self {
+    pub(crate) fn for_next_run(&self) -> Self {
         let said = self.said.as_ref().map(|(text, turns)| {
             let before = self.said_before.filter(|(same, _)| same == text);
             (*text, before.map_or(0, |(_, count)| count) + turns.len() as u64)
@@ -85,17 +85,17 @@ impl Seen {
 
     /// Takes a signal of the fold. Returns the number of silent turns in a row, if the signal is a
     /// silence.
-    pub(crate) fn signal(&mut self, signal: Signal, policy: &Policy) -> Option<u64> {
+    pub(crate) fn take_signal(&mut self, signal: Signal, policy: &Policy) -> Option<u64> {
         let Signal { signal: kind, evidence, because, identity } = signal;
         if kind == SignalKind::Trivial {
             if std::mem::take(&mut self.waits) {
                 let turn = evidence.turns.first().copied().unwrap_or(0);
-                return Some(self.silence(turn, kind, policy));
+                return Some(self.count_silence(turn, kind, policy));
             }
             return None;
         }
         let limit = because.as_ref().and_then(|because| match because.used {
-            softland_session::core::Limit::Count(count) => usize::try_from(count).ok(),
+            softland_session::core::Quantity::Count(count) => usize::try_from(count).ok(),
             _ => None,
         });
         if limit.is_none() && kind != SignalKind::Sweep {
@@ -107,41 +107,41 @@ impl Seen {
             SignalKind::Repeat | SignalKind::Errors => 1,
             _ => 0,
         };
-        self.list(kind, identity, evidence, fresh);
+        self.list_signal(kind, identity, evidence, fresh);
         None
     }
 
     /// Takes a turn by its class. Returns the number of silent turns in a row, if the turn is
     /// silent.
-    pub(crate) fn turn(
+    pub(crate) fn take_turn(
         &mut self,
         turn: u64,
-        class: Class,
+        class: TurnClass,
         text: Option<Digest>,
         looks_trivial: bool,
         policy: &Policy,
     ) -> Option<u64> {
-        self.truncations(turn, class);
+        self.count_truncation(turn, class);
         // A trivial turn is not listed as a repeat as well.
-        self.sayings(turn, class, text.filter(|_| !looks_trivial), policy);
+        self.count_repeated_text(turn, class, text.filter(|_| !looks_trivial), policy);
         self.waits = false;
         match class {
-            Class::Empty if self.answered => None,
-            Class::Empty => Some(self.silence(turn, SignalKind::Empty, policy)),
+            TurnClass::Empty if self.answered => None,
+            TurnClass::Empty => Some(self.count_silence(turn, SignalKind::Empty, policy)),
             _ if looks_trivial => {
                 self.waits = true;
                 None
             }
             _ => {
                 self.silent.clear();
-                self.answered = class == Class::Final;
+                self.answered = class == TurnClass::Final;
                 None
             }
         }
     }
 
     /// Takes a row of an activity list. Returns how often its context was answered in vain.
-    pub(crate) fn row(
+    pub(crate) fn take_row(
         &mut self,
         turn: u64,
         prompt: u64,
@@ -161,21 +161,21 @@ impl Seen {
         let count = turns.len() as u64;
         if policy.stale_limit > 0 && count >= policy.stale_limit {
             let first = turns.first().copied().unwrap_or(0);
-            let identity = Digest::of(&prompt.to_le_bytes()).then(Digest::of(&first.to_le_bytes()));
-            if goes_on((&mut self.listings, &self.newest), SignalKind::Stale, identity, first, turn)
+            let identity = Digest::from_bytes(&prompt.to_le_bytes()).followed_by(Digest::from_bytes(&first.to_le_bytes()));
+            if continue_listing((&mut self.listings, &self.newest), SignalKind::Stale, identity, first, turn)
             {
                 return count;
             }
             let text = format!("one prompt of {prompt} tokens, answered in 1 to 5 tokens");
             let evidence =
                 Evidence { turns: turns.clone(), text: Some(text), ..Evidence::default() };
-            self.list(SignalKind::Stale, identity, evidence, 0);
+            self.list_signal(SignalKind::Stale, identity, evidence, 0);
         }
         count
     }
 
     /// Ends the run. Stale rows are not listed as trivial as well.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish_run(&mut self) {
         let stale: BTreeSet<u64> = self
             .listings
             .iter()
@@ -187,35 +187,35 @@ impl Seen {
         });
     }
 
-    fn silence(&mut self, turn: u64, kind: SignalKind, policy: &Policy) -> u64 {
+    fn count_silence(&mut self, turn: u64, kind: SignalKind, policy: &Policy) -> u64 {
         self.silent.push((turn, kind));
         let count = self.silent.len() as u64;
         if count >= policy.empty_limit.max(1) {
             let first = self.silent.first().map_or(0, |(turn, _)| *turn);
-            let identity = Digest::of(&first.to_le_bytes());
-            if goes_on((&mut self.listings, &self.newest), kind, identity, first, turn) {
+            let identity = Digest::from_bytes(&first.to_le_bytes());
+            if continue_listing((&mut self.listings, &self.newest), kind, identity, first, turn) {
                 return count;
             }
             for kind in [SignalKind::Empty, SignalKind::Trivial] {
                 let of_kind = self.silent.iter().filter(|(_, own)| *own == kind);
                 let turns: Vec<u64> = of_kind.map(|(turn, _)| *turn).collect();
                 if !turns.is_empty() {
-                    self.list(kind, identity, Evidence { turns, ..Evidence::default() }, 0);
+                    self.list_signal(kind, identity, Evidence { turns, ..Evidence::default() }, 0);
                 }
             }
         }
         count
     }
 
-    fn truncations(&mut self, turn: u64, class: Class) {
-        if class != Class::Truncated {
+    fn count_truncation(&mut self, turn: u64, class: TurnClass) {
+        if class != TurnClass::Truncated {
             return self.truncated.clear();
         }
         self.truncated.push(turn);
         if self.truncated.len() > CONTINUATIONS {
             let first = self.truncated.first().copied().unwrap_or(0);
-            let identity = Digest::of(&first.to_le_bytes());
-            if goes_on(
+            let identity = Digest::from_bytes(&first.to_le_bytes());
+            if continue_listing(
                 (&mut self.listings, &self.newest),
                 SignalKind::Truncated,
                 identity,
@@ -226,12 +226,12 @@ impl Seen {
             }
             let turns = self.truncated.clone();
             let evidence = Evidence { turns, ..Evidence::default() };
-            self.list(SignalKind::Truncated, identity, evidence, 0);
+            self.list_signal(SignalKind::Truncated, identity, evidence, 0);
         }
     }
 
-    fn sayings(&mut self, turn: u64, class: Class, text: Option<Digest>, policy: &Policy) {
-        let Some(text) = text.filter(|_| class == Class::Final) else {
+    fn count_repeated_text(&mut self, turn: u64, class: TurnClass, text: Option<Digest>, policy: &Policy) {
+        let Some(text) = text.filter(|_| class == TurnClass::Final) else {
             (self.said, self.said_before) = (None, None);
             return;
         };
@@ -244,7 +244,7 @@ impl Seen {
         let before = self.said_before.map_or(0, |(_, count)| count);
         if policy.repeat_limit > 0 && turns.len() as u64 + before >= policy.repeat_limit {
             let first = turns.first().copied().unwrap_or(0);
-            if goes_on((&mut self.listings, &self.newest), SignalKind::Repeat, text, first, turn) {
+            if continue_listing((&mut self.listings, &self.newest), SignalKind::Repeat, text, first, turn) {
                 return;
             }
             let again = "the same text again, without a call";
@@ -258,12 +258,12 @@ impl Seen {
                 text: Some(words),
                 ..Evidence::default()
             };
-            self.list(SignalKind::Repeat, text, evidence, usize::from(before == 0));
+            self.list_signal(SignalKind::Repeat, text, evidence, usize::from(before == 0));
         }
     }
 
     /// Lists a signal, or adds its members to the listing that it continues.
-    fn list(&mut self, kind: SignalKind, identity: Digest, evidence: Evidence, fresh: usize) {
+    fn list_signal(&mut self, kind: SignalKind, identity: Digest, evidence: Evidence, fresh: usize) {
         let newest = self.newest.get(&(kind, identity));
         let goes_on = newest
             .and_then(|at| self.listings.get_mut(*at))
@@ -293,8 +293,8 @@ impl Seen {
 
 /// Adds a turn to the newest listing of its kind and identity, if that listing holds the first turn
 /// of the streak. A streak may be long, so it is not walked again at each turn.
-fn goes_on(
-    (listings, newest): (&mut [Listing], &Newest),
+fn continue_listing(
+    (listings, newest): (&mut [Listing], &NewestListings),
     kind: SignalKind,
     identity: Digest,
     first: u64,

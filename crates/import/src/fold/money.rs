@@ -1,14 +1,14 @@
 //! The cost of turns, and the most that the next request may cost: recorded figures first, then the
 //! user's prices, then the table.
 
-use softland_session::bound::{self, Known, Size};
+use softland_session::bound::{self, KnownAncestor, InputSize};
 use softland_session::core::models::billing::Vendor;
 use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
-use softland_session::core::{Facts, Millis, NanoUsd, User};
+use softland_session::core::{Facts, Millis, NanoUsd, UserMessage};
 use softland_session::price::Fees;
 
-use crate::step::Turn;
+use crate::step::TurnStep;
 
 /// Idle time in milliseconds that counts in no limit (contract, `time_limit`).
 const IDLE: u64 = 10 * 60 * 1000;
@@ -18,18 +18,18 @@ const IDLE: u64 = 10 * 60 * 1000;
 pub(crate) struct Prices {
     model: Option<String>,
     row: Option<&'static Model>,
-    found: Option<Found>,
+    found: Option<PriceSource>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Found {
+enum PriceSource {
     Given(Price),
     Table(&'static Model),
 }
 
 impl Prices {
     /// Returns a turn's cost, if it is recorded or can be computed.
-    pub(crate) fn cost(&mut self, turn: &Turn<'_>, given: &[(String, Price)]) -> Option<NanoUsd> {
+    pub(crate) fn turn_cost(&mut self, turn: &TurnStep<'_>, given: &[(String, Price)]) -> Option<NanoUsd> {
         if turn.cost.is_some() {
             return turn.cost;
         }
@@ -38,49 +38,49 @@ impl Prices {
         }
         let tokens = turn.usage.tokens;
         let minute = turn.time.and_then(|time| u16::try_from(time / 60_000 % 1440).ok());
-        let price = match self.of(turn.model, given)? {
-            Found::Given(price) => price,
-            Found::Table(model) => model.price_for(tokens.input_total(), minute),
+        let price = match self.find_price(turn.model, given)? {
+            PriceSource::Given(price) => price,
+            PriceSource::Table(model) => model.price_for(tokens.input_total(), minute),
         };
         let model = turn.model.unwrap_or_default();
-        Some(Fees::plain(vendor_of(model)).billed(posed(model), &tokens, &price))
+        Some(Fees::for_vendor(vendor_of(model)).bill_response(posed_model(model), &tokens, &price))
     }
 
     /// Returns the highest price at which a request with `input` tokens can be billed.
-    pub(crate) fn dearest(
+    pub(crate) fn highest_price(
         &mut self,
         model: Option<&str>,
         given: &[(String, Price)],
         input: u64,
     ) -> Option<Price> {
-        Some(match self.of(model, given)? {
-            Found::Given(price) => price,
-            Found::Table(model) => model.dearest(input),
+        Some(match self.find_price(model, given)? {
+            PriceSource::Given(price) => price,
+            PriceSource::Table(model) => model.highest_price(input),
         })
     }
 
     /// Returns the table's row of a model.
-    pub(crate) fn row(
+    pub(crate) fn table_row(
         &mut self,
         model: Option<&str>,
         given: &[(String, Price)],
     ) -> Option<&'static Model> {
-        self.of(model, given)?;
+        self.find_price(model, given)?;
         self.row
     }
 
-    fn of(&mut self, model: Option<&str>, given: &[(String, Price)]) -> Option<Found> {
+    fn find_price(&mut self, model: Option<&str>, given: &[(String, Price)]) -> Option<PriceSource> {
         let model = model?;
         if self.model.as_deref() != Some(model) {
-            let posed = posed(model);
+            let posed = posed_model(model);
             let bare = posed.split_once('/').map_or(posed, |(_, name)| name);
             let own = given.iter().find(|(name, _)| name == model || name == bare);
             let any = || given.iter().find(|(name, _)| name == "*");
-            self.row = models::find(None, posed);
+            self.row = models::find_model(None, posed);
             self.found = match own {
-                Some((_, price)) => Some(Found::Given(*price)),
-                None => (self.row.map(Found::Table))
-                    .or_else(|| any().map(|(_, price)| Found::Given(*price))),
+                Some((_, price)) => Some(PriceSource::Given(*price)),
+                None => (self.row.map(PriceSource::Table))
+                    .or_else(|| any().map(|(_, price)| PriceSource::Given(*price))),
             };
             self.model = Some(model.to_owned());
         }
@@ -99,7 +99,7 @@ pub(crate) fn is_simulated(model: &str) -> bool {
 }
 
 /// Returns the model that a simulated one poses as (`docs/scenarios.md`).
-fn posed(model: &str) -> &str {
+fn posed_model(model: &str) -> &str {
     match model.strip_prefix("sim/") {
         Some(name) => name.split_once('@').map_or("claude-sonnet-5-5", |(_, posed)| posed),
         None => model,
@@ -110,14 +110,14 @@ fn posed(model: &str) -> &str {
 /// ([`bound`]): the tokens of the newest turn, and one token for each byte that the next request
 /// adds. A recording holds no bodies, so their sizes are estimated from what it shows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Input {
+pub(crate) struct InputBound {
     /// The newest turn with recorded tokens.
-    known: Option<Known>,
+    known: Option<KnownAncestor>,
     /// Bytes that the recording shows, in all.
     text: u64,
 }
 
-impl Input {
+impl InputBound {
     /// Bytes of JSON around a message, a call (without its name), and a result (without its call's
     /// id).
     const MESSAGE: u64 = 36;
@@ -127,17 +127,17 @@ impl Input {
     const BYTES: u64 = 4;
 
     /// Takes a user's message.
-    pub(crate) fn user(&mut self, user: &User<'_>) {
+    pub(crate) fn add_user(&mut self, user: &UserMessage<'_>) {
         let results = user.results.iter().map(|r| Self::RESULT + r.id.len() as u64 + r.chars);
         let texts = user.texts.iter().map(|text| text.text().len() as u64);
         self.text = results.chain(texts).fold(self.text + Self::MESSAGE, u64::saturating_add);
     }
 
     /// Takes a turn.
-    pub(crate) fn turn(&mut self, turn: &Turn<'_>) {
+    pub(crate) fn add_turn(&mut self, turn: &TurnStep<'_>) {
         let tokens = turn.usage.tokens;
         let total = tokens.input_total().saturating_add(tokens.output);
-        self.known = (total > 0).then(|| Known { tokens: total, size: self.size() });
+        self.known = (total > 0).then(|| KnownAncestor { tokens: total, size: self.request_size() });
         let calls = turn.finished.calls.iter();
         let calls = calls.map(|call| Self::CALL + (call.name.len() + call.id.len()) as u64);
         let shown = self.text.saturating_add(turn.usage.chars + Self::MESSAGE);
@@ -147,11 +147,11 @@ impl Input {
     /// Returns the most input tokens of a request of `model` whose recorded input is `recorded`. A
     /// request has about [`Self::BYTES`] bytes for each token. That is all that is known of the
     /// first request, and of a request after a compaction.
-    pub(crate) fn most(&self, recorded: u64, model: Option<&Model>) -> u64 {
-        let window = bound::window(model);
-        let whole = Size { text: recorded.saturating_mul(Self::BYTES), ..Size::default() };
+    pub(crate) fn max_tokens(&self, recorded: u64, model: Option<&Model>) -> u64 {
+        let window = bound::context_window(model);
+        let whole = InputSize { text: recorded.saturating_mul(Self::BYTES), ..InputSize::default() };
         let whole = bound::input_bound(None, whole, window);
-        let grown = bound::input_bound(self.known, self.size(), window);
+        let grown = bound::input_bound(self.known, self.request_size(), window);
         match (self.known, recorded) {
             (None, _) => whole,
             (Some(_), 0) => grown,
@@ -159,8 +159,8 @@ impl Input {
         }
     }
 
-    fn size(&self) -> Size {
-        Size { text: self.text, ..Size::default() }
+    fn request_size(&self) -> InputSize {
+        InputSize { text: self.text, ..InputSize::default() }
     }
 }
 
@@ -198,8 +198,8 @@ pub(crate) fn with_price(
         return Facts { next_input_cost: cost, reserve_input_cost: cost, ..facts };
     };
     Facts {
-        next_input_cost: NanoUsd::of_tokens(most, price.dearest_input(false)),
-        reserve_input_cost: NanoUsd::of_tokens(most, price.input),
+        next_input_cost: NanoUsd::from_tokens(most, price.highest_input(false)),
+        reserve_input_cost: NanoUsd::from_tokens(most, price.input),
         output_pico: price.output,
         ..facts
     }
@@ -208,20 +208,20 @@ pub(crate) fn with_price(
 /// Returns the money and tokens that a run holds back for its answer after a turn, while other runs
 /// spend from the same limit: the context at that time, uncached, and the reserve (`run/facts.rs`
 /// of the agent).
-pub(crate) fn held(facts: &Facts, turn: &Turn<'_>, policy: &Policy) -> (NanoUsd, u64) {
+pub(crate) fn compute_held(facts: &Facts, turn: &TurnStep<'_>, policy: &Policy) -> (NanoUsd, u64) {
     let tokens = turn.usage.tokens;
     let input = tokens.input_total().saturating_add(tokens.output);
     let eighth = policy.tokens_limit.map_or(u64::MAX, |limit| limit / 8);
     let asked = facts.next_input.max(1);
     let input_cost = u128::from(facts.reserve_input_cost.0) * u128::from(input) / u128::from(asked);
-    let output = NanoUsd::of_tokens(policy.reserve_tokens, facts.output_pico);
+    let output = NanoUsd::from_tokens(policy.reserve_tokens, facts.output_pico);
     let input_cost = NanoUsd(u64::try_from(input_cost).unwrap_or(u64::MAX));
     (input_cost + output, input.saturating_add(policy.reserve_tokens.min(eighth)))
 }
 
 /// Returns the smallest cost limit under which a request is sent without a landing note: the money
 /// spent, the request, and the reserve for the answer (`rules/cost.rs` of the core).
-pub(crate) fn needed(facts: &Facts, reserve_tokens: u64) -> NanoUsd {
-    let output = NanoUsd::of_tokens(reserve_tokens.saturating_mul(2), facts.output_pico);
+pub(crate) fn min_cost_limit(facts: &Facts, reserve_tokens: u64) -> NanoUsd {
+    let output = NanoUsd::from_tokens(reserve_tokens.saturating_mul(2), facts.output_pico);
     facts.cost + facts.next_input_cost + facts.reserve_input_cost + output
 }

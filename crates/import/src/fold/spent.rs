@@ -3,7 +3,7 @@
 
 use softland_session::core::NanoUsd;
 
-use super::trees::{Moment, Spend};
+use super::trees::{Moment, TurnSpend};
 
 /// Turns between two positions where reading can begin.
 const STRIDE: usize = 32;
@@ -16,7 +16,7 @@ const HELD: u8 = 1 << 4;
 
 /// The cost of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spent {
+pub(super) struct TurnRecord {
     pub(super) cost: Option<NanoUsd>,
     pub(super) tokens: Option<u64>,
     /// Time in milliseconds since 1970.
@@ -26,45 +26,45 @@ pub(super) struct Spent {
     pub(super) held: (NanoUsd, u64),
 }
 
-impl Spent {
+impl TurnRecord {
     pub(super) fn moment(&self) -> Option<Moment> {
         Some((self.time?, self.line.unwrap_or(0)))
     }
 
-    pub(super) fn told(&self) -> Option<Spend> {
+    pub(super) fn to_spend(&self) -> Option<TurnSpend> {
         let (cost, tokens) = (self.cost.unwrap_or_default(), self.tokens.unwrap_or(0));
-        Some(Spend { at: self.moment()?, cost, tokens, held: self.held })
+        Some(TurnSpend { at: self.moment()?, cost, tokens, held: self.held })
     }
 }
 
 /// The turns of a run, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct TurnLog {
     bytes: Vec<u8>,
     turns: usize,
     /// The newest time and line, from which the next differences are taken.
     last: (u64, u64),
     /// The position of each [`STRIDE`]th turn.
-    places: Vec<Place>,
+    places: Vec<TurnLogPosition>,
 }
 
 /// The position of a turn, with the time and line before it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct TurnLogPosition {
     at: usize,
     last: (u64, u64),
 }
 
-impl Ledger {
+impl TurnLog {
     /// Returns the number of turns.
     pub(super) const fn len(&self) -> usize {
         self.turns
     }
 
     /// Adds a turn.
-    pub(super) fn push(&mut self, spent: Spent) {
+    pub(super) fn push(&mut self, spent: TurnRecord) {
         if self.turns.is_multiple_of(STRIDE) {
-            self.places.push(Place { at: self.bytes.len(), last: self.last });
+            self.places.push(TurnLogPosition { at: self.bytes.len(), last: self.last });
         }
         self.turns += 1;
         let (held, none) = (spent.held, (NanoUsd::ZERO, 0));
@@ -80,39 +80,39 @@ impl Ledger {
         let numbers = [
             spent.cost.map(|cost| cost.0),
             spent.tokens,
-            spent.time.map(|now| folded(now.wrapping_sub(time))),
-            spent.line.map(|now| folded(now.wrapping_sub(line))),
+            spent.time.map(|now| zigzag_encode(now.wrapping_sub(time))),
+            spent.line.map(|now| zigzag_encode(now.wrapping_sub(line))),
             (held != none).then_some(held.0.0),
             (held != none).then_some(held.1),
         ];
-        numbers.into_iter().flatten().for_each(|number| write(&mut self.bytes, number));
+        numbers.into_iter().flatten().for_each(|number| write_varint(&mut self.bytes, number));
         self.last = (spent.time.unwrap_or(time), spent.line.unwrap_or(line));
     }
 
     /// Iterates over all turns.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Spent> {
-        self.from(Place::default())
+    pub(super) fn iter(&self) -> impl Iterator<Item = TurnRecord> {
+        self.iter_from(TurnLogPosition::default())
     }
 
     /// Returns one turn, counted from 1.
-    pub(super) fn at(&self, turn: u64) -> Option<Spent> {
+    pub(super) fn turn_at(&self, turn: u64) -> Option<TurnRecord> {
         let turn = usize::try_from(turn.checked_sub(1)?).ok()?;
         let place = self.places.get(turn / STRIDE)?;
-        self.from(*place).nth(turn % STRIDE)
+        self.iter_from(*place).nth(turn % STRIDE)
     }
 
-    fn from(&self, place: Place) -> impl Iterator<Item = Spent> {
+    fn iter_from(&self, place: TurnLogPosition) -> impl Iterator<Item = TurnRecord> {
         let mut rest = self.bytes.get(place.at..).unwrap_or_default();
         let (mut time, mut line) = place.last;
         std::iter::from_fn(move || {
             let (marks, behind) = rest.split_first()?;
             rest = behind;
-            let mut next = |mark| (marks & mark != 0).then(|| read(&mut rest));
-            let spent = Spent {
+            let mut next = |mark| (marks & mark != 0).then(|| read_varint(&mut rest));
+            let spent = TurnRecord {
                 cost: next(COST).map(NanoUsd),
                 tokens: next(TOKENS),
-                time: next(TIME).map(|by| time.wrapping_add(unfolded(by))),
-                line: next(LINE).map(|by| line.wrapping_add(unfolded(by))),
+                time: next(TIME).map(|by| time.wrapping_add(zigzag_decode(by))),
+                line: next(LINE).map(|by| line.wrapping_add(zigzag_decode(by))),
                 held: (NanoUsd(next(HELD).unwrap_or(0)), next(HELD).unwrap_or(0)),
             };
             (time, line) = (spent.time.unwrap_or(time), spent.line.unwrap_or(line));
@@ -123,16 +123,16 @@ impl Ledger {
 
 /// Encodes a difference with its sign in the lowest bit, so that small differences of either sign
 /// are small numbers.
-const fn folded(difference: u64) -> u64 {
+const fn zigzag_encode(difference: u64) -> u64 {
     if difference >> 63 == 0 { difference << 1 } else { !(difference << 1) }
 }
 
-const fn unfolded(number: u64) -> u64 {
+const fn zigzag_decode(number: u64) -> u64 {
     if number & 1 == 0 { number >> 1 } else { !(number >> 1) }
 }
 
 /// Writes seven bits to a byte, the lowest first; the highest bit says that more bytes follow.
-fn write(bytes: &mut Vec<u8>, mut number: u64) {
+fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -140,7 +140,7 @@ fn write(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn read(bytes: &mut &[u8]) -> u64 {
+fn read_varint(bytes: &mut &[u8]) -> u64 {
     let (mut number, mut shift) = (0, 0);
     while let Some((byte, rest)) = bytes.split_first() {
         *bytes = rest;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     /// Numbers of every size, some absent, from a simple generator.
-    fn turns() -> Vec<Spent> {
+    fn turns() -> Vec<TurnRecord> {
         let mut state = 7_u64;
         let mut next = || {
             state = state
@@ -170,7 +170,7 @@ mod tests {
             let (kind, size, value) = (next() % 5, next() % 64, next());
             (kind > 0).then_some(if kind == 1 { u64::MAX - value % 3 } else { value >> size })
         };
-        let turn = |_| Spent {
+        let turn = |_| TurnRecord {
             cost: number().map(NanoUsd),
             tokens: number(),
             time: number(),
@@ -183,23 +183,23 @@ mod tests {
     #[test]
     fn turns_are_read_as_they_were_written() {
         let turns = turns();
-        let mut ledger = Ledger::default();
+        let mut ledger = TurnLog::default();
         turns.iter().for_each(|turn| ledger.push(*turn));
         assert_eq!(ledger.len(), turns.len());
         assert_eq!(ledger.iter().collect::<Vec<_>>(), turns);
         for (number, turn) in (1..).zip(&turns) {
-            assert_eq!(ledger.at(number), Some(*turn), "{number}");
+            assert_eq!(ledger.turn_at(number), Some(*turn), "{number}");
         }
-        assert_eq!((ledger.at(0), ledger.at(2001), Ledger::default().at(1)), (None, None, None));
+        assert_eq!((ledger.turn_at(0), ledger.turn_at(2001), TurnLog::default().turn_at(1)), (None, None, None));
     }
 
     #[test]
     fn a_row_takes_a_dozen_bytes() {
-        let mut ledger = Ledger::default();
+        let mut ledger = TurnLog::default();
         for n in 0..1000 {
             let (cost, tokens) = (Some(NanoUsd(8_307_000 + n)), Some(8432));
             let (time, line) = (Some(1_767_390_073_893 + 15_000 * n), Some(60 * n));
-            ledger.push(Spent { cost, tokens, time, line, ..Spent::default() });
+            ledger.push(TurnRecord { cost, tokens, time, line, ..TurnRecord::default() });
         }
         assert!(ledger.bytes.len() < 13_000, "{}", ledger.bytes.len());
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use softland_session::core::{Above, Facts, NanoUsd};
+use softland_session::core::{AccountAbove, Facts, NanoUsd};
 
 use crate::report::{Report, RunReport};
 
@@ -14,7 +14,7 @@ pub(super) type Moment = (u64, u64);
 
 /// One turn, as far as it concerns other runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spend {
+pub struct TurnSpend {
     pub(super) at: Moment,
     pub(super) cost: NanoUsd,
     pub(super) tokens: u64,
@@ -23,23 +23,23 @@ pub struct Spend {
 }
 
 /// The identity of a run's conversation: its file, its name there, and its sub-agent.
-type Whose = (String, Option<String>, Option<String>);
+type ConversationKey = (String, Option<String>, Option<String>);
 
 /// The runs of sessions of which several conversations are recorded.
 #[derive(Clone, Debug, Default)]
-pub struct Trees {
+pub struct SharedSpending {
     sessions: BTreeMap<String, Timeline>,
-    conversations: BTreeMap<Whose, Own>,
+    conversations: BTreeMap<ConversationKey, ConversationSpending>,
     /// By session, the spending of sub-agents whose calling run is not named.
     agents: BTreeMap<String, Timeline>,
     /// By session, the conversation that is not a sub-agent's.
-    mains: BTreeMap<String, Own>,
+    mains: BTreeMap<String, ConversationSpending>,
     below: BTreeMap<String, Timeline>,
 }
 
 /// One conversation.
 #[derive(Clone, Debug, Default)]
-struct Own {
+struct ConversationSpending {
     spent: Timeline,
     /// The moments at which its runs began.
     starts: Vec<Moment>,
@@ -54,10 +54,10 @@ struct Own {
 struct Timeline(Vec<(Moment, u64, u64)>);
 
 impl Timeline {
-    fn of(mut spends: Vec<Spend>) -> Self {
+    fn from_spends(mut spends: Vec<TurnSpend>) -> Self {
         spends.sort_by_key(|spend| spend.at);
         let mut sum = (0_u64, 0_u64);
-        let add = |spend: Spend| {
+        let add = |spend: TurnSpend| {
             sum = (sum.0.saturating_add(spend.cost.0), sum.1.saturating_add(spend.tokens));
             (spend.at, sum.0, sum.1)
         };
@@ -65,7 +65,7 @@ impl Timeline {
     }
 
     /// Returns what was spent from `since` on and before `before`.
-    fn between(&self, since: Moment, before: Moment) -> (u64, u64) {
+    fn spent_between(&self, since: Moment, before: Moment) -> (u64, u64) {
         let until = |moment: Moment| {
             let index = self.0.partition_point(|(at, ..)| *at < moment);
             index.checked_sub(1).and_then(|last| self.0.get(last)).map_or((0, 0), |s| (s.1, s.2))
@@ -77,13 +77,13 @@ impl Timeline {
 
 const BEGIN: Moment = (0, 0);
 
-impl Trees {
+impl SharedSpending {
     /// Collects the shared spending of a first reading; returns `None` if no run shares anything.
     #[must_use]
-    pub fn of(report: &Report) -> Option<Self> {
-        let mut sessions: BTreeMap<&str, BTreeSet<Whose>> = BTreeMap::new();
+    pub fn from_report(report: &Report) -> Option<Self> {
+        let mut sessions: BTreeMap<&str, BTreeSet<ConversationKey>> = BTreeMap::new();
         for run in &report.runs {
-            sessions.entry(&run.session).or_default().insert(whose_run(run));
+            sessions.entry(&run.session).or_default().insert(conversation_key(run));
         }
         sessions.retain(|_, conversations| conversations.len() > 1);
         let shared = |run: &&RunReport| sessions.contains_key(run.session.as_str());
@@ -92,19 +92,19 @@ impl Trees {
             return None;
         }
         let mut trees = Self::default();
-        let mut of_session: BTreeMap<&str, Vec<Spend>> = BTreeMap::new();
-        let mut of_agents: BTreeMap<&str, Vec<Spend>> = BTreeMap::new();
-        let mut of_whom: BTreeMap<Whose, Vec<Spend>> = BTreeMap::new();
-        let mut of_name: BTreeMap<&str, Vec<Spend>> = BTreeMap::new();
+        let mut of_session: BTreeMap<&str, Vec<TurnSpend>> = BTreeMap::new();
+        let mut of_agents: BTreeMap<&str, Vec<TurnSpend>> = BTreeMap::new();
+        let mut of_whom: BTreeMap<ConversationKey, Vec<TurnSpend>> = BTreeMap::new();
+        let mut of_name: BTreeMap<&str, Vec<TurnSpend>> = BTreeMap::new();
         let callers: BTreeMap<&str, &str> = runs
             .iter()
             .filter_map(|run| Some((run.beside.name.as_deref()?, run.beside.caller.as_deref()?)))
             .collect();
         for run in &runs {
-            let spends = kept(run);
+            let spends = spends_until_end(run);
             of_session.entry(&run.session).or_default().extend(spends);
-            of_whom.entry(whose_run(run)).or_default().extend(spends);
-            let own = trees.conversations.entry(whose_run(run)).or_default();
+            of_whom.entry(conversation_key(run)).or_default().extend(spends);
+            let own = trees.conversations.entry(conversation_key(run)).or_default();
             own.starts.extend(spends.first().map(|spend| spend.at));
             own.holds.extend(spends.iter().map(|spend| (spend.at, spend.held)));
             (own.name, own.caller) = (run.beside.name.clone(), run.beside.caller.clone());
@@ -118,21 +118,21 @@ impl Trees {
                 caller = callers.get(name).copied();
             }
         }
-        let lines = |spends: BTreeMap<&str, Vec<Spend>>| -> BTreeMap<String, Timeline> {
-            let line = |(name, spends): (&str, _)| (name.to_owned(), Timeline::of(spends));
+        let lines = |spends: BTreeMap<&str, Vec<TurnSpend>>| -> BTreeMap<String, Timeline> {
+            let line = |(name, spends): (&str, _)| (name.to_owned(), Timeline::from_spends(spends));
             spends.into_iter().map(line).collect()
         };
         (trees.sessions, trees.agents) = (lines(of_session), lines(of_agents));
         trees.below = lines(of_name);
         for (whose, spends) in of_whom {
             if let Some(own) = trees.conversations.get_mut(&whose) {
-                own.spent = Timeline::of(spends);
+                own.spent = Timeline::from_spends(spends);
                 own.starts.sort_unstable();
                 own.holds.sort_unstable();
             }
         }
         for run in runs.iter().filter(|run| run.agent.is_none()) {
-            if let Some(own) = trees.conversations.get(&whose_run(run)) {
+            if let Some(own) = trees.conversations.get(&conversation_key(run)) {
                 trees.mains.insert(run.session.clone(), own.clone());
             }
         }
@@ -140,48 +140,48 @@ impl Trees {
     }
 
     /// Adds the use of other runs of the tree and session to a run's own use.
-    pub(super) fn tell(&self, facts: &mut Facts, run: &Place<'_>) {
-        let Place { source, session, name, agent, began, at, limits } = *run;
+    pub(super) fn add_shared_use(&self, facts: &mut Facts, run: &RunMoment<'_>) {
+        let RunMoment { source, session, name, agent, began, at, limits } = *run;
         let whose = (source.to_owned(), name.map(str::to_owned), agent.map(str::to_owned));
         let (Some(own), Some(all)) = (self.conversations.get(&whose), self.sessions.get(session))
         else {
             return;
         };
-        let (everybody, itself) = (all.between(BEGIN, at).0, own.spent.between(BEGIN, at).0);
+        let (everybody, itself) = (all.spent_between(BEGIN, at).0, own.spent.spent_between(BEGIN, at).0);
         facts.session_cost += NanoUsd(everybody.saturating_sub(itself));
         let agents = self.agents.get(session);
         let below = match (name.and_then(|name| self.below.get(name)), agent) {
-            (Some(below), _) => below.between(BEGIN, at),
-            (None, None) => agents.map_or((0, 0), |agents| agents.between(began, at)),
+            (Some(below), _) => below.spent_between(BEGIN, at),
+            (None, None) => agents.map_or((0, 0), |agents| agents.spent_between(began, at)),
             (None, Some(_)) => (0, 0),
         };
         facts.cost += NanoUsd(below.0);
         facts.tokens = facts.tokens.saturating_add(below.1);
-        let Some(above) = self.above(own, session, agent, began, at) else { return };
+        let Some(above) = self.find_caller_use(own, session, agent, began, at) else { return };
         let (money, tokens) = limits;
         facts.session_cost_held += NanoUsd(above.held.0);
-        let above = above.all();
-        facts.cost_above = money.map(|limit| Above { used: NanoUsd(above.0), limit });
-        facts.tokens_above = tokens.map(|limit| Above { used: above.1, limit });
+        let above = above.total();
+        facts.cost_above = money.map(|limit| AccountAbove { used: NanoUsd(above.0), limit });
+        facts.tokens_above = tokens.map(|limit| AccountAbove { used: above.1, limit });
     }
 
     /// Returns the use of the outermost caller of a run, the run's own use included.
-    fn above(
+    fn find_caller_use(
         &self,
-        own: &Own,
+        own: &ConversationSpending,
         session: &str,
         agent: Option<&str>,
         began: Moment,
         at: Moment,
-    ) -> Option<Use> {
+    ) -> Option<CallerUse> {
         let Some(caller) = &own.caller else {
             // The calling run is not recorded: take the one that was open.
             let main = self.mains.get(session).filter(|_| agent.is_some())?;
             let open = main.starts.partition_point(|start| *start <= began);
             let since = *main.starts.get(open.checked_sub(1)?)?;
-            let agents = self.agents.get(session)?.between(since, at);
-            let own = main.spent.between(since, at);
-            return Some(Use { spent: [own, agents], held: main.held(at) });
+            let agents = self.agents.get(session)?.spent_between(since, at);
+            let own = main.spent.spent_between(since, at);
+            return Some(CallerUse { spent: [own, agents], held: main.held_at(at) });
         };
         let named =
             |name: &str| self.conversations.values().find(|own| own.name.as_deref() == Some(name));
@@ -189,15 +189,15 @@ impl Trees {
         while let Some(next) = first.caller.as_deref().filter(|name| seen.insert(*name)) {
             first = named(next)?;
         }
-        let below = self.below.get(first.name.as_deref()?)?.between(BEGIN, at);
-        let own = first.spent.between(BEGIN, at);
-        Some(Use { spent: [own, below], held: first.held(at) })
+        let below = self.below.get(first.name.as_deref()?)?.spent_between(BEGIN, at);
+        let own = first.spent.spent_between(BEGIN, at);
+        Some(CallerUse { spent: [own, below], held: first.held_at(at) })
     }
 }
 
-impl Own {
+impl ConversationSpending {
     /// Returns the amounts that the conversation holds back for its answer at `at`.
-    fn held(&self, at: Moment) -> (u64, u64) {
+    fn held_at(&self, at: Moment) -> (u64, u64) {
         let index = self.holds.partition_point(|(then, _)| *then < at);
         let last = index.checked_sub(1).and_then(|last| self.holds.get(last));
         last.map_or((0, 0), |(_, (money, tokens))| (money.0, *tokens))
@@ -205,20 +205,20 @@ impl Own {
 }
 
 /// The use of a run above: spent by itself and below it, and held back for its answer.
-struct Use {
+struct CallerUse {
     spent: [(u64, u64); 2],
     held: (u64, u64),
 }
 
-impl Use {
-    fn all(&self) -> (u64, u64) {
+impl CallerUse {
+    fn total(&self) -> (u64, u64) {
         let add = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
         self.spent.into_iter().fold(self.held, add)
     }
 }
 
 /// Returns the spending of a run up to the turn after which the policy would have ended it.
-fn kept(run: &RunReport) -> &[Spend] {
+fn spends_until_end(run: &RunReport) -> &[TurnSpend] {
     let spends = run.beside.spends.as_slice();
     let ended = run.what_if.as_ref().and_then(|judged| judged.ended_at_turn);
     let until = ended.and_then(|turn| usize::try_from(turn).ok()).unwrap_or(spends.len());
@@ -227,7 +227,7 @@ fn kept(run: &RunReport) -> &[Spend] {
 
 /// A run, and a moment of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct RunMoment<'a> {
     pub(super) source: &'a str,
     pub(super) session: &'a str,
     pub(super) name: Option<&'a str>,
@@ -238,6 +238,6 @@ pub(super) struct Place<'a> {
     pub(super) limits: (Option<NanoUsd>, Option<u64>),
 }
 
-fn whose_run(run: &RunReport) -> Whose {
+fn conversation_key(run: &RunReport) -> ConversationKey {
     (run.source.clone(), run.beside.name.clone(), run.agent.clone())
 }

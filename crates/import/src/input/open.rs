@@ -12,13 +12,13 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// A reader that counts the bytes read from disk.
-struct Counted<'c> {
+struct CountingReader<'c> {
     inner: File,
     count: &'c AtomicU64,
     tell: &'c (dyn Fn() -> bool + Sync),
 }
 
-impl Read for Counted<'_> {
+impl Read for CountingReader<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         if !(self.tell)() {
             return Err(io::Error::other(GIVEN_UP));
@@ -30,12 +30,12 @@ impl Read for Counted<'_> {
 }
 
 /// Opens a file; also returns true if it is compressed.
-pub(crate) fn open<'c>(
+pub(crate) fn open_file<'c>(
     path: &Path,
     count: &'c AtomicU64,
     tell: &'c (dyn Fn() -> bool + Sync),
 ) -> io::Result<(Box<dyn Read + 'c>, bool)> {
-    let counted = Counted { inner: File::open(path)?, count, tell };
+    let counted = CountingReader { inner: File::open(path)?, count, tell };
     let mut reader = BufReader::with_capacity(128 << 10, counted);
     let head = reader.fill_buf()?;
     if head.starts_with(GZIP) {

@@ -7,18 +7,18 @@ use std::path::Path;
 
 use softland_session::core::Digest;
 
-use super::Known;
-use super::session::{Message, Session};
+use super::KnownMessages;
+use super::session::{MessageInfo, Session};
 use crate::fields::Fields;
-use crate::out::Out;
+use crate::out::StepOutput;
 
 /// Calls the given function with a file's JSON, and lists the file if it cannot be read.
-pub(crate) type Text<'t> = dyn FnMut(usize, &mut dyn FnMut(&Fields<'_>) -> Result<(), String>) + 't;
+pub(crate) type ReadJson<'t> = dyn FnMut(usize, &mut dyn FnMut(&Fields<'_>) -> Result<(), String>) + 't;
 
 /// The known files of a storage folder.
 #[derive(Default)]
 pub(crate) struct Storage<'f> {
-    known: Known,
+    known: KnownMessages,
     /// Ids of the messages, in order.
     ids: Vec<String>,
     /// The file under which a session is reported: its own, else that of its first message.
@@ -35,18 +35,18 @@ impl<'f> Storage<'f> {
     }
 
     /// Adds the file of a part.
-    pub(crate) fn part(&mut self, at: usize, path: &'f Path) {
+    pub(crate) fn add_part(&mut self, at: usize, path: &'f Path) {
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
         let name = path.file_name().unwrap_or_default();
         self.parts.entry(folder).or_default().push((name, at));
     }
 
     /// Reads the files of sessions, then those of messages.
-    pub(crate) fn read(&mut self, sessions: &[usize], messages: &[usize], text: &mut Text<'_>) {
+    pub(crate) fn read_files(&mut self, sessions: &[usize], messages: &[usize], text: &mut ReadJson<'_>) {
         for &at in sessions {
             text(at, &mut |data| {
-                let id = data.owned("id").ok_or("no `id`")?;
-                if let Some(parent) = data.owned("parentID") {
+                let id = data.owned_text("id").ok_or("no `id`")?;
+                if let Some(parent) = data.owned_text("parentID") {
                     self.known.parents.insert(id.clone(), parent);
                 }
                 self.holders.entry(id).or_insert(at);
@@ -56,14 +56,14 @@ impl<'f> Storage<'f> {
         let mut list = Vec::new();
         for &at in messages {
             text(at, &mut |data| {
-                let id = data.owned("id").ok_or("no `id`")?;
-                let session = data.owned("sessionID").unwrap_or_default();
+                let id = data.owned_text("id").ok_or("no `id`")?;
+                let session = data.owned_text("sessionID").unwrap_or_default();
                 // Copied, by a newer version or by hand: counted once.
-                if !self.elsewhere.insert(Digest::of(id.as_bytes())) {
+                if !self.elsewhere.insert(Digest::from_bytes(id.as_bytes())) {
                     self.parts.remove(OsStr::new(&id));
                     return Ok(());
                 }
-                let message = Message::of(session, None, data);
+                let message = MessageInfo::from_fields(session, None, data);
                 list.push((id, message, at));
                 Ok(())
             });
@@ -73,7 +73,7 @@ impl<'f> Storage<'f> {
         for (_, message, at) in &list {
             self.holders.entry(message.session.clone()).or_insert(*at);
         }
-        self.known.take(list.into_iter().map(|(id, message, _)| (id, message)).collect());
+        self.known.add_messages(list.into_iter().map(|(id, message, _)| (id, message)).collect());
         self.ids = vec![String::new(); self.known.messages.len()];
         for (id, at) in &self.known.by_id {
             if let Some(place) = self.ids.get_mut(*at) {
@@ -93,30 +93,30 @@ impl<'f> Storage<'f> {
     }
 
     /// Hands on one session.
-    pub(crate) fn give(&mut self, out: &mut Out<'_>, order: &[usize], text: &mut Text<'_>) {
+    pub(crate) fn emit_session(&mut self, out: &mut StepOutput<'_>, order: &[usize], text: &mut ReadJson<'_>) {
         let mut session: Option<Session> = None;
         for at in order {
             let Some(message) = self.known.messages.get(*at) else { continue };
-            let session = session.get_or_insert_with(|| self.known.begin(out, message));
+            let session = session.get_or_insert_with(|| self.known.begin_session(out, message));
             let id = self.ids.get(*at).map_or("", String::as_str);
             let mut parts = self.parts.remove(OsStr::new(id)).unwrap_or_default();
             parts.sort_unstable();
             parts.dedup_by_key(|(name, _)| *name);
             for (_, part) in parts {
                 text(part, &mut |data| {
-                    session.part(message.assistant, data);
+                    session.take_part(message.assistant, data);
                     Ok(())
                 });
             }
-            session.over(out, message);
+            session.finish_message(out, message);
         }
         if let Some(session) = session {
-            out.end(session.talk);
+            out.end_conversation(session.talk);
         }
     }
 
     /// Returns the parts that belong to no known message.
-    pub(crate) fn lost(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn lost_parts(&self) -> impl Iterator<Item = usize> {
         self.parts.values().flatten().map(|(_, at)| *at)
     }
 }

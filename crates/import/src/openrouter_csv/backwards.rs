@@ -8,7 +8,7 @@ const CHUNK: u64 = 256 << 10;
 /// The longest line, in bytes.
 const LONGEST: usize = 64 << 20;
 
-pub(super) struct Backwards {
+pub(super) struct BackwardLines {
     file: File,
     /// The end of the part that was not read yet.
     end: u64,
@@ -20,7 +20,7 @@ pub(super) struct Backwards {
     number: u64,
 }
 
-impl Backwards {
+impl BackwardLines {
     /// Opens the part of a file behind `from`, the end of the header.
     pub(super) fn new(path: &Path, from: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
@@ -38,7 +38,7 @@ impl Backwards {
         }
         let number = lines + u64::from(last != b'\n');
         let mut this = Self { file, end, from, rest: Vec::new(), number };
-        this.more()?;
+        this.read_chunk()?;
         if this.rest.last() == Some(&b'\n') {
             this.rest.pop();
         }
@@ -46,7 +46,7 @@ impl Backwards {
     }
 
     /// Puts the bytes before the buffer in front of it; returns false if there are none.
-    fn more(&mut self) -> io::Result<bool> {
+    fn read_chunk(&mut self) -> io::Result<bool> {
         let start = self.end.saturating_sub(CHUNK).max(self.from);
         let length = self.end.saturating_sub(start);
         if length == 0 {
@@ -64,21 +64,21 @@ impl Backwards {
     }
 
     /// Returns the line before, with its number.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, String)>> {
+    pub(super) fn next_line(&mut self) -> io::Result<Option<(u64, String)>> {
         loop {
             if let Some(at) = memchr::memrchr(b'\n', &self.rest) {
                 let line = self.rest.split_off(at + 1);
                 self.rest.pop();
-                return Ok(Some(self.line(&line)));
+                return Ok(Some(self.number_line(&line)));
             }
-            if !self.more()? {
+            if !self.read_chunk()? {
                 let line = std::mem::take(&mut self.rest);
-                return Ok((!line.is_empty()).then(|| self.line(&line)));
+                return Ok((!line.is_empty()).then(|| self.number_line(&line)));
             }
         }
     }
 
-    fn line(&mut self, bytes: &[u8]) -> (u64, String) {
+    fn number_line(&mut self, bytes: &[u8]) -> (u64, String) {
         let number = self.number;
         self.number = self.number.saturating_sub(1);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);

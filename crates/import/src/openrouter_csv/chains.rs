@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use softland_session::wire::Tokens;
 
 use super::entry::Entry;
-use crate::draft::Draft;
-use crate::out::Out;
-use crate::step::{Begin, Row, Talk};
+use crate::draft::TurnDraft;
+use crate::out::StepOutput;
+use crate::step::{ConversationStart, ActivityRow, ConversationId};
 
 /// Rows that wait.
 const WINDOW: usize = 4096;
@@ -43,7 +43,7 @@ struct Group {
 
 #[derive(Clone, Copy)]
 struct Chain {
-    talk: Talk,
+    talk: ConversationId,
     /// True if its newest row is trivial.
     trivial: bool,
     /// True if the chain was kept, and its newest row ends that.
@@ -52,7 +52,7 @@ struct Chain {
 
 impl Chains {
     /// Returns the group of a key, an app and a model.
-    pub(super) fn group(&mut self, key: &str, app: &str, model: &str) -> usize {
+    pub(super) fn group_index(&mut self, key: &str, app: &str, model: &str) -> usize {
         let next = self.groups.len();
         let names = (key.to_owned(), app.to_owned(), model.to_owned());
         let group = *self.by_name.entry(names).or_insert(next);
@@ -64,25 +64,25 @@ impl Chains {
     }
 
     /// Takes the next row, oldest first.
-    pub(super) fn row(&mut self, out: &mut Out<'_>, row: Entry) {
+    pub(super) fn take_row(&mut self, out: &mut StepOutput<'_>, row: Entry) {
         if row.is_trivial() {
             *self.coming.entry((row.group, row.prompt)).or_default() += 1;
         }
         self.window.push_back(row);
         if self.window.len() > WINDOW {
-            self.place(out);
+            self.place_row(out);
         }
     }
 
     /// Places the rows that still wait.
-    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+    pub(super) fn place_all(&mut self, out: &mut StepOutput<'_>) {
         while !self.window.is_empty() {
-            self.place(out);
+            self.place_row(out);
         }
     }
 
     /// Puts the oldest row that waits into its chain.
-    fn place(&mut self, out: &mut Out<'_>) {
+    fn place_row(&mut self, out: &mut StepOutput<'_>) {
         let Some(row) = self.window.pop_front() else { return };
         let same = (row.group, row.prompt);
         let trivial = row.is_trivial();
@@ -97,16 +97,16 @@ impl Chains {
         let suits = trivial || row.is_unknown();
         let kept = if suits { group.kept.remove(&row.prompt) } else { None };
         let was_kept = kept.is_some();
-        let found = kept.or_else(|| group.grown(row.prompt, trivial, more));
-        let begin = Begin { inferred: true, line: Some(row.line), ..Begin::default() };
-        let talk = found.map_or_else(|| out.begin(&begin), |chain| chain.talk);
+        let found = kept.or_else(|| group.take_chain(row.prompt, trivial, more));
+        let begin = ConversationStart { inferred: true, line: Some(row.line), ..ConversationStart::default() };
+        let talk = found.map_or_else(|| out.begin_conversation(&begin), |chain| chain.talk);
         let chain = Chain { talk, trivial, was_kept };
         if more && suits && (trivial || was_kept) {
             group.kept.insert(row.prompt, chain);
         } else {
             group.open.entry(row.prompt).or_default().push(chain);
         }
-        draft(&row, group.model.clone()).give(out, talk);
+        make_draft(&row, group.model.clone()).emit_turn(out, talk);
     }
 }
 
@@ -114,7 +114,7 @@ impl Group {
     /// Takes the chain whose newest prompt is the largest that fits. A trivial row does not
     /// continue a chain in which another context was asked in vain, if there is any other chain:
     /// neither would be read right.
-    fn grown(&mut self, prompt: u64, trivial: bool, more: bool) -> Option<Chain> {
+    fn take_chain(&mut self, prompt: u64, trivial: bool, more: bool) -> Option<Chain> {
         let unlike =
             |last: u64, chain: &Chain| last != prompt && (chain.was_kept || more && chain.trivial);
         let fits = self.open.range(..=prompt).rev().take(LOOKED_AT);
@@ -136,7 +136,7 @@ impl Group {
 }
 
 /// Returns a row as a turn.
-fn draft(row: &Entry, model: Option<String>) -> Draft {
+fn make_draft(row: &Entry, model: Option<String>) -> TurnDraft {
     let tokens = Tokens {
         input: row.prompt.saturating_sub(row.cached),
         output: row.completion,
@@ -144,14 +144,14 @@ fn draft(row: &Entry, model: Option<String>) -> Draft {
         ..Tokens::default()
     };
     let trivial = row.is_trivial();
-    Draft {
+    TurnDraft {
         stop: Some(row.stop),
         model,
         tokens: Some(tokens),
         cost: row.cost,
         time: row.time,
         line: Some(row.line),
-        row: Some(Row { prompt: row.prompt, trivial, calls: row.calls, cancelled: row.cancelled }),
-        ..Draft::default()
+        row: Some(ActivityRow { prompt: row.prompt, trivial, calls: row.calls, cancelled: row.cancelled }),
+        ..TurnDraft::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::draft::time;
+use crate::draft::parse_time;
 
 /// Columns that are read; without the first two there is nothing to read.
 const READ: &[&str] = &[
@@ -26,7 +26,7 @@ const KNOWN: &[&str] =
 pub(crate) fn is_header(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return false };
-    let names = fields(line.trim());
+    let names = split_fields(line.trim());
     let known = |name: &&Cow<'_, str>| READ.contains(&name.trim()) || KNOWN.contains(&name.trim());
     let tokens = names.iter().any(|name| name.trim().starts_with("tokens_"));
     names.iter().filter(known).count() >= 3 && (tokens || line.contains("generation_id"))
@@ -43,21 +43,21 @@ impl Columns {
     ///
     /// # Errors
     /// Names the columns without which nothing can be read.
-    pub(crate) fn of(header: &str) -> Result<Self, String> {
-        let names = fields(header.trim()).iter().map(|name| name.trim().to_owned()).collect();
+    pub(crate) fn from_header(header: &str) -> Result<Self, String> {
+        let names = split_fields(header.trim()).iter().map(|name| name.trim().to_owned()).collect();
         let columns = Self { names };
         let needed = READ.iter().take(NEEDED);
-        let missing: Vec<_> = needed.filter(|name| columns.at(name).is_none()).copied().collect();
-        if missing.is_empty() { Ok(columns) } else { Err(named(&missing)) }
+        let missing: Vec<_> = needed.filter(|name| columns.index_of(name).is_none()).copied().collect();
+        if missing.is_empty() { Ok(columns) } else { Err(name_missing(&missing)) }
     }
 
     /// Returns the missing columns, of those that are read.
-    pub(crate) fn missing(&self) -> Option<String> {
-        let missing: Vec<_> = READ.iter().filter(|name| self.at(name).is_none()).copied().collect();
-        (!missing.is_empty()).then(|| named(&missing))
+    pub(crate) fn missing_columns(&self) -> Option<String> {
+        let missing: Vec<_> = READ.iter().filter(|name| self.index_of(name).is_none()).copied().collect();
+        (!missing.is_empty()).then(|| name_missing(&missing))
     }
 
-    pub(crate) fn at(&self, name: &str) -> Option<usize> {
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|found| found == name)
     }
 
@@ -66,19 +66,19 @@ impl Columns {
     }
 
     /// Returns the time of a record, if the record is whole.
-    pub(crate) fn time(&self, text: &str) -> Option<u64> {
-        let list = fields(text);
-        let at = self.at("created_at").filter(|_| list.len() == self.count())?;
-        time(list.get(at)?.trim())
+    pub(crate) fn record_time(&self, text: &str) -> Option<u64> {
+        let list = split_fields(text);
+        let at = self.index_of("created_at").filter(|_| list.len() == self.count())?;
+        parse_time(list.get(at)?.trim())
     }
 }
 
-fn named(missing: &[&str]) -> String {
+fn name_missing(missing: &[&str]) -> String {
     format!("missing columns: {}", missing.join(", "))
 }
 
 /// Splits a record into its fields, without their quotes.
-pub(crate) fn fields(text: &str) -> Vec<Cow<'_, str>> {
+pub(crate) fn split_fields(text: &str) -> Vec<Cow<'_, str>> {
     let mut list = Vec::new();
     let mut rest = text;
     loop {

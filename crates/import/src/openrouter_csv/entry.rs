@@ -3,8 +3,8 @@
 use softland_session::core::{Digest, NanoUsd, Stop};
 
 use super::chains::Chains;
-use super::columns::{Columns, fields};
-use crate::draft::{stop, time};
+use super::columns::{Columns, split_fields};
+use crate::draft::{parse_stop, parse_time};
 
 /// The most completion tokens of a trivial row.
 const TRIVIAL: u64 = 5;
@@ -47,35 +47,35 @@ impl Entry {
 ///
 /// # Errors
 /// Returns the reason why the record cannot be read.
-pub(super) fn read(
+pub(super) fn read_entry(
     columns: &Columns,
     text: &str,
     line: u64,
     chains: &mut Chains,
     list: &mut dyn FnMut(String),
 ) -> Result<(Entry, Option<Digest>), String> {
-    let fields = fields(text);
+    let fields = split_fields(text);
     let wanted = columns.count();
     if fields.len() != wanted {
         return Err(format!("{} fields in place of {wanted}", fields.len()));
     }
-    let get = |name: &str| columns.at(name).and_then(|at| fields.get(at)).map_or("", |f| f.trim());
+    let get = |name: &str| columns.index_of(name).and_then(|at| fields.get(at)).map_or("", |f| f.trim());
     let (prompt, completion) = (get("tokens_prompt"), get("tokens_completion"));
-    let prompt = count(prompt).ok_or_else(|| bad("tokens_prompt", prompt, "count"))?;
+    let prompt = parse_count(prompt).ok_or_else(|| describe_bad("tokens_prompt", prompt, "count"))?;
     let completion =
-        count(completion).ok_or_else(|| bad("tokens_completion", completion, "count"))?;
-    let cached = count(get("tokens_cached")).unwrap_or_else(|| {
-        list(bad("tokens_cached", get("tokens_cached"), "count") + ": taken for 0");
+        parse_count(completion).ok_or_else(|| describe_bad("tokens_completion", completion, "count"))?;
+    let cached = parse_count(get("tokens_cached")).unwrap_or_else(|| {
+        list(describe_bad("tokens_cached", get("tokens_cached"), "count") + ": taken for 0");
         0
     });
     let cost = get("cost_total");
     let dollars = cost.parse::<f64>().ok().and_then(NanoUsd::from_dollars);
     if dollars.is_none() && !cost.is_empty() {
-        list(bad("cost_total", cost, "amount") + ": what it cost is not known");
+        list(describe_bad("cost_total", cost, "amount") + ": what it cost is not known");
     }
-    let at = time(get("created_at"));
+    let at = parse_time(get("created_at"));
     if at.is_none() && !get("created_at").is_empty() {
-        list(bad("created_at", get("created_at"), "time"));
+        list(describe_bad("created_at", get("created_at"), "time"));
     }
     let finish = match get("finish_reason_normalized") {
         "" => get("finish_reason_raw"),
@@ -84,7 +84,7 @@ pub(super) fn read(
     let finish = finish.to_ascii_lowercase();
     let cancelled = get("cancelled").eq_ignore_ascii_case("true") || get("cancelled") == "1";
     let entry = Entry {
-        group: chains.group(get("api_key_name"), get("app_name"), get("model_permaslug")),
+        group: chains.group_index(get("api_key_name"), get("app_name"), get("model_permaslug")),
         line,
         time: at,
         prompt,
@@ -93,18 +93,18 @@ pub(super) fn read(
         cost: dollars,
         cancelled,
         calls: matches!(finish.as_str(), "tool_calls" | "tool_use" | "function_call"),
-        stop: stop(&finish),
+        stop: parse_stop(&finish),
     };
     // The numbers are part of the digest: an id that is the same in every row identifies none.
     let id = Some(get("generation_id")).filter(|id| !id.is_empty());
     let id = id.map(|id| {
-        Digest::of(format!("{id}\n{at:?}\n{prompt}\n{completion}\n{}", cancelled).as_bytes())
+        Digest::from_bytes(format!("{id}\n{at:?}\n{prompt}\n{completion}\n{}", cancelled).as_bytes())
     });
     Ok((entry, id))
 }
 
 /// Parses a number of tokens; an empty field is 0.
-fn count(text: &str) -> Option<u64> {
+fn parse_count(text: &str) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
     }
@@ -112,7 +112,7 @@ fn count(text: &str) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..=MOST).contains(&number)).then_some(number as u64)
 }
 
-fn bad(name: &str, value: &str, what: &str) -> String {
+fn describe_bad(name: &str, value: &str, what: &str) -> String {
     let shown: String = value.chars().take(SHOWN).collect();
     format!("`{name}` is no {what}: {shown}")
 }

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use super::{File, finish};
+use super::{FileResult, finish_file};
 use crate::fields::Fields;
-use crate::input::{Input, open};
+use crate::input::{Input, open_file};
 use crate::kind::{Form, Table};
-use crate::opencode::{Known, Storage};
-use crate::out::Out;
+use crate::opencode::{KnownMessages, Storage};
+use crate::out::StepOutput;
 use crate::step::Sink;
-use crate::walk::Found;
+use crate::walk::FoundFile;
 
 /// Joins the tables of opencode in each folder.
-pub(super) fn dumps<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
+pub(super) fn join_dumps<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], sink: &impl Fn(&Path) -> S) {
     let mut folders: BTreeMap<&Path, Vec<(usize, Table)>> = BTreeMap::new();
     for (at, (file, slot)) in found.iter().zip(read.iter()).enumerate() {
         if let Some(Form::OpenCode(table)) = slot.form
@@ -26,24 +26,24 @@ pub(super) fn dumps<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl 
         }
     }
     for tables in folders.into_values() {
-        joined(found, read, sink, &tables);
+        join_tables(found, read, sink, &tables);
     }
 }
 
-fn joined<S: Sink>(
-    found: &[Found],
-    read: &mut [File<S>],
+fn join_tables<S: Sink>(
+    found: &[FoundFile],
+    read: &mut [FileResult<S>],
     sink: &impl Fn(&Path) -> S,
     tables: &[(usize, Table)],
 ) {
     let of = |wanted: Table| tables.iter().find(|(_, table)| *table == wanted).map(|(at, _)| *at);
     let (messages, parts) = (of(Table::Messages), of(Table::Parts));
-    let mut known = Known::default();
+    let mut known = KnownMessages::default();
     for (at, table) in [(of(Table::Sessions), Table::Sessions), (messages, Table::Messages)] {
         let Some(at) = at else { continue };
-        with(found, read, at, None::<&mut S>, &mut |input, out| match table {
-            Table::Sessions => known.sessions(input, out),
-            _ => known.messages(input, out),
+        reopen_table(found, read, at, None::<&mut S>, &mut |input, out| match table {
+            Table::Sessions => known.read_sessions(input, out),
+            _ => known.read_messages(input, out),
         });
     }
     let Some(holder) = parts.or(messages) else { return };
@@ -55,8 +55,8 @@ fn joined<S: Sink>(
     }
     let Some(file) = found.get(holder) else { return };
     let mut taker = sink(&file.path);
-    with(found, read, holder, Some(&mut taker), &mut |input, out| {
-        known.parts(parts.map(|_| input), out);
+    reopen_table(found, read, holder, Some(&mut taker), &mut |input, out| {
+        known.read_parts(parts.map(|_| input), out);
     });
     if let Some(slot) = read.get_mut(holder) {
         slot.sink = Some(taker);
@@ -64,44 +64,44 @@ fn joined<S: Sink>(
 }
 
 /// Opens a table again and hands it to `take`.
-fn with<S: Sink>(
-    found: &[Found],
-    read: &mut [File<S>],
+fn reopen_table<S: Sink>(
+    found: &[FoundFile],
+    read: &mut [FileResult<S>],
     at: usize,
     sink: Option<&mut S>,
-    take: &mut dyn FnMut(&mut Input<'_>, &mut Out<'_>),
+    take: &mut dyn FnMut(&mut Input<'_>, &mut StepOutput<'_>),
 ) {
     let (Some(file), Some(slot)) = (found.get(at), read.get_mut(at)) else { return };
     let (count, tell) = (AtomicU64::new(0), || true);
-    match open(&file.path, &count, &tell) {
+    match open_file(&file.path, &count, &tell) {
         Err(error) => slot.unreadable.push((None, error.to_string())),
         Ok((inner, _)) => {
             let mut input = Input::new(inner);
             input.skip_mark();
-            let mut nobody = Nobody;
+            let mut nobody = NullSink;
             let mut out = match sink {
-                Some(sink) => Out::new(sink),
-                None => Out::new(&mut nobody),
+                Some(sink) => StepOutput::new(sink),
+                None => StepOutput::new(&mut nobody),
             };
             take(&mut input, &mut out);
-            finish(&input, &mut out);
+            finish_file(&input, &mut out);
             slot.unreadable.extend(out.unreadable);
         }
     }
 }
 
 /// A sink that discards everything.
-struct Nobody;
+struct NullSink;
 
-impl Sink for Nobody {
-    fn begin(&mut self, _: crate::Talk, _: &crate::Begin<'_>) {}
-    fn user(&mut self, _: crate::Talk, _: &crate::UserStep<'_>) {}
-    fn turn(&mut self, _: crate::Talk, _: &crate::Turn<'_>) {}
-    fn end(&mut self, _: crate::Talk) {}
+impl Sink for NullSink {
+    fn begin_conversation(&mut self, _: crate::ConversationId, _: &crate::ConversationStart<'_>) {}
+    fn take_user_step(&mut self, _: crate::ConversationId, _: &crate::UserStep<'_>) {}
+    fn take_turn(&mut self, _: crate::ConversationId, _: &crate::TurnStep<'_>) {}
+    fn end_conversation(&mut self, _: crate::ConversationId) {}
 }
 
 /// Joins the files of opencode's storage folder, without the messages that a database held as well.
-pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &impl Fn(&Path) -> S) {
+pub(super) fn join_storage<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], sink: &impl Fn(&Path) -> S) {
     let mut elsewhere = HashSet::new();
     let (mut sessions, mut messages, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for (at, slot) in read.iter_mut().enumerate() {
@@ -116,15 +116,15 @@ pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &imp
     let mut storage = Storage::new(elsewhere);
     for at in parts {
         if let Some(file) = found.get(at) {
-            storage.part(at, &file.path);
+            storage.add_part(at, &file.path);
         }
     }
-    storage.read(&sessions, &messages, &mut |at, take| value(found, read, at, take));
+    storage.read_files(&sessions, &messages, &mut |at, take| read_json(found, read, at, take));
     for (holder, order) in storage.sessions() {
         let Some(file) = found.get(holder) else { continue };
         let mut taker = sink(&file.path);
-        let mut out = Out::new(&mut taker);
-        storage.give(&mut out, &order, &mut |at, take| value(found, read, at, take));
+        let mut out = StepOutput::new(&mut taker);
+        storage.emit_session(&mut out, &order, &mut |at, take| read_json(found, read, at, take));
         out.end_all();
         let unreadable = out.unreadable;
         if let Some(slot) = read.get_mut(holder) {
@@ -132,7 +132,7 @@ pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &imp
             slot.sink = Some(taker);
         }
     }
-    for at in storage.lost() {
+    for at in storage.lost_parts() {
         if let Some(slot) = read.get_mut(at) {
             slot.unreadable.push((None, "a part of no message that is here".to_owned()));
         }
@@ -140,20 +140,20 @@ pub(super) fn storage<S: Sink>(found: &[Found], read: &mut [File<S>], sink: &imp
 }
 
 /// Hands the JSON of a file to `take`; lists the file if it cannot be read.
-fn value<S: Sink>(
-    found: &[Found],
-    read: &mut [File<S>],
+fn read_json<S: Sink>(
+    found: &[FoundFile],
+    read: &mut [FileResult<S>],
     at: usize,
     take: &mut dyn FnMut(&Fields<'_>) -> Result<(), String>,
 ) {
-    with(found, read, at, None::<&mut S>, &mut |input, out| match input.take() {
+    reopen_table(found, read, at, None::<&mut S>, &mut |input, out| match input.take_value() {
         Ok(Some(piece)) => {
-            out.mended(&piece);
-            if let Err(reason) = Fields::of(&piece.text).and_then(|fields| take(&fields)) {
-                out.unreadable(None, reason);
+            out.list_mended(&piece);
+            if let Err(reason) = Fields::from_json(&piece.text).and_then(|fields| take(&fields)) {
+                out.list_unreadable(None, reason);
             }
         }
-        Ok(None) => out.unreadable(None, "longer than 64 MiB"),
-        Err(broken) => out.broken(input, &broken),
+        Ok(None) => out.list_unreadable(None, "longer than 64 MiB"),
+        Err(broken) => out.list_broken(input, &broken),
     });
 }

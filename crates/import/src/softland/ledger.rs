@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, Row};
 
-use super::{Callers, Event, Run};
+use super::{Callers, Event, RecordedRun};
 use crate::fields::Fields;
 use crate::input::GIVEN_UP;
-use crate::out::Out;
+use crate::out::StepOutput;
 
 /// The events of a ledger, run by run in the order in which they began, each run in order.
 const EVENTS: &str = "
@@ -19,67 +19,67 @@ const EVENTS: &str = "
     ORDER BY 9, 10";
 
 /// A check that returns false once the caller has given up.
-type On<'o> = &'o (dyn Fn() -> bool + Sync);
+type LedgerContinueCheck<'o> = &'o (dyn Fn() -> bool + Sync);
 
 /// "soft", in SQLite's field for telling applications apart.
 const APPLICATION: i64 = 0x736f_6674;
 
 /// Returns true if a database is a ledger.
-pub(crate) fn is_its(connection: &Connection) -> rusqlite::Result<bool> {
+pub(crate) fn is_ledger(connection: &Connection) -> rusqlite::Result<bool> {
     let found: i64 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     Ok(found == APPLICATION)
 }
 
 /// Reads a ledger.
-pub(crate) fn read(connection: &Connection, out: &mut Out<'_>, on: On<'_>) -> rusqlite::Result<()> {
+pub(crate) fn read_ledger(connection: &Connection, out: &mut StepOutput<'_>, on: LedgerContinueCheck<'_>) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(EVENTS)?;
     let mut rows = statement.query([])?;
-    let mut open: Option<(String, Run)> = None;
+    let mut open: Option<(String, RecordedRun)> = None;
     let mut callers = Callers::new();
     while let Some(row) = rows.next()? {
         if !on() {
-            out.unreadable(None, GIVEN_UP);
+            out.list_unreadable(None, GIVEN_UP);
             break;
         }
         let name: String = row.get(0)?;
         if open.as_ref().is_none_or(|(known, _)| *known != name) {
             if let Some((_, mut run)) = open.take() {
-                run.end(out);
+                run.end_run(out);
             }
-            open = Some((name.clone(), begin(row, &name, &callers, out)?));
+            open = Some((name.clone(), begin_run(row, &name, &callers, out)?));
         }
         let Some((_, run)) = &mut open else { continue };
         let event: String = row.get(6)?;
         let text = match row.get::<_, Option<String>>(7)? {
             Some(fields) => fields,
-            None => usage(row)?,
+            None => format_usage(row)?,
         };
         let at = u64::try_from(row.get::<_, i64>(4)?).ok();
         let turn = u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0);
-        match Fields::of(&text) {
+        match Fields::from_json(&text) {
             Ok(fields) if event != "run_start" => {
-                run.calls_others(&mut callers, &name, &event, &fields);
-                run.event(out, &name, &Event { event: &event, turn, at, line: None }, &fields);
+                run.note_called_run(&mut callers, &name, &event, &fields);
+                run.take_event(out, &name, &Event { event: &event, turn, at, line: None }, &fields);
             }
             Ok(_) => {}
-            Err(reason) => out.unreadable(None, format!("an event of {name}: {reason}")),
+            Err(reason) => out.list_unreadable(None, format!("an event of {name}: {reason}")),
         }
     }
     if let Some((_, mut run)) = open {
-        run.end(out);
+        run.end_run(out);
     }
     Ok(())
 }
 
-fn begin(row: &Row<'_>, name: &str, callers: &Callers, out: &mut Out<'_>) -> rusqlite::Result<Run> {
-    let mut run = Run { model: row.get(3)?, ..Run::called(callers, name) };
+fn begin_run(row: &Row<'_>, name: &str, callers: &Callers, out: &mut StepOutput<'_>) -> rusqlite::Result<RecordedRun> {
+    let mut run = RecordedRun { model: row.get(3)?, ..RecordedRun::from_callers(callers, name) };
     let (session, agent): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
-    run.talk(out, name, session.as_deref(), agent.as_deref(), None);
+    run.open_conversation(out, name, session.as_deref(), agent.as_deref(), None);
     Ok(run)
 }
 
 /// Formats a request's numbers like its event line.
-fn usage(row: &Row<'_>) -> rusqlite::Result<String> {
+fn format_usage(row: &Row<'_>) -> rusqlite::Result<String> {
     let count = |at: usize| row.get::<_, Option<i64>>(at).map(|count| count.unwrap_or(0).max(0));
     let (input, output, read, written) = (count(10)?, count(11)?, count(12)?, count(13)?);
     let cost: Option<i64> = row.get(14)?;

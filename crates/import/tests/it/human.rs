@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{
-    Arrival, Call, Digest, Finished, Millis, Phase, Role, Stop, Text, ToolResult, Transcript, User,
+    Arrival, Call, Digest, FinishedTurn, Millis, Phase, Role, Stop, VisibleText, ToolResult, Transcript, UserMessage,
     UserText,
 };
 
@@ -230,19 +230,19 @@ fn replay(session: &[Step], coming: Coming, limit: Option<u64>) -> Found {
             }
             Step::Results(ids, texts) => {
                 let results = ids.iter().map(result).collect();
-                let texts = texts.iter().map(UserText::of).collect();
-                transcript.user(&User { results, texts, ..User::default() }, None);
+                let texts = texts.iter().map(UserText::new).collect();
+                transcript.add_user_message(&UserMessage { results, texts, ..UserMessage::default() }, None);
                 finished = false;
             }
             Step::Said { texts, human, at } => {
-                let landed = transcript.run().is_some_and(|run| *run.phase() != Phase::Open);
+                let landed = transcript.current_run().is_some_and(|run| *run.phase() != Phase::Open);
                 let pause = match coming {
                     Coming::Recorded => ended.zip(*at).map(|(end, at)| at.saturating_sub(end)),
                     Coming::AtOnce => Some(0),
                 };
-                transcript.arrives(pause.map(|pause| Arrival { pause: Millis(pause), landed }));
-                let own = texts.iter().map(UserText::of).collect();
-                let step = transcript.user(&User { texts: own, ..User::default() }, None);
+                transcript.set_arrival(pause.map(|pause| Arrival { pause: Millis(pause), landed }));
+                let own = texts.iter().map(UserText::new).collect();
+                let step = transcript.add_user_message(&UserMessage { texts: own, ..UserMessage::default() }, None);
                 if *human && finished {
                     found.messages += 1;
                     found.in_a_row += usize::from(before && !step.starts_run);
@@ -261,7 +261,7 @@ fn replay(session: &[Step], coming: Coming, limit: Option<u64>) -> Found {
 fn result(id: &String) -> ToolResult<'_> {
     ToolResult {
         id: id.into(),
-        digest: Digest::of(id.as_bytes()),
+        digest: Digest::from_bytes(id.as_bytes()),
         chars: 1,
         failed: false,
         sent_back: false,
@@ -274,8 +274,8 @@ fn result(id: &String) -> ToolResult<'_> {
 
 fn model(transcript: &mut Transcript, text: &str, calls: &[(String, String, String)]) {
     let calls = calls.iter().map(|(id, name, input)| Call { id, name, input, server: false });
-    transcript.model(&Finished {
-        text: Text::of(text),
+    transcript.add_turn(&FinishedTurn {
+        text: VisibleText::from_text(text),
         calls: calls.collect(),
         cut_call: false,
         hidden: false,

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use softland_import::report::Report;
-use softland_import::{Folder, Options, Settings, read, report};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, read_paths, build_report};
 
 const TURNS: u64 = 30_000;
 /// Far more than it takes, far less than its square would.
@@ -14,10 +14,10 @@ fn audited(text: &str) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("long");
     std::fs::write(&path, text).unwrap();
-    let settings = Settings::default();
+    let settings = ReplaySettings::default();
     let begun = Instant::now();
-    let read = read(&[path], &Options::default(), |path| Folder::new(&settings, path), |_| {});
-    let report = report(read);
+    let read = read_paths(&[path], &ReadOptions::default(), |path| FileReplay::new(&settings, path), |_| {});
+    let report = build_report(read);
     assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
     report
 }

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use softland_import::report::{Report, RunEnded, RunReport};
-use softland_import::{Folder, Options, Settings, Trees, is_good, read, report};
-use softland_session::core::policy::{Policy, Value};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, SharedSpending, is_good_run, read_paths, build_report};
+use softland_session::core::policy::{Policy, PolicyValue};
 use softland_session::core::{NanoUsd, SignalKind};
 
 /// Lines of a log: run, turn, event and further fields.
@@ -25,9 +25,9 @@ fn audited(text: &str) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.jsonl");
     std::fs::write(&path, text).unwrap();
-    let settings = Settings::default();
-    let sink = |path: &Path| Folder::new(&settings, path);
-    report(read(&[path], &Options { threads: 1 }, sink, |_| ()))
+    let settings = ReplaySettings::default();
+    let sink = |path: &Path| FileReplay::new(&settings, path);
+    build_report(read_paths(&[path], &ReadOptions { threads: 1 }, sink, |_| ()))
 }
 
 fn find<'r>(report: &'r Report, name: &str) -> &'r RunReport {
@@ -65,7 +65,7 @@ fn a_gateways_run_lists_what_was_seen_of_it_and_how_it_ended() {
     assert_eq!(listed.wasted_usd, Some(NanoUsd(1_500_000_000)), "all but the first");
     let ended = RunEnded { outcome: "landed".to_owned(), reason: "repeat".to_owned() };
     assert_eq!(run.ended, Some(ended));
-    assert!(!is_good(run));
+    assert!(!is_good_run(run));
 }
 
 #[test]
@@ -177,17 +177,17 @@ fn what_sub_agents_spend_counts_in_the_runs_that_called_them() {
     for (key, limit, reason) in cases {
         let mut policy = Policy::default();
         for (key, value) in [(key, limit), ("reserve_tokens", "0")] {
-            policy.set(key, &Value::Text(value.to_owned())).unwrap();
+            policy.set_key(key, &PolicyValue::Text(value.to_owned())).unwrap();
         }
-        let mut settings = Settings { policy, ..Settings::default() };
-        let audited = |settings: &Settings| {
-            let sink = |path: &Path| Folder::new(settings, path);
-            report(read(std::slice::from_ref(&path), &Options { threads: 1 }, sink, |_| ()))
+        let mut settings = ReplaySettings { policy, ..ReplaySettings::default() };
+        let audited = |settings: &ReplaySettings| {
+            let sink = |path: &Path| FileReplay::new(settings, path);
+            build_report(read_paths(std::slice::from_ref(&path), &ReadOptions { threads: 1 }, sink, |_| ()))
         };
         let first = audited(&settings);
         assert!(first.runs.iter().all(|run| run.what_if.is_none()), "each run alone is cheap");
-        settings.trees = Trees::of(&first);
-        settings.trees = Trees::of(&audited(&settings));
+        settings.trees = SharedSpending::from_report(&first);
+        settings.trees = SharedSpending::from_report(&audited(&settings));
         let report = audited(&settings);
         let ended = |name: &str| {
             let run = report.runs.iter().find(|run| run.run == name).unwrap();

@@ -3,18 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use crate::support::{Script, policy};
-use softland_import::report::{Listed, RunReport, WhatIf};
-use softland_import::{Begin, Settings, is_good};
+use softland_import::report::{ListedSignal, RunReport, WhatIf};
+use softland_import::{ConversationStart, ReplaySettings, is_good_run};
 use softland_session::core::{NanoUsd, SignalKind};
 
 const DOLLAR: u64 = 1_000_000_000;
 
-fn settings(keys: &[(&str, &str)]) -> Settings {
-    Settings { policy: policy(keys), ..Settings::default() }
+fn settings(keys: &[(&str, &str)]) -> ReplaySettings {
+    ReplaySettings { policy: policy(keys), ..ReplaySettings::default() }
 }
 
 /// A run of `rounds` that make progress, and an answer.
-fn honest<'s>(settings: &'s Settings, rounds: u64) -> Script<'s> {
+fn honest<'s>(settings: &'s ReplaySettings, rounds: u64) -> Script<'s> {
     rounds_of(Script::new(settings).says("do it"), 1..=rounds).text("All of it is done now.")
 }
 
@@ -25,7 +25,7 @@ fn rounds_of(script: Script<'_>, rounds: std::ops::RangeInclusive<u64>) -> Scrip
 }
 
 #[track_caller]
-fn one(run: &RunReport, kind: SignalKind) -> &Listed {
+fn one(run: &RunReport, kind: SignalKind) -> &ListedSignal {
     assert_eq!(run.signals.len(), 1, "{:?}", run.signals);
     assert_eq!(run.signals[0].signal, kind);
     &run.signals[0]
@@ -61,7 +61,7 @@ fn a_signal_below_its_limit_is_not_listed() {
     let script = Script::new(&settings).says("look");
     let script = (0..2).fold(script, |s, _| s.round("read_file", "{\"path\":\"a\"}", "same"));
     let run = script.text("There it is.").run();
-    assert!(run.signals.is_empty() && run.what_if.is_none() && is_good(&run), "{run:?}");
+    assert!(run.signals.is_empty() && run.what_if.is_none() && is_good_run(&run), "{run:?}");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn failures_in_parallel_batches_count_once_a_round() {
             .calls(&[("shell", "{\"command\":\"a\"}"), ("shell", "{\"command\":\"b\"}")])
             .results(&["!no such file", "!no such file"])
     };
-    let leaked: &'static Settings = Box::leak(Box::new(settings));
+    let leaked: &'static ReplaySettings = Box::leak(Box::new(settings));
     let script = (0..3).fold(Script::new(leaked).says("go"), |s, _| fails(s));
     // Three failed rounds of two calls each are six failures, and not yet four rounds.
     let run = script.text("It cannot be done.").run();
@@ -159,7 +159,7 @@ fn trivial_turns_count_only_where_the_run_goes_on_without_a_person() {
 #[test]
 fn rows_of_one_prompt_answered_in_vain_are_stale_and_all_of_them_are_waste() {
     let settings = settings(&[]);
-    let begin = Begin { inferred: true, ..Begin::default() };
+    let begin = ConversationStart { inferred: true, ..ConversationStart::default() };
     let script = Script::begun(&settings, &begin).row(50_000, 900, DOLLAR / 4);
     let script = (0..22).fold(script, |s, _| s.row(56_065, 3, DOLLAR * 28 / 100));
     let run = script.row(57_000, 800, DOLLAR / 4).run();
@@ -178,7 +178,7 @@ fn rows_of_one_prompt_answered_in_vain_are_stale_and_all_of_them_are_waste() {
 #[test]
 fn trivial_rows_of_growing_prompts_are_trivial_and_healthy_rows_nothing() {
     let settings = settings(&[]);
-    let begin = Begin { inferred: true, ..Begin::default() };
+    let begin = ConversationStart { inferred: true, ..ConversationStart::default() };
     let script = Script::begun(&settings, &begin);
     let script = (0..4).fold(script, |s, n| s.row(1000 + n, 3, 10));
     let run = script.row(2000, 500, 10).run();
@@ -187,7 +187,7 @@ fn trivial_rows_of_growing_prompts_are_trivial_and_healthy_rows_nothing() {
     let script = (0..30).fold(script, |s, n| s.row(1000, if n % 3 == 2 { 400 } else { 3 }, 10));
     let run = script.run();
     assert!(run.signals.is_empty(), "{:?}", run.signals);
-    assert!(!is_good(&run), "rows say nothing of calls");
+    assert!(!is_good_run(&run), "rows say nothing of calls");
 }
 
 #[test]
@@ -206,14 +206,14 @@ fn the_same_words_to_every_question_are_a_repeat_from_the_third_on() {
     let settings = settings(&[]);
     let same = "I am not able to look into that.";
     let ask = |script: Script<'static>, n: u64| script.says(&format!("question {n}"));
-    let leaked: &'static Settings = Box::leak(Box::new(settings));
+    let leaked: &'static ReplaySettings = Box::leak(Box::new(settings));
     let script = (0..4).fold(Script::new(leaked), |s, n| ask(s, n).text(same));
     let runs = script.runs();
     assert!(runs[..2].iter().all(|run| run.signals.is_empty()), "{runs:?}");
     for run in &runs[2..] {
         let listed = one(run, SignalKind::Repeat);
         assert_eq!((listed.from_turn, listed.turns, run.beside.wasted_turns), (1, 1, 1));
-        assert!(!is_good(run));
+        assert!(!is_good_run(run));
     }
     // Work between two of them, or another answer, begins anew.
     let script = (0..6).fold(Script::new(leaked), |s, n| {
@@ -229,10 +229,10 @@ fn a_run_that_hands_its_answer_in_is_good() {
     let settings = settings(&[]);
     let script = rounds_of(Script::new(&settings).says("go"), 1..=3);
     let left = script.round("bash", "{\"command\":\"ls\"}", "a.md");
-    assert!(!is_good(&left.run()), "it was left in the middle");
+    assert!(!is_good_run(&left.run()), "it was left in the middle");
     let script = rounds_of(Script::new(&settings).says("go"), 1..=3).submits();
     let run = script.round("bash", "{\"command\":\"submit\"}", "the diff").run();
-    assert!(is_good(&run) && run.tool_calls == 4, "{run:?}");
+    assert!(is_good_run(&run) && run.tool_calls == 4, "{run:?}");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn runs_are_numbered_within_their_session_and_named_by_their_recording() {
         Script::new(&settings).says("a").text("first answer").says("b").text("second answer");
     let names: Vec<String> = runs.runs().into_iter().map(|run| run.run).collect();
     assert_eq!(names, ["s#1", "s#2"]);
-    let begin = Begin { session: Some("s"), run: Some("run-1"), ..Begin::default() };
+    let begin = ConversationStart { session: Some("s"), run: Some("run-1"), ..ConversationStart::default() };
     let whole = Script::begun(&settings, &begin).says("a").text("an answer").says("b");
     let run = whole.text("another one").run();
     assert_eq!((run.run.as_str(), run.turns), ("s/run-1", 2), "it is not cut into several");

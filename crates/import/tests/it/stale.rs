@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use softland_import::report::Report;
-use softland_import::{Folder, Options, Settings, read, report};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, read_paths, build_report};
 use softland_session::core::SignalKind;
 
 const HEADER: &str = "generation_id,created_at,cost_total,tokens_prompt,tokens_completion,tokens_cached,model_permaslug,cancelled,finish_reason_normalized,api_key_name,app_name\n";
@@ -84,8 +84,8 @@ fn audited(text: &str) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("activity.csv");
     std::fs::write(&path, text).unwrap();
-    let settings = Settings::default();
-    report(read(&[path], &Options::default(), |path| Folder::new(&settings, path), |_| {}))
+    let settings = ReplaySettings::default();
+    build_report(read_paths(&[path], &ReadOptions::default(), |path| FileReplay::new(&settings, path), |_| {}))
 }
 
 #[test]

@@ -2,15 +2,15 @@
 
 use crate::support::Script;
 use softland_import::report::Report;
-use softland_import::{Begin, Kind, Read, Settings, Source, is_good, report};
+use softland_import::{ConversationStart, Kind, Recordings, ReplaySettings, Source, is_good_run, build_report};
 use softland_session::core::policy::Policy;
 
 /// So many runs with so many calls each, and one that loops.
-fn audited(settings: &Settings, runs: &[u64]) -> Report {
+fn audited(settings: &ReplaySettings, runs: &[u64]) -> Report {
     let mut sources = Vec::new();
     for (at, calls) in runs.iter().enumerate() {
         let session = format!("s{at}");
-        let begin = Begin { session: Some(&session), ..Begin::default() };
+        let begin = ConversationStart { session: Some(&session), ..ConversationStart::default() };
         let script = Script::begun(settings, &begin).by("claude-sonnet-4-5").says("go");
         let script = (0..*calls).fold(script, |s, n| {
             let script = s.each_input(1000 + 500 * n);
@@ -24,7 +24,7 @@ fn audited(settings: &Settings, runs: &[u64]) -> Report {
     let looped = (0..500).fold(looped, |s, _| s.round("read_file", "{}", "same"));
     let sink = Some(looped.folder());
     sources.push(Source { path: "l.jsonl".into(), kind: Some(Kind::Messages), bytes: 1, sink });
-    report(Read { sources, unreadable: Vec::new() })
+    build_report(Recordings { sources, unreadable: Vec::new() })
 }
 
 #[test]
@@ -32,23 +32,23 @@ fn suggested_limits_end_no_good_run_and_the_bad_one() {
     let spread: Vec<u64> = (0..150).map(|n| (n * 37) % 41).collect();
     let with_one_long: Vec<u64> = spread.iter().copied().chain([130]).collect();
     for runs in [spread, with_one_long, vec![1; 20]] {
-        let first = audited(&Settings::default(), &runs);
+        let first = audited(&ReplaySettings::default(), &runs);
         let suggested = &first.suggested_policy;
         let most = *runs.iter().max().unwrap();
         assert!(suggested.tool_calls_limit.unwrap() > most, "{suggested:?}");
         assert!(suggested.turns_limit.unwrap() > most + 1 && suggested.cost_limit_usd.is_some());
-        let again = audited(&Settings { policy: suggested.policy(), ..Settings::default() }, &runs);
-        assert_eq!(again.runs.iter().filter(|run| is_good(run)).count(), runs.len());
+        let again = audited(&ReplaySettings { policy: suggested.to_policy(), ..ReplaySettings::default() }, &runs);
+        assert_eq!(again.runs.iter().filter(|run| is_good_run(run)).count(), runs.len());
         for run in &again.runs {
             let ended = run.what_if.as_ref().and_then(|judged| judged.ended_at_turn);
-            assert_eq!(ended.is_some(), !is_good(run), "{}: {:?}", run.run, run.what_if);
+            assert_eq!(ended.is_some(), !is_good_run(run), "{}: {:?}", run.run, run.what_if);
         }
     }
 }
 
 #[test]
 fn few_runs_suggest_nothing() {
-    let few = audited(&Settings::default(), &[3; 19]).suggested_policy;
-    assert_eq!(few.policy(), Policy::default());
-    assert!(few.toml().contains("19 good runs"), "{}", few.toml());
+    let few = audited(&ReplaySettings::default(), &[3; 19]).suggested_policy;
+    assert_eq!(few.to_policy(), Policy::default());
+    assert!(few.to_toml().contains("19 good runs"), "{}", few.to_toml());
 }

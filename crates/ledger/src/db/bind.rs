@@ -4,14 +4,14 @@
 use rusqlite::{CachedStatement, Connection};
 
 /// A statement and the current values of its parameters.
-pub(super) struct Bound<'a, 'b> {
+pub(super) struct BoundStatement<'a, 'b> {
     statement: CachedStatement<'a>,
-    standing: Vec<Standing<'b>>,
+    standing: Vec<BoundValue<'b>>,
 }
 
 /// The value to which a parameter is bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Standing<'b> {
+enum BoundValue<'b> {
     Null,
     Int(i64),
     Text(&'b str),
@@ -19,20 +19,20 @@ enum Standing<'b> {
     Other,
 }
 
-impl<'a, 'b> Bound<'a, 'b> {
+impl<'a, 'b> BoundStatement<'a, 'b> {
     /// Takes a statement from the connection's cache, which resets all parameters.
     pub(super) fn new(db: &'a Connection, sql: &str) -> rusqlite::Result<Self> {
         let statement = db.prepare_cached(sql)?;
-        let standing = vec![Standing::Null; statement.parameter_count()];
+        let standing = vec![BoundValue::Null; statement.parameter_count()];
         Ok(Self { statement, standing })
     }
 
     /// Binds an integer. Parameters are counted from 1. A number too large for SQLite becomes
     /// SQLite's largest.
-    pub(super) fn int(&mut self, at: usize, value: impl Into<Option<u64>>) -> rusqlite::Result<()> {
+    pub(super) fn bind_int(&mut self, at: usize, value: impl Into<Option<u64>>) -> rusqlite::Result<()> {
         let value = value.into().map(|number| i64::try_from(number).unwrap_or(i64::MAX));
-        let news = value.map_or(Standing::Null, Standing::Int);
-        if self.stands(at, news) {
+        let news = value.map_or(BoundValue::Null, BoundValue::Int);
+        if self.replace_binding(at, news) {
             return Ok(());
         }
         match value {
@@ -42,21 +42,21 @@ impl<'a, 'b> Bound<'a, 'b> {
     }
 
     /// Binds a database id.
-    pub(super) fn id(&mut self, at: usize, id: i64) -> rusqlite::Result<()> {
-        if self.stands(at, Standing::Int(id)) {
+    pub(super) fn bind_id(&mut self, at: usize, id: i64) -> rusqlite::Result<()> {
+        if self.replace_binding(at, BoundValue::Int(id)) {
             return Ok(());
         }
         self.statement.raw_bind_parameter(at, id)
     }
 
     /// Binds a text that the next row may repeat.
-    pub(super) fn text<'t: 'b>(
+    pub(super) fn bind_text<'t: 'b>(
         &mut self,
         at: usize,
         text: impl Into<Option<&'t str>>,
     ) -> rusqlite::Result<()> {
         let text = text.into();
-        if self.stands(at, text.map_or(Standing::Null, Standing::Text)) {
+        if self.replace_binding(at, text.map_or(BoundValue::Null, BoundValue::Text)) {
             return Ok(());
         }
         match text {
@@ -66,8 +66,8 @@ impl<'a, 'b> Bound<'a, 'b> {
     }
 
     /// Binds a text that no other row repeats.
-    pub(super) fn own_text(&mut self, at: usize, text: &str) -> rusqlite::Result<()> {
-        self.stands(at, Standing::Other);
+    pub(super) fn bind_unique_text(&mut self, at: usize, text: &str) -> rusqlite::Result<()> {
+        self.replace_binding(at, BoundValue::Other);
         self.statement.raw_bind_parameter(at, text)
     }
 
@@ -76,7 +76,7 @@ impl<'a, 'b> Bound<'a, 'b> {
     }
 
     /// Notes the new value of a parameter. Returns true if the parameter already had that value.
-    fn stands(&mut self, at: usize, news: Standing<'b>) -> bool {
+    fn replace_binding(&mut self, at: usize, news: BoundValue<'b>) -> bool {
         // A parameter that does not exist is left for SQLite to refuse.
         let Some(standing) = self.standing.get_mut(at.wrapping_sub(1)) else { return false };
         std::mem::replace(standing, news) == news
@@ -103,18 +103,18 @@ mod tests {
             (Some(u64::MAX), Some("y"), ""),
             (None, None, "a"),
         ];
-        let mut statement = Bound::new(&db, "INSERT INTO t VALUES (?, ?, ?, ?)").unwrap();
+        let mut statement = BoundStatement::new(&db, "INSERT INTO t VALUES (?, ?, ?, ?)").unwrap();
         for (id, (number, text, own)) in (0..).zip(rows) {
-            statement.id(1, id).unwrap();
-            statement.int(2, number).unwrap();
-            statement.text(3, text).unwrap();
-            statement.own_text(4, own).unwrap();
+            statement.bind_id(1, id).unwrap();
+            statement.bind_int(2, number).unwrap();
+            statement.bind_text(3, text).unwrap();
+            statement.bind_unique_text(4, own).unwrap();
             statement.execute().unwrap();
         }
         // The next to take it from the cache finds nothing bound.
         drop(statement);
-        let mut again = Bound::new(&db, "INSERT INTO t VALUES (?, ?, ?, ?)").unwrap();
-        again.id(1, 8).unwrap();
+        let mut again = BoundStatement::new(&db, "INSERT INTO t VALUES (?, ?, ?, ?)").unwrap();
+        again.bind_id(1, 8).unwrap();
         again.execute().unwrap();
         let mut read = db.prepare("SELECT number, text, own FROM t ORDER BY id").unwrap();
         let read = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn a_parameter_that_is_not_there_is_refused() {
         let db = Connection::open_in_memory().unwrap();
-        let mut statement = Bound::new(&db, "SELECT ?").unwrap();
-        assert!(statement.int(2, 1).is_err());
-        assert!(statement.id(0, 1).is_err());
+        let mut statement = BoundStatement::new(&db, "SELECT ?").unwrap();
+        assert!(statement.bind_int(2, 1).is_err());
+        assert!(statement.bind_id(0, 1).is_err());
     }
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 use softland_core::NanoUsd;
 
-use super::rows::int;
-use crate::batch::Span;
+use super::rows::to_sql_int;
+use crate::batch::TextSpan;
 use crate::record::Request;
 
 /// Stores the requests that were sent, and deletes those that have ended (`None`).
-pub(super) fn write(
+pub(super) fn update_table(
     db: &Connection,
-    open: &BTreeMap<&str, Option<&Request<Span>>>,
+    open: &BTreeMap<&str, Option<&Request<TextSpan>>>,
     texts: &str,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO open_requests VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
@@ -24,20 +24,20 @@ pub(super) fn write(
             forget.execute([id])?;
             continue;
         };
-        let texts = request.texts(|span| span.of(texts));
+        let texts = request.resolve_texts(|span| span.text_in(texts));
         keep.execute(params![
             id,
             request.run.as_deref(),
-            int(request.at),
+            to_sql_int(request.at),
             request.session.as_deref(),
-            int(request.turn),
+            to_sql_int(request.turn),
             &*request.upstream,
             texts.path,
             request.model.as_deref(),
             texts.rung,
-            int(request.input),
-            int(request.output),
-            request.cost.map(|cost| int(cost.0)),
+            to_sql_int(request.input),
+            to_sql_int(request.output),
+            request.cost.map(|cost| to_sql_int(cost.0)),
             texts.remark,
         ])?;
     }
@@ -45,7 +45,7 @@ pub(super) fn write(
 }
 
 /// Reads the oldest open requests, at most `most`.
-pub(super) fn read(db: &Connection, most: i64) -> rusqlite::Result<Vec<Request>> {
+pub(super) fn read_oldest(db: &Connection, most: i64) -> rusqlite::Result<Vec<Request>> {
     let sql = "SELECT request, run, at, session, turn, upstream, path, model, rung, input, output, \
                cost, remark FROM open_requests ORDER BY at LIMIT ?1";
     let count = |number: i64| u64::try_from(number).unwrap_or(0);

@@ -28,11 +28,11 @@ const VIEWS: &[&str] = &[
 ///
 /// # Errors
 /// As for [`check_version`].
-pub(crate) fn look(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
-    let version = check(connection, path)?;
+pub(crate) fn add_compat_views(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
+    let version = check_version(connection, path)?;
     let view = usize::try_from(version - 1).ok().and_then(|at| VIEWS.get(at));
     let made = view.map_or(Ok(()), |view| connection.execute_batch(view));
-    made.map_err(|error| OpenError::new(path, problem(error)))?;
+    made.map_err(|error| OpenError::new(path, to_problem(error)))?;
     Ok(version > 0)
 }
 
@@ -42,15 +42,15 @@ pub(crate) fn look(connection: &Connection, path: &Path) -> Result<bool, OpenErr
 /// Returns an error if the file belongs to another program, was written by a newer version, or
 /// cannot be written.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
-    let fail = |error| OpenError::new(path, problem(error));
-    if version(connection, path)? < VERSION {
+    let fail = |error| OpenError::new(path, to_problem(error));
+    if read_version(connection, path)? < VERSION {
         // Setting this mode locks the file for a moment. The file stays in this mode.
         let mode = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
         connection.pragma_update_and_check(None, "journal_mode", "wal", mode).map_err(fail)?;
-        steps(connection, STEPS).map_err(fail)?;
+        run_migrations(connection, STEPS).map_err(fail)?;
     }
     // Another process may have migrated the file first, perhaps to a later version.
-    version(connection, path).map(drop)
+    read_version(connection, path).map(drop)
 }
 
 /// Returns the version of a ledger file; 0 if it is empty.
@@ -58,11 +58,11 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
 /// # Errors
 /// Returns an error if the file belongs to another program, was written by a newer version, or
 /// cannot be read.
-pub(crate) fn check(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
-    version(connection, path)
+pub(crate) fn check_version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
+    read_version(connection, path)
 }
 
-fn version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
+fn read_version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     let fail = |problem| Err(OpenError::new(path, problem));
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let read = || {
@@ -73,7 +73,7 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
         ))
     };
     match read() {
-        Err(error) => fail(problem(error)),
+        Err(error) => fail(to_problem(error)),
         Ok((APPLICATION, found, _)) if found > VERSION => {
             fail(OpenProblem::Newer { found, known: VERSION })
         }
@@ -83,7 +83,7 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     }
 }
 
-fn problem(error: rusqlite::Error) -> OpenProblem {
+fn to_problem(error: rusqlite::Error) -> OpenProblem {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => OpenProblem::NotALedger,
         _ => OpenProblem::Sqlite(error),
@@ -91,7 +91,7 @@ fn problem(error: rusqlite::Error) -> OpenProblem {
 }
 
 /// Runs the migrations that the file has not had yet: all of them or none.
-fn steps(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+fn run_migrations(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
     let seen: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let seen = usize::try_from(seen).unwrap_or(usize::MAX);
@@ -117,25 +117,25 @@ mod tests {
     fn steps_are_taken_once_and_in_order() {
         let mut db = Connection::open_in_memory().unwrap();
         let first = "CREATE TABLE a (x); INSERT INTO a VALUES (1);";
-        steps(&mut db, &[first]).unwrap();
+        run_migrations(&mut db, &[first]).unwrap();
         assert_eq!(version(&db), 1);
         let second = "ALTER TABLE a ADD COLUMN y DEFAULT 7; UPDATE a SET x = x + 1;";
         for _ in 0..2 {
-            steps(&mut db, &[first, second]).unwrap();
+            run_migrations(&mut db, &[first, second]).unwrap();
             let row = db.query_row("SELECT x, y FROM a", [], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
             });
             assert_eq!((version(&db), row.unwrap()), (2, (2, 7)));
         }
-        steps(&mut db, &[first]).unwrap();
+        run_migrations(&mut db, &[first]).unwrap();
         assert_eq!(version(&db), 2, "an older program takes nothing back");
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_file_as_it_was() {
         let mut db = Connection::open_in_memory().unwrap();
-        steps(&mut db, &["CREATE TABLE a (x)"]).unwrap();
-        steps(&mut db, &["", "CREATE TABLE b (x)", "CREATE TABLE a (x)"]).unwrap_err();
+        run_migrations(&mut db, &["CREATE TABLE a (x)"]).unwrap();
+        run_migrations(&mut db, &["", "CREATE TABLE b (x)", "CREATE TABLE a (x)"]).unwrap_err();
         let tables: i64 =
             db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
         assert_eq!((version(&db), tables), (1, 1));

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::book::{LINES, Line};
+use crate::book::{LINES, NumberedLine};
 
 /// The event name of signals. Queries select them by this name, so each has a row of its own.
 const SIGNAL: &str = "signal";
@@ -15,25 +15,25 @@ const FRAME: usize = 90;
 
 /// Packs ordered lines into rows. Each row is created on demand: the rows of a whole batch would
 /// fill the CPU caches.
-pub(super) fn rows<'b>(
-    lines: impl IntoIterator<Item = Line<'b>>,
-) -> impl Iterator<Item = Line<'b>> {
+pub(super) fn pack_rows<'b>(
+    lines: impl IntoIterator<Item = NumberedLine<'b>>,
+) -> impl Iterator<Item = NumberedLine<'b>> {
     let mut lines = lines.into_iter().peekable();
     std::iter::from_fn(move || {
         let mut row = lines.next()?;
         while let Some(line) = lines.next_if(|line| has_room(&row, line)) {
-            join(&mut row, &line);
+            join_line(&mut row, &line);
         }
         Some(row)
     })
 }
 
-fn has_room(row: &Line<'_>, line: &Line<'_>) -> bool {
+fn has_room(row: &NumberedLine<'_>, line: &NumberedLine<'_>) -> bool {
     let bytes = row.fields.len() + line.fields.len() + 2 * FRAME;
     row.id == line.id && row.event != SIGNAL && line.event != SIGNAL && bytes <= MOST
 }
 
-fn join(row: &mut Line<'_>, line: &Line<'_>) {
+fn join_line(row: &mut NumberedLine<'_>, line: &NumberedLine<'_>) {
     let mut fields = String::new();
     if row.event == LINES {
         fields = std::mem::take(&mut row.fields).into_owned();
@@ -41,16 +41,16 @@ fn join(row: &mut Line<'_>, line: &Line<'_>) {
     } else {
         fields.reserve(MOST);
         fields.push('[');
-        put(&mut fields, row);
+        push_line(&mut fields, row);
         row.event = LINES;
     }
     fields.push(',');
-    put(&mut fields, line);
+    push_line(&mut fields, line);
     fields.push(']');
     row.fields = Cow::Owned(fields);
 }
 
-fn put(to: &mut String, line: &Line<'_>) {
+fn push_line(to: &mut String, line: &NumberedLine<'_>) {
     to.push('[');
     for number in [line.seq, line.at, line.turn] {
         to.push_str(itoa::Buffer::new().format(number));
@@ -64,13 +64,13 @@ fn put(to: &mut String, line: &Line<'_>) {
 mod tests {
     use super::*;
 
-    fn line(id: i64, seq: u64, event: &'static str, fields: &str) -> Line<'static> {
-        Line { id, seq, at: 100 + seq, turn: 2, event, fields: Cow::Owned(fields.to_owned()) }
+    fn line(id: i64, seq: u64, event: &'static str, fields: &str) -> NumberedLine<'static> {
+        NumberedLine { id, seq, at: 100 + seq, turn: 2, event, fields: Cow::Owned(fields.to_owned()) }
     }
 
-    fn texts(lines: Vec<Line<'static>>) -> Vec<(i64, u64, &'static str, String)> {
-        let text = |row: Line<'static>| (row.id, row.seq, row.event, row.fields.into_owned());
-        rows(lines).map(text).collect()
+    fn texts(lines: Vec<NumberedLine<'static>>) -> Vec<(i64, u64, &'static str, String)> {
+        let text = |row: NumberedLine<'static>| (row.id, row.seq, row.event, row.fields.into_owned());
+        pack_rows(lines).map(text).collect()
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
         for bytes in [2, 40, 100, 300, 700] {
             let fields = format!("{{\"a\":\"{}\"}}", "x".repeat(bytes));
             let lines = (0..50).map(|seq| line(i64::MAX, (1 << 63) + seq, "turn_start", &fields));
-            let rows: Vec<_> = rows(lines).collect();
+            let rows: Vec<_> = pack_rows(lines).collect();
             let shared = rows.iter().filter(|row| row.event == LINES);
             assert!(shared.clone().all(|row| row.fields.len() <= MOST));
             assert!(shared.count() > 0 || bytes > 300);

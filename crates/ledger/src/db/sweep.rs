@@ -18,8 +18,8 @@ pub(crate) fn drop_old(db: &Connection, before: u64, most: usize) -> rusqlite::R
     // The transaction begins by reading, and takes the write lock only if there is something to
     // delete. If another process has written in between, it fails and is tried again later.
     let transaction = Transaction::new_unchecked(db, TransactionBehavior::Deferred)?;
-    let old = ids(&transaction, old, before, limit)?;
-    let loose = ids(&transaction, loose, before, limit)?;
+    let old = select_ids(&transaction, old, before, limit)?;
+    let loose = select_ids(&transaction, loose, before, limit)?;
     for id in &old {
         drop_rows(&transaction, *id)?;
     }
@@ -40,7 +40,7 @@ pub(crate) fn drop_run(db: &Connection, id: i64) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-fn ids(db: &Connection, sql: &str, before: i64, limit: i64) -> rusqlite::Result<Vec<i64>> {
+fn select_ids(db: &Connection, sql: &str, before: i64, limit: i64) -> rusqlite::Result<Vec<i64>> {
     db.prepare_cached(sql)?.query_map(params![before, limit], |row| row.get(0))?.collect()
 }
 

@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 use softland_core::Digest;
 
-use super::bind::Bound;
-use super::rows::{row_of, run_sql};
+use super::bind::BoundStatement;
+use super::rows::{read_run_row, run_sql};
 use super::{open, share};
-use crate::batch::Span;
-use crate::book::{Line, Row, Sink};
-use crate::record::{Request, Texts};
+use crate::batch::TextSpan;
+use crate::book::{NumberedLine, RunRow, RecordSink};
+use crate::record::{Request, RequestTexts};
 
 static EVENTS: LazyLock<Table> = LazyLock::new(|| Table::new("events", 6, 8));
 /// Few rows per statement: a request mostly repeats the values of the one before, and these stay
@@ -36,7 +36,7 @@ const GOES_ON: &str = "UPDATE runs SET last = ?3, next_seq = ?4, turns = ?5, req
     WHERE id = ?1 AND started = ?2";
 
 /// The tables within a transaction. Records are borrowed from the batch for `'b`.
-pub(crate) struct Tables<'a, 'b> {
+pub(crate) struct TableSink<'a, 'b> {
     db: &'a Connection,
     full: bool,
     /// The text buffer of the batch.
@@ -44,13 +44,13 @@ pub(crate) struct Tables<'a, 'b> {
     /// The first number of each run in this batch.
     pub(crate) first: BTreeMap<i64, u64>,
     found: Option<CachedStatement<'a>>,
-    events: Vec<Line<'b>>,
-    requests: Vec<(i64, u64, &'b Request<Span>)>,
+    events: Vec<NumberedLine<'b>>,
+    requests: Vec<(i64, u64, &'b Request<TextSpan>)>,
     /// Requests that were sent, by id; `None` for those that have ended.
-    open: BTreeMap<&'b str, Option<&'b Request<Span>>>,
+    open: BTreeMap<&'b str, Option<&'b Request<TextSpan>>>,
 }
 
-impl<'a, 'b> Tables<'a, 'b> {
+impl<'a, 'b> TableSink<'a, 'b> {
     /// Creates an empty sink. With `full`, full contents are kept.
     pub(crate) fn new(db: &'a Connection, full: bool, texts: &'b str) -> Self {
         let (first, events, requests) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -58,34 +58,34 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 
     /// Writes the gathered rows, and the runs that have changed.
-    pub(crate) fn write<'r>(
+    pub(crate) fn write_rows<'r>(
         &mut self,
-        runs: impl Iterator<Item = &'r Row>,
+        runs: impl Iterator<Item = &'r RunRow>,
     ) -> rusqlite::Result<()> {
         // Sorted in the order of their tables: inserting next to the row before is fast.
         self.events.sort_unstable_by_key(|line| (line.id, line.seq));
         self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
-        EVENTS.insert(self.db, share::rows(self.events.drain(..)), bind_line)?;
+        EVENTS.insert_rows(self.db, share::pack_rows(self.events.drain(..)), bind_line)?;
         let texts = self.texts;
-        REQUESTS.insert(self.db, self.requests.iter().copied(), |to, before, row| {
+        REQUESTS.insert_rows(self.db, self.requests.iter().copied(), |to, before, row| {
             bind_request(to, before, row, texts)
         })?;
-        open::write(self.db, &self.open, texts)?;
+        open::update_table(self.db, &self.open, texts)?;
         if self.full {
             self.write_contents()?;
         }
         self.write_runs(runs)
     }
 
-    fn write_runs<'r>(&self, runs: impl Iterator<Item = &'r Row>) -> rusqlite::Result<()> {
+    fn write_runs<'r>(&self, runs: impl Iterator<Item = &'r RunRow>) -> rusqlite::Result<()> {
         let (mut begun, mut changed, mut goes_on) = (None, None, None);
         for row in runs {
             let statement = if row.new {
-                bound(&mut begun, self.db, &RUNS.sql_of_one)?
+                get_or_prepare(&mut begun, self.db, &RUNS.sql_of_one)?
             } else if row.whole {
-                bound(&mut changed, self.db, CHANGED)?
+                get_or_prepare(&mut changed, self.db, CHANGED)?
             } else {
-                bound(&mut goes_on, self.db, GOES_ON)?
+                get_or_prepare(&mut goes_on, self.db, GOES_ON)?
             };
             let bind = if row.new || row.whole { bind_run } else { bind_counts };
             bind(statement, row)?;
@@ -105,34 +105,34 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 }
 
-impl<'b> Sink<'b> for Tables<'_, 'b> {
+impl<'b> RecordSink<'b> for TableSink<'_, 'b> {
     type Error = rusqlite::Error;
 
-    fn find(&mut self, run: &str) -> rusqlite::Result<Option<Row>> {
+    fn find_run(&mut self, run: &str) -> rusqlite::Result<Option<RunRow>> {
         static SQL: LazyLock<String> =
             LazyLock::new(|| run_sql("SELECT ", " FROM runs WHERE run = ?1"));
         let found = match &mut self.found {
             Some(found) => found,
             None => self.found.insert(self.db.prepare_cached(&SQL)?),
         };
-        found.query_row([run], row_of).optional()
+        found.query_row([run], read_run_row).optional()
     }
 
-    fn event(&mut self, line: Line<'b>) -> rusqlite::Result<()> {
+    fn add_event(&mut self, line: NumberedLine<'b>) -> rusqlite::Result<()> {
         self.first.entry(line.id).or_insert(line.seq);
         self.events.push(line);
         Ok(())
     }
 
-    fn sent(&mut self, request: &'b Request<Span>) {
-        self.open.insert(request.id.of(self.texts), Some(request));
+    fn add_sent(&mut self, request: &'b Request<TextSpan>) {
+        self.open.insert(request.id.text_in(self.texts), Some(request));
     }
 
-    fn request(&mut self, id: i64, seq: u64, request: &'b Request<Span>) -> rusqlite::Result<()> {
+    fn add_request(&mut self, id: i64, seq: u64, request: &'b Request<TextSpan>) -> rusqlite::Result<()> {
         if id != 0 {
             self.first.entry(id).or_insert(seq);
         }
-        self.open.insert(request.id.of(self.texts), None);
+        self.open.insert(request.id.text_in(self.texts), None);
         self.requests.push((id, seq, request));
         Ok(())
     }
@@ -159,11 +159,11 @@ impl Table {
     }
 
     /// Inserts rows. `bind` binds one row, behind the given number of parameters.
-    fn insert<'b, T>(
+    fn insert_rows<'b, T>(
         &self,
         db: &Connection,
         rows: impl IntoIterator<Item = T>,
-        bind: impl Fn(&mut Bound<'_, 'b>, usize, &T) -> rusqlite::Result<()>,
+        bind: impl Fn(&mut BoundStatement<'_, 'b>, usize, &T) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         let mut rows = rows.into_iter();
         let mut chunk = Vec::with_capacity(self.many);
@@ -173,7 +173,7 @@ impl Table {
             if chunk.len() < self.many {
                 break;
             }
-            let many = bound(&mut many, db, &self.sql_of_many)?;
+            let many = get_or_prepare(&mut many, db, &self.sql_of_many)?;
             for (place, row) in chunk.iter().enumerate() {
                 bind(many, place * self.columns, row)?;
             }
@@ -182,7 +182,7 @@ impl Table {
         }
         let mut one = None;
         for row in &chunk {
-            let one = bound(&mut one, db, &self.sql_of_one)?;
+            let one = get_or_prepare(&mut one, db, &self.sql_of_one)?;
             bind(one, 0, row)?;
             one.execute()?;
         }
@@ -191,104 +191,104 @@ impl Table {
 }
 
 /// Returns the statement, which is prepared when the batch first needs it.
-fn bound<'s, 'a, 'b>(
-    statement: &'s mut Option<Bound<'a, 'b>>,
+fn get_or_prepare<'s, 'a, 'b>(
+    statement: &'s mut Option<BoundStatement<'a, 'b>>,
     db: &'a Connection,
     sql: &str,
-) -> rusqlite::Result<&'s mut Bound<'a, 'b>> {
+) -> rusqlite::Result<&'s mut BoundStatement<'a, 'b>> {
     match statement {
         Some(bound) => Ok(bound),
-        None => Ok(statement.insert(Bound::new(db, sql)?)),
+        None => Ok(statement.insert(BoundStatement::new(db, sql)?)),
     }
 }
 
-fn bind_line<'b>(to: &mut Bound<'_, 'b>, before: usize, line: &Line<'_>) -> rusqlite::Result<()> {
-    to.id(before + 1, line.id)?;
-    to.int(before + 2, line.seq)?;
-    to.int(before + 3, line.at)?;
-    to.int(before + 4, line.turn)?;
-    to.text(before + 5, line.event)?;
-    to.own_text(before + 6, &line.fields)
+fn bind_line<'b>(to: &mut BoundStatement<'_, 'b>, before: usize, line: &NumberedLine<'_>) -> rusqlite::Result<()> {
+    to.bind_id(before + 1, line.id)?;
+    to.bind_int(before + 2, line.seq)?;
+    to.bind_int(before + 3, line.at)?;
+    to.bind_int(before + 4, line.turn)?;
+    to.bind_text(before + 5, line.event)?;
+    to.bind_unique_text(before + 6, &line.fields)
 }
 
 fn bind_request<'b>(
-    to: &mut Bound<'_, 'b>,
+    to: &mut BoundStatement<'_, 'b>,
     before: usize,
-    (id, seq, request): &(i64, u64, &'b Request<Span>),
+    (id, seq, request): &(i64, u64, &'b Request<TextSpan>),
     texts: &'b str,
 ) -> rusqlite::Result<()> {
-    let Texts { id: named, path, rung, remark } = request.texts(|span| span.of(texts));
-    to.id(before + 1, *id)?;
-    to.int(before + 2, *seq)?;
-    to.int(before + 3, request.at)?;
-    to.own_text(before + 4, named)?;
-    to.text(before + 5, request.session.as_deref())?;
-    to.int(before + 6, request.turn)?;
-    to.text(before + 7, &*request.upstream)?;
-    to.text(before + 8, path)?;
-    to.text(before + 9, request.model.as_deref())?;
-    to.text(before + 10, rung)?;
-    to.int(before + 11, request.status.map(u64::from))?;
-    to.int(before + 12, request.input)?;
-    to.int(before + 13, request.output)?;
-    to.int(before + 14, request.cache_read)?;
-    to.int(before + 15, request.cache_write)?;
-    to.int(before + 16, request.cost.map(|cost| cost.0))?;
-    to.int(before + 17, request.millis)?;
-    to.text(before + 18, remark)?;
+    let RequestTexts { id: named, path, rung, remark } = request.resolve_texts(|span| span.text_in(texts));
+    to.bind_id(before + 1, *id)?;
+    to.bind_int(before + 2, *seq)?;
+    to.bind_int(before + 3, request.at)?;
+    to.bind_unique_text(before + 4, named)?;
+    to.bind_text(before + 5, request.session.as_deref())?;
+    to.bind_int(before + 6, request.turn)?;
+    to.bind_text(before + 7, &*request.upstream)?;
+    to.bind_text(before + 8, path)?;
+    to.bind_text(before + 9, request.model.as_deref())?;
+    to.bind_text(before + 10, rung)?;
+    to.bind_int(before + 11, request.status.map(u64::from))?;
+    to.bind_int(before + 12, request.input)?;
+    to.bind_int(before + 13, request.output)?;
+    to.bind_int(before + 14, request.cache_read)?;
+    to.bind_int(before + 15, request.cache_write)?;
+    to.bind_int(before + 16, request.cost.map(|cost| cost.0))?;
+    to.bind_int(before + 17, request.millis)?;
+    to.bind_text(before + 18, remark)?;
     match &request.content {
-        Some(content) => to.own_text(before + 19, &Digest::of(content).to_string())?,
-        None => to.text(before + 19, None)?,
+        Some(content) => to.bind_unique_text(before + 19, &Digest::from_bytes(content).to_string())?,
+        None => to.bind_text(before + 19, None)?,
     }
-    to.int(before + 20, request.content.as_ref().map(|content| content.len() as u64))
+    to.bind_int(before + 20, request.content.as_ref().map(|content| content.len() as u64))
 }
 
 /// Binds all columns of a run, for the statement that inserts it or the one that updates it.
-fn bind_run<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
+fn bind_run<'b>(to: &mut BoundStatement<'_, 'b>, row: &'b RunRow) -> rusqlite::Result<()> {
     let end = row.end.as_ref();
-    to.id(1, row.id)?;
-    to.text(2, &*row.run)?;
-    to.text(3, row.session.as_deref())?;
-    to.text(4, row.agent.as_deref())?;
-    to.text(5, row.continues.as_deref())?;
-    to.text(6, row.model.as_deref())?;
-    to.text(7, row.policy.as_deref())?;
-    to.text(8, row.client.as_deref())?;
-    to.int(9, row.started)?;
-    to.int(10, row.last)?;
-    to.int(11, u64::from(row.met))?;
-    to.int(12, row.next_seq)?;
-    to.int(13, row.turns)?;
-    to.int(14, row.tool_calls)?;
-    to.int(15, row.requests)?;
-    to.int(16, row.input)?;
-    to.int(17, row.output)?;
-    to.int(18, row.cache_read)?;
-    to.int(19, row.cache_write)?;
-    to.int(20, row.cost)?;
-    to.int(21, row.unpriced)?;
-    to.int(22, end.map(|end| end.at))?;
-    to.int(23, end.map(|end| end.seq))?;
-    to.text(24, end.map(|end| end.outcome.as_str()))?;
-    to.text(25, end.map(|end| end.reason.as_str()))?;
-    to.int(26, end.map(|end| u64::from(end.local)))?;
-    to.text(27, end.map(|end| end.ended.as_str()))?;
-    to.text(28, row.name.as_deref())?;
-    to.int(29, u64::from(row.observed))
+    to.bind_id(1, row.id)?;
+    to.bind_text(2, &*row.run)?;
+    to.bind_text(3, row.session.as_deref())?;
+    to.bind_text(4, row.agent.as_deref())?;
+    to.bind_text(5, row.continues.as_deref())?;
+    to.bind_text(6, row.model.as_deref())?;
+    to.bind_text(7, row.policy.as_deref())?;
+    to.bind_text(8, row.client.as_deref())?;
+    to.bind_int(9, row.started)?;
+    to.bind_int(10, row.last)?;
+    to.bind_int(11, u64::from(row.met))?;
+    to.bind_int(12, row.next_seq)?;
+    to.bind_int(13, row.turns)?;
+    to.bind_int(14, row.tool_calls)?;
+    to.bind_int(15, row.requests)?;
+    to.bind_int(16, row.input)?;
+    to.bind_int(17, row.output)?;
+    to.bind_int(18, row.cache_read)?;
+    to.bind_int(19, row.cache_write)?;
+    to.bind_int(20, row.cost)?;
+    to.bind_int(21, row.unpriced)?;
+    to.bind_int(22, end.map(|end| end.at))?;
+    to.bind_int(23, end.map(|end| end.seq))?;
+    to.bind_text(24, end.map(|end| end.outcome.as_str()))?;
+    to.bind_text(25, end.map(|end| end.reason.as_str()))?;
+    to.bind_int(26, end.map(|end| u64::from(end.local)))?;
+    to.bind_text(27, end.map(|end| end.ended.as_str()))?;
+    to.bind_text(28, row.name.as_deref())?;
+    to.bind_int(29, u64::from(row.observed))
 }
 
 /// Binds the columns that [`GOES_ON`] changes.
-fn bind_counts<'b>(to: &mut Bound<'_, 'b>, row: &'b Row) -> rusqlite::Result<()> {
-    to.id(1, row.id)?;
-    to.int(2, row.started)?;
-    to.int(3, row.last)?;
-    to.int(4, row.next_seq)?;
-    to.int(5, row.turns)?;
-    to.int(6, row.requests)?;
-    to.int(7, row.input)?;
-    to.int(8, row.output)?;
-    to.int(9, row.cache_read)?;
-    to.int(10, row.cache_write)?;
-    to.int(11, row.cost)?;
-    to.int(12, row.unpriced)
+fn bind_counts<'b>(to: &mut BoundStatement<'_, 'b>, row: &'b RunRow) -> rusqlite::Result<()> {
+    to.bind_id(1, row.id)?;
+    to.bind_int(2, row.started)?;
+    to.bind_int(3, row.last)?;
+    to.bind_int(4, row.next_seq)?;
+    to.bind_int(5, row.turns)?;
+    to.bind_int(6, row.requests)?;
+    to.bind_int(7, row.input)?;
+    to.bind_int(8, row.output)?;
+    to.bind_int(9, row.cache_read)?;
+    to.bind_int(10, row.cache_write)?;
+    to.bind_int(11, row.cost)?;
+    to.bind_int(12, row.unpriced)
 }

@@ -7,7 +7,7 @@ use super::{ReadError, Reader};
 
 /// The newest request of a run among those with kept contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content {
+pub struct StoredContent {
     /// The turn of the request.
     pub turn: u64,
     /// The path, without its query.
@@ -18,7 +18,7 @@ pub struct Content {
 
 /// A recorded signal of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signalled {
+pub struct RecordedSignal {
     /// The run.
     pub run: String,
     /// The fields of the event, a JSON object.
@@ -30,7 +30,7 @@ impl Reader {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn content(&self, run: &str) -> Result<Option<Content>, ReadError> {
+    pub fn read_newest_content(&self, run: &str) -> Result<Option<StoredContent>, ReadError> {
         let sql = "SELECT requests.turn, requests.path, contents.content FROM contents \
                    JOIN requests USING (run_id, seq) \
                    WHERE run_id = (SELECT id FROM runs WHERE run = ?1) ORDER BY seq DESC LIMIT 1";
@@ -38,28 +38,28 @@ impl Reader {
             let mut newest = self.connection.prepare_cached(sql)?;
             let found = newest.query_row([run], |row| {
                 let turn = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-                Ok(Content { turn, path: row.get(1)?, body: row.get(2)? })
+                Ok(StoredContent { turn, path: row.get(1)?, body: row.get(2)? })
             });
             found.optional()
         };
-        read().map_err(|error| self.fail(error))
+        read().map_err(|error| self.read_error(error))
     }
 
     /// Returns the signals of all runs that began at `since` or later.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn signals(&self, since: u64) -> Result<Vec<Signalled>, ReadError> {
+    pub fn list_signals(&self, since: u64) -> Result<Vec<RecordedSignal>, ReadError> {
         let sql = "SELECT runs.run, events.fields FROM events JOIN runs ON runs.id = events.run_id \
                    WHERE events.event = 'signal' AND runs.started >= ?1";
         let since = i64::try_from(since).unwrap_or(i64::MAX);
         let read = || {
             let mut rows = self.connection.prepare_cached(sql)?;
             let signal =
-                |row: &rusqlite::Row<'_>| Ok(Signalled { run: row.get(0)?, fields: row.get(1)? });
+                |row: &rusqlite::Row<'_>| Ok(RecordedSignal { run: row.get(0)?, fields: row.get(1)? });
             rows.query_map([since], signal)?.collect::<rusqlite::Result<_>>()
         };
-        read().map_err(|error| self.fail(error))
+        read().map_err(|error| self.read_error(error))
     }
 
     /// Returns the sum of the known costs of one turn of a run.
@@ -74,7 +74,7 @@ impl Reader {
             let mut sum = self.connection.prepare_cached(sql)?;
             sum.query_row(params![run, turn], |row| row.get::<_, i64>(0))
         };
-        let cost = read().map_err(|error| self.fail(error))?;
+        let cost = read().map_err(|error| self.read_error(error))?;
         Ok(NanoUsd(u64::try_from(cost).unwrap_or(0)))
     }
 }

@@ -30,7 +30,7 @@ fn child_that_writes() {
             ledger.record(request(Some("all"), turn));
         }
         if turn % 10 == 0 {
-            println!("lost {}", ledger.lost());
+            println!("lost {}", ledger.lost_records());
         }
         std::thread::sleep(Duration::from_micros(300));
     }
@@ -65,7 +65,7 @@ fn a_killed_process_leaves_whole_batches() {
     let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(sound, "ok");
     let log = place.lines();
-    let runs = place.reader().runs(&Query::default()).unwrap();
+    let runs = place.reader().list_runs(&Query::default()).unwrap();
     assert!(runs.len() > 8, "every child has written");
     for run in runs {
         let of: Vec<_> = log.iter().filter(|line| line["run"] == run.run).cloned().collect();
@@ -84,7 +84,7 @@ fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
     lines.by_ref().map(Result::unwrap).find(|line| line.contains("lost"));
     std::thread::sleep(Duration::from_millis(50));
     place.options.end_left_open = true;
-    let open = || place.reader().runs(&Query { open: true, ..Query::default() }).unwrap();
+    let open = || place.reader().list_runs(&Query { open: true, ..Query::default() }).unwrap();
     // While its process lives, no other process ends its runs.
     place.write(Vec::new());
     assert!(open().len() >= 6, "the child's runs are open");
@@ -92,7 +92,7 @@ fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
     child.wait().unwrap();
     let before = open();
     place.write(vec![start("new"), request(Some("new"), 1)]);
-    let after = place.reader().runs(&Query::default()).unwrap();
+    let after = place.reader().list_runs(&Query::default()).unwrap();
     for run in before {
         let now = after.iter().find(|had| had.run == run.run).unwrap();
         let end = now.end.as_ref().unwrap();

@@ -52,11 +52,11 @@ fn a_locked_file_loses_only_what_does_not_fit_and_passes() {
     record_all(&ledger, requests("r", 200));
     ledger.drain(Duration::from_millis(400)).unwrap_err();
     record_all(&ledger, requests("r", 200));
-    let lost = ledger.lost();
+    let lost = ledger.lost_records();
     assert!(lost >= 400 - 2 * 64, "{lost}");
     lock.execute_batch("COMMIT").unwrap();
     ledger.drain(LONG).unwrap();
-    assert_eq!(ledger.lost(), lost, "what waited is written");
+    assert_eq!(ledger.lost_records(), lost, "what waited is written");
     // It continues without a gap.
     ledger.record(request(Some("r"), 1));
     ledger.close(LONG).unwrap();
@@ -71,10 +71,10 @@ fn a_queue_that_fills_is_written_before_it_is_full() {
     let ledger = place.open();
     record_all(&ledger, std::iter::once(start("r")).chain(requests("r", 40)));
     let until = Instant::now() + LONG;
-    while ledger.waiting() >= 32 && Instant::now() < until {
+    while ledger.waiting_records() >= 32 && Instant::now() < until {
         std::thread::yield_now();
     }
-    assert!(ledger.waiting() < 32, "what is written did not wait for company");
+    assert!(ledger.waiting_records() < 32, "what is written did not wait for company");
     ledger.close(LONG).unwrap();
     check(&place, "r", 41, 0);
 }
@@ -101,12 +101,12 @@ fn a_full_database_is_a_counted_loss_until_there_is_room() {
     let ledger = place.open();
     let mut recorded = 0;
     let until = Instant::now() + LONG;
-    while ledger.lost() == 0 && Instant::now() < until {
+    while ledger.lost_records() == 0 && Instant::now() < until {
         record_all(&ledger, requests("r", 50));
         recorded += 50;
         let _ = ledger.drain(Duration::from_millis(100));
     }
-    assert!(ledger.lost() > 0 && ledger.waiting() > 0, "{ledger:?}");
+    assert!(ledger.lost_records() > 0 && ledger.waiting_records() > 0, "{ledger:?}");
     let kept = place.steps("r").len() as u64;
     assert!(std::fs::metadata(place.db()).unwrap().len() <= 200_000);
     // Another process makes room.
@@ -118,7 +118,7 @@ fn a_full_database_is_a_counted_loss_until_there_is_room() {
     let lines = place.lines();
     check_lines(&lines);
     assert!(lines.len() as u64 > kept);
-    assert_eq!(lines.len() as u64 + ledger.lost(), recorded);
+    assert_eq!(lines.len() as u64 + ledger.lost_records(), recorded);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_record_that_is_refused_is_lost_alone() {
     let turns = (1..=30).map(|turn| if turn == 20 { 7 } else { turn });
     record_all(&ledger, turns.map(|turn| event("run-1", turn, "signal", "{}")));
     record_all(&ledger, requests("run-1", 30));
-    assert_eq!((ledger.close(LONG).unwrap_err().left, ledger.lost()), (1, 1));
+    assert_eq!((ledger.close(LONG).unwrap_err().left, ledger.lost_records()), (1, 1));
     let lines = place.lines();
     check_lines(&lines);
     assert_eq!(lines, place.steps("run-1"));
@@ -150,7 +150,7 @@ fn a_database_that_was_moved_away_is_begun_anew() {
     ledger.record(start("open"));
     ledger.record(request(Some("open"), 1));
     ledger.drain(LONG).unwrap();
-    let before = place.reader().runs(&Query::default()).unwrap();
+    let before = place.reader().list_runs(&Query::default()).unwrap();
     let before = before.iter().find(|run| run.run == "open").unwrap();
     for suffix in ["", "-wal", "-shm"] {
         let name = format!("ledger.db{suffix}");
@@ -164,8 +164,8 @@ fn a_database_that_was_moved_away_is_begun_anew() {
     std::fs::remove_dir(place.db()).unwrap();
     ledger.record(end("open"));
     ledger.close(LONG).unwrap();
-    assert_eq!(ledger.lost(), 0);
-    let runs = place.reader().runs(&Query::default()).unwrap();
+    assert_eq!(ledger.lost_records(), 0);
+    let runs = place.reader().list_runs(&Query::default()).unwrap();
     let mut names: Vec<_> = runs.iter().map(|run| run.run.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["new", "open"]);
@@ -190,10 +190,10 @@ fn a_log_that_cannot_be_written_holds_its_lines_back() {
     ledger.drain(Duration::from_millis(300)).unwrap_err();
     std::fs::remove_dir(place.log()).unwrap();
     ledger.close(LONG).unwrap();
-    assert!(ledger.lost() > 0);
+    assert!(ledger.lost_records() > 0);
     let lines = [lines(&place.folder().join("first")), place.lines()].concat();
     check_lines(&lines);
-    assert_eq!(lines.len() as u64, 301 - ledger.lost());
+    assert_eq!(lines.len() as u64, 301 - ledger.lost_records());
     assert_eq!(place.steps("r"), lines);
 }
 
@@ -238,10 +238,10 @@ fn ends_are_let_in_where_requests_are_not() {
     record_all(&ledger, requests("r", 30));
     ledger.drain(Duration::from_millis(100)).unwrap_err();
     record_all(&ledger, requests("r", 100));
-    let lost = ledger.lost();
+    let lost = ledger.lost_records();
     assert!(lost >= 100 - 56, "{lost}");
     ledger.record(end("r"));
-    assert_eq!(ledger.lost(), lost);
+    assert_eq!(ledger.lost_records(), lost);
     lock.execute_batch("COMMIT").unwrap();
     ledger.close(LONG).unwrap();
     assert_eq!(place.lines().last().unwrap()["event"], "done");
@@ -260,7 +260,7 @@ fn bytes_are_bounded_as_records_are() {
         ledger.record(Record::Request(large));
     }
     // At most the held records (8 MiB per batch, never more than were accepted) and those that fit.
-    assert!(ledger.lost() >= 4, "{}", ledger.lost());
+    assert!(ledger.lost_records() >= 4, "{}", ledger.lost_records());
     lock.execute_batch("COMMIT").unwrap();
     ledger.close(LONG).unwrap();
 }
@@ -273,7 +273,7 @@ fn a_closed_ledger_takes_nothing_and_says_so() {
     ledger.record(start("r"));
     ledger.close(LONG).unwrap();
     other.record(end("r"));
-    assert_eq!((other.lost(), other.waiting()), (1, 0));
+    assert_eq!((other.lost_records(), other.waiting_records()), (1, 0));
     other.drain(LONG).unwrap();
     other.close(LONG).unwrap();
 }
@@ -288,7 +288,7 @@ fn what_cannot_be_written_before_the_end_is_counted() {
     let began = Instant::now();
     let left = ledger.close(Duration::from_millis(200)).unwrap_err().left;
     assert!(began.elapsed() < Duration::from_secs(5));
-    assert_eq!((left, ledger.lost(), ledger.waiting()), (10, 10, 0));
+    assert_eq!((left, ledger.lost_records(), ledger.waiting_records()), (10, 10, 0));
 }
 
 #[test]

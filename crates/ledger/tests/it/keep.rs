@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use softland_core::{NanoUsd, Outcome};
 use softland_ledger::{
-    Beside, Found, Ledger, OpenProblem, Options, Query, Reader, Record, Request, Run, RunStart,
-    Usage, Which, delete,
+    UnassignedTotals, RunLookup, Ledger, OpenProblem, Options, Query, Reader, Record, Request, Run, RunStart,
+    Usage, DeleteTarget, delete_runs,
 };
 
 use crate::support::*;
@@ -60,7 +60,7 @@ fn a_run_comes_out_as_it_went_in() {
 fn a_run_is_listed_with_its_sums_and_its_end() {
     let place = Place::new();
     let ledger = place.open();
-    let reader = || place.reader().runs(&Query::default()).unwrap().remove(0);
+    let reader = || place.reader().list_runs(&Query::default()).unwrap().remove(0);
     for record in whole("run-1").into_iter().take(4) {
         ledger.record(record);
     }
@@ -77,7 +77,7 @@ fn a_run_is_listed_with_its_sums_and_its_end() {
     assert_eq!((how.outcome, how.limit.as_deref()), (Outcome::Landed, Some("tool_calls_limit")));
     assert_eq!((ended.ended, ended.tool_calls), (Some(NOW + 60_000), Some(30)));
     assert_eq!((ended.usage, ended.cost), (usage, Some(NanoUsd(3_000_002))));
-    let line: serde_json::Value = serde_json::from_str(&ended.json()).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&ended.to_json()).unwrap();
     assert_eq!((&line["outcome"], &line["answered_by"]), (&json!("landed"), &json!("model")));
     assert_eq!(line["cost_usd"], json!(0.003000002));
 }
@@ -89,7 +89,7 @@ fn an_unknown_price_is_not_nothing() {
     let mut unknown = known.clone();
     unknown.cost = None;
     place.write(vec![Record::Request(known), Record::Request(unknown)]);
-    let run = place.reader().runs(&Query::default()).unwrap().remove(0);
+    let run = place.reader().list_runs(&Query::default()).unwrap().remove(0);
     assert_eq!((run.cost, run.unpriced), (Some(NanoUsd(1_500_001)), 1));
     // What its lost beginning would have said, as far as its requests say it.
     assert_eq!(
@@ -134,11 +134,11 @@ fn what_comes_late_is_kept_and_changes_no_end() {
     let place = Place::new();
     place.write([whole("r"), vec![request(Some("r"), 9), event("r", 9, "signal", "{}")]].concat());
     assert_eq!(place.lines().len(), 5);
-    let steps = place.reader().steps("r").unwrap();
+    let steps = place.reader().read_steps("r").unwrap();
     let late: Vec<_> = steps.iter().map(|step| (step.seq, step.late)).collect();
     let wanted = [(0, false), (1, false), (2, false), (3, false), (4, false), (5, true), (6, true)];
     assert_eq!(late, wanted);
-    let run = place.reader().runs(&Query::default()).unwrap().remove(0);
+    let run = place.reader().list_runs(&Query::default()).unwrap().remove(0);
     assert_eq!((run.turns, run.requests, run.usage.input), (2, 3, 20));
 }
 
@@ -217,14 +217,14 @@ fn lists_are_filtered_and_newest_first() {
     place.write(records);
     let reader = place.reader();
     let listed = |query: Query| -> Vec<String> {
-        reader.runs(&query).unwrap().into_iter().map(|run| run.run).collect()
+        reader.list_runs(&query).unwrap().into_iter().map(|run| run.run).collect()
     };
     let all = Query::default();
     assert_eq!(listed(all.clone()), ["run-3", "run-2", "run-1", "run-0"]);
     assert_eq!(listed(Query { limit: Some(2), ..all.clone() }), ["run-3", "run-2"]);
     assert_eq!(listed(Query { since: Some(NOW + 2), ..all.clone() }), ["run-3", "run-2"]);
     let session = Some("s2".to_owned());
-    let outcome = reader.runs(&all).unwrap()[0].end.as_ref().unwrap().outcome.word().to_owned();
+    let outcome = reader.list_runs(&all).unwrap()[0].end.as_ref().unwrap().outcome.word().to_owned();
     assert_eq!(listed(Query { outcome: Some(outcome), ..all.clone() }), ["run-3"]);
     assert!(listed(Query { outcome: Some("none".to_owned()), ..all.clone() }).is_empty());
     for (text, found) in [("RUN-2", vec!["run-2"]), ("none", Vec::new())] {
@@ -253,9 +253,9 @@ fn what_is_forgotten_is_read_again() {
         check_lines(&place.steps(run));
         assert_eq!(place.steps(run).len(), lines, "{run}");
     }
-    let late = place.reader().steps("run-7").unwrap();
+    let late = place.reader().read_steps("run-7").unwrap();
     assert_eq!(late.iter().filter(|step| step.late).count(), 1);
-    assert_eq!(place.reader().runs(&Query::default()).unwrap().len() as u64, MANY + 2);
+    assert_eq!(place.reader().list_runs(&Query::default()).unwrap().len() as u64, MANY + 2);
 }
 
 #[test]
@@ -274,13 +274,13 @@ fn runs_have_the_names_that_clients_give_them() {
     ]);
     let reader = place.reader();
     let ids = |name: &str| -> Vec<String> {
-        reader.named(name).unwrap().into_iter().map(|run| run.run).collect()
+        reader.find_named(name).unwrap().into_iter().map(|run| run.run).collect()
     };
     assert_eq!(ids("build-42"), ["b", "a"], "the oldest first");
     assert!(ids("build").is_empty() && ids("").is_empty());
-    let Found::One(run) = reader.find("b").unwrap() else { panic!("no run") };
+    let RunLookup::One(run) = reader.find_run("b").unwrap() else { panic!("no run") };
     assert_eq!((run.name.as_deref(), run.observed), (Some("build-42"), true));
-    let line: serde_json::Value = serde_json::from_str(&run.json()).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&run.to_json()).unwrap();
     assert_eq!((&line["name"], &line["mode"]), (&json!("build-42"), &json!("observe")));
     let begun = &place.steps("b")[0];
     assert_eq!((&begun["name"], &begun["mode"]), (&json!("build-42"), &json!("observe")));
@@ -291,9 +291,9 @@ fn runs_have_the_names_that_clients_give_them() {
 #[test]
 fn what_belongs_to_no_run_is_summed() {
     let place = Place::new();
-    let nothing = || Beside::default();
+    let nothing = || UnassignedTotals::default();
     place.write(vec![start("r"), request(Some("r"), 1)]);
-    assert_eq!(place.reader().beside(&Query::default()).unwrap(), nothing());
+    assert_eq!(place.reader().sum_unassigned(&Query::default()).unwrap(), nothing());
     let loose = |turn: u64, session: &str, cost: Option<NanoUsd>| {
         let Record::Request(request) = request(None, turn) else { unreachable!() };
         let session = Some(session.into());
@@ -307,7 +307,7 @@ fn what_belongs_to_no_run_is_summed() {
     let reader = place.reader();
     let of = |session: Option<&str>, since| {
         let session = session.map(str::to_owned);
-        reader.beside(&Query { session, since, ..Query::default() }).unwrap()
+        reader.sum_unassigned(&Query { session, since, ..Query::default() }).unwrap()
     };
     let all = of(None, None);
     assert_eq!((all.requests, all.cost, all.unpriced), (3, NanoUsd(7), 1));
@@ -317,7 +317,7 @@ fn what_belongs_to_no_run_is_summed() {
     assert_eq!((one.requests, one.cost, one.unpriced), (2, NanoUsd(3), 1));
     assert_eq!(of(None, Some(NOW + 2500)).requests, 1);
     assert_eq!(of(Some("s3"), None), nothing());
-    let line: serde_json::Value = serde_json::from_str(&one.json(Some("s1"))).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&one.to_json(Some("s1"))).unwrap();
     assert_eq!((&line["run"], &line["session"]), (&json!(null), &json!("s1")));
     assert_eq!((&line["requests"], &line["cost_usd"]), (&json!(2), &json!(0.000000003)));
 }
@@ -345,19 +345,19 @@ fn a_ledger_of_an_older_version_is_brought_up() {
         db.execute_batch(sql).unwrap();
         drop(db);
         let old = |what: &str| {
-            let Found::One(old) = place.reader().find("old").unwrap() else { panic!("no run") };
+            let RunLookup::One(old) = place.reader().find_run("old").unwrap() else { panic!("no run") };
             assert_eq!((old.name, old.observed, old.started), (None, false, 1), "{what}");
             place.steps("old")
         };
         let before = old("it can be read before");
         assert_eq!(before.len(), 2);
-        assert!(place.reader().named("old").unwrap().is_empty());
+        assert!(place.reader().find_named("old").unwrap().is_empty());
         let turns = (2..20).map(|turn| event("old", turn, "turn_start", "{}"));
         place.write([start("new")].into_iter().chain(turns).collect());
         let after = old("and when it is written");
         assert_eq!((&after[..2], after.len()), (&before[..], 20));
         check_lines(&after);
-        assert!(matches!(place.reader().find("new").unwrap(), Found::One(_)));
+        assert!(matches!(place.reader().find_run("new").unwrap(), RunLookup::One(_)));
     }
 }
 
@@ -385,10 +385,10 @@ fn runs_are_found_by_a_unique_prefix() {
         start("x%_"),
     ]);
     let reader = place.reader();
-    let found = |prefix: &str| match reader.find(prefix).unwrap() {
-        Found::One(run) => vec![run.run],
-        Found::Nothing => vec![],
-        Found::Several(ids) => [vec!["several".to_owned()], ids].concat(),
+    let found = |prefix: &str| match reader.find_run(prefix).unwrap() {
+        RunLookup::One(run) => vec![run.run],
+        RunLookup::Nothing => vec![],
+        RunLookup::Several(ids) => [vec!["several".to_owned()], ids].concat(),
     };
     assert_eq!(found("run-a1"), ["run-a1"]);
     assert_eq!(found("run-b"), ["run-b"], "an id that another one begins with");
@@ -421,7 +421,7 @@ fn old_runs_go_and_young_ones_stay() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!((rows("runs"), rows("requests"), rows("events")), (1, 0, 1));
-    assert_eq!(place.reader().runs(&Query::default()).unwrap()[0].run, "young");
+    assert_eq!(place.reader().list_runs(&Query::default()).unwrap()[0].run, "young");
     drop(ledger);
 }
 
@@ -433,18 +433,18 @@ fn what_is_deleted_is_gone_while_a_gateway_writes() {
         whole(&format!("run-{n}")).into_iter().for_each(|record| ledger.record(record));
     }
     ledger.drain(LONG).unwrap();
-    assert_eq!(delete(&place.db(), Which::Run("run-7")).unwrap(), 1);
-    assert_eq!(delete(&place.db(), Which::Run("run-7")).unwrap(), 0);
-    assert_eq!(delete(&place.db(), Which::Before(NOW)).unwrap(), 0);
+    assert_eq!(delete_runs(&place.db(), DeleteTarget::Run("run-7")).unwrap(), 1);
+    assert_eq!(delete_runs(&place.db(), DeleteTarget::Run("run-7")).unwrap(), 0);
+    assert_eq!(delete_runs(&place.db(), DeleteTarget::Before(NOW)).unwrap(), 0);
     ledger.record(start("new"));
     ledger.drain(LONG).unwrap();
-    assert_eq!(delete(&place.db(), Which::Before(NOW + 60_001)).unwrap(), 100);
-    assert!(place.reader().runs(&Query::default()).unwrap().is_empty());
+    assert_eq!(delete_runs(&place.db(), DeleteTarget::Before(NOW + 60_001)).unwrap(), 100);
+    assert!(place.reader().list_runs(&Query::default()).unwrap().is_empty());
     // The writer notices: a deleted run is begun anew.
     ledger.record(request(Some("new"), 1));
     ledger.drain(LONG).unwrap();
     assert_eq!(place.steps("new").len(), 1);
-    let error = delete(&place.folder().join("none.db"), Which::Before(0)).unwrap_err();
+    let error = delete_runs(&place.folder().join("none.db"), DeleteTarget::Before(0)).unwrap_err();
     assert!(error.to_string().ends_with("none.db: there is no such ledger"), "{error}");
 }
 
@@ -501,7 +501,7 @@ fn a_closed_ledger_leaves_one_file() {
 fn files_of_others_and_of_the_future_are_left_alone() {
     let place = Place::new();
     let open = |path: &std::path::Path| {
-        let problem = Ledger::open(Options::at(path), place.clock()).unwrap_err();
+        let problem = Ledger::open(Options::with_path(path), place.clock()).unwrap_err();
         let read = Reader::open(path).unwrap_err();
         assert_eq!(problem.to_string(), read.to_string());
         problem
@@ -539,9 +539,9 @@ fn an_empty_file_becomes_a_ledger() {
     std::fs::write(place.db(), "").unwrap();
     assert!(matches!(Reader::open(&place.db()).unwrap_err().problem, OpenProblem::Empty));
     place.write(vec![start("r")]);
-    assert_eq!(place.reader().runs(&Query::default()).unwrap().len(), 1);
+    assert_eq!(place.reader().list_runs(&Query::default()).unwrap().len(), 1);
     let missing = Reader::open(&place.folder().join("none.db")).unwrap_err();
     assert!(matches!(missing.problem, OpenProblem::Missing));
-    let folder = Ledger::open(Options::at(place.folder().join("no/such.db")), place.clock());
+    let folder = Ledger::open(Options::with_path(place.folder().join("no/such.db")), place.clock());
     assert!(folder.unwrap_err().to_string().contains("no/such.db: cannot be opened for writing"));
 }

@@ -110,7 +110,7 @@ proptest! {
 
 /// Returns every run as stored in the database.
 fn runs(place: &Place) -> Vec<Run> {
-    let mut runs = place.reader().runs(&Query::default()).unwrap();
+    let mut runs = place.reader().list_runs(&Query::default()).unwrap();
     runs.sort_by(|one, other| one.run.cmp(&other.run));
     runs
 }
@@ -174,9 +174,9 @@ fn many_threads_write_one_ledger() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     ledger.record(end("shared"));
     ledger.drain(LONG).unwrap();
-    assert_eq!((ledger.lost(), ledger.waiting()), (0, 0));
+    assert_eq!((ledger.lost_records(), ledger.waiting_records()), (0, 0));
     let log = place.lines();
-    for run in place.reader().runs(&Query::default()).unwrap() {
+    for run in place.reader().list_runs(&Query::default()).unwrap() {
         let of: Vec<_> = log.iter().filter(|line| line["run"] == run.run).cloned().collect();
         check_lines(&of);
         assert_eq!(of.len(), if run.run == "shared" { 1601 } else { 200 });
@@ -203,7 +203,7 @@ fn two_processes_may_write_one_ledger() {
     }
     for ledger in &ledgers {
         ledger.close(LONG).unwrap();
-        assert_eq!(ledger.lost(), 0);
+        assert_eq!(ledger.lost_records(), 0);
     }
     let log = place.lines();
     for (run, count) in [("own-0", 50), ("own-1", 50), ("moving", 6)] {
@@ -222,7 +222,7 @@ fn an_event_cannot_pose_as_the_end() {
     }
     ledger.record(end("r"));
     ledger.drain(LONG).unwrap();
-    assert_eq!(ledger.lost(), 4);
+    assert_eq!(ledger.lost_records(), 4);
     let lines = place.lines();
     check_lines(&lines);
     assert_eq!(lines.len(), 1);

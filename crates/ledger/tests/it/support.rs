@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use softland_core::{Because, Ended, NanoUsd, Outcome, Reason, Rung};
+use softland_core::{Because, RunEnding, NanoUsd, Outcome, Reason, Rung};
 use softland_ledger::{
     Clock, Event, Ledger, Options, Reader, Record, Request, RunEnd, RunStart, Step,
 };
@@ -30,7 +30,7 @@ impl Place {
         let options = Options {
             events_path: Some(folder.path().join("events.ndjson")),
             gather: Duration::from_millis(5),
-            ..Options::at(folder.path().join("ledger.db"))
+            ..Options::with_path(folder.path().join("ledger.db"))
         };
         Self { folder, options, time: Arc::new(AtomicU64::new(NOW)) }
     }
@@ -67,7 +67,7 @@ impl Place {
             ledger.record(record);
         }
         ledger.close(LONG).unwrap();
-        assert_eq!(ledger.lost(), 0);
+        assert_eq!(ledger.lost_records(), 0);
     }
 
     /// Returns the lines of the log.
@@ -77,13 +77,13 @@ impl Place {
 
     /// Returns the lines of a run in the database, as the log would have them.
     pub(crate) fn steps(&self, run: &str) -> Vec<Value> {
-        let steps = self.reader().steps(run).unwrap().into_iter();
+        let steps = self.reader().read_steps(run).unwrap().into_iter();
         steps.filter(|step| !step.late).map(|step| value(&step, run)).collect()
     }
 }
 
 fn value(step: &Step, run: &str) -> Value {
-    serde_json::from_str(&step.json(run)).unwrap()
+    serde_json::from_str(&step.to_json(run)).unwrap()
 }
 
 pub(crate) fn lines(path: &Path) -> Vec<Value> {
@@ -146,11 +146,11 @@ pub(crate) fn event(run: &str, turn: u64, event: &'static str, fields: &str) -> 
 }
 
 pub(crate) fn end(run: &str) -> Record {
-    let because = Because::count(Reason::ToolCalls, 30, 30);
+    let because = Because::from_counts(Reason::ToolCalls, 30, 30);
     Record::RunEnd(RunEnd {
         at: NOW + 60_000,
         run: run.into(),
-        ended: Ended::by(Outcome::Landed, &because, Some(Rung::Ask)),
+        ended: RunEnding::from_because(Outcome::Landed, &because, Some(Rung::Ask)),
         local: false,
         answer: Some("the answer".to_owned()),
         turns: 2,
@@ -165,6 +165,6 @@ pub(crate) fn end(run: &str) -> Record {
 
 pub(crate) fn failed(run: &str) -> Record {
     let Record::RunEnd(end) = end(run) else { unreachable!() };
-    let ended = Ended::plain(Outcome::Failed, Reason::Provider);
+    let ended = RunEnding::without_limit(Outcome::Failed, Reason::Provider);
     Record::RunEnd(RunEnd { ended, ..end })
 }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use softland_agent::core::Digest;
 use softland_agent::http::provider::Api;
-use softland_agent::journal::{Glance, Recalled, new_id};
+use softland_agent::journal::{JournalSummary, ReplayedJournal, new_run_id};
 use softland_agent::{Agent, Conversation, Event, EventKind, Journal, RunJournal};
 use tokio_util::sync::CancellationToken;
 
-use super::owner::{self, Is};
-use super::tape::Tape;
-use super::{ChatOptions, StoppedBy, is_cancelled, note, question, tell_stop};
+use super::owner::{self, ListOwner};
+use super::tape::EventHistory;
+use super::{ChatOptions, StoppedBy, is_cancelled, note_event, question_event, mark_stop};
 
 /// Bytes of a list that are read.
 const LIST: u64 = 64 << 20;
@@ -22,7 +22,7 @@ const TOLD: usize = 50;
 
 /// The storage of the runs of one notebook.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ChatStorage {
     notebook: PathBuf,
     journals: Option<PathBuf>,
     list: Option<PathBuf>,
@@ -30,118 +30,118 @@ pub(super) struct Kept {
 
 /// The conversation as it was left.
 #[derive(Debug, Default)]
-pub(super) struct Left {
-    pub(super) tape: Tape,
+pub(super) struct RestoredChat {
+    pub(super) tape: EventHistory,
     pub(super) conversation: Conversation,
     pub(super) before: Option<String>,
 }
 
-impl Kept {
+impl ChatStorage {
     pub(super) async fn open(
         notebook: &Path,
         options: ChatOptions,
         agent: &Agent,
         warnings: &mut Vec<String>,
-    ) -> (Self, Left) {
+    ) -> (Self, RestoredChat) {
         let made = options.made;
         let notebook = std::fs::canonicalize(notebook).unwrap_or_else(|_| notebook.to_owned());
         let list = options.lists.map(|folder| folder.join(list_name(&notebook)));
         let kept = Self { notebook, journals: options.journals, list };
-        if let Err(why) = kept.make() {
+        if let Err(why) = kept.create_folders() {
             warnings.push(format!("what is said to the assistant is not kept: {why}"));
-            return (Self { journals: None, list: None, ..kept }, Left::default());
+            return (Self { journals: None, list: None, ..kept }, RestoredChat::default());
         }
-        if let Err(error) = kept.settle(made) {
+        if let Err(error) = kept.settle_list(made) {
             warnings.push(format!("what was said about another notebook may be shown: {error}"));
         }
-        kept.remember();
-        let left = kept.left(agent, warnings).await;
+        kept.remember_notebook();
+        let left = kept.restore_chat(agent, warnings).await;
         (kept, left)
     }
 
-    fn make(&self) -> Result<(), String> {
+    fn create_folders(&self) -> Result<(), String> {
         let lists = self.list.as_deref().and_then(Path::parent);
         for folder in [self.journals.as_deref(), lists] {
             let folder = folder.ok_or("there is no state folder (HOME is not set)")?;
-            make(folder)
+            create_folder(folder)
                 .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         }
         Ok(())
     }
 
     /// Makes sure that the list belongs to this notebook.
-    fn settle(&self, made: bool) -> std::io::Result<()> {
+    fn settle_list(&self, made: bool) -> std::io::Result<()> {
         let Some(list) = &self.list else { return Ok(()) };
-        match owner::whose(list, &self.notebook, made) {
-            Is::Same => Ok(()),
-            Is::Another => owner::put_away(list),
-            Is::Moved(from) => {
+        match owner::find_owner(list, &self.notebook, made) {
+            ListOwner::Same => Ok(()),
+            ListOwner::Another => owner::put_away(list),
+            ListOwner::Moved(from) => {
                 owner::put_away(list)?;
-                owner::take(&from, list)
+                owner::take_over(&from, list)
             }
         }
     }
 
     /// Records the cells by which the notebook is recognized.
-    pub(super) fn remember(&self) {
+    pub(super) fn remember_notebook(&self) {
         if let Some(list) = &self.list {
             // Without the record, the notebook is taken for the one that was there.
-            let _ = owner::remember(list, &self.notebook);
+            let _ = owner::remember_cells(list, &self.notebook);
         }
     }
 
     /// Marks the beginning of another conversation.
-    pub(super) fn anew(&self) -> std::io::Result<()> {
+    pub(super) fn begin_conversation(&self) -> std::io::Result<()> {
         match self.list.as_deref().is_some_and(Path::exists) {
-            true => self.write(&json!({"new": true})),
+            true => self.append_line(&json!({"new": true})),
             false => Ok(()),
         }
     }
 
     /// Records that a run is stopped early.
-    pub(super) fn stopped(&self, run: &str, by: StoppedBy, estimated: bool) {
+    pub(super) fn record_stop(&self, run: &str, by: StoppedBy, estimated: bool) {
         // The run's own journal says that it was cancelled: only the cause would be lost.
-        let _ = self.write(&json!({"run": run, "stopped_by": by.word(), "estimated": estimated}));
+        let _ = self.append_line(&json!({"run": run, "stopped_by": by.word(), "estimated": estimated}));
     }
 
     /// Creates the journal of a new run. Also returns the reason if it is not kept.
-    pub(super) fn begin(
+    pub(super) fn begin_run(
         &self,
         before: Option<&str>,
         question: &str,
     ) -> (RunJournal, Option<String>) {
-        let Some(folder) = &self.journals else { return (RunJournal::none(), None) };
-        let run = new_id();
-        let journal = match Journal::create(&file(folder, &run)) {
-            Ok(journal) => journal.root(&run),
-            Err(error) => return (RunJournal::none(), Some(format!("not kept: {error}"))),
+        let Some(folder) = &self.journals else { return (RunJournal::without_journal(), None) };
+        let run = new_run_id();
+        let journal = match Journal::create(&journal_path(folder, &run)) {
+            Ok(journal) => journal.root_run(&run),
+            Err(error) => return (RunJournal::without_journal(), Some(format!("not kept: {error}"))),
         };
         let journal = journal.with_setup(json!({"notebook": self.notebook.to_str()}));
         let journal = match before {
-            Some(before) => journal.continuing(before),
+            Some(before) => journal.with_continued_run(before),
             None => journal,
         };
-        let wrote = self.write(&json!({"run": run, "question": question}));
+        let wrote = self.append_line(&json!({"run": run, "question": question}));
         (journal, wrote.err().map(|error| format!("not kept: {error}")))
     }
 
     /// Records a message that was sent to a run behind its event `seq`.
-    pub(super) fn said(&self, run: &str, seq: u64, text: &str) {
+    pub(super) fn record_message(&self, run: &str, seq: u64, text: &str) {
         // The run's own journal keeps the message once the run has received it: only its position
         // would be lost.
-        let _ = self.write(&json!({"run": run, "said": text, "seq": seq}));
+        let _ = self.append_line(&json!({"run": run, "said": text, "seq": seq}));
     }
 
-    fn write(&self, line: &Value) -> std::io::Result<()> {
+    fn append_line(&self, line: &Value) -> std::io::Result<()> {
         let Some(list) = &self.list else { return Ok(()) };
-        open(list)?.write_all(format!("{line}\n").as_bytes())
+        open_list(list)?.write_all(format!("{line}\n").as_bytes())
     }
 
     /// Reads the stored conversation.
-    async fn left(&self, agent: &Agent, warnings: &mut Vec<String>) -> Left {
-        let mut left = Left::default();
+    async fn restore_chat(&self, agent: &Agent, warnings: &mut Vec<String>) -> RestoredChat {
+        let mut left = RestoredChat::default();
         let Some(list) = &self.list else { return left };
-        let lines = match read(list) {
+        let lines = match read_list(list) {
             Ok(lines) => lines,
             Err(error) => {
                 warnings.push(format!("{} cannot be read: {error}", list.display()));
@@ -164,22 +164,22 @@ impl Kept {
             let mut stop = lines.iter().filter(|line| text(line, "run").as_ref() == Some(&run));
             let stop = stop.find_map(|line| {
                 let estimated = line.get("estimated").and_then(Value::as_bool).unwrap_or_default();
-                Some((StoppedBy::of(line.get("stopped_by")?.as_str()?)?, estimated))
+                Some((StoppedBy::from_word(line.get("stopped_by")?.as_str()?)?, estimated))
             });
-            let known = Known { asked: &asked, said, stop };
-            match self.tell(&run, agent, known, &mut left.tape).await {
+            let known = ListedRun { asked: &asked, said, stop };
+            match self.replay_run(&run, agent, known, &mut left.tape).await {
                 Ok(conversation) => {
                     left.conversation = conversation;
                     left.before = Some(run);
                 }
                 // A run that failed before its first event has left an empty file, or none.
-                Err(why) => left.tape.add(&note(&run, &format!("a run cannot be shown: {why}"))),
+                Err(why) => left.tape.add_event(&note_event(&run, &format!("a run cannot be shown: {why}"))),
             }
         }
         if left.conversation.api().is_some_and(|api| api != agent.options.api) {
             let text = "The model is asked through another API than before: it is not shown what was \
                         said so far.";
-            left.tape.add(&note("", text));
+            left.tape.add_event(&note_event("", text));
             left.conversation = Conversation::new();
             left.before = None;
         }
@@ -187,31 +187,31 @@ impl Kept {
     }
 
     /// Replays a run, and ends it first if it was interrupted.
-    async fn tell(
+    async fn replay_run(
         &self,
         run: &str,
         agent: &Agent,
-        known: Known<'_>,
-        tape: &mut Tape,
+        known: ListedRun<'_>,
+        tape: &mut EventHistory,
     ) -> Result<Conversation, String> {
-        let Known { asked, mut said, mut stop } = known;
-        let path = file(self.journals.as_deref().unwrap_or_else(|| Path::new("")), run);
+        let ListedRun { asked, mut said, mut stop } = known;
+        let path = journal_path(self.journals.as_deref().unwrap_or_else(|| Path::new("")), run);
         if !asked.is_empty() {
-            tape.add(&question(run, 0, asked, false));
+            tape.add_event(&question_event(run, 0, asked, false));
         }
-        let glance = Glance::at(&path).map_err(|error| error.to_string())?;
+        let glance = JournalSummary::from_path(&path).map_err(|error| error.to_string())?;
         if glance.finished.is_none() {
-            let estimated = settle(&path, &glance, agent).await?;
-            self.stopped(run, StoppedBy::Killed, estimated);
+            let estimated = cancel_interrupted(&path, &glance, agent).await?;
+            self.record_stop(run, StoppedBy::Killed, estimated);
             stop = Some((StoppedBy::Killed, estimated));
         }
-        let recalled = Box::pin(Recalled::at(&path)).await.map_err(|unfit| unfit.to_string())?;
+        let recalled = Box::pin(ReplayedJournal::from_path(&path)).await.map_err(|unfit| unfit.to_string())?;
         let is_usage = |event: &&Event| matches!(event.kind, EventKind::Usage { .. });
         let last = recalled.events.iter().filter(is_usage).map(|event| event.seq).next_back();
         for event in &recalled.events {
             while said.first().is_some_and(|(seq, _)| *seq < event.seq) {
                 let (_, text) = said.remove(0);
-                tape.add(&question(run, event.turn, &text, true));
+                tape.add_event(&question_event(run, event.turn, &text, true));
             }
             let Ok(mut value) = serde_json::to_value(event) else { continue };
             match (&event.kind, stop) {
@@ -221,19 +221,19 @@ impl Kept {
                 (EventKind::Error { report, .. }, Some((by, estimated)))
                     if is_cancelled(report) =>
                 {
-                    tell_stop(&mut value, by, estimated);
+                    mark_stop(&mut value, by, estimated);
                 }
                 _ => {}
             }
-            tape.add(&value);
+            tape.add_event(&value);
         }
-        let glance = Glance::at(&path).map_err(|error| error.to_string())?;
-        glance.conversation().map_err(|unfit| unfit.to_string())
+        let glance = JournalSummary::from_path(&path).map_err(|error| error.to_string())?;
+        glance.rebuild_conversation().map_err(|unfit| unfit.to_string())
     }
 }
 
 /// The facts that the list holds about a run.
-struct Known<'a> {
+struct ListedRun<'a> {
     asked: &'a str,
     /// The messages sent to the run, each with the number of the event before it.
     said: Vec<(u64, String)>,
@@ -245,12 +245,12 @@ struct Known<'a> {
 /// so. Nothing is sent and nothing is run.
 ///
 /// Returns true if a request was active, which counts with the most that it can have cost.
-async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<bool, String> {
+async fn cancel_interrupted(path: &Path, glance: &JournalSummary, agent: &Agent) -> Result<bool, String> {
     let mut agent = agent.clone();
     agent.model.clone_from(&glance.start.model);
     let api = Api::from_name(&glance.start.api);
     agent.options.api = api.ok_or_else(|| format!("it asks the API {}", glance.start.api))?;
-    let journal = Journal::open(path).map_err(|error| error.to_string())?.root(&glance.run);
+    let journal = Journal::open(path).map_err(|error| error.to_string())?.root_run(&glance.run);
     let cancel = CancellationToken::new();
     cancel.cancel();
     let mut conversation = Conversation::new();
@@ -258,13 +258,13 @@ async fn settle(path: &Path, glance: &Glance, agent: &Agent) -> Result<bool, Str
     let mut hear = |event: &Event| {
         estimated |= !event.replayed && matches!(event.kind, EventKind::Usage { .. });
     };
-    let kept = agent.keep(&journal, &mut conversation, "", &mut hear, &cancel);
+    let kept = agent.run_in_journal(&journal, &mut conversation, "", &mut hear, &cancel);
     Box::pin(kept).await.map_err(|unfit| unfit.to_string())?;
     Ok(estimated)
 }
 
 /// Opens a list for appending.
-fn open(list: &Path) -> std::io::Result<std::fs::File> {
+fn open_list(list: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
@@ -272,7 +272,7 @@ fn open(list: &Path) -> std::io::Result<std::fs::File> {
     options.open(list)
 }
 
-fn read(list: &Path) -> std::io::Result<Vec<Value>> {
+fn read_list(list: &Path) -> std::io::Result<Vec<Value>> {
     use std::io::Read as _;
     let file = match std::fs::File::open(list) {
         Ok(file) => file,
@@ -290,20 +290,20 @@ fn is_id(run: &str) -> bool {
     !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-fn file(folder: &Path, run: &str) -> PathBuf {
+fn journal_path(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.ndjson"))
 }
 
 /// Returns the file name of a notebook's list: its name for people, and a digest of its path.
 fn list_name(notebook: &Path) -> String {
-    let digest = Digest::of(notebook.as_os_str().as_encoded_bytes()).to_string();
+    let digest = Digest::from_bytes(notebook.as_os_str().as_encoded_bytes()).to_string();
     let name = notebook.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).take(40).collect();
     format!("{name}-{}.ndjson", digest.get(..16).unwrap_or(&digest))
 }
 
 /// Creates a folder, for its owner only.
-fn make(folder: &Path) -> std::io::Result<()> {
+fn create_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -12,21 +12,21 @@ use serde_json::Value;
 use softland_agent::core::Digest;
 
 use crate::document::MAX_FILE;
-use crate::mend::mend;
+use crate::mend::replace_surrogates;
 
 /// The number of notebooks that are searched for one that was moved.
 const MOST: usize = 10_000;
 
 /// The known facts about a notebook.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Known {
+struct KnownNotebook {
     notebook: PathBuf,
     cells: BTreeSet<String>,
 }
 
 /// The relation of the file at a notebook's path to the list that is kept for the path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum ListOwner {
     /// The notebook of the list, as far as can be told.
     Same,
     /// Another notebook, which has come to the path since.
@@ -36,27 +36,27 @@ pub(super) enum Is {
 }
 
 /// Returns the owner of the list at `list`. `made` is true if the notebook's file was just created.
-pub(super) fn whose(list: &Path, notebook: &Path, made: bool) -> Is {
+pub(super) fn find_owner(list: &Path, notebook: &Path, made: bool) -> ListOwner {
     if made {
-        return Is::Another;
+        return ListOwner::Another;
     }
-    let cells = cells(notebook);
-    let known = read(&place(list)).unwrap_or_default();
+    let cells = read_cell_ids(notebook);
+    let known = read_known(&cells_path(list)).unwrap_or_default();
     // A notebook without cells proves nothing.
     let differ = !known.cells.is_empty() && !cells.is_empty() && known.cells.is_disjoint(&cells);
     if list.exists() && !differ {
-        return Is::Same;
+        return ListOwner::Same;
     }
-    moved(list, &cells).map_or(if differ { Is::Another } else { Is::Same }, Is::Moved)
+    find_moved(list, &cells).map_or(if differ { ListOwner::Another } else { ListOwner::Same }, ListOwner::Moved)
 }
 
 /// Records the cells that the notebook has now.
-pub(super) fn remember(list: &Path, notebook: &Path) -> std::io::Result<()> {
-    let known = Known { notebook: notebook.to_owned(), cells: cells(notebook) };
-    write(&place(list), &known)
+pub(super) fn remember_cells(list: &Path, notebook: &Path) -> std::io::Result<()> {
+    let known = KnownNotebook { notebook: notebook.to_owned(), cells: read_cell_ids(notebook) };
+    write_known(&cells_path(list), &known)
 }
 
-fn write(place: &Path, known: &Known) -> std::io::Result<()> {
+fn write_known(place: &Path, known: &KnownNotebook) -> std::io::Result<()> {
     let text = serde_json::to_vec(known)?;
     let temporary = place.with_extension("cells-tmp");
     let mut options = std::fs::OpenOptions::new();
@@ -76,41 +76,41 @@ pub(super) fn put_away(list: &Path) -> std::io::Result<()> {
     let free = |n: &usize| !list.with_file_name(format!("{name}.{n}.ndjson")).exists();
     let n = (1..MOST).find(free).ok_or_else(|| std::io::Error::other("too many are put away"))?;
     let away = list.with_file_name(format!("{name}.{n}.ndjson"));
-    let known = read(&place(list)).unwrap_or_default();
-    write(&place(&away), &Known { notebook: PathBuf::new(), ..known })?;
+    let known = read_known(&cells_path(list)).unwrap_or_default();
+    write_known(&cells_path(&away), &KnownNotebook { notebook: PathBuf::new(), ..known })?;
     std::fs::rename(list, &away)
 }
 
 /// Takes over a list.
-pub(super) fn take(from: &Path, list: &Path) -> std::io::Result<()> {
+pub(super) fn take_over(from: &Path, list: &Path) -> std::io::Result<()> {
     std::fs::rename(from, list)?;
-    std::fs::remove_file(place(from))
+    std::fs::remove_file(cells_path(from))
 }
 
 /// Returns the list of a notebook whose file is gone and of whose cells at least half are in
 /// `cells`.
-fn moved(own: &Path, cells: &BTreeSet<String>) -> Option<PathBuf> {
+fn find_moved(own: &Path, cells: &BTreeSet<String>) -> Option<PathBuf> {
     let folder = std::fs::read_dir(own.parent()?).ok()?;
     folder.flatten().take(MOST).map(|entry| entry.path()).find_map(|path| {
         let list = path.with_extension("ndjson");
         let is_one = path.extension().is_some_and(|kind| kind == "cells") && list != own;
-        let known = is_one.then(|| read(&path)).flatten()?;
+        let known = is_one.then(|| read_known(&path)).flatten()?;
         let common = known.cells.intersection(cells).count();
         let same = common > 0 && common * 2 >= known.cells.len();
         (same && list.exists() && !known.notebook.exists()).then_some(list)
     })
 }
 
-fn place(list: &Path) -> PathBuf {
+fn cells_path(list: &Path) -> PathBuf {
     list.with_extension("cells")
 }
 
-fn read(place: &Path) -> Option<Known> {
+fn read_known(place: &Path) -> Option<KnownNotebook> {
     serde_json::from_slice(&std::fs::read(place).ok()?).ok()
 }
 
 /// Returns the ids of a notebook's cells; if the file stores none, digests of their sources.
-fn cells(notebook: &Path) -> BTreeSet<String> {
+fn read_cell_ids(notebook: &Path) -> BTreeSet<String> {
     #[derive(Deserialize)]
     struct Notebook {
         cells: Vec<Cell>,
@@ -123,7 +123,7 @@ fn cells(notebook: &Path) -> BTreeSet<String> {
     let text = || {
         let mut text = String::new();
         std::fs::File::open(notebook).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
-        serde_json::from_str::<Notebook>(&mend(&text)).ok()
+        serde_json::from_str::<Notebook>(&replace_surrogates(&text)).ok()
     };
     let cells = text().map(|notebook| notebook.cells).unwrap_or_default();
     let name = |cell: Cell| {
@@ -132,7 +132,7 @@ fn cells(notebook: &Path) -> BTreeSet<String> {
             let none = source
                 .as_str()
                 .map_or_else(|| source.as_array().is_none_or(Vec::is_empty), str::is_empty);
-            (!none).then(|| Digest::of(source.to_string().as_bytes()).to_string())
+            (!none).then(|| Digest::from_bytes(source.to_string().as_bytes()).to_string())
         })
     };
     cells.into_iter().filter_map(name).collect()
@@ -154,31 +154,31 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let (list, notebook) = (at("a.ndjson"), at("a.ipynb"));
         notebook_of(&notebook, &["one", "two"]);
-        assert_eq!(whose(&list, &notebook, false), Is::Same, "nothing is known");
+        assert_eq!(find_owner(&list, &notebook, false), ListOwner::Same, "nothing is known");
         std::fs::write(&list, "").unwrap();
-        remember(&list, &notebook).unwrap();
+        remember_cells(&list, &notebook).unwrap();
         notebook_of(&notebook, &["two", "three"]);
-        assert_eq!(whose(&list, &notebook, false), Is::Same, "it was edited");
+        assert_eq!(find_owner(&list, &notebook, false), ListOwner::Same, "it was edited");
         notebook_of(&notebook, &[]);
-        assert_eq!(whose(&list, &notebook, false), Is::Same, "nobody can tell");
-        assert_eq!(whose(&list, &notebook, true), Is::Another, "it was not there");
+        assert_eq!(find_owner(&list, &notebook, false), ListOwner::Same, "nobody can tell");
+        assert_eq!(find_owner(&list, &notebook, true), ListOwner::Another, "it was not there");
         notebook_of(&notebook, &["other"]);
-        assert_eq!(whose(&list, &notebook, false), Is::Another);
+        assert_eq!(find_owner(&list, &notebook, false), ListOwner::Another);
         // It was moved; what has its path now is another one.
         notebook_of(&at("b.ipynb"), &["one", "two", "new"]);
-        assert_eq!(whose(&at("b.ndjson"), &at("b.ipynb"), false), Is::Same, "a copy has none");
+        assert_eq!(find_owner(&at("b.ndjson"), &at("b.ipynb"), false), ListOwner::Same, "a copy has none");
         std::fs::remove_file(&notebook).unwrap();
-        assert_eq!(whose(&at("b.ndjson"), &at("b.ipynb"), false), Is::Moved(list.clone()));
+        assert_eq!(find_owner(&at("b.ndjson"), &at("b.ipynb"), false), ListOwner::Moved(list.clone()));
         notebook_of(&at("c.ipynb"), &["else"]);
-        assert_eq!(whose(&at("c.ndjson"), &at("c.ipynb"), false), Is::Same);
+        assert_eq!(find_owner(&at("c.ndjson"), &at("c.ipynb"), false), ListOwner::Same);
         // Another has its path now, and its list was put away.
         notebook_of(&notebook, &["else"]);
         put_away(&list).unwrap();
         assert!(!list.exists());
-        let Is::Moved(away) = whose(&at("b.ndjson"), &at("b.ipynb"), false) else {
+        let ListOwner::Moved(away) = find_owner(&at("b.ndjson"), &at("b.ipynb"), false) else {
             panic!("it is not found")
         };
-        take(&away, &at("b.ndjson")).unwrap();
+        take_over(&away, &at("b.ndjson")).unwrap();
         assert!(!away.exists() && at("b.ndjson").exists());
     }
 
@@ -188,6 +188,6 @@ mod tests {
         let path = folder.path().join("a.ipynb");
         std::fs::write(&path, r#"{"cells":[{"source":"1"},{"source":["1"]},{"source":""}]}"#)
             .unwrap();
-        assert_eq!(cells(&path).len(), 2);
+        assert_eq!(read_cell_ids(&path).len(), 2);
     }
 }

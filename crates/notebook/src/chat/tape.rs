@@ -11,7 +11,7 @@ const KEPT: usize = 4 << 20;
 
 /// The events of a conversation.
 #[derive(Debug, Default)]
-pub(super) struct Tape {
+pub(super) struct EventHistory {
     events: VecDeque<Arc<str>>,
     bytes: usize,
     /// The newest event, which may still grow.
@@ -23,19 +23,19 @@ pub(super) struct Tape {
 const PIECES: [(&str, &str); 3] =
     [("text_delta", "text"), ("thinking_delta", "text"), ("tool_input_delta", "partial_json")];
 
-impl Tape {
-    pub(super) fn add(&mut self, event: &Value) {
+impl EventHistory {
+    pub(super) fn add_event(&mut self, event: &Value) {
         if let Some(open) = &mut self.open
-            && join(open, event)
+            && join_piece(open, event)
         {
             return;
         }
-        self.close();
+        self.close_event();
         self.open = Some(event.clone());
     }
 
     /// Returns all events. If some were left out, a note about them comes first.
-    pub(super) fn all(&self) -> Vec<Arc<str>> {
+    pub(super) fn all_events(&self) -> Vec<Arc<str>> {
         let left_out = (self.left_out > 0).then(|| {
             let text = format!("{} earlier events are not shown here", self.left_out);
             json!({"v": 1, "run": "", "turn": 0, "event": "note", "text": text}).to_string().into()
@@ -44,7 +44,7 @@ impl Tape {
         left_out.into_iter().chain(self.events.iter().cloned()).chain(open).collect()
     }
 
-    fn close(&mut self) {
+    fn close_event(&mut self) {
         let Some(open) = self.open.take() else { return };
         let text: Arc<str> = open.to_string().into();
         self.bytes += text.len();
@@ -63,7 +63,7 @@ impl Tape {
 }
 
 /// Adds a piece to the text that it belongs to; returns false if it belongs to none.
-fn join(open: &mut Value, event: &Value) -> bool {
+fn join_piece(open: &mut Value, event: &Value) -> bool {
     let same = |key: &str| open.get(key) == event.get(key);
     if !["event", "run", "turn", "id"].into_iter().all(same) {
         return false;
@@ -92,26 +92,26 @@ mod tests {
 
     #[test]
     fn pieces_of_one_text_are_one_event() {
-        let mut tape = Tape::default();
+        let mut tape = EventHistory::default();
         for text in ["a", "b"] {
-            tape.add(&delta("r", text));
+            tape.add_event(&delta("r", text));
         }
-        tape.add(&json!({"event": "block_stop", "run": "r", "turn": 1}));
-        tape.add(&delta("r", "c"));
-        tape.add(&delta("s", "d"));
+        tape.add_event(&json!({"event": "block_stop", "run": "r", "turn": 1}));
+        tape.add_event(&delta("r", "c"));
+        tape.add_event(&delta("s", "d"));
         let all: Vec<Value> =
-            tape.all().iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+            tape.all_events().iter().map(|text| serde_json::from_str(text).unwrap()).collect();
         let texts: Vec<_> = all.iter().map(|event| event["text"].as_str()).collect();
         assert_eq!(texts, [Some("ab"), None, Some("c"), Some("d")]);
     }
 
     #[test]
     fn what_is_too_much_is_left_out_and_said() {
-        let mut tape = Tape::default();
+        let mut tape = EventHistory::default();
         for n in 0..10 {
-            tape.add(&json!({"event": "tool_result", "id": n, "content": "x".repeat(1 << 20)}));
+            tape.add_event(&json!({"event": "tool_result", "id": n, "content": "x".repeat(1 << 20)}));
         }
-        let all = tape.all();
+        let all = tape.all_events();
         assert!(all.len() < 6 && all.iter().map(|text| text.len()).sum::<usize>() < 6 << 20);
         assert!(all[0].contains("earlier events are not shown"));
         assert!(all.last().unwrap().contains("\"id\":9"));

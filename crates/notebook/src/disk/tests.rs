@@ -2,8 +2,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 
-fn open(folder: &Path, name: &str) -> Result<Disk, OpenError> {
-    Disk::open(&folder.join(name), &folder.join("locks"), "new")
+fn open(folder: &Path, name: &str) -> Result<LockedFile, OpenError> {
+    LockedFile::open(&folder.join(name), &folder.join("locks"), "new")
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -18,10 +18,10 @@ fn names(folder: &Path) -> Vec<String> {
 fn a_file_that_is_not_there_is_made_and_one_that_is_stays() {
     let folder = tempfile::tempdir().unwrap();
     let disk = open(folder.path(), "a.ipynb").unwrap();
-    assert_eq!(disk.read().unwrap().0, "new");
+    assert_eq!(disk.read_text().unwrap().0, "new");
     drop(disk);
     fs::write(folder.path().join("a.ipynb"), "other").unwrap();
-    assert_eq!(open(folder.path(), "a.ipynb").unwrap().read().unwrap().0, "other");
+    assert_eq!(open(folder.path(), "a.ipynb").unwrap().read_text().unwrap().0, "other");
     let nowhere = open(folder.path(), "nowhere/a.ipynb").unwrap_err();
     assert!(nowhere.to_string().contains("cannot be made"), "{nowhere}");
 }
@@ -39,7 +39,7 @@ fn what_is_no_file_is_refused_without_waiting_for_its_other_end() {
     // One that takes a file's place while it is open.
     let disk = open(folder.path(), "c.ipynb").unwrap();
     fs::rename(folder.path().join("a.ipynb"), folder.path().join("c.ipynb")).unwrap();
-    assert!(disk.read().is_err() && disk.save("more").is_err());
+    assert!(disk.read_text().is_err() && disk.save_text("more").is_err());
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn saving_keeps_mode_and_link_and_leaves_nothing_beside() {
     symlink("a.ipynb", &link).unwrap();
     // A softland that was killed has left this file.
     fs::write(folder.path().join(".a.ipynb.softland-tmp"), "half").unwrap();
-    let disk = Disk::open(&link, &folder.path().join("locks"), "new").unwrap();
-    let (_, before) = disk.read().unwrap();
-    let print = disk.save("more").unwrap();
+    let disk = LockedFile::open(&link, &folder.path().join("locks"), "new").unwrap();
+    let (_, before) = disk.read_text().unwrap();
+    let print = disk.save_text("more").unwrap();
     assert_ne!(print, before);
-    assert_eq!(disk.print().unwrap(), print, "what was saved is known again");
+    assert_eq!(disk.read_stamp().unwrap(), print, "what was saved is known again");
     assert_eq!(fs::read_to_string(&file).unwrap(), "more");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -93,10 +93,10 @@ fn what_cannot_be_saved_changes_nothing() {
     fs::write(folder.path().join("a.ipynb"), "old").unwrap();
     let disk = open(folder.path(), "a.ipynb").unwrap();
     // No file can be made there, as on a full disk.
-    fs::create_dir(disk.temporary()).unwrap();
-    disk.save("new").unwrap_err();
-    assert_eq!(disk.read().unwrap().0, "old");
-    fs::remove_dir(disk.temporary()).unwrap();
-    disk.save("new").unwrap();
+    fs::create_dir(disk.temporary_path()).unwrap();
+    disk.save_text("new").unwrap_err();
+    assert_eq!(disk.read_text().unwrap().0, "old");
+    fs::remove_dir(disk.temporary_path()).unwrap();
+    disk.save_text("new").unwrap();
     assert_eq!(names(folder.path()), ["a.ipynb", "locks"]);
 }

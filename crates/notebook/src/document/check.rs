@@ -6,14 +6,14 @@ use nbformat::{legacy, v4};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Read, style};
+use super::{FileCell, style};
 use crate::types::CellType;
 
 /// Checks that a value is a notebook.
 ///
 /// # Errors
 /// Returns the reason why the value is not a notebook of format 4.
-pub(super) fn check(notebook: &Value) -> Result<(), String> {
+pub(super) fn check_notebook(notebook: &Value) -> Result<(), String> {
     let number = |name| notebook.get(name).and_then(Value::as_u64);
     let minor = match (number("nbformat"), number("nbformat_minor")) {
         (Some(4), Some(minor)) => minor,
@@ -28,20 +28,20 @@ pub(super) fn check(notebook: &Value) -> Result<(), String> {
         _ => return Err("it is not a notebook: it has no `nbformat` and `nbformat_minor`".into()),
     };
     let metadata = notebook.get("metadata").cloned().unwrap_or(Value::Null);
-    fits::<v4::Metadata>(metadata).map_err(|error| format!("its metadata are wrong: {error}"))?;
+    check_shape::<v4::Metadata>(metadata).map_err(|error| format!("its metadata are wrong: {error}"))?;
     let Some(cells) = notebook.get("cells").and_then(Value::as_array) else {
         return Err("it is not a notebook: it has no list of `cells`".to_owned());
     };
     for (n, cell) in cells.iter().enumerate() {
-        let cell = spared(cell);
-        let read = if minor >= 5 { fits::<v4::Cell>(cell) } else { fits::<legacy::Cell>(cell) };
+        let cell = strip_unchecked(cell);
+        let read = if minor >= 5 { check_shape::<v4::Cell>(cell) } else { check_shape::<legacy::Cell>(cell) };
         read.map_err(|error| format!("its cell {} is wrong: {error}", n + 1))?;
     }
     Ok(())
 }
 
 /// Returns a cell without the parts that are not checked.
-fn spared(cell: &Value) -> Value {
+fn strip_unchecked(cell: &Value) -> Value {
     let Some(members) = cell.as_object() else { return cell.clone() };
     let members = members.iter().filter_map(|(name, value)| match name.as_str() {
         // Outputs that nbformat does not know are kept as they are.
@@ -57,35 +57,35 @@ fn spared(cell: &Value) -> Value {
     Value::Object(members.collect())
 }
 
-fn fits<T: DeserializeOwned>(value: Value) -> Result<(), String> {
+fn check_shape<T: DeserializeOwned>(value: Value) -> Result<(), String> {
     serde_json::from_value::<T>(value).map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// Returns the cells of a checked notebook.
-pub(super) fn cells(notebook: &Value) -> Vec<Read> {
+pub(super) fn read_cells(notebook: &Value) -> Vec<FileCell> {
     let cells = notebook.get("cells").and_then(Value::as_array);
-    cells.into_iter().flatten().map(cell).collect()
+    cells.into_iter().flatten().map(read_cell).collect()
 }
 
-fn cell(cell: &Value) -> Read {
+fn read_cell(cell: &Value) -> FileCell {
     let kind = match cell.get("cell_type").and_then(Value::as_str) {
         Some("code") => CellType::Code,
         Some("markdown") => CellType::Markdown,
         _ => CellType::Raw,
     };
     let outputs = cell.get("outputs").and_then(Value::as_array);
-    Read {
+    FileCell {
         id: cell.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
         kind,
-        source: cell.get("source").and_then(style::joined).unwrap_or_default(),
-        outputs: outputs.into_iter().flatten().map(style::join).collect(),
+        source: cell.get("source").and_then(style::join_lines).unwrap_or_default(),
+        outputs: outputs.into_iter().flatten().map(style::join_texts).collect(),
         count: cell.get("execution_count").and_then(Value::as_u64),
     }
 }
 
 /// Names cells without a name of their own, or with the name of another cell, by their position.
 /// Before format 4.5 a file has no names.
-pub(super) fn name(cells: &mut [Read], minor: u64) {
+pub(super) fn name_cells(cells: &mut [FileCell], minor: u64) {
     let mut taken = HashSet::new();
     let mut nameless = Vec::new();
     for (n, cell) in cells.iter().enumerate() {

@@ -1,22 +1,22 @@
 //! Finds the positions of the parts of a notebook's text.
 
-use softland_agent::wire::json::{Cursor, Error, Kind, Member, Span};
+use softland_agent::wire::json::{Cursor, Error, Kind, MemberKey, Span};
 
 /// The parts of a notebook's text, with their positions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index {
+pub(super) struct DocumentIndex {
     /// `nbformat_minor`.
     pub(super) minor: u64,
     /// The list of cells, including its brackets.
     pub(super) list: Span,
-    pub(super) cells: Vec<Slot>,
+    pub(super) cells: Vec<CellSpans>,
     /// `metadata.kernelspec.name`.
     pub(super) kernel: Option<String>,
 }
 
 /// The positions of one cell.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct CellSpans {
     /// The cell, including its braces.
     pub(super) span: Span,
     /// Values, without their names.
@@ -27,31 +27,31 @@ pub(super) struct Slot {
     pub(super) source_is_text: bool,
 }
 
-pub(super) fn scan(text: &str) -> Result<Index, Error> {
+pub(super) fn scan_notebook(text: &str) -> Result<DocumentIndex, Error> {
     let mut cursor = Cursor::new(text);
-    let mut index = Index::default();
-    cursor.members(|cursor, member: Member<'_>| {
+    let mut index = DocumentIndex::default();
+    cursor.read_members(|cursor, member: MemberKey<'_>| {
         match &*member.key.unescape() {
             "cells" => {
                 index.cells.clear();
-                index.list = cursor.elements(|cursor| {
-                    index.cells.push(cell(cursor)?);
+                index.list = cursor.read_elements(|cursor| {
+                    index.cells.push(scan_cell(cursor)?);
                     Ok::<_, Error>(())
                 })?;
             }
-            "nbformat_minor" => index.minor = cursor.uint_or_skip()?.unwrap_or_default(),
-            "metadata" => index.kernel = kernel(cursor)?,
+            "nbformat_minor" => index.minor = cursor.read_uint_or_skip()?.unwrap_or_default(),
+            "metadata" => index.kernel = scan_kernel(cursor)?,
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    cursor.end()?;
+    cursor.expect_end()?;
     Ok(index)
 }
 
-fn cell(cursor: &mut Cursor<'_>) -> Result<Slot, Error> {
-    let mut slot = Slot::default();
-    slot.span = cursor.members(|cursor, member| {
+fn scan_cell(cursor: &mut Cursor<'_>) -> Result<CellSpans, Error> {
+    let mut slot = CellSpans::default();
+    slot.span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
             "source" => {
                 slot.source_is_text = cursor.peek()? == Kind::String;
@@ -66,16 +66,16 @@ fn cell(cursor: &mut Cursor<'_>) -> Result<Slot, Error> {
     Ok(slot)
 }
 
-fn kernel(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
+fn scan_kernel(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
     let mut name = None;
     if cursor.peek()? != Kind::Object {
         return Ok(None);
     }
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         if &*member.key.unescape() == "kernelspec" && cursor.peek()? == Kind::Object {
-            cursor.members(|cursor, member| {
+            cursor.read_members(|cursor, member| {
                 if &*member.key.unescape() == "name" {
-                    name = cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned());
+                    name = cursor.read_string_or_skip()?.map(|(text, _)| text.unescape().into_owned());
                 }
                 Ok::<_, Error>(())
             })?;

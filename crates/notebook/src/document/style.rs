@@ -5,28 +5,28 @@ use serde_json::{Map, Value};
 
 /// The layout of a JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Style {
+pub(super) struct JsonLayout {
     /// The indentation of one level; `None` if everything is on one line.
     unit: Option<String>,
     newline: &'static str,
     colon: &'static str,
 }
 
-impl Default for Style {
+impl Default for JsonLayout {
     /// The layout that Jupyter writes.
     fn default() -> Self {
         Self { unit: Some(" ".to_owned()), newline: "\n", colon: ": " }
     }
 }
 
-impl Style {
+impl JsonLayout {
     #[cfg(test)]
     pub(super) fn indented(unit: &str) -> Self {
         Self { unit: Some(unit.to_owned()), ..Self::default() }
     }
 
     /// Detects the layout of an object's text at its first member.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let Some((_, inner)) = text.split_once('{') else { return Self::default() };
         let behind = inner.trim_start_matches([' ', '\t', '\r', '\n']);
         let space = inner.get(..inner.len() - behind.len()).unwrap_or_default();
@@ -48,56 +48,56 @@ impl Style {
     }
 
     /// Returns a line break before a level; empty if there are no lines.
-    pub(super) fn line(&self, level: usize) -> String {
+    pub(super) fn line_break(&self, level: usize) -> String {
         let Some(unit) = &self.unit else { return String::new() };
         format!("{}{}", self.newline, unit.repeat(level))
     }
 
     /// Writes a value that begins at a level.
-    pub(super) fn write(&self, out: &mut String, value: &Value, level: usize) {
+    pub(super) fn write_value(&self, out: &mut String, value: &Value, level: usize) {
         match value {
             Value::Array(list) if !list.is_empty() => {
                 out.push('[');
                 for (n, value) in list.iter().enumerate() {
-                    self.next(out, n, level);
-                    self.write(out, value, level + 1);
+                    self.write_separator(out, n, level);
+                    self.write_value(out, value, level + 1);
                 }
-                out.push_str(&self.line(level));
+                out.push_str(&self.line_break(level));
                 out.push(']');
             }
             Value::Object(members) if !members.is_empty() => {
                 out.push('{');
                 for (n, (name, value)) in members.iter().enumerate() {
-                    self.next(out, n, level);
+                    self.write_separator(out, n, level);
                     out.push_str(&Value::from(name.as_str()).to_string());
                     out.push_str(self.colon);
-                    self.write(out, value, level + 1);
+                    self.write_value(out, value, level + 1);
                 }
-                out.push_str(&self.line(level));
+                out.push_str(&self.line_break(level));
                 out.push('}');
             }
             plain => out.push_str(&plain.to_string()),
         }
     }
 
-    fn next(&self, out: &mut String, n: usize, level: usize) {
+    fn write_separator(&self, out: &mut String, n: usize, level: usize) {
         if n > 0 {
             out.push(',');
             if self.unit.is_none() && self.colon.ends_with(' ') {
                 out.push(' ');
             }
         }
-        out.push_str(&self.line(level + 1));
+        out.push_str(&self.line_break(level + 1));
     }
 }
 
 /// Splits a text into a list of its lines.
-pub(super) fn lines(text: &str) -> Value {
+pub(super) fn split_lines(text: &str) -> Value {
     Value::Array(text.split_inclusive('\n').map(Value::from).collect())
 }
 
 /// Joins a list of lines; a text is returned as it is.
-pub(super) fn joined(value: &Value) -> Option<String> {
+pub(super) fn join_lines(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Array(lines) => lines.iter().map(Value::as_str).collect(),
@@ -106,16 +106,16 @@ pub(super) fn joined(value: &Value) -> Option<String> {
 }
 
 /// Returns an output with each of its texts in one piece.
-pub(super) fn join(output: &Value) -> Value {
-    each_text(output, |_, value| joined(value).map(Value::from))
+pub(super) fn join_texts(output: &Value) -> Value {
+    each_text(output, |_, value| join_lines(value).map(Value::from))
 }
 
 /// Returns an output with its texts in lines, as Jupyter writes them.
-pub(super) fn split(output: &Value) -> Value {
+pub(super) fn split_texts(output: &Value) -> Value {
     each_text(output, |kind, value| {
         let in_lines =
             kind.starts_with("text/") || matches!(kind, "image/svg+xml" | "application/javascript");
-        value.as_str().filter(|_| in_lines).map(lines)
+        value.as_str().filter(|_| in_lines).map(split_lines)
     })
 }
 

@@ -42,14 +42,14 @@ const NOTEBOOK: &str = r#"{
 }
 "#;
 
-fn read(text: &str) -> (Document, Vec<Read>) {
-    Document::read(text.to_owned()).unwrap()
+fn read(text: &str) -> (Document, Vec<FileCell>) {
+    Document::from_text(text.to_owned()).unwrap()
 }
 
 #[test]
 fn a_notebook_is_read() {
     let (document, cells) = read(NOTEBOOK);
-    assert_eq!(document.kernel(), Some("py"));
+    assert_eq!(document.kernel_name(), Some("py"));
     assert!(document.has_names());
     assert_eq!(cells[0].source, "Title\ntext");
     assert_eq!((cells[1].count, cells[1].kind), (Some(3), CellType::Code));
@@ -59,16 +59,16 @@ fn a_notebook_is_read() {
 #[test]
 fn only_what_is_edited_is_written_anew() {
     let (document, _) = read(NOTEBOOK);
-    let updated = document.update("intro", "new\n\"line\"").unwrap();
+    let updated = document.update_cell("intro", "new\n\"line\"").unwrap();
     let lines = "[\n    \"Title\\n\",\n    \"text\"\n   ]";
     let wanted = NOTEBOOK.replace(lines, "[\n    \"new\\n\",\n    \"\\\"line\\\"\"\n   ]");
     assert_eq!(updated.text(), wanted);
     // A source that was one text stays one.
-    let updated = document.update("code", "x\ny").unwrap();
+    let updated = document.update_cell("code", "x\ny").unwrap();
     let old = r#""print('a')\nprint('b')""#;
     assert_eq!(updated.text(), NOTEBOOK.replace(old, "\"x\\ny\""));
-    let cleared = document.give("code", &[], None).unwrap();
-    let again = cleared.give(
+    let cleared = document.set_outputs("code", &[], None).unwrap();
+    let again = cleared.set_outputs(
         "code",
         &[json!({ "name": "stdout", "output_type": "stream", "text": "a\nb\n" })],
         Some(3),
@@ -79,18 +79,18 @@ fn only_what_is_edited_is_written_anew() {
 #[test]
 fn cells_come_go_and_move_and_the_others_keep_their_bytes() {
     let (document, _) = read(NOTEBOOK);
-    let created = document.create(1, "new", CellType::Code, "1\n2").unwrap();
+    let created = document.create_cell(1, "new", CellType::Code, "1\n2").unwrap();
     let cell = "{\n   \"cell_type\": \"code\",\n   \"execution_count\": null,\n   \"id\": \"new\",\n   \"metadata\": {},\n   \"outputs\": [],\n   \"source\": [\n    \"1\\n\",\n    \"2\"\n   ]\n  },\n  ";
     let at = NOTEBOOK.find("{\n   \"cell_type\": \"code\"").unwrap();
     assert_eq!(created.text(), format!("{}{cell}{}", &NOTEBOOK[..at], &NOTEBOOK[at..]));
-    assert_eq!(created.delete("new").unwrap().text(), NOTEBOOK);
-    let moved = document.reorder("code", 0).unwrap();
-    assert_eq!(moved.reorder("code", 1).unwrap().text(), NOTEBOOK);
-    let last = document.create(2, "new", CellType::Raw, "").unwrap();
-    assert_eq!(last.delete("new").unwrap().text(), NOTEBOOK);
-    let none = document.delete("intro").unwrap().delete("code").unwrap();
+    assert_eq!(created.delete_cell("new").unwrap().text(), NOTEBOOK);
+    let moved = document.move_cell("code", 0).unwrap();
+    assert_eq!(moved.move_cell("code", 1).unwrap().text(), NOTEBOOK);
+    let last = document.create_cell(2, "new", CellType::Raw, "").unwrap();
+    assert_eq!(last.delete_cell("new").unwrap().text(), NOTEBOOK);
+    let none = document.delete_cell("intro").unwrap().delete_cell("code").unwrap();
     assert!(none.text().starts_with("{\n \"cells\": [],\n"));
-    let one = none.create(0, "new", CellType::Markdown, "x").unwrap();
+    let one = none.create_cell(0, "new", CellType::Markdown, "x").unwrap();
     assert!(one.text().starts_with("{\n \"cells\": [\n  {\n   \"cell_type\": \"markdown\","));
     nbformat::parse_notebook(one.text()).unwrap();
 }
@@ -99,18 +99,18 @@ fn cells_come_go_and_move_and_the_others_keep_their_bytes() {
 fn the_layout_of_the_file_is_kept() {
     let compact = r#"{"cells":[{"cell_type":"raw","id":"a","metadata":{},"source":[]}],"metadata":{},"nbformat":4,"nbformat_minor":5}"#;
     let (document, _) = read(compact);
-    let text = document.create(1, "b", CellType::Raw, "x").unwrap();
+    let text = document.create_cell(1, "b", CellType::Raw, "x").unwrap();
     assert!(
         text.text().contains(r#"},{"cell_type":"raw","id":"b","metadata":{},"source":["x"]}]"#)
     );
     let windows = NOTEBOOK.replace('\n', "\r\n");
     let (document, _) = read(&windows);
-    let text = document.create(0, "b", CellType::Raw, "x\ny").unwrap();
+    let text = document.create_cell(0, "b", CellType::Raw, "x\ny").unwrap();
     assert!(text.text().contains("[\r\n    \"x\\n\",\r\n    \"y\"\r\n   ]"));
     assert!(!text.text().replace("\r\n", "").contains('\n'));
     let tabs =
         "{\n\t\"cells\": [],\n\t\"metadata\": {},\n\t\"nbformat\": 4,\n\t\"nbformat_minor\": 5\n}";
-    let text = read(tabs).0.create(0, "b", CellType::Raw, "").unwrap();
+    let text = read(tabs).0.create_cell(0, "b", CellType::Raw, "").unwrap();
     assert!(text.text().starts_with("{\n\t\"cells\": [\n\t\t{\n\t\t\t\"cell_type\": \"raw\",\n"));
 }
 
@@ -121,9 +121,9 @@ fn files_without_names_get_none() {
     let (document, cells) = read(&old);
     let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
     assert_eq!(ids, ["cell-1", "cell-2"]);
-    let created = document.create(0, "mine", CellType::Code, "x").unwrap();
+    let created = document.create_cell(0, "mine", CellType::Code, "x").unwrap();
     assert!(!created.text().contains("\"id\"") && created.text().contains("\"nbformat_minor\": 4"));
-    let deleted = created.delete("cell-2").unwrap().delete("mine").unwrap();
+    let deleted = created.delete_cell("cell-2").unwrap().delete_cell("mine").unwrap();
     assert!(deleted.text().contains("Title") && !deleted.text().contains("print"));
 }
 
@@ -161,7 +161,7 @@ fn what_is_no_notebook_is_refused_and_why() {
             "metadata are wrong",
         ),
     ] {
-        let refused = Document::read(text.to_owned()).unwrap_err();
+        let refused = Document::from_text(text.to_owned()).unwrap_err();
         assert!(refused.contains(why), "{text}: {refused}");
     }
     // A later minor version, and outputs that are not known, are no reason.
@@ -171,9 +171,9 @@ fn what_is_no_notebook_is_refused_and_why() {
 
 #[test]
 fn a_new_notebook_is_one() {
-    let text = Document::empty("python3");
+    let text = Document::empty_text("python3");
     nbformat::parse_notebook(&text).unwrap();
-    assert_eq!(read(&text).0.kernel(), Some("python3"));
+    assert_eq!(read(&text).0.kernel_name(), Some("python3"));
 }
 
 #[derive(Clone, Debug)]
@@ -223,7 +223,7 @@ fn notebook() -> impl Strategy<Value = String> {
     (cells, 0..6u64, prop_oneof![Just(""), Just(" "), Just("    "), Just("\t")], any::<bool>())
         .prop_map(|(cells, minor, unit, pretty)| {
             let cells = cells.into_iter().enumerate().map(|(n, (kind, source, lines, outputs))| {
-                let source = if lines { style::lines(&source) } else { source.into() };
+                let source = if lines { style::split_lines(&source) } else { source.into() };
                 let mut cell = json!({
                     "cell_type": kind.as_str(), "metadata": { "z": [n] }, "source": source, "odd": null,
                 });
@@ -244,20 +244,20 @@ fn notebook() -> impl Strategy<Value = String> {
                 return value.to_string();
             }
             let mut text = String::new();
-            Style::indented(unit).write(&mut text, &value, 0);
+            JsonLayout::indented(unit).write_value(&mut text, &value, 0);
             text
         })
 }
 
 /// Applies a step to a list of cells.
-fn model(cells: &mut Vec<Read>, step: &Step, id: &str) -> Option<usize> {
+fn model(cells: &mut Vec<FileCell>, step: &Step, id: &str) -> Option<usize> {
     let at = |at: usize| at.checked_rem(cells.len());
     match step {
         Step::Create(at, kind, source) => {
             let at = at % (cells.len() + 1);
             let (outputs, count) = (Vec::new(), None);
             let (id, source) = (id.to_owned(), source.clone());
-            cells.insert(at, Read { id, kind: *kind, source, outputs, count });
+            cells.insert(at, FileCell { id, kind: *kind, source, outputs, count });
             Some(at)
         }
         Step::Update(n, source) => {
@@ -286,7 +286,7 @@ fn model(cells: &mut Vec<Read>, step: &Step, id: &str) -> Option<usize> {
 
 fn bytes(document: &Document) -> Vec<(String, String)> {
     let slots = document.ids.iter().zip(&document.index.cells);
-    slots.map(|(id, slot)| (id.clone(), slot.span.of(&document.text).to_owned())).collect()
+    slots.map(|(id, slot)| (id.clone(), slot.span.slice_of(&document.text).to_owned())).collect()
 }
 
 proptest! {
@@ -298,11 +298,11 @@ proptest! {
             let Some(at) = model(&mut cells, step, &new) else { continue };
             let id = before.get(at).map_or("", |cell| cell.id.as_str());
             let edited = match step {
-                Step::Create(_, kind, source) => document.create(at, &new, *kind, source),
-                Step::Update(_, source) => document.update(id, source),
-                Step::Give(_, outputs, count) => document.give(id, outputs, *count),
-                Step::Delete(_) => document.delete(id),
-                Step::Reorder(_, to) => document.reorder(id, to % before.len()),
+                Step::Create(_, kind, source) => document.create_cell(at, &new, *kind, source),
+                Step::Update(_, source) => document.update_cell(id, source),
+                Step::Give(_, outputs, count) => document.set_outputs(id, outputs, *count),
+                Step::Delete(_) => document.delete_cell(id),
+                Step::Reorder(_, to) => document.move_cell(id, to % before.len()),
             };
             let edited = edited.unwrap();
             nbformat::parse_notebook(edited.text()).unwrap();

@@ -12,7 +12,7 @@ const BEAT: Duration = Duration::from_secs(3);
 
 /// Reports when a kernel has not answered for `silence`, and when it answers again. A kernel that
 /// has never answered is not reported: not every kernel has a heartbeat.
-pub(super) async fn beat(url: String, silence: Duration, silent: watch::Sender<Option<Duration>>) {
+pub(super) async fn watch_heartbeat(url: String, silence: Duration, silent: watch::Sender<Option<Duration>>) {
     let pause = BEAT.min(silence);
     let mut answered = false;
     loop {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jupyter_protocol::connection_info::{ConnectionInfo, Transport};
 use ring::rand::SecureRandom as _;
-use softland_agent::tools::{Held, Programs};
+use softland_agent::tools::{BackgroundProgram, ProgramRunner};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::signed::hex;
-use super::specs::{self, Spec};
-use super::talk::Talk;
-use super::{Kernels, Link, Wanted};
+use super::signed::encode_hex;
+use super::specs::{self, KernelSpec};
+use super::talk::KernelConnection;
+use super::{KernelStarter, KernelHandle, KernelRequest};
 
 /// The longest time that a kernel may take until it answers.
 const START: Duration = Duration::from_secs(60);
@@ -31,8 +31,8 @@ const EVENTS: usize = 1024;
 
 /// Starts the kernels that are installed on this machine.
 #[derive(Debug)]
-pub(crate) struct Jupyter {
-    programs: Programs,
+pub(crate) struct JupyterStarter {
+    programs: ProgramRunner,
     /// The folder of connection files. Only their owner may read them, and each is removed with its
     /// kernel.
     folder: PathBuf,
@@ -42,9 +42,9 @@ pub(crate) struct Jupyter {
 }
 
 #[async_trait]
-impl Kernels for Jupyter {
-    async fn start(&self, wanted: Wanted) -> Result<Link, String> {
-        let spec = find(&self.programs, wanted.name.as_deref())?;
+impl KernelStarter for JupyterStarter {
+    async fn start_kernel(&self, wanted: KernelRequest) -> Result<KernelHandle, String> {
+        let spec = find_spec(&self.programs, wanted.name.as_deref())?;
         let mut why = String::new();
         for _ in 0..TRIES {
             match self.try_start(&spec, &wanted).await {
@@ -59,18 +59,18 @@ impl Kernels for Jupyter {
     }
 }
 
-fn find(programs: &Programs, name: Option<&str>) -> Result<Spec, String> {
+fn find_spec(programs: &ProgramRunner, name: Option<&str>) -> Result<KernelSpec, String> {
     let variables: Vec<_> = programs.environment().collect();
     let env = |name: &str| {
         let found = variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.to_string_lossy().into_owned())
     };
-    specs::find(name, &env)
+    specs::find_spec(name, &env)
 }
 
-impl Jupyter {
+impl JupyterStarter {
     /// Creates a starter for the notebook of this `key`.
-    pub(crate) fn new(programs: Programs, folder: PathBuf, key: String) -> Self {
+    pub(crate) fn new(programs: ProgramRunner, folder: PathBuf, key: String) -> Self {
         Self { programs, folder, key, started: AtomicU64::new(0) }
     }
 
@@ -78,13 +78,13 @@ impl Jupyter {
     ///
     /// # Errors
     /// Returns the list of existing kernels.
-    pub(crate) fn has(programs: &Programs, name: &str) -> Result<(), String> {
-        find(programs, Some(name)).map(|_| ())
+    pub(crate) fn check_kernel(programs: &ProgramRunner, name: &str) -> Result<(), String> {
+        find_spec(programs, Some(name)).map(|_| ())
     }
 
     /// Returns the path of the next kernel's file. Removes files of kernels that were killed with
     /// their softland.
-    fn next(&self) -> PathBuf {
+    fn next_path(&self) -> PathBuf {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let begin = format!("{}-kernel-", self.key);
         if number == 0 {
@@ -97,39 +97,39 @@ impl Jupyter {
         self.folder.join(format!("{begin}{number}.json"))
     }
 
-    async fn try_start(&self, spec: &Spec, wanted: &Wanted) -> Result<Link, String> {
+    async fn try_start(&self, spec: &KernelSpec, wanted: &KernelRequest) -> Result<KernelHandle, String> {
         let io = |error: std::io::Error| error.to_string();
-        let info = connection(&spec.name).await.map_err(io)?;
-        let file = Connection(self.next());
-        file.write(&info).map_err(io)?;
-        let command = spec.command(&file.0);
+        let info = choose_connection(&spec.name).await.map_err(io)?;
+        let file = ConnectionFile(self.next_path());
+        file.write_info(&info).map_err(io)?;
+        let command = spec.build_command(&file.0);
         let environment = spec.environment.iter().map(|(name, value)| (name.into(), value.into()));
-        let program = self.programs.hold(&wanted.folder, command, environment).await;
+        let program = self.programs.start_background(&wanted.folder, command, environment).await;
         let mut program = program.map_err(io)?;
         let started = tokio::select! {
-            talk = tokio::time::timeout(START, ready(&info, wanted.silence)) => talk.unwrap_or_else(|_| {
+            talk = tokio::time::timeout(START, wait_until_ready(&info, wanted.silence)) => talk.unwrap_or_else(|_| {
                 Err(format!("it did not answer within {} s", START.as_secs()))
             }),
-            how = program.ended() => Err(how),
+            how = program.wait_until_ended() => Err(how),
         };
-        let talk = started.map_err(|why| last(&why, &program))?;
+        let talk = started.map_err(|why| describe_failure(&why, &program))?;
         let (orders, heard) = mpsc::unbounded_channel();
         let (tell, events) = mpsc::channel(EVENTS);
         let by_message = spec.by_message;
         tokio::spawn(async move {
             let _file = file;
-            talk.go_on(program, by_message, heard, tell).await;
+            talk.run_loop(program, by_message, heard, tell).await;
         });
-        Ok(Link { name: spec.name.clone(), orders, events })
+        Ok(KernelHandle { name: spec.name.clone(), orders, events })
     }
 }
 
 /// A connection file, which is removed when the value is dropped.
-struct Connection(PathBuf);
+struct ConnectionFile(PathBuf);
 
-impl Connection {
+impl ConnectionFile {
     /// Writes the file. Only its owner may read the key.
-    fn write(&self, info: &ConnectionInfo) -> std::io::Result<()> {
+    fn write_info(&self, info: &ConnectionInfo) -> std::io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
 
         if let Some(folder) = self.0.parent() {
@@ -141,14 +141,14 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for ConnectionFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 /// Chooses five free ports and a key.
-async fn connection(name: &str) -> std::io::Result<ConnectionInfo> {
+async fn choose_connection(name: &str) -> std::io::Result<ConnectionInfo> {
     let mut listeners = Vec::new();
     let mut ports = [0; 5];
     for port in &mut ports {
@@ -169,26 +169,26 @@ async fn connection(name: &str) -> std::io::Result<ConnectionInfo> {
         stdin_port,
         control_port,
         hb_port,
-        key: hex(&key),
+        key: encode_hex(&key),
         signature_scheme: "hmac-sha256".to_owned(),
         kernel_name: Some(name.to_owned()),
     })
 }
 
 /// Waits until a kernel listens and answers.
-async fn ready(info: &ConnectionInfo, silence: Duration) -> Result<Talk, String> {
+async fn wait_until_ready(info: &ConnectionInfo, silence: Duration) -> Result<KernelConnection, String> {
     for port in [info.shell_port, info.iopub_port, info.control_port] {
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(PAUSE).await;
         }
     }
-    let mut talk = Talk::connect(info, silence).await.map_err(|error| format!("{error}"))?;
-    talk.greet().await?;
+    let mut talk = KernelConnection::connect(info, silence).await.map_err(|error| format!("{error}"))?;
+    talk.wait_for_answer().await?;
     Ok(talk)
 }
 
-fn last(how: &str, program: &Held) -> String {
-    let words = program.last_words();
+fn describe_failure(how: &str, program: &BackgroundProgram) -> String {
+    let words = program.last_output();
     let hint = if words.contains("No module named ipykernel") {
         "; `python3 -m pip install ipykernel` installs what is missing"
     } else {

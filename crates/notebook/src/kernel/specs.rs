@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// The command and the settings of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spec {
+pub(super) struct KernelSpec {
     pub(super) name: String,
     pub(super) program: Vec<String>,
     pub(super) environment: HashMap<String, String>,
@@ -23,7 +23,7 @@ const PYTHON: &str = "python3";
 
 /// `kernel.json`, with the members that are needed.
 #[derive(Debug, Deserialize)]
-struct File {
+struct KernelJson {
     argv: Vec<String>,
     #[serde(default)]
     env: HashMap<String, String>,
@@ -31,9 +31,9 @@ struct File {
     interrupt_mode: String,
 }
 
-impl Spec {
+impl KernelSpec {
     /// Returns the command with a connection file in it.
-    pub(super) fn command(&self, connection: &Path) -> Vec<String> {
+    pub(super) fn build_command(&self, connection: &Path) -> Vec<String> {
         let connection = connection.to_string_lossy();
         self.program.iter().map(|word| word.replace(PLACE, &connection)).collect()
     }
@@ -43,12 +43,12 @@ impl Spec {
 ///
 /// # Errors
 /// There is no such kernel; the message lists the existing ones.
-pub(super) fn find(
+pub(super) fn find_spec(
     name: Option<&str>,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Spec, String> {
+) -> Result<KernelSpec, String> {
     let name = name.unwrap_or(PYTHON);
-    let folders = folders(env);
+    let folders = spec_folders(env);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.chars().all(plain) || name.starts_with('.') {
         return Err(format!("`{name}` cannot name a kernel"));
@@ -57,19 +57,19 @@ pub(super) fn find(
         for name in [name, &name.to_lowercase()] {
             let place = folder.join(name);
             let Ok(text) = std::fs::read_to_string(place.join("kernel.json")) else { continue };
-            return read(name, &place, &text);
+            return read_spec(name, &place, &text);
         }
     }
     if name == PYTHON {
         let program = ["python3", "-m", "ipykernel_launcher", "-f", PLACE];
-        return Ok(Spec {
+        return Ok(KernelSpec {
             name: name.to_owned(),
             program: program.map(str::to_owned).into(),
             environment: HashMap::new(),
             by_message: false,
         });
     }
-    let mut others = all(&folders);
+    let mut others = list_names(&folders);
     others.insert(PYTHON.to_owned());
     let others: Vec<String> = others.into_iter().collect();
     Err(format!(
@@ -78,26 +78,26 @@ pub(super) fn find(
     ))
 }
 
-fn read(name: &str, place: &Path, text: &str) -> Result<Spec, String> {
+fn read_spec(name: &str, place: &Path, text: &str) -> Result<KernelSpec, String> {
     let wrong = |why: String| format!("{}: {why}", place.join("kernel.json").display());
-    let file: File = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let file: KernelJson = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     if !file.argv.iter().any(|word| word.contains(PLACE)) {
         return Err(wrong(format!("`argv` has no {PLACE}")));
     }
     let resources = place.to_string_lossy();
     let program = file.argv.iter().map(|word| word.replace("{resource_dir}", &resources)).collect();
     let by_message = file.interrupt_mode == "message";
-    Ok(Spec { name: name.to_owned(), program, environment: file.env, by_message })
+    Ok(KernelSpec { name: name.to_owned(), program, environment: file.env, by_message })
 }
 
-fn all(folders: &[PathBuf]) -> BTreeSet<String> {
+fn list_names(folders: &[PathBuf]) -> BTreeSet<String> {
     let names = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
     let named = names.flatten().filter(|entry| entry.path().join("kernel.json").is_file());
     named.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Returns the folders of kernelspecs, in order of precedence.
-fn folders(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+fn spec_folders(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let mut folders: Vec<PathBuf> = Vec::new();
     if let Some(paths) = set("JUPYTER_PATH") {
@@ -143,15 +143,15 @@ mod tests {
             "JUPYTER_DATA_DIR" => Some(data.clone()),
             _ => None,
         };
-        let ir = find(Some("ir"), &env).unwrap();
+        let ir = find_spec(Some("ir"), &env).unwrap();
         assert!(ir.by_message && ir.environment["A"] == "1");
         let resource = format!("{data}/kernels/ir/x");
-        assert_eq!(ir.command(Path::new("/c.json")), ["R", &resource, "/c.json"]);
-        assert_eq!(find(Some("both"), &env).unwrap().program[0], "first");
-        assert_eq!(find(Some("IR"), &env).unwrap().name, "ir");
-        assert!(find(Some("bad"), &env).unwrap_err().contains("argv"));
-        assert!(find(Some("../ir"), &env).unwrap_err().contains("cannot name"));
-        let missing = find(Some("julia"), &env).unwrap_err();
+        assert_eq!(ir.build_command(Path::new("/c.json")), ["R", &resource, "/c.json"]);
+        assert_eq!(find_spec(Some("both"), &env).unwrap().program[0], "first");
+        assert_eq!(find_spec(Some("IR"), &env).unwrap().name, "ir");
+        assert!(find_spec(Some("bad"), &env).unwrap_err().contains("argv"));
+        assert!(find_spec(Some("../ir"), &env).unwrap_err().contains("cannot name"));
+        let missing = find_spec(Some("julia"), &env).unwrap_err();
         assert!(missing.contains("bad, both, ir, python3"), "{missing}");
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let data = empty.path().display().to_string();
         let env = |name: &str| (name == "JUPYTER_DATA_DIR").then(|| data.clone());
-        let Ok(spec) = find(None, &env) else { panic!("no python3") };
+        let Ok(spec) = find_spec(None, &env) else { panic!("no python3") };
         assert_eq!(spec.name, "python3");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jupyter_protocol::connection_info::ConnectionInfo;
 use serde_json::{Value, json};
-use softland_agent::tools::Held;
+use softland_agent::tools::BackgroundProgram;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -14,8 +14,8 @@ use zeromq::{
     SubSocket, ZmqError, ZmqResult,
 };
 
-use super::signed::{Key, Message, hex};
-use super::{Event, Order, heart, told};
+use super::signed::{SigningKey, JupyterMessage, encode_hex};
+use super::{KernelEvent, KernelCommand, heart, told};
 
 /// The pause between requests to a kernel that has not answered yet.
 const AGAIN: Duration = Duration::from_millis(250);
@@ -34,19 +34,19 @@ const WAITING: usize = 4096;
 
 /// The kind of socket on which a message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum MessageSource {
     Reply,
     Told,
 }
 
 /// A kernel's sockets.
-pub(super) struct Talk {
-    key: Key,
+pub(super) struct KernelConnection {
+    key: SigningKey,
     session: String,
     asked: u64,
     shell: DealerSendHalf,
     control: DealerSendHalf,
-    heard: mpsc::Receiver<(Heard, Message)>,
+    heard: mpsc::Receiver<(MessageSource, JupyterMessage)>,
     /// The time for which the kernel has not answered, if that is too long.
     silent: watch::Receiver<Option<Duration>>,
     /// The tasks that read the sockets; they end with this value.
@@ -55,7 +55,7 @@ pub(super) struct Talk {
 
 /// The run that the kernel has.
 #[derive(Debug)]
-struct Current {
+struct CurrentRun {
     run: u64,
     id: String,
     /// The reply: true without an error, and the execution count.
@@ -70,26 +70,26 @@ struct Current {
     until: Option<Instant>,
 }
 
-impl Talk {
+impl KernelConnection {
     pub(super) async fn connect(info: &ConnectionInfo, silence: Duration) -> ZmqResult<Self> {
-        let key = Key::new(&info.key);
+        let key = SigningKey::new(&info.key);
         let (told, heard) = mpsc::channel(WAITING);
         let mut readers = JoinSet::new();
         let mut iopub = SubSocket::new();
         iopub.subscribe("").await?;
         iopub.connect(&info.iopub_url()).await?;
-        readers.spawn(read(iopub, key.clone(), Heard::Told, told.clone()));
-        let (shell, replies) = dealer(&info.shell_url()).await?;
-        readers.spawn(read(replies, key.clone(), Heard::Reply, told.clone()));
-        let (control, replies) = dealer(&info.control_url()).await?;
-        readers.spawn(read(replies, key.clone(), Heard::Reply, told));
+        readers.spawn(forward_messages(iopub, key.clone(), MessageSource::Told, told.clone()));
+        let (shell, replies) = connect_dealer(&info.shell_url()).await?;
+        readers.spawn(forward_messages(replies, key.clone(), MessageSource::Reply, told.clone()));
+        let (control, replies) = connect_dealer(&info.control_url()).await?;
+        readers.spawn(forward_messages(replies, key.clone(), MessageSource::Reply, told));
         let (quiet, silent) = watch::channel(None);
-        readers.spawn(heart::beat(info.hb_url(), silence, quiet));
+        readers.spawn(heart::watch_heartbeat(info.hb_url(), silence, quiet));
         let mut session = [0; 16];
         let random = ring::rand::SystemRandom::new();
         ring::rand::SecureRandom::fill(&random, &mut session)
             .map_err(|_| ZmqError::Other("no random numbers"))?;
-        let session = hex(&session);
+        let session = encode_hex(&session);
         Ok(Self { key, session, asked: 0, shell, control, heard, silent, _readers: readers })
     }
 
@@ -98,20 +98,20 @@ impl Talk {
     ///
     /// # Errors
     /// The kernel cannot be asked. Without an answer, this does not return.
-    pub(super) async fn greet(&mut self) -> Result<(), String> {
+    pub(super) async fn wait_for_answer(&mut self) -> Result<(), String> {
         let (mut replied, mut told) = (false, false);
         while !(replied && told) {
-            let id = self.id();
-            let asked = Message::new(&self.session, &id, "kernel_info_request", json!({}));
-            self.shell.send(self.key.seal(&asked)).await.map_err(|error| error.to_string())?;
+            let id = self.next_id();
+            let asked = JupyterMessage::new(&self.session, &id, "kernel_info_request", json!({}));
+            self.shell.send(self.key.sign_message(&asked)).await.map_err(|error| error.to_string())?;
             let until = Instant::now() + AGAIN;
             while !(replied && told) {
                 let next = tokio::time::timeout_at(until, self.heard.recv());
                 match next.await {
-                    Ok(Some((Heard::Reply, message))) => {
+                    Ok(Some((MessageSource::Reply, message))) => {
                         replied |= message.kind() == "kernel_info_reply";
                     }
-                    Ok(Some((Heard::Told, _))) => told = true,
+                    Ok(Some((MessageSource::Told, _))) => told = true,
                     Ok(None) => return Err("its sockets are closed".to_owned()),
                     Err(_) => break,
                 }
@@ -121,41 +121,41 @@ impl Talk {
     }
 
     /// Forwards commands and reports events, until the commands or the kernel end.
-    pub(super) async fn go_on(
+    pub(super) async fn run_loop(
         mut self,
-        mut program: Held,
+        mut program: BackgroundProgram,
         by_message: bool,
-        mut orders: mpsc::UnboundedReceiver<Order>,
-        tell: mpsc::Sender<Event>,
+        mut orders: mpsc::UnboundedReceiver<KernelCommand>,
+        tell: mpsc::Sender<KernelEvent>,
     ) {
-        let mut current: Option<Current> = None;
+        let mut current: Option<CurrentRun> = None;
         loop {
             let until = current.as_ref().and_then(|current| current.until);
             tokio::select! {
                 order = orders.recv() => match order {
-                    None => return self.part(program).await,
-                    Some(Order::Run(run, code)) => current = self.run(run, code).await,
-                    Some(Order::Interrupt) if by_message => {
-                        let id = self.id();
-                        let asked = Message::new(&self.session, &id, "interrupt_request", json!({}));
+                    None => return self.shut_down(program).await,
+                    Some(KernelCommand::Run(run, code)) => current = self.run_code(run, code).await,
+                    Some(KernelCommand::Interrupt) if by_message => {
+                        let id = self.next_id();
+                        let asked = JupyterMessage::new(&self.session, &id, "interrupt_request", json!({}));
                         // If it cannot be asked, the kernel has ended.
-                        let _ = self.control.send(self.key.seal(&asked)).await;
+                        let _ = self.control.send(self.key.sign_message(&asked)).await;
                     }
-                    Some(Order::Interrupt) => {
+                    Some(KernelCommand::Interrupt) => {
                         let _ = program.interrupt().await;
                     }
                 },
                 Some((heard, message)) = self.heard.recv() => {
                     if let Some(run) = &mut current {
-                        run.hear(heard, &message, &tell).await;
+                        run.take_message(heard, &message, &tell).await;
                     }
                 }
                 Ok(()) = self.silent.changed() => {
                     let silent = *self.silent.borrow_and_update();
-                    let _ = tell.send(Event::Silent(silent)).await;
+                    let _ = tell.send(KernelEvent::Silent(silent)).await;
                 }
-                how = program.ended() => {
-                    return self.lose(current, how, &tell).await;
+                how = program.wait_until_ended() => {
+                    return self.report_death(current, how, &tell).await;
                 }
                 () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)),
                     if until.is_some() =>
@@ -166,13 +166,13 @@ impl Talk {
                 }
             }
             if let Some(run) = current.take_if(|run| run.idle && run.reply.is_some()) {
-                run.end(&tell).await;
+                run.end_run(&tell).await;
             }
         }
     }
 
-    async fn run(&mut self, run: u64, code: String) -> Option<Current> {
-        let id = self.id();
+    async fn run_code(&mut self, run: u64, code: String) -> Option<CurrentRun> {
+        let id = self.next_id();
         let content = json!({
             "code": code,
             "silent": false,
@@ -182,89 +182,89 @@ impl Talk {
             "allow_stdin": false,
             "stop_on_error": false,
         });
-        let asked = Message::new(&self.session, &id, "execute_request", content);
+        let asked = JupyterMessage::new(&self.session, &id, "execute_request", content);
         // If it cannot be asked, the kernel has ended, which is reported.
-        let _ = self.shell.send(self.key.seal(&asked)).await;
+        let _ = self.shell.send(self.key.sign_message(&asked)).await;
         let (reply, untold, until) = (None, None, None);
-        Some(Current { run, id, reply, idle: false, untold, errored: false, until })
+        Some(CurrentRun { run, id, reply, idle: false, untold, errored: false, until })
     }
 
     /// Handles a kernel that has ended: takes its remaining messages, then reports its end.
-    async fn lose(
+    async fn report_death(
         &mut self,
-        mut current: Option<Current>,
+        mut current: Option<CurrentRun>,
         how: String,
-        tell: &mpsc::Sender<Event>,
+        tell: &mpsc::Sender<KernelEvent>,
     ) {
         while let Ok(Some((heard, message))) =
             tokio::time::timeout(LAST_WORDS, self.heard.recv()).await
         {
             if let Some(run) = &mut current {
-                run.hear(heard, &message, tell).await;
+                run.take_message(heard, &message, tell).await;
             }
         }
         if let Some(run) = current {
-            run.end(tell).await;
+            run.end_run(tell).await;
         }
-        let _ = tell.send(Event::Dead(how)).await;
+        let _ = tell.send(KernelEvent::Dead(how)).await;
     }
 
     /// Asks the kernel to end, and ends it.
-    async fn part(mut self, mut program: Held) {
-        let id = self.id();
+    async fn shut_down(mut self, mut program: BackgroundProgram) {
+        let id = self.next_id();
         let content = json!({ "restart": false });
-        let asked = Message::new(&self.session, &id, "shutdown_request", content);
-        if self.control.send(self.key.seal(&asked)).await.is_ok() {
-            let _ = tokio::time::timeout(PARTING, program.ended()).await;
+        let asked = JupyterMessage::new(&self.session, &id, "shutdown_request", content);
+        if self.control.send(self.key.sign_message(&asked)).await.is_ok() {
+            let _ = tokio::time::timeout(PARTING, program.wait_until_ended()).await;
         }
     }
 
-    fn id(&mut self) -> String {
+    fn next_id(&mut self) -> String {
         self.asked += 1;
         format!("{}_{}", self.session, self.asked)
     }
 }
 
-impl Current {
-    async fn hear(&mut self, heard: Heard, message: &Message, tell: &mpsc::Sender<Event>) {
+impl CurrentRun {
+    async fn take_message(&mut self, heard: MessageSource, message: &JupyterMessage, tell: &mpsc::Sender<KernelEvent>) {
         if message.parent_id() != self.id {
             return;
         }
         match (heard, message.kind()) {
-            (Heard::Reply, "execute_reply") => {
+            (MessageSource::Reply, "execute_reply") => {
                 let content = &message.content;
-                for page in told::pages(content) {
-                    let _ = tell.send(Event::Output(self.run, page, None)).await;
+                for page in told::page_outputs(content) {
+                    let _ = tell.send(KernelEvent::Output(self.run, page, None)).await;
                 }
                 let ok = content.get("status").and_then(Value::as_str) == Some("ok");
-                self.untold = (!ok).then(|| told::failed(content));
-                self.reply = Some((ok, told::count(content)));
+                self.untold = (!ok).then(|| told::reply_error(content));
+                self.reply = Some((ok, told::read_count(content)));
                 self.until = Some(Instant::now() + DREGS);
             }
-            (Heard::Told, "status") => {
+            (MessageSource::Told, "status") => {
                 self.idle |= message.content["execution_state"] == "idle";
             }
-            (Heard::Told, kind) => {
+            (MessageSource::Told, kind) => {
                 self.errored |= kind == "error";
-                if let Some(event) = told::told(message, self.run) {
+                if let Some(event) = told::event_from_message(message, self.run) {
                     let _ = tell.send(event).await;
                 }
             }
-            (Heard::Reply, _) => {}
+            (MessageSource::Reply, _) => {}
         }
     }
 
     /// Ends the run, if it was replied to. Its error is among its outputs, wherever it was sent.
-    async fn end(self, tell: &mpsc::Sender<Event>) {
+    async fn end_run(self, tell: &mpsc::Sender<KernelEvent>) {
         let Some((ok, count)) = self.reply else { return };
         if let Some(error) = self.untold.filter(|_| !self.errored) {
-            let _ = tell.send(Event::Output(self.run, error, None)).await;
+            let _ = tell.send(KernelEvent::Output(self.run, error, None)).await;
         }
-        let _ = tell.send(Event::Ended(self.run, ok, count)).await;
+        let _ = tell.send(KernelEvent::Ended(self.run, ok, count)).await;
     }
 }
 
-async fn dealer(url: &str) -> ZmqResult<(DealerSendHalf, DealerRecvHalf)> {
+async fn connect_dealer(url: &str) -> ZmqResult<(DealerSendHalf, DealerRecvHalf)> {
     let mut socket = DealerSocket::new();
     socket.connect(url).await?;
     Ok(socket.split())
@@ -272,16 +272,16 @@ async fn dealer(url: &str) -> ZmqResult<(DealerSendHalf, DealerRecvHalf)> {
 
 /// Forwards the messages of a socket. Messages that are not signed with the key are not the
 /// kernel's.
-async fn read(
+async fn forward_messages(
     mut socket: impl SocketRecv + Send,
-    key: Key,
-    heard: Heard,
-    told: mpsc::Sender<(Heard, Message)>,
+    key: SigningKey,
+    heard: MessageSource,
+    told: mpsc::Sender<(MessageSource, JupyterMessage)>,
 ) {
     loop {
         match socket.recv().await {
             Ok(frames) => {
-                if let Some(message) = key.open(frames)
+                if let Some(message) = key.verify_message(frames)
                     && told.send((heard, message)).await.is_err()
                 {
                     return;

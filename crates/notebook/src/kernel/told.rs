@@ -2,85 +2,85 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Event, signed::Message};
+use super::{KernelEvent, signed::JupyterMessage};
 
 /// Returns the event that an `iopub` message reports of a run.
-pub(super) fn told(message: &Message, run: u64) -> Option<Event> {
+pub(super) fn event_from_message(message: &JupyterMessage, run: u64) -> Option<KernelEvent> {
     let content = &message.content;
     let text = |name: &str| content.get(name).and_then(Value::as_str).unwrap_or_default();
     match message.kind() {
         "stream" => {
             let name = if text("name") == "stderr" { "stderr" } else { "stdout" };
-            Some(Event::Text(run, name.to_owned(), text("text").to_owned()))
+            Some(KernelEvent::Text(run, name.to_owned(), text("text").to_owned()))
         }
         "display_data" => {
-            Some(Event::Output(run, rich("display_data", content), shown_as(content)))
+            Some(KernelEvent::Output(run, rich_output("display_data", content), display_name(content)))
         }
         "execute_result" => {
-            let mut output = rich("execute_result", content);
-            output["execution_count"] = count(content).into();
-            Some(Event::Output(run, output, shown_as(content)))
+            let mut output = rich_output("execute_result", content);
+            output["execution_count"] = read_count(content).into();
+            Some(KernelEvent::Output(run, output, display_name(content)))
         }
         "update_display_data" => {
-            let place = |name| object(content, name);
-            Some(Event::Update(shown_as(content)?, place("data"), place("metadata")))
+            let place = |name| object_member(content, name);
+            Some(KernelEvent::Update(display_name(content)?, place("data"), place("metadata")))
         }
-        "error" => Some(Event::Output(run, raised(content), None)),
+        "error" => Some(KernelEvent::Output(run, error_from_content(content), None)),
         "clear_output" => {
             let waits = content.get("wait").and_then(Value::as_bool).unwrap_or(false);
-            Some(Event::Clear(run, waits))
+            Some(KernelEvent::Clear(run, waits))
         }
-        "execute_input" => Some(Event::Begun(run, count(content))),
+        "execute_input" => Some(KernelEvent::Begun(run, read_count(content))),
         _ => None,
     }
 }
 
 /// Returns the error of a reply that is not `ok`.
-pub(super) fn failed(reply: &Value) -> Value {
+pub(super) fn reply_error(reply: &Value) -> Value {
     let status = reply.get("status").and_then(Value::as_str).unwrap_or("error");
     if reply.get("ename").is_some() {
-        return raised(reply);
+        return error_from_content(reply);
     }
-    error(status, "the kernel says no more", &[])
+    error_output(status, "the kernel says no more", &[])
 }
 
-fn raised(content: &Value) -> Value {
+fn error_from_content(content: &Value) -> Value {
     let text = |name: &str| content.get(name).and_then(Value::as_str).unwrap_or_default();
     let lines = content.get("traceback").and_then(Value::as_array);
     let lines: Vec<&str> = lines.into_iter().flatten().filter_map(Value::as_str).collect();
-    error(text("ename"), text("evalue"), &lines)
+    error_output(text("ename"), text("evalue"), &lines)
 }
 
 /// Returns an output that reports an error.
-pub(crate) fn error(name: &str, value: &str, traceback: &[&str]) -> Value {
+pub(crate) fn error_output(name: &str, value: &str, traceback: &[&str]) -> Value {
     json!({ "output_type": "error", "ename": name, "evalue": value, "traceback": traceback })
 }
 
 /// Returns the pages that a reply asks to show (`len?` in Python).
-pub(super) fn pages(reply: &Value) -> Vec<Value> {
+pub(super) fn page_outputs(reply: &Value) -> Vec<Value> {
     let payload = reply.get("payload").and_then(Value::as_array);
     let pages = payload.into_iter().flatten().filter(|page| page["source"] == "page");
-    pages.map(|page| rich("display_data", page)).collect()
+    pages.map(|page| rich_output("display_data", page)).collect()
 }
 
-pub(super) fn count(content: &Value) -> Option<u64> {
+pub(super) fn read_count(content: &Value) -> Option<u64> {
     content.get("execution_count").and_then(Value::as_u64)
 }
 
-fn rich(kind: &str, content: &Value) -> Value {
+fn rich_output(kind: &str, content: &Value) -> Value {
     json!({
         "output_type": kind,
-        "data": object(content, "data"),
-        "metadata": object(content, "metadata"),
+        "data": object_member(content, "data"),
+        "metadata": object_member(content, "metadata"),
     })
 }
 
-fn object(content: &Value, name: &str) -> Value {
+fn object_member(content: &Value, name: &str) -> Value {
     let found = content.get(name).filter(|value| value.is_object());
     found.cloned().unwrap_or_else(|| Map::new().into())
 }
 
 /// Returns the name under which an output may be replaced.
-fn shown_as(content: &Value) -> Option<String> {
+fn display_name(content: &Value) -> Option<String> {
     content.get("transient")?.get("display_id")?.as_str().map(str::to_owned)
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::Room;
-use super::given::Given;
-use super::shared::Shared;
-use crate::kernel::{self, Event, Order};
-use crate::types::{By, CellType, KernelState, KernelStatus, Ran, Refused, RefusedCode, What};
+use super::SharedNotebook;
+use super::given::OutputTally;
+use super::shared::SharedState;
+use crate::kernel::{self, KernelEvent, KernelCommand};
+use crate::types::{Actor, CellType, KernelState, KernelStatus, RunResult, Refusal, RefusalCode, ChangeKind};
 
 /// The number of runs that may wait for the kernel.
 const MAX_QUEUE: usize = 1000;
@@ -27,11 +27,11 @@ const SOON: [Duration; 4] = [
 
 /// One run of a cell.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct CellRun {
     number: u64,
     /// The cell's id.
     pub(super) id: String,
-    pub(super) by: By,
+    pub(super) by: Actor,
     source: String,
     /// The time when the kernel received the run.
     began: Option<Instant>,
@@ -40,91 +40,91 @@ pub(super) struct Run {
     begun: Option<Instant>,
     /// True if the run is to be interrupted, and the interrupt is scheduled.
     interrupted: bool,
-    pub(super) given: Given,
-    waiter: oneshot::Sender<Result<Ran, Refused>>,
+    pub(super) given: OutputTally,
+    waiter: oneshot::Sender<Result<RunResult, Refusal>>,
 }
 
 /// A run that is over. Its end is announced after its outputs are saved.
-pub(super) struct Over {
-    run: Run,
+pub(super) struct FinishedRun {
+    run: CellRun,
     ok: bool,
 }
 
 /// A run that was requested and is not over yet.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct PendingRun {
     cell: String,
     asked: Instant,
-    ended: oneshot::Receiver<Result<Ran, Refused>>,
+    ended: oneshot::Receiver<Result<RunResult, Refusal>>,
 }
 
-impl Run {
+impl CellRun {
     fn seconds(&self) -> f64 {
         self.began.map_or(0.0, |began| began.elapsed().as_secs_f64())
     }
 }
 
-fn dead(message: impl Into<String>) -> Refused {
-    Refused::new(RefusedCode::Kernel, message)
+fn kernel_refusal(message: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalCode::Kernel, message)
 }
 
-impl Room {
+impl SharedNotebook {
     /// Puts a cell into the kernel's queue. The kernel is started first if there is none. Cells run
     /// in the order in which this function returns.
-    pub(crate) async fn begin_run(self: &Arc<Self>, id: &str, by: By) -> Result<Begun, Refused> {
-        self.shared().can_run(id)?;
+    pub(crate) async fn begin_run(self: &Arc<Self>, id: &str, by: Actor) -> Result<PendingRun, Refusal> {
+        self.lock_shared().can_run(id)?;
         // Once begun, the start of a kernel goes on even if nobody waits for it.
         let room = Arc::clone(self);
-        let started = tokio::spawn(async move { room.have_kernel().await }).await;
-        started.unwrap_or_else(|error| Err(dead(format!("the start failed: {error}"))))?;
+        let started = tokio::spawn(async move { room.ensure_kernel().await }).await;
+        started.unwrap_or_else(|error| Err(kernel_refusal(format!("the start failed: {error}"))))?;
         let (waiter, ended) = oneshot::channel();
         let asked = Instant::now();
-        self.shared().enqueue(id, by, waiter)?;
-        Ok(Begun { cell: id.to_owned(), asked, ended })
+        self.lock_shared().enqueue(id, by, waiter)?;
+        Ok(PendingRun { cell: id.to_owned(), asked, ended })
     }
 
     /// Waits for the end of a run, at most for the cell timeout.
-    pub(crate) async fn end_of(&self, begun: Begun) -> Result<Ran, Refused> {
-        let Begun { cell, asked, ended } = begun;
+    pub(crate) async fn wait_for_run(&self, begun: PendingRun) -> Result<RunResult, Refusal> {
+        let PendingRun { cell, asked, ended } = begun;
         match tokio::time::timeout(self.options.cell_timeout, ended).await {
             Ok(Ok(ran)) => ran,
-            Ok(Err(_)) => Err(dead("the notebook was closed")),
+            Ok(Err(_)) => Err(kernel_refusal("the notebook was closed")),
             Err(_) => {
-                let shared = self.shared();
-                let (_, cell) = shared.cell(&cell)?;
+                let shared = self.lock_shared();
+                let (_, cell) = shared.find_cell(&cell)?;
                 let seconds = asked.elapsed().as_secs_f64();
                 let still_running = cell.running;
-                Ok(Ran { cell: cell.clone(), ok: false, still_running, seconds })
+                Ok(RunResult { cell: cell.clone(), ok: false, still_running, seconds })
             }
         }
     }
 
-    pub(super) async fn break_off(&self) {
-        let over: Vec<Over> = {
-            let mut shared = self.shared();
+    pub(super) async fn cancel_runs(&self) {
+        let over: Vec<FinishedRun> = {
+            let mut shared = self.lock_shared();
             let waiting = std::mem::take(&mut shared.queue);
             let why = "it was broken off before it began";
             let over =
-                waiting.into_iter().map(|run| shared.fail(run, "Interrupted", why)).collect();
-            self.break_off_running(&mut shared);
+                waiting.into_iter().map(|run| shared.fail_run(run, "Interrupted", why)).collect();
+            self.interrupt_running(&mut shared);
             over
         };
-        self.tell_saved(over).await;
+        self.save_and_announce(over).await;
     }
 
-    fn break_off_running(&self, shared: &mut Shared) {
+    fn interrupt_running(&self, shared: &mut SharedState) {
         let generation = shared.generation;
         let Some(run) = &mut shared.running else { return };
         if run.begun.is_some_and(|begun| begun.elapsed() >= EARLY) {
-            shared.order_interrupt();
+            shared.send_interrupt();
         } else if !std::mem::replace(&mut run.interrupted, true) {
-            tokio::spawn(interrupt_soon(Weak::clone(&self.me), generation, run.number));
+            tokio::spawn(interrupt_repeatedly(Weak::clone(&self.me), generation, run.number));
         }
     }
 
-    pub(super) async fn start_again(self: &Arc<Self>) -> Result<(), Refused> {
+    pub(super) async fn replace_kernel(self: &Arc<Self>) -> Result<(), Refusal> {
         let _one = self.starting.lock().await;
-        self.shared().open()?;
+        self.lock_shared().require_open()?;
         self.end_kernel("the kernel was restarted", KernelStatus::Starting).await;
         self.start_kernel().await
     }
@@ -132,36 +132,36 @@ impl Room {
     /// Ends the kernel, and with it all runs.
     pub(super) async fn end_kernel(&self, why: &str, state: KernelStatus) {
         let over = {
-            let mut shared = self.shared();
+            let mut shared = self.lock_shared();
             shared.died = false;
-            shared.part(why, state)
+            shared.detach_kernel(why, state)
         };
-        self.tell_saved(over).await;
+        self.save_and_announce(over).await;
     }
 
     /// Saves the outputs of finished runs, and then announces their ends.
-    async fn tell_saved(&self, over: Vec<Over>) {
+    async fn save_and_announce(&self, over: Vec<FinishedRun>) {
         let saved = {
             let mut desk = self.desk.lock().await;
             self.save_outputs(&mut desk).await
         };
-        let mut shared = self.shared();
+        let mut shared = self.lock_shared();
         for over in over {
-            shared.end(over, &saved);
+            shared.announce_end(over, &saved);
         }
     }
 
-    async fn have_kernel(self: &Arc<Self>) -> Result<(), Refused> {
+    async fn ensure_kernel(self: &Arc<Self>) -> Result<(), Refusal> {
         let _one = self.starting.lock().await;
         {
-            let shared = self.shared();
-            shared.open()?;
+            let shared = self.lock_shared();
+            shared.require_open()?;
             if shared.orders.is_some() {
                 return Ok(());
             }
             if shared.died {
                 let why = shared.state.kernel.why.as_deref().unwrap_or("it is not known why");
-                return Err(dead(format!(
+                return Err(kernel_refusal(format!(
                     "the kernel has died ({why}) and what it knew is gone; restart it, then run \
                      the cells again that others need"
                 )));
@@ -170,89 +170,89 @@ impl Room {
         self.start_kernel().await
     }
 
-    async fn start_kernel(self: &Arc<Self>) -> Result<(), Refused> {
-        let named = self.desk.lock().await.document.kernel().map(str::to_owned);
-        let wanted = self.wanted(named.as_deref());
+    async fn start_kernel(self: &Arc<Self>) -> Result<(), Refusal> {
+        let named = self.desk.lock().await.document.kernel_name().map(str::to_owned);
+        let wanted = self.kernel_request(named.as_deref());
         let name = wanted.name.clone().unwrap_or_default();
         let kernel = |name, state, why| KernelState { name, state, why };
-        self.shared().tell_kernel(kernel(name.clone(), KernelStatus::Starting, None));
-        let started = self.kernels.start(wanted).await;
-        let mut shared = self.shared();
+        self.lock_shared().announce_kernel(kernel(name.clone(), KernelStatus::Starting, None));
+        let started = self.kernels.start_kernel(wanted).await;
+        let mut shared = self.lock_shared();
         // The notebook was closed meanwhile: the kernel ends with its handle.
-        shared.open()?;
+        shared.require_open()?;
         match started {
             Ok(link) => {
                 shared.generation += 1;
                 shared.orders = Some(link.orders);
                 shared.died = false;
-                shared.tell_kernel(kernel(link.name, KernelStatus::Idle, None));
+                shared.announce_kernel(kernel(link.name, KernelStatus::Idle, None));
                 let (room, generation) = (Arc::downgrade(self), shared.generation);
-                tokio::spawn(listen(room, generation, link.events));
+                tokio::spawn(listen_to_kernel(room, generation, link.events));
                 Ok(())
             }
             Err(why) => {
-                shared.tell_kernel(kernel(name, KernelStatus::Dead, Some(why.clone())));
-                Err(dead(why))
+                shared.announce_kernel(kernel(name, KernelStatus::Dead, Some(why.clone())));
+                Err(kernel_refusal(why))
             }
         }
     }
 
     /// Ends a run: its outputs are saved before its end is announced.
-    async fn end_run(&self, generation: u64, number: u64, ok: bool, count: Option<u64>) {
+    async fn finish_run(&self, generation: u64, number: u64, ok: bool, count: Option<u64>) {
         let saved = {
             let mut desk = self.desk.lock().await;
             {
-                let mut shared = self.shared();
-                if !shared.has(generation, number) {
+                let mut shared = self.lock_shared();
+                if !shared.is_current_run(generation, number) {
                     return;
                 }
-                shared.settle(count);
+                shared.settle_run(count);
             }
             self.save_outputs(&mut desk).await
         };
-        let mut shared = self.shared();
-        if !shared.has(generation, number) {
+        let mut shared = self.lock_shared();
+        if !shared.is_current_run(generation, number) {
             return;
         }
         if let Some(run) = shared.running.take() {
-            shared.end(Over { run, ok }, &saved);
+            shared.announce_end(FinishedRun { run, ok }, &saved);
         }
-        shared.next();
+        shared.start_next();
     }
 
     /// Handles a kernel that has ended by itself.
-    async fn lose(&self, generation: u64, why: &str) {
+    async fn lose_kernel(&self, generation: u64, why: &str) {
         let over = {
-            let mut shared = self.shared();
+            let mut shared = self.lock_shared();
             if shared.generation != generation || shared.orders.is_none() {
                 return;
             }
             shared.died = true;
-            shared.part(why, KernelStatus::Dead)
+            shared.detach_kernel(why, KernelStatus::Dead)
         };
-        self.tell_saved(over).await;
+        self.save_and_announce(over).await;
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Checks that a cell can be run now.
     ///
     /// # Errors
     /// Returns the reason why the cell cannot be run now.
-    fn can_run(&self, id: &str) -> Result<(), Refused> {
-        self.open()?;
-        let (_, cell) = self.cell(id)?;
+    fn can_run(&self, id: &str) -> Result<(), Refusal> {
+        self.require_open()?;
+        let (_, cell) = self.find_cell(id)?;
         if cell.kind != CellType::Code {
-            return Err(Refused::invalid(format!(
+            return Err(Refusal::invalid(format!(
                 "cell `{id}` is a {} cell; only code cells run",
                 cell.kind.as_str()
             )));
         }
         if cell.running {
-            return Err(Refused::invalid(format!("cell `{id}` is running already")));
+            return Err(Refusal::invalid(format!("cell `{id}` is running already")));
         }
         if self.queue.len() >= MAX_QUEUE {
-            return Err(Refused::invalid(format!("{MAX_QUEUE} cells wait to be run already")));
+            return Err(Refusal::invalid(format!("{MAX_QUEUE} cells wait to be run already")));
         }
         Ok(())
     }
@@ -260,20 +260,20 @@ impl Shared {
     fn enqueue(
         &mut self,
         id: &str,
-        by: By,
-        waiter: oneshot::Sender<Result<Ran, Refused>>,
-    ) -> Result<(), Refused> {
+        by: Actor,
+        waiter: oneshot::Sender<Result<RunResult, Refusal>>,
+    ) -> Result<(), Refusal> {
         // Another request may have begun it while the kernel started.
         self.can_run(id)?;
         if self.orders.is_none() {
-            return Err(dead("the kernel is gone"));
+            return Err(kernel_refusal("the kernel is gone"));
         }
-        let source = self.cell(id)?.1.source.clone();
+        let source = self.find_cell(id)?.1.source.clone();
         self.runs += 1;
         self.forget_displays(id);
         self.unsaved.insert(id.to_owned());
-        self.tell(Some(by), What::CellRunning { id: id.to_owned() });
-        self.queue.push_back(Run {
+        self.announce_change(Some(by), ChangeKind::CellRunning { id: id.to_owned() });
+        self.queue.push_back(CellRun {
             number: self.runs,
             id: id.to_owned(),
             by,
@@ -282,15 +282,15 @@ impl Shared {
             count: None,
             begun: None,
             interrupted: false,
-            given: Given::default(),
+            given: OutputTally::default(),
             waiter,
         });
-        self.next();
+        self.start_next();
         Ok(())
     }
 
     /// Gives the next run to the kernel, if the kernel is idle.
-    fn next(&mut self) {
+    fn start_next(&mut self) {
         if self.running.is_some() {
             return;
         }
@@ -299,14 +299,14 @@ impl Shared {
         if let Some(mut run) = self.queue.pop_front() {
             run.began = Some(Instant::now());
             // If the receiver is gone, the kernel's end is announced.
-            let _ = orders.send(Order::Run(run.number, run.source.clone()));
+            let _ = orders.send(KernelCommand::Run(run.number, run.source.clone()));
             self.running = Some(run);
         }
-        self.tell_standing();
+        self.announce_kernel_status();
     }
 
     /// Announces the status of the current kernel.
-    fn tell_standing(&mut self) {
+    fn announce_kernel_status(&mut self) {
         let state = match (self.silent, &self.running) {
             (Some(_), _) => KernelStatus::Silent,
             (None, Some(_)) => KernelStatus::Busy,
@@ -317,26 +317,26 @@ impl Shared {
             format!("it has not answered for {seconds} s; interrupt it, or restart it")
         });
         let name = self.state.kernel.name.clone();
-        self.tell_kernel(KernelState { name, state, why });
+        self.announce_kernel(KernelState { name, state, why });
     }
 
-    fn order_interrupt(&self) {
+    fn send_interrupt(&self) {
         if self.running.is_some()
             && let Some(orders) = &self.orders
         {
             // If the receiver is gone, the kernel's end is announced.
-            let _ = orders.send(Order::Interrupt);
+            let _ = orders.send(KernelCommand::Interrupt);
         }
     }
 
-    fn has(&self, generation: u64, number: u64) -> bool {
+    fn is_current_run(&self, generation: u64, number: u64) -> bool {
         self.generation == generation
             && self.running.as_ref().is_some_and(|run| run.number == number)
     }
 
     /// Takes over all outputs of the run, before its end.
-    fn settle(&mut self, count: Option<u64>) {
-        self.flush();
+    fn settle_run(&mut self, count: Option<u64>) {
+        self.flush_running();
         let Some(mut run) = self.running.take() else { return };
         run.count = count.or(run.count);
         self.note_left_out(&mut run);
@@ -347,15 +347,15 @@ impl Shared {
     }
 
     /// Announces the end of a run, once its outputs are saved or could not be saved.
-    fn end(&mut self, Over { run, ok }: Over, saved: &Result<(), Refused>) {
+    fn announce_end(&mut self, FinishedRun { run, ok }: FinishedRun, saved: &Result<(), Refusal>) {
         let seconds = run.seconds();
         let (id, execution_count) = (run.id, run.count);
-        self.tell(Some(run.by), What::CellRan { id: id.clone(), ok, execution_count, seconds });
-        let cell = self.cell(&id).map(|(_, cell)| cell.clone());
-        let ran = cell.map(|cell| Ran { cell, ok, still_running: false, seconds });
+        self.announce_change(Some(run.by), ChangeKind::CellRan { id: id.clone(), ok, execution_count, seconds });
+        let cell = self.find_cell(&id).map(|(_, cell)| cell.clone());
+        let ran = cell.map(|cell| RunResult { cell, ok, still_running: false, seconds });
         let ran = match saved {
             Ok(()) => ran,
-            Err(why) => Err(Refused {
+            Err(why) => Err(Refusal {
                 message: format!("the cell has run, but its outputs are not saved: {why}"),
                 ..why.clone()
             }),
@@ -365,64 +365,64 @@ impl Shared {
     }
 
     /// Ends a run with an error that the kernel did not report.
-    fn fail(&mut self, mut run: Run, name: &str, why: &str) -> Over {
-        self.flush_of(&mut run);
+    fn fail_run(&mut self, mut run: CellRun, name: &str, why: &str) -> FinishedRun {
+        self.flush_run(&mut run);
         self.note_left_out(&mut run);
-        self.add(&mut run, kernel::error(name, why, &[&format!("{name}: {why}")]), None);
+        self.add_output(&mut run, kernel::error_output(name, why, &[&format!("{name}: {why}")]), None);
         self.unsaved.insert(run.id.clone());
-        Over { run, ok: false }
+        FinishedRun { run, ok: false }
     }
 
     /// Removes the kernel, and ends all runs.
-    fn part(&mut self, why: &str, state: KernelStatus) -> Vec<Over> {
+    fn detach_kernel(&mut self, why: &str, state: KernelStatus) -> Vec<FinishedRun> {
         self.generation += 1;
         self.orders = None;
         self.silent = None;
         let name = self.state.kernel.name.clone();
         let known = (state == KernelStatus::Dead).then(|| why.to_owned());
-        self.tell_kernel(KernelState { name, state, why: known });
+        self.announce_kernel(KernelState { name, state, why: known });
         let error = if state == KernelStatus::Dead { "KernelDied" } else { "Interrupted" };
         let mut over = Vec::new();
         if let Some(run) = self.running.take() {
-            over.push(self.fail(run, error, why));
+            over.push(self.fail_run(run, error, why));
         }
         for run in std::mem::take(&mut self.queue) {
-            over.push(self.fail(run, error, &format!("{why} before the cell began")));
+            over.push(self.fail_run(run, error, &format!("{why} before the cell began")));
         }
         over
     }
 
     /// Applies an event of the kernel to the current run.
-    fn hear(&mut self, event: Event) {
+    fn take_event(&mut self, event: KernelEvent) {
         let Some(mut run) = self.running.take() else { return };
         let of = match &event {
-            Event::Begun(of, _)
-            | Event::Text(of, ..)
-            | Event::Output(of, ..)
-            | Event::Clear(of, _)
-            | Event::Ended(of, ..) => *of,
-            Event::Update(..) | Event::Silent(_) | Event::Dead(_) => run.number,
+            KernelEvent::Begun(of, _)
+            | KernelEvent::Text(of, ..)
+            | KernelEvent::Output(of, ..)
+            | KernelEvent::Clear(of, _)
+            | KernelEvent::Ended(of, ..) => *of,
+            KernelEvent::Update(..) | KernelEvent::Silent(_) | KernelEvent::Dead(_) => run.number,
         };
         if of == run.number {
             match event {
-                Event::Begun(_, count) => {
+                KernelEvent::Begun(_, count) => {
                     run.count = count;
                     run.begun = Some(Instant::now());
                 }
-                Event::Text(_, name, text) => self.text(&mut run, &name, &text),
-                Event::Output(_, output, shown_as) => {
-                    self.flush_of(&mut run);
-                    self.add(&mut run, output, shown_as);
+                KernelEvent::Text(_, name, text) => self.gather_text(&mut run, &name, &text),
+                KernelEvent::Output(_, output, shown_as) => {
+                    self.flush_run(&mut run);
+                    self.add_output(&mut run, output, shown_as);
                 }
-                Event::Update(name, data, metadata) => {
-                    self.flush_of(&mut run);
-                    self.replace(run.by, &name, &data, &metadata);
+                KernelEvent::Update(name, data, metadata) => {
+                    self.flush_run(&mut run);
+                    self.replace_display(run.by, &name, &data, &metadata);
                 }
-                Event::Clear(_, waits) => {
-                    self.flush_of(&mut run);
-                    self.clear(&mut run, waits);
+                KernelEvent::Clear(_, waits) => {
+                    self.flush_run(&mut run);
+                    self.clear_outputs(&mut run, waits);
                 }
-                Event::Ended(..) | Event::Silent(_) | Event::Dead(_) => {}
+                KernelEvent::Ended(..) | KernelEvent::Silent(_) | KernelEvent::Dead(_) => {}
             }
         }
         self.running = Some(run);
@@ -430,20 +430,20 @@ impl Shared {
 }
 
 /// Interrupts a run that has only just begun, or not yet, until it has ended.
-async fn interrupt_soon(room: Weak<Room>, generation: u64, number: u64) {
+async fn interrupt_repeatedly(room: Weak<SharedNotebook>, generation: u64, number: u64) {
     for pause in SOON {
         tokio::time::sleep(pause).await;
         let Some(room) = room.upgrade() else { return };
-        let shared = room.shared();
-        if !shared.has(generation, number) {
+        let shared = room.lock_shared();
+        if !shared.is_current_run(generation, number) {
             return;
         }
-        shared.order_interrupt();
+        shared.send_interrupt();
     }
 }
 
 /// Listens to one kernel, until it ends or the notebook is gone.
-async fn listen(room: Weak<Room>, generation: u64, mut events: mpsc::Receiver<Event>) {
+async fn listen_to_kernel(room: Weak<SharedNotebook>, generation: u64, mut events: mpsc::Receiver<KernelEvent>) {
     let mut flush: Option<Instant> = None;
     loop {
         let event = match flush {
@@ -452,29 +452,29 @@ async fn listen(room: Weak<Room>, generation: u64, mut events: mpsc::Receiver<Ev
         };
         let Some(room) = room.upgrade() else { return };
         if flush.is_some_and(|until| Instant::now() >= until) {
-            room.shared().flush();
+            room.lock_shared().flush_running();
             flush = None;
         }
         match event {
             Err(_) => {}
-            Ok(Some(Event::Ended(number, ok, count))) => {
-                room.end_run(generation, number, ok, count).await;
+            Ok(Some(KernelEvent::Ended(number, ok, count))) => {
+                room.finish_run(generation, number, ok, count).await;
             }
-            Ok(Some(Event::Dead(why))) => return room.lose(generation, &why).await,
-            Ok(None) => return room.lose(generation, "it is gone").await,
+            Ok(Some(KernelEvent::Dead(why))) => return room.lose_kernel(generation, &why).await,
+            Ok(None) => return room.lose_kernel(generation, "it is gone").await,
             Ok(Some(event)) => {
-                let mut shared = room.shared();
+                let mut shared = room.lock_shared();
                 if shared.generation != generation {
                     return;
                 }
-                if let Event::Silent(silent) = event {
+                if let KernelEvent::Silent(silent) = event {
                     shared.silent = silent;
-                    shared.tell_standing();
+                    shared.announce_kernel_status();
                     continue;
                 }
-                shared.hear(event);
+                shared.take_event(event);
                 if flush.is_none() {
-                    flush = shared.waits().map(|time| Instant::now() + time);
+                    flush = shared.flush_delay().map(|time| Instant::now() + time);
                 }
             }
         }

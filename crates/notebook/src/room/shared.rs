@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 
-use super::run::Run;
-use crate::kernel::Order;
-use crate::types::{By, Cell, Change, KernelState, Refused, RefusedCode, State, What};
+use super::run::CellRun;
+use crate::kernel::KernelCommand;
+use crate::types::{Actor, Cell, Change, KernelState, Refusal, RefusalCode, NotebookState, ChangeKind};
 
 /// The visible state, and the data that belongs to it.
-pub(super) struct Shared {
-    pub(super) state: State,
+pub(super) struct SharedState {
+    pub(super) state: NotebookState,
     pub(super) changes: broadcast::Sender<Arc<Change>>,
     /// The channel for commands to the kernel, while there is one.
-    pub(super) orders: Option<mpsc::UnboundedSender<Order>>,
+    pub(super) orders: Option<mpsc::UnboundedSender<KernelCommand>>,
     /// The number of the current kernel: events of an earlier kernel are ignored.
     pub(super) generation: u64,
     /// The run that the kernel has, and the runs behind it.
-    pub(super) running: Option<Run>,
-    pub(super) queue: VecDeque<Run>,
+    pub(super) running: Option<CellRun>,
+    pub(super) queue: VecDeque<CellRun>,
     pub(super) runs: u64,
     /// Cells whose outputs the file does not have yet.
     pub(super) unsaved: BTreeSet<String>,
@@ -33,8 +33,8 @@ pub(super) struct Shared {
     pub(super) closed: bool,
 }
 
-impl Shared {
-    pub(super) fn new(state: State, changes: broadcast::Sender<Arc<Change>>) -> Self {
+impl SharedState {
+    pub(super) fn new(state: NotebookState, changes: broadcast::Sender<Arc<Change>>) -> Self {
         Self {
             state,
             changes,
@@ -52,38 +52,38 @@ impl Shared {
     }
 
     /// Makes a change and announces it.
-    pub(super) fn tell(&mut self, by: Option<By>, what: What) {
+    pub(super) fn announce_change(&mut self, by: Option<Actor>, what: ChangeKind) {
         self.state.rev += 1;
-        apply(&mut self.state, &what);
+        apply_change(&mut self.state, &what);
         // There may be no watcher.
         let _ = self.changes.send(Arc::new(Change { rev: self.state.rev, by, what }));
     }
 
     /// Announces the kernel's state, if it is new.
-    pub(super) fn tell_kernel(&mut self, kernel: KernelState) {
+    pub(super) fn announce_kernel(&mut self, kernel: KernelState) {
         if self.state.kernel != kernel {
-            self.tell(None, What::Kernel(kernel));
+            self.announce_change(None, ChangeKind::Kernel(kernel));
         }
     }
 
     /// Announces the problem with the file, or its end, if that is new.
-    pub(super) fn tell_trouble(&mut self, trouble: Option<String>) {
+    pub(super) fn announce_trouble(&mut self, trouble: Option<String>) {
         if self.state.trouble != trouble {
-            self.tell(None, What::File { trouble });
+            self.announce_change(None, ChangeKind::File { trouble });
         }
     }
 
-    pub(super) fn cell(&self, id: &str) -> Result<(usize, &Cell), Refused> {
-        self.state.find(id).ok_or_else(|| Refused::no_such_cell(id))
+    pub(super) fn find_cell(&self, id: &str) -> Result<(usize, &Cell), Refusal> {
+        self.state.find_cell(id).ok_or_else(|| Refusal::no_such_cell(id))
     }
 
     /// Checks that the notebook is open.
     ///
     /// # Errors
     /// The notebook is closed.
-    pub(super) fn open(&self) -> Result<(), Refused> {
+    pub(super) fn require_open(&self) -> Result<(), Refusal> {
         if self.closed {
-            return Err(Refused::new(RefusedCode::Closed, "the notebook is closed"));
+            return Err(Refusal::new(RefusalCode::Closed, "the notebook is closed"));
         }
         Ok(())
     }
@@ -91,45 +91,45 @@ impl Shared {
 
 /// Applies a change to a state. A watcher with a state and all changes after it has the current
 /// state.
-pub(super) fn apply(state: &mut State, what: &What) {
-    let cell = |state: &mut State, id: &str, change: &dyn Fn(&mut Cell)| {
+pub(super) fn apply_change(state: &mut NotebookState, what: &ChangeKind) {
+    let cell = |state: &mut NotebookState, id: &str, change: &dyn Fn(&mut Cell)| {
         if let Some(cell) = state.cells.iter_mut().find(|cell| cell.id == id) {
             change(cell);
         }
     };
     match what {
-        What::CellCreated { index, cell } => {
+        ChangeKind::CellCreated { index, cell } => {
             state.cells.insert((*index).min(state.cells.len()), cell.clone());
         }
-        What::CellUpdated { id, cell: new } => cell(state, id, &|cell| *cell = new.clone()),
-        What::CellDeleted { id } => state.cells.retain(|cell| cell.id != *id),
-        What::CellMoved { id, index } => {
+        ChangeKind::CellUpdated { id, cell: new } => cell(state, id, &|cell| *cell = new.clone()),
+        ChangeKind::CellDeleted { id } => state.cells.retain(|cell| cell.id != *id),
+        ChangeKind::CellMoved { id, index } => {
             if let Some(from) = state.cells.iter().position(|cell| cell.id == *id) {
                 let cell = state.cells.remove(from);
                 state.cells.insert((*index).min(state.cells.len()), cell);
             }
         }
-        What::CellRunning { id } => cell(state, id, &|cell| {
+        ChangeKind::CellRunning { id } => cell(state, id, &|cell| {
             cell.running = true;
             cell.outputs.clear();
             cell.execution_count = None;
         }),
-        What::CellOutput { id, index, output } => {
+        ChangeKind::CellOutput { id, index, output } => {
             cell(state, id, &|cell| match cell.outputs.get_mut(*index) {
                 Some(place) => *place = output.clone(),
                 None => cell.outputs.push(output.clone()),
             })
         }
-        What::CellCleared { id } => cell(state, id, &|cell| {
+        ChangeKind::CellCleared { id } => cell(state, id, &|cell| {
             cell.outputs.clear();
             cell.execution_count = None;
         }),
-        What::CellRan { id, execution_count, .. } => cell(state, id, &|cell| {
+        ChangeKind::CellRan { id, execution_count, .. } => cell(state, id, &|cell| {
             cell.running = false;
             cell.execution_count = *execution_count;
         }),
-        What::Kernel(kernel) => state.kernel = kernel.clone(),
-        What::File { trouble } => state.trouble.clone_from(trouble),
-        What::Reloaded { state: new } => *state = new.clone(),
+        ChangeKind::Kernel(kernel) => state.kernel = kernel.clone(),
+        ChangeKind::File { trouble } => state.trouble.clone_from(trouble),
+        ChangeKind::Reloaded { state: new } => *state = new.clone(),
     }
 }

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use axum::body::Body;
 use axum::http::header::HeaderMap;
 use axum::response::Response;
-use softland_pages::{HTML, SCRIPT, STYLE, Styles, page};
+use softland_pages::{HTML, SCRIPT, STYLE, AllowedStyles, render_page};
 
-static PAGE: LazyLock<String> = LazyLock::new(|| page(include_str!("../../page/index.html")));
+static PAGE: LazyLock<String> = LazyLock::new(|| render_page(include_str!("../../page/index.html")));
 
 /// The page's own files: path, type and content.
 const FILES: [(&str, &str, &[u8]); 6] = [
@@ -20,26 +20,26 @@ const FILES: [(&str, &str, &[u8]); 6] = [
 ];
 
 /// Returns the type and the content at a path.
-fn at(path: &str) -> Option<(&'static str, &'static [u8])> {
+fn find_content(path: &str) -> Option<(&'static str, &'static [u8])> {
     if path == "/" {
         return Some((HTML, PAGE.as_bytes()));
     }
     let own = FILES.iter().find(|(name, ..)| *name == path);
-    own.map(|(_, kind, bytes)| (*kind, *bytes)).or_else(|| softland_pages::file(path))
+    own.map(|(_, kind, bytes)| (*kind, *bytes)).or_else(|| softland_pages::find_file(path))
 }
 
 /// Returns the response for a path.
-pub(super) fn find(path: &str) -> Option<Response> {
-    let (kind, bytes) = at(path)?;
+pub(super) fn find_response(path: &str) -> Option<Response> {
+    let (kind, bytes) = find_content(path)?;
     let mut response = Response::new(Body::from(bytes));
-    softland_pages::of_kind(response.headers_mut(), kind);
+    softland_pages::set_content_type(response.headers_mut(), kind);
     Some(response)
 }
 
 /// Adds the security headers of every response. Styles within a cell's HTML are allowed, since the
 /// frame that shows it is under this policy, too; the frame allows nothing else.
-pub(super) fn protect(headers: &mut HeaderMap) {
-    softland_pages::protect(headers, Styles::Framed);
+pub(super) fn set_security_headers(headers: &mut HeaderMap) {
+    softland_pages::set_security_headers(headers, AllowedStyles::Framed);
 }
 
 #[cfg(test)]
@@ -51,10 +51,10 @@ mod tests {
         let shared =
             ["/", "/base.css", "/text.js", "/markdown.js", "/blocks.js", "/token.js", "/icon.svg"];
         let paths: Vec<&str> = FILES.iter().map(|(path, ..)| *path).chain(shared).collect();
-        let sizes = paths.iter().map(|path| at(path).unwrap().1.len());
+        let sizes = paths.iter().map(|path| find_content(path).unwrap().1.len());
         assert!(sizes.sum::<usize>() < 300_000);
         for path in paths {
-            let text = std::str::from_utf8(at(path).unwrap().1).unwrap();
+            let text = std::str::from_utf8(find_content(path).unwrap().1).unwrap();
             let own = text.replace("http://www.w3.org/2000/svg", "");
             for foreign in ["src=\"http", "href=\"http", "url(http", "from \"http", "innerHTML"] {
                 assert!(!own.contains(foreign), "{path}: {foreign}");

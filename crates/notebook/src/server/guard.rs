@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
-use super::is_here;
+use super::is_same_machine;
 
 pub(super) const FOREIGN: &str = "requests of web pages of another origin are refused\n";
 
 /// The names by which the server is reached.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ServedNames {
     pub(super) listen: SocketAddr,
     /// The names of a proxy before the server; without a port, they hold at any port.
     pub(super) hosts: Vec<String>,
@@ -21,12 +21,12 @@ pub(super) struct Names {
 ///
 /// # Errors
 /// Returns the status and the reason.
-pub(super) fn admit(
+pub(super) fn check_request(
     headers: &HeaderMap,
     uri: &Uri,
-    names: &Names,
+    names: &ServedNames,
 ) -> Result<(), (StatusCode, &'static str)> {
-    let Some(host) = only(headers, HOST.as_str()) else {
+    let Some(host) = single_header(headers, HOST.as_str()) else {
         return Err((StatusCode::BAD_REQUEST, "a request must have one Host header\n"));
     };
     let named = uri.authority().is_none_or(|named| is_ours(named.as_str(), names));
@@ -38,7 +38,7 @@ pub(super) fn admit(
     if !headers.contains_key(ORIGIN) {
         return Ok(());
     }
-    let origin = only(headers, ORIGIN.as_str()).and_then(|origin| origin.to_str().ok());
+    let origin = single_header(headers, ORIGIN.as_str()).and_then(|origin| origin.to_str().ok());
     let own = origin.is_some_and(|origin| match origin.split_once("://") {
         Some(("http", host)) => is_ours(host, names),
         // Only a proxy speaks TLS.
@@ -52,13 +52,13 @@ pub(super) fn admit(
 }
 
 /// Returns the value of a header that occurs exactly once.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
 }
 
-fn is_ours(name: &str, names: &Names) -> bool {
-    knows(name, names.listen) || is_allowed(name, &names.hosts)
+fn is_ours(name: &str, names: &ServedNames) -> bool {
+    is_own_address(name, names.listen) || is_allowed(name, &names.hosts)
 }
 
 /// Returns true if a name is among the allowed ones. A name without a port holds at any port.
@@ -71,7 +71,7 @@ fn is_allowed(name: &str, hosts: &[String]) -> bool {
 }
 
 /// Returns true if `host:port` is this server, by a name that a foreign page cannot point here.
-fn knows(name: &str, listen: SocketAddr) -> bool {
+fn is_own_address(name: &str, listen: SocketAddr) -> bool {
     let (host, port) = match name.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
         _ => (name, Some(80)),
@@ -83,7 +83,7 @@ fn knows(name: &str, listen: SocketAddr) -> bool {
     if host.eq_ignore_ascii_case("localhost") {
         return true;
     }
-    host.parse::<IpAddr>().is_ok_and(|host| is_here(host, listen.ip()))
+    host.parse::<IpAddr>().is_ok_and(|host| is_same_machine(host, listen.ip()))
 }
 
 #[cfg(test)]
@@ -94,26 +94,26 @@ mod tests {
     fn only_its_own_names_are_served() {
         let listen: SocketAddr = "127.0.0.1:4144".parse().unwrap();
         for good in ["127.0.0.1:4144", "localhost:4144", "LOCALHOST:4144"] {
-            assert!(knows(good, listen), "{good}");
+            assert!(is_own_address(good, listen), "{good}");
         }
         for bad in ["127.0.0.1", "localhost:4145", "evil.example:4144", "127.0.0.2:4144", "", ":"] {
-            assert!(!knows(bad, listen), "{bad}");
+            assert!(!is_own_address(bad, listen), "{bad}");
         }
-        assert!(knows("[::1]:80", "[::1]:80".parse().unwrap()));
-        assert!(knows("[::1]", "[::1]:80".parse().unwrap()));
+        assert!(is_own_address("[::1]:80", "[::1]:80".parse().unwrap()));
+        assert!(is_own_address("[::1]", "[::1]:80".parse().unwrap()));
     }
 
     #[test]
     fn a_foreign_origin_is_refused() {
         let listen: SocketAddr = "127.0.0.1:4144".parse().unwrap();
-        let names = Names { listen, hosts: Vec::new() };
+        let names = ServedNames { listen, hosts: Vec::new() };
         let asks = |origins: &[&'static str]| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static("127.0.0.1:4144"));
             for origin in origins {
                 headers.append(ORIGIN, HeaderValue::from_static(origin));
             }
-            admit(&headers, &Uri::from_static("/api/ws"), &names).is_ok()
+            check_request(&headers, &Uri::from_static("/api/ws"), &names).is_ok()
         };
         assert!(asks(&[]) && asks(&["http://127.0.0.1:4144"]) && asks(&["http://localhost:4144"]));
         for bad in ["https://evil.example", "http://127.0.0.1:4145", "null", "", "http://"] {
@@ -125,12 +125,12 @@ mod tests {
     #[test]
     fn a_proxy_is_known_by_the_names_that_were_allowed() {
         let hosts = ["Notes.example", "10.0.0.7:8443"].map(str::to_owned).to_vec();
-        let names = Names { listen: "127.0.0.1:4144".parse().unwrap(), hosts };
+        let names = ServedNames { listen: "127.0.0.1:4144".parse().unwrap(), hosts };
         let asks = |host: &'static str, origin: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
             headers.insert(ORIGIN, HeaderValue::from_static(origin));
-            admit(&headers, &Uri::from_static("/api/ws"), &names).is_ok()
+            check_request(&headers, &Uri::from_static("/api/ws"), &names).is_ok()
         };
         assert!(asks("notes.example", "https://notes.example"));
         assert!(asks("notes.example:81", "http://notes.example:81"));

@@ -1,4 +1,4 @@
-use super::text::{outputs, without_escapes};
+use super::text::{describe_outputs, without_escapes};
 use super::*;
 
 #[test]
@@ -35,9 +35,9 @@ fn outputs_are_told_as_plain_text() {
             "line\nE: why",
         ),
     ] {
-        assert_eq!(outputs(&[output], 1000), told);
+        assert_eq!(describe_outputs(&[output], 1000), told);
     }
-    assert_eq!(outputs(&[], 10), "(no output)");
+    assert_eq!(describe_outputs(&[], 10), "(no output)");
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn escapes_go_and_words_stay() {
 #[tokio::test]
 async fn the_tools_have_their_names_and_schemas() {
     let folder = tempfile::tempdir().unwrap();
-    let options = crate::RoomOptions::new(folder.path(), None);
-    let room = Room::open(&folder.path().join("a.ipynb"), options).await.unwrap();
-    let tools = tools(&room);
+    let options = crate::NotebookOptions::new(folder.path(), None);
+    let room = SharedNotebook::open(&folder.path().join("a.ipynb"), options).await.unwrap();
+    let tools = notebook_tools(&room);
     let names: Vec<&str> = tools.names().collect();
     let five = ["get_notebook_state", "create_cell", "update_cell", "run_cell", "delete_cell"];
     assert_eq!(names, five);
@@ -68,14 +68,14 @@ async fn the_tools_have_their_names_and_schemas() {
 #[tokio::test]
 async fn a_long_notebook_is_shown_in_parts() {
     let folder = tempfile::tempdir().unwrap();
-    let options = crate::RoomOptions::new(folder.path(), None);
-    let room = Room::open(&folder.path().join("a.ipynb"), options).await.unwrap();
+    let options = crate::NotebookOptions::new(folder.path(), None);
+    let room = SharedNotebook::open(&folder.path().join("a.ipynb"), options).await.unwrap();
     for n in 0..30 {
         let source = format!("cell {n}\n{}", "long ".repeat(2000));
         let edit = Edit::CreateCell { index: None, kind: CellType::Code, source };
-        room.edit(edit, By::Human).await.unwrap();
+        room.apply_edit(edit, Actor::Human).await.unwrap();
     }
-    let tools = tools(&room);
+    let tools = notebook_tools(&room);
     let call = |input: Value| softland_agent::ToolCall {
         id: "1".to_owned(),
         name: "get_notebook_state".to_owned(),
@@ -83,7 +83,7 @@ async fn a_long_notebook_is_shown_in_parts() {
     };
     let (mut from, mut shown) = (0, 0);
     loop {
-        let told = tools.run(&call(json!({ "from": from })), &Default::default()).await.content;
+        let told = tools.run_call(&call(json!({ "from": from })), &Default::default()).await.content;
         assert!(told.len() < ALL + 200);
         shown += told.matches("\ncell ").count();
         assert!(told.contains(&format!("| cell {from}\n")) && told.contains("bytes left out"));
@@ -92,6 +92,6 @@ async fn a_long_notebook_is_shown_in_parts() {
     }
     assert_eq!(shown, 30);
     let id = room.watch().0.cells[7].id.clone();
-    let told = tools.run(&call(json!({ "id": id })), &Default::default()).await.content;
+    let told = tools.run_call(&call(json!({ "id": id })), &Default::default()).await.content;
     assert!(told.starts_with("cell 7: id `") && !told.contains("left out"), "{}", told.len());
 }

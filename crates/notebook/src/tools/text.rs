@@ -12,7 +12,7 @@ const TEXTS: [&str; 5] =
     ["text/plain", "text/markdown", "text/latex", "application/json", "application/javascript"];
 
 /// Describes the kernel's state.
-pub(super) fn kernel(kernel: &KernelState) -> String {
+pub(super) fn describe_kernel(kernel: &KernelState) -> String {
     let state = match kernel.state {
         KernelStatus::None => "is not started yet (the first run does)",
         KernelStatus::Starting => "is starting",
@@ -28,7 +28,7 @@ pub(super) fn kernel(kernel: &KernelState) -> String {
 }
 
 /// Describes a cell, with limits in bytes for its source and its outputs.
-pub(super) fn cell(place: usize, cell: &Cell, source: usize, given: usize) -> String {
+pub(super) fn describe_cell(place: usize, cell: &Cell, source: usize, given: usize) -> String {
     let mut told = format!("cell {place}: id `{}`, {}", cell.id, cell.kind.as_str());
     if cell.running {
         told.push_str(", running");
@@ -38,33 +38,33 @@ pub(super) fn cell(place: usize, cell: &Cell, source: usize, given: usize) -> St
         told.push_str(", not run");
     }
     told.push('\n');
-    told.push_str(&quoted(&cell.source, source));
+    told.push_str(&quote_source(&cell.source, source));
     if !cell.outputs.is_empty() {
         let _ = write!(told, "\n{} outputs:\n", cell.outputs.len());
-        told.push_str(&outputs(&cell.outputs, given));
+        told.push_str(&describe_outputs(&cell.outputs, given));
     }
     told
 }
 
 /// Quotes a source, each line behind a bar.
-pub(super) fn quoted(source: &str, most: usize) -> String {
+pub(super) fn quote_source(source: &str, most: usize) -> String {
     if source.is_empty() {
         return "| (empty)".to_owned();
     }
-    let source = cut::middle(source, most);
+    let source = cut::cut_middle(source, most);
     source.lines().map(|line| format!("| {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// Formats outputs as text.
-pub(super) fn outputs(outputs: &[Value], most: usize) -> String {
+pub(super) fn describe_outputs(outputs: &[Value], most: usize) -> String {
     if outputs.is_empty() {
         return "(no output)".to_owned();
     }
-    let texts: Vec<String> = outputs.iter().map(output).collect();
-    cut::middle(texts.join("\n").trim_end(), most)
+    let texts: Vec<String> = outputs.iter().map(describe_output).collect();
+    cut::cut_middle(texts.join("\n").trim_end(), most)
 }
 
-fn output(output: &Value) -> String {
+fn describe_output(output: &Value) -> String {
     let text = |name: &str| output.get(name).and_then(Value::as_str).unwrap_or_default();
     match text("output_type") {
         "stream" => {
@@ -79,12 +79,12 @@ fn output(output: &Value) -> String {
             let error = format!("{}: {}", text("ename"), without_escapes(text("evalue")));
             if trace.contains(&error) { trace } else { format!("{trace}\n{error}") }
         }
-        _ => rich(output),
+        _ => describe_rich(output),
     }
 }
 
 /// Formats a rich output: its plainest text, and the names of its other representations.
-fn rich(output: &Value) -> String {
+fn describe_rich(output: &Value) -> String {
     let Some(data) = output.get("data").and_then(Value::as_object) else {
         return "[an output of an unknown kind]".to_owned();
     };
@@ -100,19 +100,19 @@ fn rich(output: &Value) -> String {
         if kind.starts_with("image/") {
             let length = string(value).len();
             let bytes = if kind == "image/svg+xml" { length } else { length / 4 * 3 };
-            let _ = write!(told, "{}[{kind}, {}]", gap(&told), amount(bytes));
+            let _ = write!(told, "{}[{kind}, {}]", separator_after(&told), format_size(bytes));
         } else if !shown {
-            let _ = write!(told, "{}[also {kind}]", gap(&told));
+            let _ = write!(told, "{}[also {kind}]", separator_after(&told));
         }
     }
     told
 }
 
-const fn gap(told: &str) -> &'static str {
+const fn separator_after(told: &str) -> &'static str {
     if told.is_empty() { "" } else { " " }
 }
 
-fn amount(bytes: usize) -> String {
+fn format_size(bytes: usize) -> String {
     if bytes < 1000 { format!("{bytes} bytes") } else { format!("{} kB", bytes.div_ceil(1000)) }
 }
 

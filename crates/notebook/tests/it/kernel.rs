@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use softland_agent::tools::{Programs, supervise};
+use softland_agent::tools::{ProgramRunner, supervise_program};
 use softland_agent::{ToolCall, ToolSet};
 use softland_notebook::{
-    By, Cell, CellType, Change, Edit, KernelStatus, Ran, RefusedCode, Room, RoomOptions, What,
-    tools,
+    Actor, Cell, CellType, Change, Edit, KernelStatus, RunResult, RefusalCode, SharedNotebook, NotebookOptions, ChangeKind,
+    notebook_tools,
 };
 use tempfile::TempDir;
 
@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(120);
 #[test]
 fn acts_as_supervisor() {
     if std::env::var_os(ACTS).is_some() {
-        std::process::exit(i32::from(supervise(std::io::stdin())));
+        std::process::exit(i32::from(supervise_program(std::io::stdin())));
     }
 }
 
@@ -56,24 +56,24 @@ impl Place {
         Self { folder }
     }
 
-    fn options(&self) -> RoomOptions {
+    fn options(&self) -> NotebookOptions {
         let path = self.folder.path().join("jupyter").into_os_string();
         let variables = [("JUPYTER_PATH", path), (ACTS, OsString::from("1"))];
         let variables = variables.map(|(name, value)| (OsString::from(name), value));
         let this = std::env::current_exe().unwrap();
-        let programs = Programs::new(this, "acts_as_supervisor", variables, &[]);
-        let mut options = RoomOptions::new(self.folder.path().join("state"), Some(programs));
+        let programs = ProgramRunner::new(this, "acts_as_supervisor", variables, &[]);
+        let mut options = NotebookOptions::new(self.folder.path().join("state"), Some(programs));
         options.kernel = Some("tiny".to_owned());
         options.cell_timeout = LONG;
         options
     }
 
-    async fn room(&self) -> Arc<Room> {
+    async fn room(&self) -> Arc<SharedNotebook> {
         self.room_with(self.options()).await
     }
 
-    async fn room_with(&self, options: RoomOptions) -> Arc<Room> {
-        Room::open(&self.file(), options).await.unwrap()
+    async fn room_with(&self, options: NotebookOptions) -> Arc<SharedNotebook> {
+        SharedNotebook::open(&self.file(), options).await.unwrap()
     }
 
     fn file(&self) -> std::path::PathBuf {
@@ -85,14 +85,14 @@ impl Place {
     }
 }
 
-async fn create(room: &Arc<Room>, source: &str) -> String {
+async fn create(room: &Arc<SharedNotebook>, source: &str) -> String {
     let edit = Edit::CreateCell { index: None, kind: CellType::Code, source: source.to_owned() };
-    room.edit(edit, By::Human).await.unwrap().cell.unwrap().id
+    room.apply_edit(edit, Actor::Human).await.unwrap().cell.unwrap().id
 }
 
-async fn run(room: &Arc<Room>, source: &str) -> Ran {
+async fn run(room: &Arc<SharedNotebook>, source: &str) -> RunResult {
     let id = create(room, source).await;
-    room.run(&id, By::Human).await.unwrap()
+    room.run_cell(&id, Actor::Human).await.unwrap()
 }
 
 fn texts(cell: &Cell) -> Vec<String> {
@@ -107,10 +107,10 @@ fn texts(cell: &Cell) -> Vec<String> {
 }
 
 /// Starts a cell, and waits until it has given something.
-async fn begin(room: &Arc<Room>, id: &str) -> tokio::task::JoinHandle<Ran> {
+async fn begin(room: &Arc<SharedNotebook>, id: &str) -> tokio::task::JoinHandle<RunResult> {
     let (_, mut changes) = room.watch();
     let (other, name) = (Arc::clone(room), id.to_owned());
-    let running = tokio::spawn(async move { other.run(&name, By::Human).await.unwrap() });
+    let running = tokio::spawn(async move { other.run_cell(&name, Actor::Human).await.unwrap() });
     loop {
         let change = serde_json::to_value(&*changes.recv().await.unwrap()).unwrap();
         if change["change"] == "cell_output" && change["id"] == id {
@@ -182,7 +182,7 @@ async fn a_kernel_that_hangs_is_said_not_to_answer_and_can_be_restarted() {
         let told = async {
             loop {
                 match &changes.recv().await.unwrap().what {
-                    What::Kernel(kernel) if kernel.state == wanted => return kernel.clone(),
+                    ChangeKind::Kernel(kernel) if kernel.state == wanted => return kernel.clone(),
                     _ => {}
                 }
             }
@@ -209,8 +209,8 @@ async fn a_kernel_that_hangs_is_said_not_to_answer_and_can_be_restarted() {
     // The kernel does not carry out commands, and is still known to be silent.
     let id = create(&room, "print later").await;
     let (other, name) = (Arc::clone(&room), id.clone());
-    let running = tokio::spawn(async move { other.run(&name, By::Human).await });
-    while !room.watch().0.find(&id).unwrap().1.running {
+    let running = tokio::spawn(async move { other.run_cell(&name, Actor::Human).await });
+    while !room.watch().0.find_cell(&id).unwrap().1.running {
         tokio::task::yield_now().await;
     }
     assert_eq!(room.watch().0.kernel.state, KernelStatus::Silent);
@@ -219,7 +219,7 @@ async fn a_kernel_that_hangs_is_said_not_to_answer_and_can_be_restarted() {
     until(KernelStatus::Idle).await;
     signal("-STOP");
     until(KernelStatus::Silent).await;
-    room.restart().await.unwrap();
+    room.restart_kernel().await.unwrap();
     assert_eq!(room.watch().0.kernel.state, KernelStatus::Idle);
     assert!(run(&room, "print x").await.ok);
 }
@@ -230,7 +230,7 @@ async fn what_the_assistant_is_told_of_a_cell_that_runs_is_in_the_file() {
     let mut options = place.options();
     options.cell_timeout = Duration::from_millis(300);
     let room = place.room_with(options).await;
-    let tools = tools(&room);
+    let tools = notebook_tools(&room);
     for (tool, word) in [("run_cell", "one"), ("get_notebook_state", "two")] {
         let id = create(&room, &format!("print {word}\nhang")).await;
         if tool == "get_notebook_state" {
@@ -240,7 +240,7 @@ async fn what_the_assistant_is_told_of_a_cell_that_runs_is_in_the_file() {
         assert!(ok && said.contains(word), "{said}");
         let saved = place.saved()["cells"].as_array().unwrap().last().unwrap().clone();
         assert_eq!(saved["outputs"][0]["text"], json!([format!("{word}\n")]));
-        room.restart().await.unwrap();
+        room.restart_kernel().await.unwrap();
     }
 }
 
@@ -255,7 +255,7 @@ async fn outputs_are_cleared_replaced_and_overwritten_as_asked() {
     let shown = run(&room, "show first").await;
     run(&room, "again second").await;
     let (state, _) = room.watch();
-    assert_eq!(texts(state.find(&shown.cell.id).unwrap().1), ["second"]);
+    assert_eq!(texts(state.find_cell(&shown.cell.id).unwrap().1), ["second"]);
     let bar = run(&room, "raw \"begin\\n 1 %\"\nraw \"\\r50 %\"\nraw \"\\r99 %\\r\\n\"").await;
     assert_eq!(texts(&bar.cell), ["stdout:begin\n99 %\r\n"]);
     room.close().await;
@@ -292,26 +292,26 @@ async fn a_cell_that_takes_long_goes_on_and_says_so() {
     options.cell_timeout = Duration::from_millis(300);
     let room = place.room_with(options).await;
     let id = create(&room, "print in\nhang").await;
-    let ran = room.run(&id, By::Human).await.unwrap();
+    let ran = room.run_cell(&id, Actor::Human).await.unwrap();
     assert!(ran.still_running && ran.cell.running && !ran.ok);
-    let again = room.run(&id, By::Human).await.unwrap_err();
-    assert_eq!(again.code, RefusedCode::Invalid);
+    let again = room.run_cell(&id, Actor::Human).await.unwrap_err();
+    assert_eq!(again.code, RefusalCode::Invalid);
     let delete = Edit::DeleteCell { id: id.clone(), rev: ran.cell.rev };
-    let gone = room.edit(delete, By::Human).await.unwrap_err();
+    let gone = room.apply_edit(delete, Actor::Human).await.unwrap_err();
     assert!(gone.message.contains("is running"), "{gone}");
     // Another waits behind it, and both are broken off.
     let second = create(&room, "print never").await;
-    assert!(room.run(&second, By::Human).await.unwrap().still_running);
+    assert!(room.run_cell(&second, Actor::Human).await.unwrap().still_running);
     let (_, mut changes) = room.watch();
-    room.interrupt().await;
+    room.interrupt_cells().await;
     let mut ended = 0;
     while ended < 2 {
         let change = serde_json::to_value(&*changes.recv().await.unwrap()).unwrap();
         ended += usize::from(change["change"] == "cell_ran");
     }
     let (state, _) = room.watch();
-    assert_eq!(texts(state.find(&id).unwrap().1), ["stdout:in\n", "KeyboardInterrupt"]);
-    assert_eq!(texts(state.find(&second).unwrap().1), ["Interrupted"]);
+    assert_eq!(texts(state.find_cell(&id).unwrap().1), ["stdout:in\n", "KeyboardInterrupt"]);
+    assert_eq!(texts(state.find_cell(&second).unwrap().1), ["Interrupted"]);
     assert!(state.cells.iter().all(|cell| !cell.running));
 }
 
@@ -324,9 +324,9 @@ async fn a_cell_is_broken_off_before_its_kernel_has_begun_it() {
         let id = create(&room, "hang").await;
         let (_, mut changes) = room.watch();
         let (other, name) = (Arc::clone(&room), id.clone());
-        let running = tokio::spawn(async move { other.run(&name, By::Human).await.unwrap() });
-        while !matches!(changes.recv().await.unwrap().what, What::CellRunning { .. }) {}
-        room.interrupt().await;
+        let running = tokio::spawn(async move { other.run_cell(&name, Actor::Human).await.unwrap() });
+        while !matches!(changes.recv().await.unwrap().what, ChangeKind::CellRunning { .. }) {}
+        room.interrupt_cells().await;
         assert_eq!(texts(&running.await.unwrap().cell), ["KeyboardInterrupt"]);
     }
 }
@@ -338,12 +338,12 @@ async fn a_cell_that_nobody_waits_for_while_the_kernel_starts_is_not_begun() {
     let (first, second) = (create(&room, "print x").await, create(&room, "print y").await);
     let (_, mut changes) = room.watch();
     let (other, name) = (Arc::clone(&room), first.clone());
-    let running = tokio::spawn(async move { other.run(&name, By::Human).await });
-    while !matches!(changes.recv().await.unwrap().what, What::Kernel(_)) {}
+    let running = tokio::spawn(async move { other.run_cell(&name, Actor::Human).await });
+    while !matches!(changes.recv().await.unwrap().what, ChangeKind::Kernel(_)) {}
     running.abort();
     assert!(running.await.is_err());
-    assert!(room.run(&second, By::Human).await.unwrap().ok, "the kernel was started all the same");
-    assert_eq!(room.watch().0.find(&first).unwrap().1.execution_count, None);
+    assert!(room.run_cell(&second, Actor::Human).await.unwrap().ok, "the kernel was started all the same");
+    assert_eq!(room.watch().0.find_cell(&first).unwrap().1.execution_count, None);
 }
 
 /// Waits until the end of a run is told: what it gave last is in the file by then.
@@ -353,7 +353,7 @@ async fn told_when_saved(
     at: usize,
     error: &str,
 ) {
-    while !matches!(changes.recv().await.unwrap().what, What::CellRan { .. }) {}
+    while !matches!(changes.recv().await.unwrap().what, ChangeKind::CellRan { .. }) {}
     let outputs = place.saved()["cells"][at]["outputs"].clone();
     assert_eq!(outputs.as_array().unwrap().last().unwrap()["ename"], error, "{outputs}");
 }
@@ -366,7 +366,7 @@ async fn a_kernel_that_dies_is_said_and_restarted_on_request() {
     let running = begin(&room, &first).await;
     let behind = {
         let (room, id) = (Arc::clone(&room), create(&room, "print x").await);
-        tokio::spawn(async move { room.run(&id, By::Human).await.unwrap() })
+        tokio::spawn(async move { room.run_cell(&id, Actor::Human).await.unwrap() })
     };
     while !room.watch().0.cells[1].running {
         tokio::task::yield_now().await;
@@ -374,7 +374,7 @@ async fn a_kernel_that_dies_is_said_and_restarted_on_request() {
     let (_, mut changes) = room.watch();
     let restarting = {
         let room = Arc::clone(&room);
-        tokio::spawn(async move { room.restart().await })
+        tokio::spawn(async move { room.restart_kernel().await })
     };
     told_when_saved(&place, &mut changes, 0, "Interrupted").await;
     told_when_saved(&place, &mut changes, 1, "Interrupted").await;
@@ -393,10 +393,10 @@ async fn a_kernel_that_dies_is_said_and_restarted_on_request() {
     assert_eq!(kernel.state, KernelStatus::Dead);
     assert_eq!(kernel.why.as_deref(), Some("it ended with exit code 7"));
     let id = create(&room, "print y").await;
-    let refused = room.run(&id, By::Human).await.unwrap_err();
-    assert!(refused.code == RefusedCode::Kernel && refused.message.contains("exit code 7"));
-    room.restart().await.unwrap();
-    assert!(room.run(&id, By::Human).await.unwrap().ok);
+    let refused = room.run_cell(&id, Actor::Human).await.unwrap_err();
+    assert!(refused.code == RefusalCode::Kernel && refused.message.contains("exit code 7"));
+    room.restart_kernel().await.unwrap();
+    assert!(room.run_cell(&id, Actor::Human).await.unwrap().ok);
     assert_eq!(
         place.saved()["cells"][2]["outputs"].as_array().unwrap().last().unwrap()["ename"],
         "KernelDied"
@@ -411,9 +411,9 @@ async fn who_hears_all_changes_has_what_who_looks_has() {
     let ran = run(&room, "print a\nshow b\nclear\nprint c\nfail d").await;
     let id = ran.cell.id.clone();
     let edit = Edit::UpdateCell { id: id.clone(), rev: ran.cell.rev, source: "print z".to_owned() };
-    room.edit(edit, By::Assistant).await.unwrap();
-    room.run(&id, By::Assistant).await.unwrap();
-    room.edit(Edit::ClearOutputs { id }, By::Human).await.unwrap();
+    room.apply_edit(edit, Actor::Assistant).await.unwrap();
+    room.run_cell(&id, Actor::Assistant).await.unwrap();
+    room.apply_edit(Edit::ClearOutputs { id }, Actor::Human).await.unwrap();
     let (end, _) = room.watch();
     let mut rev = begin.rev;
     let mut ids = Vec::new();
@@ -433,7 +433,7 @@ async fn who_hears_all_changes_has_what_who_looks_has() {
 
 async fn call(tools: &ToolSet, name: &str, input: Value) -> (bool, String) {
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), input_raw: input.to_string() };
-    let output = tools.run(&call, &Default::default()).await;
+    let output = tools.run_call(&call, &Default::default()).await;
     (!output.is_error, output.content)
 }
 
@@ -441,7 +441,7 @@ async fn call(tools: &ToolSet, name: &str, input: Value) -> (bool, String) {
 async fn the_assistant_works_with_its_tools_and_hears_of_conflicts() {
     let place = Place::new();
     let room = place.room().await;
-    let tools = tools(&room);
+    let tools = notebook_tools(&room);
     let (ok, said) =
         call(&tools, "create_cell", json!({ "type": "code", "source": "fail Ouch" })).await;
     assert!(ok, "{said}");
@@ -459,7 +459,7 @@ async fn the_assistant_works_with_its_tools_and_hears_of_conflicts() {
     // Somebody else changes the cell: the assistant's change is not made, and it is shown why.
     let rev = room.watch().0.cells[0].rev;
     let source = "print mine".to_owned();
-    room.edit(Edit::UpdateCell { id: id.clone(), rev, source }, By::Human).await.unwrap();
+    room.apply_edit(Edit::UpdateCell { id: id.clone(), rev, source }, Actor::Human).await.unwrap();
     let (before, mut changes) = room.watch();
     for (name, input) in [
         ("update_cell", json!({ "id": id, "source": "print theirs" })),
@@ -505,8 +505,8 @@ async fn nothing_is_left_of_a_kernel_when_the_room_closes() {
         assert!(begun.elapsed() < LONG, "the kernel is still there");
         tokio::task::yield_now().await;
     }
-    let refused = room.run("x", By::Human).await.unwrap_err();
-    assert_eq!(refused.code, RefusedCode::Closed);
+    let refused = room.run_cell("x", Actor::Human).await.unwrap_err();
+    assert_eq!(refused.code, RefusalCode::Closed);
 }
 
 #[tokio::test]
@@ -514,7 +514,7 @@ async fn a_kernel_that_is_not_there_is_named_before_a_file_is_made() {
     let place = Place::new();
     let mut options = place.options();
     options.kernel = Some("nowhere".to_owned());
-    let refused = Room::open(&place.file(), options).await.unwrap_err().to_string();
+    let refused = SharedNotebook::open(&place.file(), options).await.unwrap_err().to_string();
     assert!(refused.contains("there are: python3, tiny"), "{refused}");
     assert!(!place.file().exists());
     // One that the notebook names is known to be missing once it is to be started.
@@ -525,7 +525,7 @@ async fn a_kernel_that_is_not_there_is_named_before_a_file_is_made() {
     options.kernel = None;
     let room = place.room_with(options).await;
     let id = create(&room, "print x").await;
-    let refused = room.run(&id, By::Human).await.unwrap_err();
+    let refused = room.run_cell(&id, Actor::Human).await.unwrap_err();
     assert!(refused.message.contains("there are: python3, tiny"), "{refused}");
     let (state, _) = room.watch();
     assert_eq!(state.kernel.state, KernelStatus::Dead);

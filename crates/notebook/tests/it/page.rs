@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use softland_notebook::{By, CellType, Edit};
+use softland_notebook::{Actor, CellType, Edit};
 
 mod support;
 
@@ -126,12 +126,12 @@ async fn a_page_that_reads_too_slowly_is_told_all_anew() {
     let served = place.serve(Setup::default()).await;
     let (mut slow, first) = served.page().await;
     let created = Edit::CreateCell { index: None, kind: CellType::Code, source: "0".to_owned() };
-    let cell = served.room.edit(created, By::Human).await.unwrap().cell.unwrap();
+    let cell = served.room.apply_edit(created, Actor::Human).await.unwrap().cell.unwrap();
     let mut rev = cell.rev;
     for n in 0..1600 {
         let source = format!("{n}{}", " ".repeat(64 << 10));
         let edit = Edit::UpdateCell { id: cell.id.clone(), rev, source };
-        rev = served.room.edit(edit, By::Human).await.unwrap().rev;
+        rev = served.room.apply_edit(edit, Actor::Human).await.unwrap().rev;
     }
     let mut next = first["state"]["rev"].as_u64().unwrap() + 1;
     let mut anew = 0;
@@ -258,7 +258,7 @@ async fn what_is_said_too_late_opens_the_next_run() {
         message["event"]["event"] == "turn_start" && message["event"]["turn"] == 6
     })
     .await;
-    served.chat.ask("And the median?").unwrap();
+    served.chat.ask_question("And the median?").unwrap();
     served.answers.add_permits(100);
     let rest = page.run().await;
     let joined = rest.iter().any(|message| message["event"]["steers"] == true);
@@ -280,7 +280,7 @@ async fn where_nobody_looks_the_spending_ends() {
     one.until(|message| kind(message) == "tool_result").await;
     assert!(served.chat.is_running(), "one page is enough");
     drop(one);
-    tokio::time::timeout(LONG, served.chat.idle()).await.unwrap();
+    tokio::time::timeout(LONG, served.chat.wait_until_idle()).await.unwrap();
     let last = |first: &Value| first["chat"].as_array().unwrap().last().unwrap().clone();
     let (_, first) = served.page().await;
     assert_eq!(last(&first)["outcome"], "cancelled");
@@ -304,7 +304,7 @@ async fn a_page_that_answers_no_ping_is_gone() {
     // Nothing is read from here on, as by a browser on a machine that sleeps.
     asleep.send(&json!({"n": 1, "do": "ask", "text": "What is the mean?"})).await;
     tokio::time::timeout(LONG, served.answers_are_taken()).await.unwrap();
-    tokio::time::timeout(LONG, served.chat.idle()).await.unwrap();
+    tokio::time::timeout(LONG, served.chat.wait_until_idle()).await.unwrap();
     let (_, first) = served.page().await;
     assert_eq!(first["chat"].as_array().unwrap().last().unwrap()["stopped_by"], "left");
     served.end().await;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use softland_notebook::{
-    By, CellType, Change, Edit, OpenError, RefusedCode, Room, RoomOptions, What,
+    Actor, CellType, Change, Edit, OpenError, RefusalCode, SharedNotebook, NotebookOptions, ChangeKind,
 };
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
@@ -39,12 +39,12 @@ impl Place {
         serde_json::from_str::<Value>(&self.text()).unwrap()["cells"].clone()
     }
 
-    async fn room(&self) -> Arc<Room> {
+    async fn room(&self) -> Arc<SharedNotebook> {
         self.open(&self.file()).await.unwrap()
     }
 
-    async fn open(&self, file: &Path) -> Result<Arc<Room>, OpenError> {
-        Room::open(file, RoomOptions::new(self.0.path().join("state"), None)).await
+    async fn open(&self, file: &Path) -> Result<Arc<SharedNotebook>, OpenError> {
+        SharedNotebook::open(file, NotebookOptions::new(self.0.path().join("state"), None)).await
     }
 }
 
@@ -52,8 +52,8 @@ fn new_cell(source: &str) -> Edit {
     Edit::CreateCell { index: None, kind: CellType::Code, source: source.to_owned() }
 }
 
-async fn create(room: &Arc<Room>, source: &str) -> (String, u64) {
-    let edited = room.edit(new_cell(source), By::Human).await.unwrap();
+async fn create(room: &Arc<SharedNotebook>, source: &str) -> (String, u64) {
+    let edited = room.apply_edit(new_cell(source), Actor::Human).await.unwrap();
     let cell = edited.cell.unwrap();
     (cell.id, cell.rev)
 }
@@ -64,7 +64,7 @@ fn update(id: &str, rev: u64, source: &str) -> Edit {
 
 async fn reloaded(changes: &mut Receiver<Arc<Change>>) {
     let heard =
-        async { while !matches!(changes.recv().await.unwrap().what, What::Reloaded { .. }) {} };
+        async { while !matches!(changes.recv().await.unwrap().what, ChangeKind::Reloaded { .. }) {} };
     tokio::time::timeout(LONG, heard).await.unwrap();
 }
 
@@ -74,13 +74,13 @@ async fn an_edit_is_on_the_disk_when_it_is_acknowledged() {
     let room = place.room().await;
     let (id, rev) = create(&room, "a\nb").await;
     assert_eq!(place.cells()[0]["source"], json!(["a\n", "b"]));
-    let edited = room.edit(update(&id, rev, "c"), By::Assistant).await.unwrap();
+    let edited = room.apply_edit(update(&id, rev, "c"), Actor::Assistant).await.unwrap();
     assert_eq!(place.cells()[0]["source"], json!(["c"]));
-    assert_eq!(edited.cell.unwrap().by, By::Assistant);
+    assert_eq!(edited.cell.unwrap().by, Actor::Assistant);
     let (second, _) = create(&room, "d").await;
-    room.edit(Edit::MoveCell { id: second.clone(), index: 0 }, By::Human).await.unwrap();
+    room.apply_edit(Edit::MoveCell { id: second.clone(), index: 0 }, Actor::Human).await.unwrap();
     assert_eq!(place.cells()[0]["id"], second.as_str());
-    room.edit(Edit::DeleteCell { id, rev: edited.rev }, By::Human).await.unwrap();
+    room.apply_edit(Edit::DeleteCell { id, rev: edited.rev }, Actor::Human).await.unwrap();
     assert_eq!(place.cells().as_array().unwrap().len(), 1);
 }
 
@@ -90,18 +90,18 @@ async fn of_two_who_edit_one_cell_one_is_told() {
     let room = place.room().await;
     let (id, rev) = create(&room, "a").await;
     let (one, two) = (update(&id, rev, "mine"), update(&id, rev, "theirs"));
-    let (one, two) = tokio::join!(room.edit(one, By::Human), room.edit(two, By::Assistant));
+    let (one, two) = tokio::join!(room.apply_edit(one, Actor::Human), room.apply_edit(two, Actor::Assistant));
     let refused = [one, two].into_iter().filter_map(Result::err).collect::<Vec<_>>();
     assert_eq!(refused.len(), 1);
-    assert_eq!(refused[0].code, RefusedCode::Conflict);
+    assert_eq!(refused[0].code, RefusalCode::Conflict);
     let now = refused[0].cell.clone().unwrap();
     assert_eq!(now.source, room.watch().0.cells[0].source);
     let delete = Edit::DeleteCell { id: id.clone(), rev };
-    assert_eq!(room.edit(delete, By::Human).await.unwrap_err().code, RefusedCode::Conflict);
+    assert_eq!(room.apply_edit(delete, Actor::Human).await.unwrap_err().code, RefusalCode::Conflict);
     // A revision that was never shown is no newer one.
-    let never = room.edit(update(&id, now.rev + 9, "blind"), By::Human).await.unwrap_err();
-    assert_eq!(never.code, RefusedCode::Conflict);
-    room.edit(update(&id, now.rev, "both"), By::Human).await.unwrap();
+    let never = room.apply_edit(update(&id, now.rev + 9, "blind"), Actor::Human).await.unwrap_err();
+    assert_eq!(never.code, RefusalCode::Conflict);
+    room.apply_edit(update(&id, now.rev, "both"), Actor::Human).await.unwrap();
 }
 
 #[tokio::test]
@@ -116,12 +116,12 @@ async fn what_others_write_is_noticed_and_not_written_over() {
     // Nobody edits: it is noticed all the same.
     reloaded(&mut changes).await;
     assert_eq!(room.watch().0.cells[0].source, "theirs");
-    let refused = room.edit(update(&id, rev, "mine"), By::Human).await.unwrap_err();
-    assert_eq!(refused.code, RefusedCode::Conflict);
+    let refused = room.apply_edit(update(&id, rev, "mine"), Actor::Human).await.unwrap_err();
+    assert_eq!(refused.code, RefusalCode::Conflict);
     assert_eq!(place.text(), theirs);
     // A cell that they left alone can be edited as before; at once, before anybody looked.
     std::fs::write(place.file(), theirs.replace("theirs", "again")).unwrap();
-    room.edit(update(&other, other_rev, "mine"), By::Human).await.unwrap();
+    room.apply_edit(update(&other, other_rev, "mine"), Actor::Human).await.unwrap();
     reloaded(&mut changes).await;
     assert_eq!(place.cells()[0]["source"], json!(["again"]));
     assert_eq!(place.cells()[1]["source"], json!(["mine"]));
@@ -134,16 +134,16 @@ async fn a_file_that_is_no_notebook_any_more_is_left_alone() {
     let (id, rev) = create(&room, "a").await;
     let before = place.text();
     std::fs::write(place.file(), "half a no").unwrap();
-    let refused = room.edit(update(&id, rev, "b"), By::Human).await.unwrap_err();
-    assert_eq!(refused.code, RefusedCode::File);
+    let refused = room.apply_edit(update(&id, rev, "b"), Actor::Human).await.unwrap_err();
+    assert_eq!(refused.code, RefusalCode::File);
     assert_eq!(place.text(), "half a no");
     std::fs::remove_file(place.file()).unwrap();
-    let refused = room.edit(update(&id, rev, "b"), By::Human).await.unwrap_err();
-    assert_eq!(refused.code, RefusedCode::File);
+    let refused = room.apply_edit(update(&id, rev, "b"), Actor::Human).await.unwrap_err();
+    assert_eq!(refused.code, RefusalCode::File);
     assert!(!place.file().exists());
     // It is put back: it goes on.
     std::fs::write(place.file(), before).unwrap();
-    room.edit(update(&id, rev, "b"), By::Human).await.unwrap();
+    room.apply_edit(update(&id, rev, "b"), Actor::Human).await.unwrap();
     assert_eq!(place.cells()[0]["source"], json!(["b"]));
 }
 
@@ -156,13 +156,13 @@ async fn what_cannot_be_saved_has_not_happened() {
     // No file can be made there, as on a full disk.
     std::fs::create_dir(place.0.path().join(".a.ipynb.softland-tmp")).unwrap();
     for edit in [update(&id, rev, "b"), new_cell("c"), Edit::DeleteCell { id: id.clone(), rev }] {
-        let refused = room.edit(edit, By::Human).await.unwrap_err();
-        assert!(refused.code == RefusedCode::File && refused.message.contains("cannot be saved"));
+        let refused = room.apply_edit(edit, Actor::Human).await.unwrap_err();
+        assert!(refused.code == RefusalCode::File && refused.message.contains("cannot be saved"));
     }
     assert_eq!(room.watch().0, before);
     assert!(changes.try_recv().is_err(), "nobody is told of what has not happened");
     std::fs::remove_dir(place.0.path().join(".a.ipynb.softland-tmp")).unwrap();
-    room.edit(update(&id, rev, "b"), By::Human).await.unwrap();
+    room.apply_edit(update(&id, rev, "b"), Actor::Human).await.unwrap();
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_notebook_of_before_names_keeps_its_format() {
     });
     std::fs::write(place.file(), theirs.to_string()).unwrap();
     reloaded(&mut changes).await;
-    room.edit(update(&c.id, c.rev, "c!"), By::Human).await.unwrap();
+    room.apply_edit(update(&c.id, c.rev, "c!"), Actor::Human).await.unwrap();
     let sources: Vec<Value> =
         place.cells().as_array().unwrap().iter().map(|cell| cell["source"].clone()).collect();
     assert_eq!(sources, ["new", "a", "c!"]);
@@ -211,24 +211,24 @@ async fn what_makes_no_sense_is_refused() {
     let room = place.room().await;
     let (id, rev) = create(&room, "a").await;
     let text = Edit::CreateCell { index: Some(0), kind: CellType::Markdown, source: "t".into() };
-    let text = room.edit(text, By::Human).await.unwrap().cell.unwrap().id;
+    let text = room.apply_edit(text, Actor::Human).await.unwrap().cell.unwrap().id;
     let (before, _) = room.watch();
     for (edit, code) in [
-        (update("nowhere", 9, ""), RefusedCode::NoSuchCell),
-        (update(&id, rev, &"x".repeat(2 << 20)), RefusedCode::Invalid),
-        (Edit::ClearOutputs { id: text.clone() }, RefusedCode::Invalid),
+        (update("nowhere", 9, ""), RefusalCode::NoSuchCell),
+        (update(&id, rev, &"x".repeat(2 << 20)), RefusalCode::Invalid),
+        (Edit::ClearOutputs { id: text.clone() }, RefusalCode::Invalid),
         (
             Edit::CreateCell { index: Some(3), kind: CellType::Raw, source: String::new() },
-            RefusedCode::Invalid,
+            RefusalCode::Invalid,
         ),
     ] {
-        assert_eq!(room.edit(edit, By::Human).await.unwrap_err().code, code);
+        assert_eq!(room.apply_edit(edit, Actor::Human).await.unwrap_err().code, code);
     }
-    assert_eq!(room.run(&text, By::Human).await.unwrap_err().code, RefusedCode::Invalid);
-    assert_eq!(room.run(&id, By::Human).await.unwrap_err().code, RefusedCode::Kernel);
+    assert_eq!(room.run_cell(&text, Actor::Human).await.unwrap_err().code, RefusalCode::Invalid);
+    assert_eq!(room.run_cell(&id, Actor::Human).await.unwrap_err().code, RefusalCode::Kernel);
     assert_eq!(room.watch().0.cells, before.cells);
     room.close().await;
-    assert_eq!(room.edit(new_cell("x"), By::Human).await.unwrap_err().code, RefusedCode::Closed);
+    assert_eq!(room.apply_edit(new_cell("x"), Actor::Human).await.unwrap_err().code, RefusalCode::Closed);
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn the_words_of_the_seam_are_as_agreed() {
         json!({ "do": "create_cell", "index": null, "type": "code", "source": "x" }),
     )
     .unwrap();
-    room.edit(edit, By::Assistant).await.unwrap();
+    room.apply_edit(edit, Actor::Assistant).await.unwrap();
     let change = serde_json::to_value(&*changes.recv().await.unwrap()).unwrap();
     let id = change["cell"]["id"].clone();
     let cell = json!({
@@ -254,7 +254,7 @@ async fn the_words_of_the_seam_are_as_agreed() {
     let kernel = json!({ "name": "python3", "state": "none", "why": null });
     let path = place.file().canonicalize().unwrap();
     assert_eq!(state, json!({ "rev": 1, "path": path, "kernel": kernel, "cells": [cell] }));
-    let refused = room.edit(update("x", 0, ""), By::Human).await.unwrap_err();
+    let refused = room.apply_edit(update("x", 0, ""), Actor::Human).await.unwrap_err();
     let refused = serde_json::to_value(refused).unwrap();
     assert_eq!((&refused["code"], &refused["cell"]), (&json!("no_such_cell"), &Value::Null));
 }
@@ -263,11 +263,11 @@ async fn the_words_of_the_seam_are_as_agreed() {
 async fn acts_as_writer() {
     let Some(folder) = std::env::var_os(ACTS) else { return };
     let file = Path::new(&folder).join("a.ipynb");
-    let options = RoomOptions::new(Path::new(&folder).join("state"), None);
-    let room = Room::open(&file, options).await.unwrap();
+    let options = NotebookOptions::new(Path::new(&folder).join("state"), None);
+    let room = SharedNotebook::open(&file, options).await.unwrap();
     for n in 0.. {
         let (id, rev) = create(&room, "not yet").await;
-        room.edit(update(&id, rev, &format!("source {n}")), By::Human).await.unwrap();
+        room.apply_edit(update(&id, rev, &format!("source {n}")), Actor::Human).await.unwrap();
         println!("acknowledged {n}.");
     }
 }

@@ -3,71 +3,71 @@
 use softland_core::{Call, Stop};
 use softland_wire::Tokens;
 use softland_wire::anthropic::{
-    Assembler, Block as Native, BlockStartKind, End as WireEnd, Event, Iteration, Message,
+    Assembler, ResponseBlock as Native, BlockStartKind, StreamEnd as WireEnd, Event, Iteration, ResponseMessage,
     Stop as WireStop, Usage, respond,
 };
 use softland_wire::json::write_str;
 
 use crate::framing::{
-    Begins, Broken, End, Ending, Framing, Json, MAX_RESPONSE, More, Part, Parts, Placed, Read, Who,
+    NewBlock, ResponseError, UpstreamEnd, MessageEnd, Framing, JsonBytes, MAX_RESPONSE, PartContent, BlockPart, EventParts, PlacedPart, EventView, Speaker,
 };
-use crate::reply::{Block, Reply, Rest, Seen};
+use crate::reply::{Block, Reply, NativeResponse, BlockView};
 
 /// The Messages API.
 #[derive(Debug)]
-pub(crate) struct Anthropic {
+pub(crate) struct AnthropicFraming {
     assembler: Assembler,
 }
 
-impl Anthropic {
+impl AnthropicFraming {
     pub(crate) fn new() -> Self {
         Self { assembler: Assembler::new(MAX_RESPONSE) }
     }
 }
 
-impl Framing for Anthropic {
-    fn begin(&mut self) {
+impl Framing for AnthropicFraming {
+    fn begin_response(&mut self) {
         self.assembler = Assembler::new(MAX_RESPONSE);
     }
 
-    fn read<'f>(
+    fn read_event<'f>(
         &mut self,
         name: &'f str,
         data: &'f str,
         fold: bool,
-    ) -> Result<Option<Read<'f>>, Broken> {
-        let Ok(event) = Event::decode(name, data) else { return Ok(None) };
+    ) -> Result<Option<EventView<'f>>, ResponseError> {
+        let Ok(event) = Event::from_data(name, data) else { return Ok(None) };
         if fold {
-            self.assembler.push(&event).map_err(Broken::Assemble)?;
+            self.assembler.push(&event).map_err(ResponseError::Assemble)?;
         }
-        Ok(Some(read(&event)))
+        Ok(Some(event_view(&event)))
     }
 
-    fn so_far(&self) -> Tokens {
-        self.assembler.so_far()
+    fn tokens_so_far(&self) -> Tokens {
+        self.assembler.tokens_so_far()
     }
 
-    fn finish(&mut self) -> (Reply, End) {
+    fn finish_response(&mut self) -> (Reply, UpstreamEnd) {
         let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
         let finished = assembler.finish();
         let end = match finished.end {
-            WireEnd::Stop => End::Stop,
-            WireEnd::Cut => End::Cut,
-            WireEnd::Error { kind, message } => End::Error { kind, message },
+            WireEnd::Stop => UpstreamEnd::Stop,
+            WireEnd::Cut => UpstreamEnd::Cut,
+            WireEnd::Error { kind, message } => UpstreamEnd::Error { kind, message },
         };
-        (reply(finished.message), end)
+        (build_reply(finished.message), end)
     }
 
-    fn whole(&mut self, body: &[u8]) -> Result<Reply, Broken> {
-        Message::from_json(body).map(reply).map_err(Broken::Json)
+    fn read_whole(&mut self, body: &[u8]) -> Result<Reply, ResponseError> {
+        ResponseMessage::from_json(body).map(build_reply).map_err(ResponseError::Json)
     }
 
-    fn own(&self, tokens: Tokens) -> Reply {
+    fn own_reply(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, ..Usage::default() };
-        reply(Message { stop: Some(WireStop::EndTurn), usage, ..Message::default() })
+        build_reply(ResponseMessage { stop: Some(WireStop::EndTurn), usage, ..ResponseMessage::default() })
     }
 
-    fn text(&self, text: &str) -> Block {
+    fn text_block(&self, text: &str) -> Block {
         Block::Anthropic(Native::Text { text: text.to_owned(), extra: Default::default() })
     }
 
@@ -75,7 +75,7 @@ impl Framing for Anthropic {
         respond::write_message_start(out, id, model, &usage_of(reply));
     }
 
-    fn write_event(&mut self, raw: &[u8], parts: &[Placed<'_, '_>], out: &mut Vec<u8>) {
+    fn write_event(&mut self, raw: &[u8], parts: &[PlacedPart<'_, '_>], out: &mut Vec<u8>) {
         let moved = parts.iter().find(|placed| placed.part.key != placed.index);
         // The event was read before, so it is an object.
         let written = moved.map(|placed| respond::write_reindexed(out, raw, placed.index));
@@ -85,7 +85,7 @@ impl Framing for Anthropic {
     }
 
     /// Returns nothing: every event carries a single part.
-    fn alone(&self, _: &Part<'_>) -> Vec<u8> {
+    fn split_part(&self, _: &BlockPart<'_>) -> Vec<u8> {
         Vec::new()
     }
 
@@ -121,8 +121,8 @@ impl Framing for Anthropic {
         respond::write_block_stop(out, index);
     }
 
-    fn write_end(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
-        let Rest::Anthropic(message) = &reply.rest else { return };
+    fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        let NativeResponse::Anthropic(message) = &reply.rest else { return };
         let stop = stop_shown(message, ending);
         let (sequence, details) =
             (message.stop_sequence.as_deref(), message.stop_details.as_deref());
@@ -130,13 +130,13 @@ impl Framing for Anthropic {
         respond::write_message_stop(out);
     }
 
-    fn write_whole(&mut self, reply: &Reply, ending: &Ending<'_>, out: &mut Vec<u8>) {
-        let Rest::Anthropic(message) = &reply.rest else { return };
+    fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        let NativeResponse::Anthropic(message) = &reply.rest else { return };
         let (id, model) = ending.head.clone();
-        let whole = Message {
+        let whole = ResponseMessage {
             id,
             model,
-            blocks: natives(ending.blocks).cloned().collect(),
+            blocks: native_blocks(ending.blocks).cloned().collect(),
             stop: Some(stop_shown(message, ending)),
             stop_sequence: message.stop_sequence.clone(),
             stop_details: message.stop_details.clone(),
@@ -145,28 +145,28 @@ impl Framing for Anthropic {
         respond::write_message(out, &whole);
     }
 
-    fn assistant(&self, blocks: &[Block]) -> Json {
+    fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {
         let mut out = br#"{"role":"assistant","content":["#.to_vec();
-        for (n, block) in natives(blocks).enumerate() {
+        for (n, block) in native_blocks(blocks).enumerate() {
             if n > 0 {
                 out.push(b',');
             }
-            block.write(&mut out);
+            block.write_json(&mut out);
         }
         out.extend_from_slice(b"]}");
         out
     }
 
-    fn said(&self, who: Who, text: &str) -> Json {
+    fn text_message(&self, who: Speaker, text: &str) -> JsonBytes {
         let mut out = br#"{"role":"#.to_vec();
-        write_str(&mut out, who.role());
+        write_str(&mut out, who.role_name());
         out.extend_from_slice(br#","content":"#);
         write_str(&mut out, text);
         out.push(b'}');
         out
     }
 
-    fn results(&self, answers: &[(Call<'_>, String)]) -> Json {
+    fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes {
         let mut out = br#"{"role":"user","content":["#.to_vec();
         for (n, (call, text)) in answers.iter().enumerate() {
             if n > 0 {
@@ -183,7 +183,7 @@ impl Framing for Anthropic {
     }
 }
 
-fn natives(blocks: &[Block]) -> impl Iterator<Item = &Native> {
+fn native_blocks(blocks: &[Block]) -> impl Iterator<Item = &Native> {
     blocks.iter().filter_map(|block| match block {
         Block::Anthropic(block) => Some(block),
         Block::Chat(_) | Block::Responses(_) => None,
@@ -191,31 +191,31 @@ fn natives(blocks: &[Block]) -> impl Iterator<Item = &Native> {
 }
 
 /// Returns the rules' view of a block.
-pub(crate) fn seen(block: &Native) -> Seen<'_> {
+pub(crate) fn block_view(block: &Native) -> BlockView<'_> {
     match block {
-        Native::Text { text, .. } => Seen::Text(text),
+        Native::Text { text, .. } => BlockView::Text(text),
         Native::Thinking { thinking, signature, .. } => {
-            Seen::Thinking { text: Some(thinking), signed: !signature.is_empty() }
+            BlockView::Thinking { text: Some(thinking), signed: !signature.is_empty() }
         }
-        Native::Redacted { .. } => Seen::Thinking { text: None, signed: true },
+        Native::Redacted { .. } => BlockView::Thinking { text: None, signed: true },
         Native::ToolUse { id, name, input, complete, server, .. } => {
-            Seen::Call(Call { id, name, input, server: *server }, *complete)
+            BlockView::Call(Call { id, name, input, server: *server }, *complete)
         }
-        Native::Other { kind, .. } if kind.ends_with("_tool_result") => Seen::Result,
-        Native::Other { .. } => Seen::Other,
+        Native::Other { kind, .. } if kind.ends_with("_tool_result") => BlockView::Result,
+        Native::Other { .. } => BlockView::Other,
     }
 }
 
-fn read<'f>(event: &Event<'f>) -> Read<'f> {
+fn event_view<'f>(event: &Event<'f>) -> EventView<'f> {
     let known = !matches!(event, Event::Unknown { .. });
-    let mut read = Read { known, ..Read::default() };
+    let mut read = EventView { known, ..EventView::default() };
     match event {
         Event::MessageStart(start) => {
             read.head = Some((start.id, start.model));
-            let whole = (0..).zip(&start.content).map(|(key, block)| whole(key, &block.kind));
+            let whole = (0..).zip(&start.content).map(|(key, block)| whole_part(key, &block.kind));
             read.parts = match start.content.as_slice() {
-                [] => Parts::None,
-                _ => Parts::Many(whole.collect()),
+                [] => EventParts::None,
+                _ => EventParts::Many(whole.collect()),
             };
         }
         Event::Ping => read.ping = true,
@@ -225,20 +225,20 @@ fn read<'f>(event: &Event<'f>) -> Read<'f> {
             read.over = true;
         }
         Event::Unknown { .. } => {}
-        _ => read.parts = event.index().map_or(Parts::None, |key| Parts::One(part(key, event))),
+        _ => read.parts = event.index().map_or(EventParts::None, |key| EventParts::One(part_of_event(key, event))),
     }
     read
 }
 
-fn part<'f>(key: u32, event: &Event<'f>) -> Part<'f> {
+fn part_of_event<'f>(key: u32, event: &Event<'f>) -> BlockPart<'f> {
     let (begins, more) = match event {
-        Event::BlockStart { block, .. } => begins(&block.kind),
-        Event::TextDelta { text, .. } => (None, More::Text(*text)),
-        Event::ThinkingDelta { text, .. } => (None, More::Thinking(*text)),
-        Event::InputJsonDelta { partial_json, .. } => (None, More::Input(*partial_json)),
-        _ => (None, More::Nothing),
+        Event::BlockStart { block, .. } => new_block(&block.kind),
+        Event::TextDelta { text, .. } => (None, PartContent::Text(*text)),
+        Event::ThinkingDelta { text, .. } => (None, PartContent::Thinking(*text)),
+        Event::InputJsonDelta { partial_json, .. } => (None, PartContent::Input(*partial_json)),
+        _ => (None, PartContent::Nothing),
     };
-    Part {
+    BlockPart {
         key,
         begins,
         anew: begins.is_some(),
@@ -248,28 +248,28 @@ fn part<'f>(key: u32, event: &Event<'f>) -> Part<'f> {
     }
 }
 
-fn begins<'f>(kind: &BlockStartKind<'f>) -> (Option<Begins<'f>>, More<'f>) {
+fn new_block<'f>(kind: &BlockStartKind<'f>) -> (Option<NewBlock<'f>>, PartContent<'f>) {
     match *kind {
-        BlockStartKind::Text { text } => (Some(Begins::Text), More::Text(text)),
+        BlockStartKind::Text { text } => (Some(NewBlock::Text), PartContent::Text(text)),
         BlockStartKind::Thinking { thinking, .. } => {
-            (Some(Begins::Thinking), More::Thinking(thinking))
+            (Some(NewBlock::Thinking), PartContent::Thinking(thinking))
         }
         BlockStartKind::ToolUse { id, name, server, .. } => {
-            (Some(Begins::Call { id, name, server }), More::Nothing)
+            (Some(NewBlock::Call { id, name, server }), PartContent::Nothing)
         }
         BlockStartKind::Redacted { .. } | BlockStartKind::Other { .. } => {
-            (Some(Begins::Other), More::Nothing)
+            (Some(NewBlock::Other), PartContent::Nothing)
         }
     }
 }
 
 /// Returns the part of a block that stands whole in the message's first event.
-fn whole<'f>(key: u32, kind: &BlockStartKind<'f>) -> Part<'f> {
-    let (begins, more) = begins(kind);
-    Part { begins, more, stops: true, ..Part::bare(key) }
+fn whole_part<'f>(key: u32, kind: &BlockStartKind<'f>) -> BlockPart<'f> {
+    let (begins, more) = new_block(kind);
+    BlockPart { begins, more, stops: true, ..BlockPart::with_key(key) }
 }
 
-fn reply(mut message: Message) -> Reply {
+fn build_reply(mut message: ResponseMessage) -> Reply {
     let blocks = std::mem::take(&mut message.blocks).into_iter().map(Block::Anthropic).collect();
     let cut = matches!(
         message.stop,
@@ -279,16 +279,16 @@ fn reply(mut message: Message) -> Reply {
         id: std::mem::take(&mut message.id),
         model: std::mem::take(&mut message.model),
         blocks,
-        stop: stop(message.stop.as_ref()),
+        stop: core_stop(message.stop.as_ref()),
         whole: !cut,
         tokens: message.usage.tokens,
-        billed: message.usage.billed(),
-        rest: Rest::Anthropic(Box::new(message)),
+        billed: message.usage.billed_tokens(),
+        rest: NativeResponse::Anthropic(Box::new(message)),
         tagged: None,
     }
 }
 
-fn stop(stop: Option<&WireStop>) -> Stop {
+fn core_stop(stop: Option<&WireStop>) -> Stop {
     match stop {
         Some(WireStop::EndTurn | WireStop::ToolUse) => Stop::Natural,
         Some(WireStop::MaxTokens) => Stop::Length,
@@ -301,7 +301,7 @@ fn stop(stop: Option<&WireStop>) -> Stop {
 }
 
 /// Returns the stop reason for the client. `tool_use` is true only of a message with a call in it.
-fn stop_shown(message: &Message, ending: &Ending<'_>) -> WireStop {
+fn stop_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> WireStop {
     match &message.stop {
         Some(WireStop::ToolUse) if ending.calls == 0 => WireStop::EndTurn,
         Some(stop) => stop.clone(),
@@ -311,15 +311,15 @@ fn stop_shown(message: &Message, ending: &Ending<'_>) -> WireStop {
 
 fn usage_of(reply: &Reply) -> Usage {
     match &reply.rest {
-        Rest::Anthropic(message) => message.usage.clone(),
-        Rest::Chat(_) | Rest::Responses(_) => Usage { tokens: reply.tokens, ..Usage::default() },
+        NativeResponse::Anthropic(message) => message.usage.clone(),
+        NativeResponse::Chat(_) | NativeResponse::Responses(_) => Usage { tokens: reply.tokens, ..Usage::default() },
     }
 }
 
 /// Returns the usage for the client: the context size of the last request, and the output that the
 /// client got. The iterations list each request, where there were several or where the client did
 /// not get all of the only one.
-fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
+fn usage_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> Usage {
     let mut usage = message.usage.clone();
     usage.tokens.output = ending.output;
     let hidden = match ending.billed {
@@ -340,7 +340,7 @@ fn usage_shown(message: &Message, ending: &Ending<'_>) -> Usage {
 
 fn write_start(index: u32, block: &Native, out: &mut Vec<u8>) {
     let mut json = Vec::new();
-    block.write(&mut json);
+    block.write_json(&mut json);
     // Blocks are written from text, so they are UTF-8.
     let json = String::from_utf8(json).unwrap_or_default();
     respond::write_block_start(out, index, &json);

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Addition, Call, Digest, Facts, Finished, Here, Place, Run, Step, Stop, ToolResult, Transcript,
-    User, UserText, lines,
+    Addition, Call, Digest, Facts, FinishedTurn, MessagePosition, LinePlace, Run, MessageEffects, Stop, ToolResult, Transcript,
+    UserMessage, UserText, lines,
 };
 use softland_wire::json::Span;
 use softland_wire::request::{
@@ -16,49 +16,49 @@ use softland_wire::request::{
 use softland_wire::{Api, Splice};
 
 use super::rewrite;
-use crate::facts::{ResultRead, TextRead};
-use crate::outline::{Prefix, is_tags};
-use crate::past::Traces;
-use crate::remembered::{KeptTail, Remembered, Seen, place_of};
-use crate::tags::{self, Reader, TagCall, Waiting};
+use crate::facts::{ResultReader, TextReader};
+use crate::outline::{PrefixDigests, is_tags_only};
+use crate::past::PastTraces;
+use crate::remembered::{StoredTail, StoredConversation, SeenResult, place_of};
+use crate::tags::{self, TagReader, TagCall, WaitingCalls};
 
 /// A history read up to its newest message.
 #[derive(Debug)]
-pub(crate) struct Fold<'a> {
+pub(crate) struct FoldedHistory<'a> {
     api: Api,
     pub(crate) transcript: Transcript,
     /// The lines, as edits; empty where the run's policy only observes.
     pub(crate) splice: Splice,
     /// Remembered results, for those that the client has cleared since.
-    results: Cow<'a, BTreeMap<Digest, Seen>>,
+    results: Cow<'a, BTreeMap<Digest, SeenResult>>,
     /// Results that are not remembered yet; `None` without a store.
-    pub(crate) fresh: Option<Vec<(Digest, Seen)>>,
+    pub(crate) fresh: Option<Vec<(Digest, SeenResult)>>,
     /// The newest message, if it is a user's. The facts hold for this message.
-    newest: Option<(&'a RequestMessage<'a>, Said<'a>)>,
+    newest: Option<(&'a RequestMessage<'a>, FoldedMessage<'a>)>,
     /// The position of the newest message.
-    pub(crate) here: Option<Here>,
+    pub(crate) here: Option<MessagePosition>,
     /// The traces that the history shows of the conversation's past.
-    pub(crate) traces: Traces,
+    pub(crate) traces: PastTraces,
     /// The reader of calls that are written as text, if there are any, and the calls that still
     /// wait for results.
-    reader: Option<Reader>,
-    waiting: Waiting,
+    reader: Option<TagReader>,
+    waiting: WaitingCalls,
 }
 
-impl<'a> Fold<'a> {
+impl<'a> FoldedHistory<'a> {
     /// Folds a request's messages except the newest, if that is a user's. `remembered` is `None`
     /// where there is no store.
     pub(crate) fn new(
         request: &'a Request<'a>,
         transcript: Transcript,
-        remembered: Option<Remembered<'a>>,
-        reader: Option<Reader>,
+        remembered: Option<StoredConversation<'a>>,
+        reader: Option<TagReader>,
     ) -> Self {
         let list = &request.messages.list;
-        let newest = newest(list);
+        let newest = newest_index(list);
         let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
         let fresh = remembered.as_ref().map(|_| Vec::new());
-        let Remembered { tails, results, past, named, arrival } = remembered.unwrap_or_default();
+        let StoredConversation { tails, results, past, named, arrival } = remembered.unwrap_or_default();
         let (api, splice) = (request.api, Splice::new());
         let mut fold = Self {
             api,
@@ -68,15 +68,15 @@ impl<'a> Fold<'a> {
             fresh,
             newest: None,
             here: None,
-            traces: past.as_ref().map(Traces::of).unwrap_or_default(),
+            traces: past.as_ref().map(PastTraces::from_past).unwrap_or_default(),
             reader,
-            waiting: Waiting::default(),
+            waiting: WaitingCalls::default(),
         };
         if let Some(begun) = named {
-            fold.transcript.named(begun);
+            fold.transcript.set_named_runs(begun);
         }
         let arrives = list.iter().rposition(|m| m.role == Role::Assistant);
-        let mut prefix = Prefix::of(request);
+        let mut prefix = PrefixDigests::from_request(request);
         let mut told = list.iter().filter(|m| matches!(m.role, Role::User | Role::Assistant));
         told.next();
         for (at, message) in list.iter().enumerate().take(open.unwrap_or(list.len())) {
@@ -86,26 +86,26 @@ impl<'a> Fold<'a> {
             };
             match message.role {
                 Role::User => {
-                    let mut said = fold.said(message);
+                    let mut said = fold.read_user_message(message);
                     said.user.spoken_after = fold.is_spoken_after(&said, next);
-                    fold.user(message, &said, None);
+                    fold.fold_user_message(message, &said, None);
                 }
                 Role::Assistant => {
                     let (reader, next) = (fold.reader.as_ref(), list.get(at + 1));
-                    let written = fold.waiting.wait(reader, message, next);
-                    fold.repair(request, message, &written, &tails, || prefix.before(at));
-                    assistant(request, message, &written, &mut fold.transcript);
-                    fold.traces.turn(&fold.transcript);
+                    let written = fold.waiting.await_results(reader, message, next);
+                    fold.restore_tail(request, message, &written, &tails, || prefix.digest_before(at));
+                    fold_assistant_turn(request, message, &written, &mut fold.transcript);
+                    fold.traces.note_turn(&fold.transcript);
                 }
                 Role::System | Role::Other => {}
             }
             if arrives == Some(at) {
-                fold.transcript.arrives(arrival);
+                fold.transcript.set_arrival(arrival);
             }
         }
         if let Some(message) = open.and_then(|at| list.get(at)) {
-            let said = fold.said(message);
-            fold.here = Some(fold.transcript.here(&said.user));
+            let said = fold.read_user_message(message);
+            fold.here = Some(fold.transcript.locate_message(&said.user));
             fold.newest = Some((message, said));
         }
         fold
@@ -113,55 +113,55 @@ impl<'a> Fold<'a> {
 
     /// True if the results in a message may close an answer and a person's message follows
     /// directly.
-    fn is_spoken_after(&self, said: &Said<'_>, next: Option<&RequestMessage<'_>>) -> bool {
-        let awaits = || self.transcript.run().is_some_and(Run::awaits_answer);
+    fn is_spoken_after(&self, said: &FoldedMessage<'_>, next: Option<&RequestMessage<'_>>) -> bool {
+        let awaits = || self.transcript.current_run().is_some_and(Run::awaits_answer);
         let next = next.filter(|next| next.role == Role::User);
         !said.user.results.is_empty()
             && awaits()
-            && next.is_some_and(|next| Transcript::is_spoken(&Said::by(next).user))
+            && next.is_some_and(|next| Transcript::is_spoken(&FoldedMessage::from_message(next).user))
     }
 
     /// Folds the newest message with the facts that hold for it.
-    pub(crate) fn newest(&mut self, facts: &Facts) -> Step {
+    pub(crate) fn fold_newest(&mut self, facts: &Facts) -> MessageEffects {
         let newest = self.newest.take();
-        newest.map(|(message, said)| self.user(message, &said, Some(facts))).unwrap_or_default()
+        newest.map(|(message, said)| self.fold_user_message(message, &said, Some(facts))).unwrap_or_default()
     }
 
     /// Reads a user's message, with the results that it gives to calls written as text.
-    fn said(&mut self, message: &RequestMessage<'a>) -> Said<'a> {
-        let mut said = Said::by(message);
+    fn read_user_message(&mut self, message: &RequestMessage<'a>) -> FoldedMessage<'a> {
+        let mut said = FoldedMessage::from_message(message);
         if !self.waiting.is_empty() {
             let texts: Vec<_> = said.user.texts.iter().map(UserText::text).collect();
-            let given = self.waiting.take(self.reader.as_ref(), &texts);
-            said.give(given);
+            let given = self.waiting.take_results(self.reader.as_ref(), &texts);
+            said.add_results(given);
         }
-        said.recall(&self.results, self.transcript.place());
+        said.recall_results(&self.results, self.transcript.history_digest());
         said
     }
 
-    fn user(
+    fn fold_user_message(
         &mut self,
         message: &RequestMessage<'_>,
-        said: &Said<'_>,
+        said: &FoldedMessage<'_>,
         facts: Option<&Facts>,
-    ) -> Step {
+    ) -> MessageEffects {
         self.note_results(&said.user);
-        let mut step = self.transcript.user(&said.user, facts);
-        step.additions = said.one_line(step.additions);
-        if self.transcript.run().is_some_and(|run| !run.policy().observes()) {
+        let mut step = self.transcript.add_user_message(&said.user, facts);
+        step.additions = said.keep_one_line(step.additions);
+        if self.transcript.current_run().is_some_and(|run| !run.policy().is_observing()) {
             add_lines(&mut self.splice, self.api, message, said, &step);
         }
         step
     }
 
     /// Notes the results of a message that are not remembered yet. Does nothing without a store.
-    fn note_results(&mut self, user: &User<'_>) {
-        let (Some(fresh), place) = (&mut self.fresh, self.transcript.place()) else { return };
+    fn note_results(&mut self, user: &UserMessage<'_>) {
+        let (Some(fresh), place) = (&mut self.fresh, self.transcript.history_digest()) else { return };
         for result in user.results.iter().filter(|result| !result.cleared) {
             let ToolResult { digest, chars, failed, sent_back, unfinished, .. } = *result;
             let place = place_of(place, &result.id);
             if !self.results.contains_key(&place) {
-                fresh.push((place, Seen { digest, chars, failed, sent_back, unfinished }));
+                fresh.push((place, SeenResult { digest, chars, failed, sent_back, unfinished }));
             }
         }
     }
@@ -169,12 +169,12 @@ impl<'a> Fold<'a> {
     /// Puts back the tail that this turn stands behind, and moves into it the blocks that were
     /// shown before it. Leaves out the tail's thinking where the client has edited the history
     /// before it.
-    fn repair(
+    fn restore_tail(
         &mut self,
         request: &Request<'_>,
         message: &RequestMessage<'_>,
         written: &[TagCall],
-        tails: &BTreeMap<Digest, KeptTail>,
+        tails: &BTreeMap<Digest, StoredTail>,
         before: impl FnOnce() -> Digest,
     ) {
         if tails.is_empty() {
@@ -190,13 +190,13 @@ impl<'a> Fold<'a> {
             _ => None,
         });
         let first = written.first().map(|call| Cow::Borrowed(call.id.as_str())).or(first);
-        let place = first.map(|id| place_of(self.transcript.place(), &id));
+        let place = first.map(|id| place_of(self.transcript.history_digest(), &id));
         let Some(tail) = place.and_then(|place| tails.get(&place)) else { return };
-        let observes = self.transcript.run().is_some_and(|run| run.policy().observes());
+        let observes = self.transcript.current_run().is_some_and(|run| run.policy().is_observing());
         if observes {
             return;
         }
-        let (shown, thinks) = still_shown(&tail.shown, blocks);
+        let (shown, thinks) = count_still_shown(&tail.shown, blocks);
         let thinks = thinks && before() == tail.before;
         let bare = if thinks { None } else { rewrite::without_thinking(self.api, &tail.messages) };
         let mut inserted = bare.unwrap_or_else(|| tail.messages.clone()).into_bytes();
@@ -205,7 +205,7 @@ impl<'a> Fold<'a> {
         if self.api == Api::Chat {
             // In this protocol the reasoning before and after the tail has run together.
             if let Some(own) = &tail.own {
-                rewrite::own_reasoning(&mut self.splice, request.text, message.span, own);
+                rewrite::replace_reasoning(&mut self.splice, request.text, message.span, own);
             }
             return;
         }
@@ -219,14 +219,14 @@ impl<'a> Fold<'a> {
 
 /// Returns the index of the newest message of the user or the model. A system message or a
 /// harness's note that a client puts behind it does not count.
-fn newest(list: &[RequestMessage<'_>]) -> Option<usize> {
+fn newest_index(list: &[RequestMessage<'_>]) -> Option<usize> {
     let speaks =
         |message: &RequestMessage<'_>| matches!(message.role, Role::User | Role::Assistant);
     let mut spoken =
         list.iter().enumerate().rev().filter(|(_, message)| speaks(message)).peekable();
     while let Some((at, message)) = spoken.next() {
         let behind_user = spoken.peek().is_some_and(|(_, before)| before.role == Role::User);
-        if !(behind_user && is_tags(message)) {
+        if !(behind_user && is_tags_only(message)) {
             return Some(at);
         }
     }
@@ -235,11 +235,11 @@ fn newest(list: &[RequestMessage<'_>]) -> Option<usize> {
 
 /// Returns the number of a turn's blocks that were shown before its tail, and true if their
 /// thinking is still among them. Clients drop thinking, and then none of that time may go back.
-fn still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
+fn count_still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
     let (mut shown, mut thinks) = (0, true);
     for kind in letters.bytes() {
         match blocks.get(shown) {
-            Some(block) if letter(&block.kind) == kind => shown += 1,
+            Some(block) if kind_letter(&block.kind) == kind => shown += 1,
             _ if kind == b'k' => thinks = false,
             _ => break,
         }
@@ -248,7 +248,7 @@ fn still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool) {
 }
 
 /// Returns the letter of a block's kind in [`KeptTail::shown`].
-fn letter(kind: &BlockKind<'_>) -> u8 {
+fn kind_letter(kind: &BlockKind<'_>) -> u8 {
     match kind {
         BlockKind::Text { .. } => b't',
         BlockKind::Thinking | BlockKind::RedactedThinking => b'k',
@@ -261,18 +261,18 @@ fn add_lines(
     splice: &mut Splice,
     api: Api,
     message: &RequestMessage<'_>,
-    said: &Said<'_>,
-    step: &Step,
+    said: &FoldedMessage<'_>,
+    step: &MessageEffects,
 ) {
-    let results: Vec<_> = results(message).collect();
+    let results: Vec<_> = result_blocks(message).collect();
     for addition in &step.additions {
         match addition.place {
-            Place::Result(index) if !said.is_written(index) => {
+            LinePlace::Result(index) if !said.is_written(index) => {
                 if let Some(block) = results.get(index) {
                     splice.append_to_result(api, block, &addition.text);
                 }
             }
-            Place::End | Place::Result(_) => {
+            LinePlace::End | LinePlace::Result(_) => {
                 splice.append_to_message(api, message, &addition.text);
             }
         }
@@ -280,7 +280,7 @@ fn add_lines(
 }
 
 /// Returns the tool results of a message, in order.
-fn results<'m, 'a>(
+fn result_blocks<'m, 'a>(
     message: &'m RequestMessage<'a>,
 ) -> impl Iterator<Item = &'m RequestBlock<'a>> + use<'m, 'a> {
     let blocks = match &message.content {
@@ -292,19 +292,19 @@ fn results<'m, 'a>(
 
 /// A user message as it was read.
 #[derive(Debug, Default)]
-struct Said<'a> {
+struct FoldedMessage<'a> {
     /// The message in the core's words.
-    user: User<'a>,
+    user: UserMessage<'a>,
     /// The number of results that are written as text: the last ones.
     written: usize,
 }
 
-impl<'a> Said<'a> {
-    fn by(message: &RequestMessage<'a>) -> Self {
+impl<'a> FoldedMessage<'a> {
+    fn from_message(message: &RequestMessage<'a>) -> Self {
         let name = message.name.map(|name| name.unescape());
-        let mut user = User { name, ..User::default() };
+        let mut user = UserMessage { name, ..UserMessage::default() };
         match &message.content {
-            Content::Text(text, _) => user.texts.push(UserText::of(text.unescape())),
+            Content::Text(text, _) => user.texts.push(UserText::new(text.unescape())),
             Content::Blocks { blocks, .. } => {
                 for block in blocks {
                     match &block.kind {
@@ -313,7 +313,7 @@ impl<'a> Said<'a> {
                             user.results.push(ToolResult { id, ..result_facts(result) });
                         }
                         BlockKind::Text { text, .. } => {
-                            user.texts.push(UserText::of(text.unescape()));
+                            user.texts.push(UserText::new(text.unescape()));
                         }
                         _ => user.media = true,
                     }
@@ -324,24 +324,24 @@ impl<'a> Said<'a> {
     }
 
     /// Adds the results of calls that were written as text.
-    fn give(&mut self, given: tags::Given) {
+    fn add_results(&mut self, given: tags::GivenAnswers) {
         let lined = self.user.texts.last().is_some_and(|text| lines::ends_in_line(text.text()));
         self.written = given.results.len();
         for (at, (id, text)) in given.results.into_iter().enumerate() {
-            let mut read = ResultRead::default();
-            tags::with_str(&text, |text| read.text(text));
+            let mut read = ResultReader::default();
+            tags::with_str(&text, |text| read.add_text(text));
             let lined = lined && at + 1 == self.written;
-            let facts = read.facts();
+            let facts = read.to_facts();
             let failed = facts.failed || given.failed;
             self.user.results.push(ToolResult { id: Cow::Owned(id), lined, failed, ..facts });
         }
         if self.written > 0 {
-            self.user.texts = given.beside.into_iter().map(UserText::of).collect();
+            self.user.texts = given.beside.into_iter().map(UserText::new).collect();
         }
     }
 
     /// Fills in what is remembered of the results in this place that the client has cleared since.
-    fn recall(&mut self, remembered: &BTreeMap<Digest, Seen>, place: Digest) {
+    fn recall_results(&mut self, remembered: &BTreeMap<Digest, SeenResult>, place: Digest) {
         for result in self.user.results.iter_mut().filter(|result| result.cleared) {
             let Some(seen) = remembered.get(&place_of(place, &result.id)) else { continue };
             result.digest = seen.digest;
@@ -359,13 +359,13 @@ impl<'a> Said<'a> {
     }
 
     /// Keeps a single line for all results that are written as text, at the end of their message.
-    fn one_line(&self, additions: Vec<Addition>) -> Vec<Addition> {
+    fn keep_one_line(&self, additions: Vec<Addition>) -> Vec<Addition> {
         if self.written == 0 {
             return additions;
         }
         let written = |addition: &Addition| match addition.place {
-            Place::End => false,
-            Place::Result(index) => self.is_written(index),
+            LinePlace::End => false,
+            LinePlace::Result(index) => self.is_written(index),
         };
         let (among, mut others): (Vec<_>, Vec<_>) = additions.into_iter().partition(written);
         others.extend(tags::most_important(among));
@@ -375,45 +375,45 @@ impl<'a> Said<'a> {
 
 /// Reads the facts that the rules need of a result. The caller fills in its id.
 fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
-    let mut read = ResultRead::default();
+    let mut read = ResultReader::default();
     match &result.content {
         ResultContent::Absent(_) => {}
-        ResultContent::Opaque => read.media(),
-        ResultContent::Text(text, _) => read.text(*text),
+        ResultContent::Opaque => read.add_media(),
+        ResultContent::Text(text, _) => read.add_text(*text),
         ResultContent::Parts { parts, .. } => {
             for part in parts {
                 match part.text {
-                    Some((text, _)) => read.text(text),
+                    Some((text, _)) => read.add_text(text),
                     // An image or a document: its bytes are not read.
-                    None => read.media(),
+                    None => read.add_media(),
                 }
             }
         }
     }
-    let facts = read.facts();
+    let facts = read.to_facts();
     ToolResult { failed: result.is_error || facts.failed, ..facts }
 }
 
-fn assistant(
+fn fold_assistant_turn(
     request: &Request<'_>,
     message: &RequestMessage<'_>,
     written: &[TagCall],
     transcript: &mut Transcript,
 ) {
-    let mut texts = TextRead::default();
+    let mut texts = TextReader::default();
     let mut named = Vec::new();
     let mut hidden = false;
     match &message.content {
-        Content::Text(text, _) => texts.add(*text),
+        Content::Text(text, _) => texts.add_text(*text),
         Content::Blocks { blocks, .. } => {
             for block in blocks {
                 match &block.kind {
-                    BlockKind::Text { text, .. } => texts.add(*text),
+                    BlockKind::Text { text, .. } => texts.add_text(*text),
                     BlockKind::ToolUse { id, name, input, server } => {
                         named.push((
                             id.unescape(),
                             name.unescape(),
-                            input.of(request.text),
+                            input.text_in(request.text),
                             *server,
                         ));
                     }
@@ -427,9 +427,9 @@ fn assistant(
     }
     let named =
         named.iter().map(|(id, name, input, server)| Call { id, name, input, server: *server });
-    let calls = written.iter().map(TagCall::call).chain(named).collect();
-    transcript.model(&Finished {
-        text: texts.finish(),
+    let calls = written.iter().map(TagCall::as_call).chain(named).collect();
+    transcript.add_turn(&FinishedTurn {
+        text: texts.into_text(),
         calls,
         cut_call: false,
         hidden,

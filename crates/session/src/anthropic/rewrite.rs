@@ -36,7 +36,7 @@ pub(crate) fn without_thinking(api: Api, messages: &str) -> Option<String> {
         Api::Responses => r#"{"model":"","input":["#,
     };
     let body = [head, messages, "]}"].concat();
-    let request = Request::of(api, body.as_bytes()).ok()?;
+    let request = Request::from_body(api, body.as_bytes()).ok()?;
     let mut splice = Splice::new();
     for message in &request.messages.list {
         let speaks = |block: &RequestBlock<'_>| {
@@ -53,12 +53,12 @@ const REASONING: [(&str, &str); 3] =
     [("reasoning_content", "\"\""), ("reasoning", "\"\""), ("reasoning_details", "[]")];
 
 /// Replaces the reasoning of the message at `at` by the reasoning of the message `own`.
-pub(crate) fn own_reasoning(splice: &mut Splice, text: &str, at: Span, own: &str) {
-    each_reasoning(at.of(text), |name, span, none| {
+pub(crate) fn replace_reasoning(splice: &mut Splice, text: &str, at: Span, own: &str) {
+    for_each_reasoning(at.slice_of(text), |name, span, none| {
         let mut value = none.to_owned();
-        each_reasoning(own, |other, span, _| {
+        for_each_reasoning(own, |other, span, _| {
             if other == name {
-                span.of(own).clone_into(&mut value);
+                span.slice_of(own).clone_into(&mut value);
             }
         });
         splice.replace(Span::new(at.start + span.start, at.start + span.end), value);
@@ -67,9 +67,9 @@ pub(crate) fn own_reasoning(splice: &mut Splice, text: &str, at: Span, own: &str
 
 /// Calls `found` for each member of an object that holds reasoning, with the member's name, the
 /// span of its value, and its empty value.
-fn each_reasoning(object: &str, mut found: impl FnMut(&str, Span, &str)) {
+fn for_each_reasoning(object: &str, mut found: impl FnMut(&str, Span, &str)) {
     // The object was scanned before, so there is no error to report.
-    let _ = Cursor::new(object).members(|cursor, member| {
+    let _ = Cursor::new(object).read_members(|cursor, member| {
         let span = cursor.skip_value()?;
         let key = member.key.unescape();
         if let Some((name, none)) = REASONING.iter().find(|(name, _)| *name == key) {
@@ -97,7 +97,7 @@ fn keep_blocks(
     let whole = spans.len() == blocks.len();
     // Several texts may stand in one item.
     spans.dedup();
-    let kept: Vec<&str> = spans.iter().map(|span| span.of(text)).collect();
+    let kept: Vec<&str> = spans.iter().map(|span| span.slice_of(text)).collect();
     if whole || kept.is_empty() {
         return !kept.is_empty();
     }

@@ -14,16 +14,16 @@
 
 mod pdf;
 
-use crate::price::vendor;
+use crate::price::vendor_of;
 use memchr::memmem;
-use softland_core::models::billing::{self, RunBy};
+use softland_core::models::billing::{self, ToolRunner};
 use softland_wire::Api;
 use softland_wire::json::{Cursor, Error, Kind, Span};
 use softland_wire::request::{
     Block as RequestBlock, BlockKind, Content, Request, ResultContent, Tool, ToolResult,
 };
 
-use super::Writes;
+use super::CacheWrites;
 
 /// The most tokens of an image.
 const IMAGE: u64 = 4_784;
@@ -40,7 +40,7 @@ const OWN_TOOL: u64 = 2 * 735;
 
 /// The size of a request's input. Sizes compare only within one conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
+pub struct InputSize {
     /// Bytes of the body without its media.
     pub text: u64,
     /// Tokens of media, by the table.
@@ -51,21 +51,21 @@ pub struct Size {
     pub unwritten: u64,
 }
 
-impl Size {
+impl InputSize {
     /// Measures a request.
-    pub fn of(request: &Request<'_>) -> Self {
+    pub fn from_request(request: &Request<'_>) -> Self {
         let mut size = Self { text: request.text.len() as u64, ..Self::default() };
         // A history or a prompt that the provider keeps shows no size.
         let elsewhere =
             [request.previous.is_some(), request.elsewhere, request.terms.stored_prompt];
         size.unseen += elsewhere.into_iter().filter(|elsewhere| *elsewhere).count() as u64;
         if let Some(tools) = &request.tools {
-            size.tools(request.api, &tools.list);
+            size.add_tools(request.api, &tools.list);
         }
         for message in &request.messages.list {
             if let Content::Blocks { blocks, .. } = &message.content {
                 for block in blocks {
-                    size.block(block, request.text);
+                    size.add_block(block, request.text);
                 }
             }
         }
@@ -73,35 +73,35 @@ impl Size {
     }
 
     /// Adds a known history of `kept_bytes` bytes before the request; nothing for 0 bytes.
-    pub fn behind(self, kept_bytes: u64) -> Self {
+    pub fn with_history(self, kept_bytes: u64) -> Self {
         let (text, unseen) = (self.text.saturating_add(kept_bytes), self.unseen.saturating_sub(1));
         if kept_bytes == 0 { self } else { Self { text, unseen, ..self } }
     }
 
-    fn tools(&mut self, api: Api, tools: &[Tool<'_>]) {
+    fn add_tools(&mut self, api: Api, tools: &[Tool<'_>]) {
         if !tools.is_empty() {
             self.unwritten += TOOLS;
         }
         for kind in tools.iter().filter_map(|tool| tool.kind) {
             let kind = kind.unescape();
             // Results of the provider's tools are bounded elsewhere, for every request anew.
-            if billing::run_by(vendor(api), &kind) == RunBy::Client && kind != "custom" {
+            if billing::find_tool_runner(vendor_of(api), &kind) == ToolRunner::Client && kind != "custom" {
                 self.unwritten += OWN_TOOL;
             }
         }
     }
 
-    fn block(&mut self, block: &RequestBlock<'_>, body: &str) {
+    fn add_block(&mut self, block: &RequestBlock<'_>, body: &str) {
         match &block.kind {
             // A reference stands for an item that the provider keeps.
             BlockKind::Other { kind } if kind.eq_str("item_reference") => self.unseen += 1,
-            BlockKind::Other { .. } => self.media_in(block.span, body),
+            BlockKind::Other { .. } => self.add_media_in(block.span, body),
             BlockKind::ToolResult(ToolResult {
                 content: ResultContent::Parts { parts, .. },
                 ..
             }) => {
                 for part in parts.iter().filter(|part| part.text.is_none()) {
-                    self.media_in(part.span, body);
+                    self.add_media_in(part.span, body);
                 }
             }
             BlockKind::Text { .. }
@@ -113,32 +113,32 @@ impl Size {
     }
 
     /// Counts every `source` within a value, at any depth.
-    fn media_in(&mut self, span: Span, body: &str) {
-        if self.value(&mut Cursor::new(span.of(body))).is_err() {
+    fn add_media_in(&mut self, span: Span, body: &str) {
+        if self.scan_value(&mut Cursor::new(span.slice_of(body))).is_err() {
             // The scan has read the value before. A part that it could not read shows no size.
             self.unseen += 1;
         }
     }
 
-    fn value(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn scan_value(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         match cursor.peek()? {
-            Kind::Object => self.object(cursor),
-            Kind::Array => cursor.elements(|cursor| self.value(cursor)).map(drop),
+            Kind::Object => self.scan_object(cursor),
+            Kind::Array => cursor.read_elements(|cursor| self.scan_value(cursor)).map(drop),
             Kind::String | Kind::Number | Kind::Bool | Kind::Null => cursor.skip_value().map(drop),
         }
     }
 
-    fn object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        let mut source = Source::default();
-        cursor.members(|cursor, member| {
+    fn scan_object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let mut source = MediaSource::default();
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
-                "type" => source.kind = text(cursor)?,
-                "media_type" => source.media = text(cursor)?,
+                "type" => source.kind = read_text(cursor)?,
+                "media_type" => source.media = read_text(cursor)?,
                 "data" if cursor.peek()? == Kind::String => {
-                    let (data, _) = cursor.string()?;
+                    let (data, _) = cursor.read_string()?;
                     source.data = Some(data.raw());
                 }
-                "image_url" => self.image(cursor)?,
+                "image_url" => self.add_image(cursor)?,
                 "file_id" | "input_audio" | "video" | "audio" => {
                     source.file |= cursor.peek()? != Kind::Null;
                     cursor.skip_value()?;
@@ -149,28 +149,28 @@ impl Size {
                     cursor.skip_value()?;
                 }
                 "file_data" => {
-                    let data = cursor.string_or_skip()?;
-                    data.into_iter().for_each(|(data, _)| self.file(data.raw()));
+                    let data = cursor.read_string_or_skip()?;
+                    data.into_iter().for_each(|(data, _)| self.add_file(data.raw()));
                 }
-                _ => self.value(cursor)?,
+                _ => self.scan_value(cursor)?,
             }
             Ok::<_, Error>(())
         })?;
-        self.source(&source);
+        self.add_source(&source);
         Ok(())
     }
 
     /// Counts an image by its URL, which may hold the image itself.
-    fn image(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn add_image(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? == Kind::Object {
             return cursor
-                .members(|cursor, member| match &*member.key.unescape() {
-                    "url" => self.image(cursor),
+                .read_members(|cursor, member| match &*member.key.unescape() {
+                    "url" => self.add_image(cursor),
                     _ => cursor.skip_value().map(drop),
                 })
                 .map(drop);
         }
-        if let Some((url, _)) = cursor.string_or_skip()? {
+        if let Some((url, _)) = cursor.read_string_or_skip()? {
             if url.raw().starts_with("data:") {
                 self.text = self.text.saturating_sub(url.raw().len() as u64);
             }
@@ -180,9 +180,9 @@ impl Size {
     }
 
     /// Counts a file in base64, with or without the `data:` before it.
-    fn file(&mut self, data: &str) {
+    fn add_file(&mut self, data: &str) {
         let (kind, inner) = data.split_once(";base64,").unwrap_or(("", data));
-        match pdf::pages(inner).filter(|_| kind.is_empty() || kind.ends_with("application/pdf")) {
+        match pdf::count_pages(inner).filter(|_| kind.is_empty() || kind.ends_with("application/pdf")) {
             Some(pages) => {
                 self.text = self.text.saturating_sub(data.len() as u64);
                 self.media = self.media.saturating_add(pages.saturating_mul(PAGE_OPENAI));
@@ -191,7 +191,7 @@ impl Size {
         }
     }
 
-    fn source(&mut self, source: &Source<'_>) {
+    fn add_source(&mut self, source: &MediaSource<'_>) {
         if source.file || source.kind == "url" {
             self.unseen += 1;
         }
@@ -199,7 +199,7 @@ impl Size {
         self.text = self.text.saturating_sub(data.len() as u64);
         if source.media.starts_with("image/") {
             self.media += IMAGE;
-        } else if let Some(pages) = pdf::pages(data).filter(|_| source.media == "application/pdf") {
+        } else if let Some(pages) = pdf::count_pages(data).filter(|_| source.media == "application/pdf") {
             self.media = self.media.saturating_add(pages.saturating_mul(PAGE));
         } else {
             self.unseen += 1;
@@ -209,36 +209,36 @@ impl Size {
 
 /// The members of an object that may be the source of a medium.
 #[derive(Default)]
-struct Source<'a> {
+struct MediaSource<'a> {
     kind: String,
     media: String,
     data: Option<&'a str>,
     file: bool,
 }
 
-fn text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
-    let text = cursor.string_or_skip()?;
+fn read_text(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+    let text = cursor.read_string_or_skip()?;
     Ok(text.map(|(text, _)| text.unescape().into_owned()).unwrap_or_default())
 }
 
 /// Returns the longest lifetime of the cache entries that a request may write. Every member named
 /// `cache_control` counts, wherever it stands: a tool's argument of that name makes a request look
 /// dearer, but no mark is missed.
-pub fn writes(request: &Request<'_>) -> Writes {
+pub fn cache_writes(request: &Request<'_>) -> CacheWrites {
     // OpenAI caches without being asked.
     let unasked = match (request.api, request.terms.keeps_cache) {
-        (Api::Anthropic, _) => Writes::Nothing,
-        (_, false) => Writes::Minutes,
-        (_, true) => Writes::Hour,
+        (Api::Anthropic, _) => CacheWrites::Nothing,
+        (_, false) => CacheWrites::Minutes,
+        (_, true) => CacheWrites::Hour,
     };
     if !may_name(request.text.as_bytes(), b"cache_control") {
         return unasked;
     }
-    let mut marks = Marks(unasked);
-    match marks.value(&mut Cursor::new(request.text)) {
+    let mut marks = CacheMarks(unasked);
+    match marks.scan_value(&mut Cursor::new(request.text)) {
         Ok(()) => marks.0,
         // The body was scanned before. A body that cannot be read again is taken for the dearest.
-        Err(_) => Writes::Hour,
+        Err(_) => CacheWrites::Hour,
     }
 }
 
@@ -252,36 +252,36 @@ fn may_name(body: &[u8], name: &[u8]) -> bool {
 }
 
 /// The dearest mark of a cached prefix that was found in a value.
-struct Marks(Writes);
+struct CacheMarks(CacheWrites);
 
-impl Marks {
-    fn value(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+impl CacheMarks {
+    fn scan_value(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         match cursor.peek()? {
             Kind::Object => cursor
-                .members(|cursor, member| {
+                .read_members(|cursor, member| {
                     if member.key.eq_str("cache_control") {
-                        return self.mark(cursor);
+                        return self.scan_mark(cursor);
                     }
-                    self.value(cursor)
+                    self.scan_value(cursor)
                 })
                 .map(drop),
-            Kind::Array => cursor.elements(|cursor| self.value(cursor)).map(drop),
+            Kind::Array => cursor.read_elements(|cursor| self.scan_value(cursor)).map(drop),
             Kind::String | Kind::Number | Kind::Bool | Kind::Null => cursor.skip_value().map(drop),
         }
     }
 
-    fn mark(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn scan_mark(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let mut writes = match cursor.peek()? {
-            Kind::Null => Writes::Nothing,
-            _ => Writes::Minutes,
+            Kind::Null => CacheWrites::Nothing,
+            _ => CacheWrites::Minutes,
         };
         if cursor.peek()? == Kind::Object {
-            cursor.members(|cursor, member| {
+            cursor.read_members(|cursor, member| {
                 // Any lifetime but the short one is taken for the long one.
                 if member.key.eq_str("ttl")
-                    && cursor.string_or_skip()?.is_some_and(|(ttl, _)| !ttl.eq_str("5m"))
+                    && cursor.read_string_or_skip()?.is_some_and(|(ttl, _)| !ttl.eq_str("5m"))
                 {
-                    writes = Writes::Hour;
+                    writes = CacheWrites::Hour;
                 }
                 Ok::<_, Error>(())
             })?;

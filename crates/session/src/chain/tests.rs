@@ -5,9 +5,9 @@ use super::*;
 const SHOWN: &str = r#"{"role":"user","content":"a"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}"#;
 const RESULT: &str = r#"{"type":"function_call_output","call_id":"c1","output":"x"}"#;
 
-fn link(upstream: Option<&str>, add: &str) -> Link {
+fn link(upstream: Option<&str>, add: &str) -> ChainLink {
     let upstream = upstream.map(str::to_owned);
-    Link { before: None, items: SHOWN.to_owned(), upstream, add: add.to_owned() }
+    ChainLink { before: None, items: SHOWN.to_owned(), upstream, add: add.to_owned() }
 }
 
 /// Requests in every order of their members, with their input as a text and as a list.
@@ -25,16 +25,16 @@ fn bodies() -> Vec<String> {
 fn what_has_no_edits_goes_on_as_it_was_sent() {
     for body in bodies() {
         let body = Bytes::from(body);
-        let (joined, chain) = Chain::join(&body, &[link(Some("r1"), "")]).unwrap();
-        let request = Request::of(Api::Responses, &joined).unwrap();
+        let (joined, chain) = Chain::join_links(&body, &[link(Some("r1"), "")]).unwrap();
+        let request = Request::from_body(Api::Responses, &joined).unwrap();
         assert!(request.previous.is_none());
-        let list = request.messages.span.of(request.text);
+        let list = request.messages.span.slice_of(request.text);
         assert!(list.starts_with(&format!("[{SHOWN},")), "{list}");
-        assert_eq!(chain.cut(&Splice::new(), &joined), body);
+        assert_eq!(chain.cut_body(&Splice::new(), &joined), body);
         // The provider has the edits before the new items already.
         let mut splice = Splice::new();
         splice.insert(request.messages.span.start + 10, "X");
-        assert_eq!(chain.cut(&splice, &joined), body);
+        assert_eq!(chain.cut_body(&splice, &joined), body);
     }
 }
 
@@ -42,15 +42,15 @@ fn what_has_no_edits_goes_on_as_it_was_sent() {
 fn the_provider_goes_on_from_the_response_that_it_knows() {
     for body in bodies() {
         let body = Bytes::from(body);
-        let (joined, chain) = Chain::join(&body, &[link(Some("other"), "")]).unwrap();
-        let cut = chain.cut(&Splice::new(), &joined);
+        let (joined, chain) = Chain::join_links(&body, &[link(Some("other"), "")]).unwrap();
+        let cut = chain.cut_body(&Splice::new(), &joined);
         let wanted = String::from_utf8(body.to_vec()).unwrap().replace("\"r1\"", "\"other\"");
         assert_eq!(cut, wanted);
-        let (joined, chain) = Chain::join(&body, &[link(None, SHOWN)]).unwrap();
-        let cut = chain.cut(&Splice::new(), &joined);
-        let request = Request::of(Api::Responses, &cut).unwrap();
+        let (joined, chain) = Chain::join_links(&body, &[link(None, SHOWN)]).unwrap();
+        let cut = chain.cut_body(&Splice::new(), &joined);
+        let request = Request::from_body(Api::Responses, &cut).unwrap();
         assert!(request.previous.is_none(), "{request:?}");
-        let new = new_items(&Request::of(Api::Responses, &body).unwrap(), None).unwrap();
+        let new = new_items(&Request::from_body(Api::Responses, &body).unwrap(), None).unwrap();
         assert_eq!(new_items(&request, None).unwrap(), format!("{SHOWN},{new}"));
     }
 }
@@ -59,12 +59,12 @@ fn the_provider_goes_on_from_the_response_that_it_knows() {
 fn edits_of_what_is_new_go_upstream() {
     for body in bodies() {
         let body = Bytes::from(body);
-        let (joined, chain) = Chain::join(&body, &[link(Some("r1"), RESULT)]).unwrap();
-        let request = Request::of(Api::Responses, &joined).unwrap();
+        let (joined, chain) = Chain::join_links(&body, &[link(Some("r1"), RESULT)]).unwrap();
+        let request = Request::from_body(Api::Responses, &joined).unwrap();
         let mut splice = Splice::new();
         splice.append_messages(&request, &[br#"{"role":"user","content":"more"}"#.to_vec()]);
-        let cut = chain.cut(&splice, &joined);
-        let sent = Request::of(Api::Responses, &cut).unwrap();
+        let cut = chain.cut_body(&splice, &joined);
+        let sent = Request::from_body(Api::Responses, &cut).unwrap();
         assert_eq!(sent.previous.unwrap().0.unescape(), "r1");
         let new = chain.new_items(&request).unwrap();
         let wanted = format!(r#"{RESULT},{new},{{"role":"user","content":"more"}}"#);
@@ -75,7 +75,7 @@ fn edits_of_what_is_new_go_upstream() {
 #[test]
 fn without_anything_new_there_is_nothing_to_find_ones_way_by() {
     let body = Bytes::from_static(br#"{"model":"m","previous_response_id":"r1","input":[]}"#);
-    assert!(Chain::join(&body, &[link(Some("r1"), "")]).is_none());
+    assert!(Chain::join_links(&body, &[link(Some("r1"), "")]).is_none());
     let body = Bytes::from_static(br#"{"model":"m","previous_response_id":"r1"}"#);
-    assert!(Chain::join(&body, &[link(Some("r1"), "")]).is_none());
+    assert!(Chain::join_links(&body, &[link(Some("r1"), "")]).is_none());
 }

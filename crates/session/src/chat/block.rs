@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use softland_core::Call;
 use softland_wire::chat;
 
-use crate::reply::{Block, Seen};
+use crate::reply::{Block, BlockView};
 
 use super::{CALLS, MEMBERS, REASONING, REFUSAL, TEXT, details, is_nothing};
 
@@ -26,25 +26,25 @@ pub(crate) enum ChatBlock {
 }
 
 impl ChatBlock {
-    pub(crate) fn seen(&self) -> Seen<'_> {
+    pub(crate) fn as_view(&self) -> BlockView<'_> {
         match self {
             Self::Reasoning { text, content, details } => {
                 let read = content.as_deref().filter(|text| !text.is_empty()).unwrap_or(text);
                 let signed = content.is_some() || !details.is_empty();
-                Seen::Thinking { text: Some(read), signed }
+                BlockView::Thinking { text: Some(read), signed }
             }
-            Self::Text(text) | Self::Refusal(text) => Seen::Text(text),
+            Self::Text(text) | Self::Refusal(text) => BlockView::Text(text),
             Self::Call(call) => {
                 let (id, name, input) = (call.id.as_str(), call.name.as_str(), call.input());
-                Seen::Call(Call { id, name, input, server: false }, call.complete)
+                BlockView::Call(Call { id, name, input, server: false }, call.complete)
             }
-            Self::Members(_) => Seen::Other,
+            Self::Members(_) => BlockView::Other,
         }
     }
 
     /// True if the client hears or sees a part of the block that is no text. Other members only
     /// annotate a text, or say how it was made.
-    pub(crate) fn gives(&self) -> bool {
+    pub(crate) fn gives_content(&self) -> bool {
         let Self::Members(members) = self else { return false };
         let given = ["audio", "images"].iter().filter_map(|name| members.get(*name));
         given.into_iter().any(|value| !is_nothing(value))
@@ -53,7 +53,7 @@ impl ChatBlock {
 
 /// Returns the blocks of a response, in the order in which they began. `places` has that order by
 /// their keys; it is empty for a response that came whole.
-pub(super) fn ordered(message: &chat::Message, places: &BTreeMap<u32, usize>) -> Vec<Block> {
+pub(super) fn order_blocks(message: &chat::ResponseMessage, places: &BTreeMap<u32, usize>) -> Vec<Block> {
     let mut blocks: Vec<(u32, ChatBlock)> = Vec::new();
     let details = &message.reasoning_details;
     let content = &message.reasoning_content;
@@ -84,8 +84,8 @@ pub(super) fn ordered(message: &chat::Message, places: &BTreeMap<u32, usize>) ->
 
 /// Returns the response with the content of these blocks. Texts stand apart in it, as the client
 /// saw them.
-pub(super) fn message(blocks: &[Block]) -> chat::Message {
-    let mut message = chat::Message::default();
+pub(super) fn build_message(blocks: &[Block]) -> chat::ResponseMessage {
+    let mut message = chat::ResponseMessage::default();
     for block in blocks {
         let Block::Chat(block) = block else { continue };
         match block {
@@ -94,7 +94,7 @@ pub(super) fn message(blocks: &[Block]) -> chat::Message {
                 if let Some(more) = content {
                     message.reasoning_content.get_or_insert_default().push_str(more);
                 }
-                let details = details::behind(&message.reasoning_details, details);
+                let details = details::raise_behind(&message.reasoning_details, details);
                 message.reasoning_details.extend(details);
             }
             ChatBlock::Text(text) => {

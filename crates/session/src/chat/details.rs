@@ -6,15 +6,15 @@ use softland_wire::json::{Cursor, Error, Span};
 
 /// Returns the index behind all those in a list; 0 where there are none.
 pub(super) fn next_index(list: &str) -> u64 {
-    let indexes = spans(list).into_iter().filter_map(|(_, index)| index.checked_add(1));
+    let indexes = index_spans(list).into_iter().filter_map(|(_, index)| index.checked_add(1));
     indexes.max().unwrap_or(0)
 }
 
 /// Returns the list with every index raised by `by`.
-pub(super) fn moved(list: &str, by: u64) -> String {
+pub(super) fn raise_indexes(list: &str, by: u64) -> String {
     let mut out = String::with_capacity(list.len());
     let mut rest = 0;
-    for (span, index) in spans(list) {
+    for (span, index) in index_spans(list) {
         out.push_str(list.get(rest..span.start).unwrap_or_default());
         out.push_str(&index.saturating_add(by).to_string());
         rest = span.end;
@@ -24,15 +24,15 @@ pub(super) fn moved(list: &str, by: u64) -> String {
 }
 
 /// Returns the details of one response, their indexes raised behind those of `before`.
-pub(super) fn behind(before: &[String], details: &[String]) -> Vec<String> {
+pub(super) fn raise_behind(before: &[String], details: &[String]) -> Vec<String> {
     let by = next_index(&list_of(before));
-    if by == 0 { details.to_vec() } else { all_moved(details, by) }
+    if by == 0 { details.to_vec() } else { raise_all(details, by) }
 }
 
 /// Returns the details, each with its index raised by `by`.
-pub(super) fn all_moved(details: &[String], by: u64) -> Vec<String> {
+pub(super) fn raise_all(details: &[String], by: u64) -> Vec<String> {
     let one = |detail: &String| {
-        let list = moved(&["[", detail, "]"].concat(), by);
+        let list = raise_indexes(&["[", detail, "]"].concat(), by);
         list.strip_prefix('[').and_then(|l| l.strip_suffix(']')).unwrap_or(&list).to_owned()
     };
     details.iter().map(one).collect()
@@ -43,14 +43,14 @@ fn list_of(details: &[String]) -> String {
 }
 
 /// Returns the span of each detail's `index`, and its value.
-fn spans(list: &str) -> Vec<(Span, u64)> {
+fn index_spans(list: &str) -> Vec<(Span, u64)> {
     let mut spans = Vec::new();
     // A list that cannot be read is left as it is.
-    let read = Cursor::new(list).elements(|cursor| {
-        cursor.members(|cursor, member| {
+    let read = Cursor::new(list).read_elements(|cursor| {
+        cursor.read_members(|cursor, member| {
             if member.key.eq_str("index") {
                 let span = cursor.skip_value()?;
-                spans.extend(span.of(list).parse().ok().map(|index| (span, index)));
+                spans.extend(span.slice_of(list).parse().ok().map(|index| (span, index)));
             }
             Ok::<_, Error>(())
         })?;
@@ -73,13 +73,13 @@ mod tests {
         assert_eq!(next_index(list), 4);
         let expected =
             r#"[{"type":"a","index":2,"text":"\"index\":7"}, {"index": 5 ,"data":{"index":9}},{}]"#;
-        assert_eq!(moved(list, 2), expected);
+        assert_eq!(raise_indexes(list, 2), expected);
     }
 
     #[test]
     fn what_is_no_list_of_objects_stays() {
         for list in ["[1,2]", "[", "null", r#"[{"index":"0"}]"#, "[]"] {
-            assert_eq!((next_index(list), moved(list, 2).as_str()), (0, list));
+            assert_eq!((next_index(list), raise_indexes(list, 2).as_str()), (0, list));
         }
     }
 }

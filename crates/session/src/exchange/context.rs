@@ -5,7 +5,7 @@ use std::sync::Arc;
 use softland_core::models::Model;
 use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
-use softland_core::{Facts, Records, Role, models};
+use softland_core::{Facts, PinnedRecords, Role, models};
 use softland_wire::Api;
 use softland_wire::tags::Shape;
 
@@ -21,7 +21,7 @@ pub struct Context {
     /// The policy for a run that has no record yet.
     pub policy: Arc<Policy>,
     /// Records that earlier exchanges returned.
-    pub records: Records,
+    pub records: PinnedRecords,
     /// Facts that the transcript does not show, as of now.
     pub facts: Facts,
     /// The capabilities of the model's API.
@@ -51,14 +51,14 @@ impl Context {
         provider: Option<&str>,
         model: &str,
     ) -> Self {
-        let row = models::find(provider, model);
-        Self::of_row(role, policy, row, models::capability_of(row, provider, model))
+        let row = models::find_model(provider, model);
+        Self::from_row(role, policy, row, models::capability_of_row(row, provider, model))
     }
 
     /// Creates the context from the model's row and the capabilities of its API, where the caller
     /// has looked them up. The row is `None` for an unknown model.
     #[must_use]
-    pub fn of_row(
+    pub fn from_row(
         role: Role,
         policy: impl Into<Arc<Policy>>,
         known: Option<&Model>,
@@ -68,7 +68,7 @@ impl Context {
             api: Api::default(),
             role,
             policy: policy.into(),
-            records: Records::new(),
+            records: PinnedRecords::new(),
             facts: Facts::default(),
             capability,
             output_maximum: known.and_then(|model| model.max_output).map(u64::from),
@@ -82,14 +82,14 @@ impl Context {
 
 /// The model's largest sizes in tokens, as far as they are known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Most {
+pub(super) struct ModelLimits {
     pub(super) output: Option<u64>,
     /// The largest sum of an answer and its request.
     pub(super) window: Option<u64>,
 }
 
-impl Most {
-    pub(super) fn of(context: &Context) -> Self {
+impl ModelLimits {
+    pub(super) fn from_context(context: &Context) -> Self {
         Self { output: context.output_maximum, window: context.window }
     }
 }

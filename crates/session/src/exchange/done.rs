@@ -1,8 +1,8 @@
 //! The end of an exchange: whose turn it is, what the answer is, and what is kept.
 
 use softland_core::{
-    Admission, Because, Class, Digest, Ended, Facts, Next, Outcome, Reason, Records, Remaining,
-    Role, Rung, Signal, SignalKind, Used,
+    Admission, Because, TurnClass, Digest, RunEnding, Facts, NextAction, Outcome, Reason, PinnedRecords, Remaining,
+    Role, Rung, Signal, SignalKind, RunUsage,
 };
 use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
@@ -10,19 +10,19 @@ use softland_wire::{Api, Tokens};
 use super::Exchange;
 use super::behind;
 use super::plan::shown_refusals;
-use super::shown::{Newest, shown};
-use crate::chain::Shown;
-use crate::framing::Who;
+use super::shown::{NewestResponse, shown_response};
+use crate::chain::ShownResponse;
+use crate::framing::Speaker;
 use crate::local;
-use crate::out::{Event, Intervention, Out};
+use crate::out::{Event, Intervention, Output};
 use crate::outline::Outline;
-use crate::remembered::{KeptTail, Seen, place_of};
+use crate::remembered::{StoredTail, SeenResult, place_of};
 use crate::reply::{self, Reply};
 use crate::tags;
 
 /// A call that is the client's to run, or to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingCall {
     /// The id that its result must carry.
     pub id: String,
     /// The tool.
@@ -42,51 +42,51 @@ pub struct Pending {
 #[derive(Clone, Debug)]
 pub struct Done {
     /// The run's end; `None` where the run goes on with the client's results.
-    pub ended: Option<Ended>,
+    pub ended: Option<RunEnding>,
     /// The answer, where there is one.
     pub answer: Option<String>,
     /// True if the answer is softland's.
     pub local: bool,
     /// The calls of the turn that are the client's, in order.
-    pub calls: Vec<Pending>,
+    pub calls: Vec<PendingCall>,
     /// Messages to append to the history, as JSON, for an engine that owns it. In a gateway there
     /// are none unless something was added behind the history.
     pub messages: Vec<Vec<u8>>,
     /// Records to keep for later requests of the conversation.
-    pub records: Records,
+    pub records: PinnedRecords,
     /// Tokens of all upstream responses.
     pub spent: Tokens,
     /// The amounts that the run has used, this turn included.
-    pub used: Used,
+    pub used: RunUsage,
     /// Turns of the run refused by tools' own limits, for the facts of its next request.
     pub tool_refusals: u64,
     /// True if the model's last turn was empty, or nearly so.
     pub vain: bool,
     /// In a gateway: the tail that this turn's calls stand behind, to be remembered.
-    pub tail: Option<(Digest, KeptTail)>,
+    pub tail: Option<(Digest, StoredTail)>,
     /// In a gateway: results that were not remembered yet, as they are now, to be remembered.
-    pub seen: Vec<(Digest, Seen)>,
+    pub seen: Vec<(Digest, SeenResult)>,
     /// In a gateway: the response that the client has now, where the provider keeps it and a later
     /// request may name it by its id.
-    pub shown: Option<Shown>,
+    pub shown: Option<ShownResponse>,
 }
 
 /// Ends an exchange as the ladder says.
-pub(super) fn finish(
+pub(super) fn finish_exchange(
     exchange: &mut Exchange,
-    end: Next,
-    class: Option<Class>,
-    out: &mut Out,
+    end: NextAction,
+    class: Option<TurnClass>,
+    out: &mut Output,
 ) -> Done {
-    let (reply, unsent) = (exchange.newest.take(), behind::unsent(exchange));
+    let (reply, unsent) = (exchange.newest.take(), behind::unsent_items(exchange));
     let (mut ended, local) = match end {
-        Next::End { ended, local } => (Some(ended), local),
-        Next::Pass | Next::Send { .. } => (None, false),
+        NextAction::End { ended, local } => (Some(ended), local),
+        NextAction::Pass | NextAction::Send { .. } => (None, false),
     };
     if let Some(ended) = &mut ended {
-        ended.remaining = remaining(exchange);
-        ended.value = exchange.run.policy().value(&ended.reason).or(ended.value);
-        tell_end(exchange, ended, local, out);
+        ended.remaining = remaining_amounts(exchange);
+        ended.value = exchange.run.policy().limit_value(&ended.reason).or(ended.value);
+        report_end(exchange, ended, local, out);
     }
     let mut done = Done {
         ended,
@@ -94,9 +94,9 @@ pub(super) fn finish(
         local,
         calls: Vec::new(),
         messages: std::mem::take(&mut exchange.tail),
-        records: Records::new(),
+        records: PinnedRecords::new(),
         spent: exchange.spent,
-        used: used(exchange),
+        used: used_amounts(exchange),
         tool_refusals: exchange
             .ladder
             .tool_refusals()
@@ -107,27 +107,27 @@ pub(super) fn finish(
         shown: None,
     };
     let bare = done.messages.is_empty();
-    let newest = Newest { reply: reply.as_ref(), unsent };
+    let newest = NewestResponse { reply: reply.as_ref(), unsent };
     if local {
         answer_locally(exchange, reply.as_ref(), &mut done, out);
-        done.shown = shown(exchange, None, &newest, bare, &done);
+        done.shown = shown_response(exchange, None, &newest, bare, &done);
     } else if let Some(reply) = &reply {
         take_turn(exchange, reply, class, &mut done);
-        done.tail = kept_tail(exchange, reply, &done);
-        done.shown = shown(exchange, Some(reply), &newest, bare, &done);
-        exchange.relay.close(reply, exchange.shown_output, &exchange.billed, out);
+        done.tail = tail_to_store(exchange, reply, &done);
+        done.shown = shown_response(exchange, Some(reply), &newest, bare, &done);
+        exchange.relay.close_message(reply, exchange.shown_output, &exchange.billed, out);
     } else {
-        exchange.relay.abandon(out);
+        exchange.relay.abandon_message(out);
         done.messages.clear();
     }
     done.records = std::mem::take(&mut exchange.records);
-    keep_taken_out(exchange, &mut done);
+    record_taken_out(exchange, &mut done);
     done
 }
 
 /// Notes in the run's record the calls that were taken out of a turn which goes on. They stand in
 /// no history: by the record, the last result of that turn says so in every later request.
-fn keep_taken_out(exchange: &Exchange, done: &mut Done) {
+fn record_taken_out(exchange: &Exchange, done: &mut Done) {
     if exchange.role != Role::Gateway || done.ended.is_some() {
         return;
     }
@@ -137,54 +137,54 @@ fn keep_taken_out(exchange: &Exchange, done: &mut Done) {
         Admission::Run | Admission::Server | Admission::Answer => None,
     });
     if let Some(record) = record {
-        record.take_out(exchange.run.used().rounds + 1, taken);
+        record.record_taken_out(exchange.run.used().rounds + 1, taken);
     }
 }
 
 /// Returns the amounts that the run has used. The turn under way counts if a request was sent for
 /// it.
-fn used(exchange: &Exchange) -> Used {
+fn used_amounts(exchange: &Exchange) -> RunUsage {
     let used = exchange.run.used().clone();
-    Used { turns: used.turns + u64::from(exchange.requests > 0), ..used }
+    RunUsage { turns: used.turns + u64::from(exchange.requests > 0), ..used }
 }
 
 /// Returns what every limit leaves after this turn. The caller knows the price, and adds the money.
-fn remaining(exchange: &Exchange) -> Remaining {
+fn remaining_amounts(exchange: &Exchange) -> Remaining {
     let spent = exchange.spent.input_total().saturating_add(exchange.spent.output);
     let tokens = exchange.facts.tokens.saturating_add(spent);
-    used(exchange).remaining(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
+    used_amounts(exchange).remaining_limits(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
 }
 
-fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mut Done) {
+fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<TurnClass>, done: &mut Done) {
     // In a gateway the client was shown a call that was cut, and has it in its history.
-    let cut = exchange.role == Role::Engine && reply.cut_call();
-    let mut blocks = reply.kept(cut);
+    let cut = exchange.role == Role::Engine && reply.has_cut_call();
+    let mut blocks = reply.kept_blocks(cut);
     if done.ended.is_some() {
-        blocks = reply::closed(blocks);
+        blocks = reply::without_open_calls(blocks);
     }
     // A gateway writes the turn only to tell it apart from the tail before it.
     let wanted = exchange.role == Role::Engine || !done.messages.is_empty();
     if wanted && !blocks.is_empty() {
-        let turn = exchange.relay.framing().assistant(&blocks);
+        let turn = exchange.relay.framing().assistant_message(&blocks);
         // Not every protocol takes back reasoning alone.
         done.messages.extend(Some(turn).filter(|turn| !turn.is_empty()));
     }
     if done.ended.is_some() {
         done.answer = Some(match class {
-            Some(Class::Answer) => answer_input(exchange, reply),
-            _ => exchange.pieces.clone() + &*reply.words_of(&blocks),
+            Some(TurnClass::Answer) => answer_input(exchange, reply),
+            _ => exchange.pieces.clone() + &*reply.visible_text_of(&blocks),
         });
     }
     let unfit = reply.tagged.iter().flat_map(|tagged| &tagged.calls).map(|call| call.unfit.clone());
     let unfit = unfit.chain(std::iter::repeat(None));
     let calls: Vec<_> = reply.calls_in(&blocks).map(|(call, _)| call).collect();
-    let admissions = exchange.run.admit(&calls);
+    let admissions = exchange.run.admit_calls(&calls);
     done.calls = reply
         .calls_in(&blocks)
         .zip(admissions)
         .zip(unfit)
         .filter(|(((call, _), _), _)| !call.server)
-        .map(|(((call, complete), admission), unfit)| Pending {
+        .map(|(((call, complete), admission), unfit)| PendingCall {
             id: call.id.to_owned(),
             name: call.name.to_owned(),
             input: call.input.to_owned(),
@@ -196,7 +196,7 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<Class>, done: &mu
 }
 
 /// Returns the tail that the calls of this turn stand behind, and that the client never saw.
-fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest, KeptTail)> {
+fn tail_to_store(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest, StoredTail)> {
     let first = done.calls.iter().find(|call| {
         !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
     })?;
@@ -216,15 +216,15 @@ fn kept_tail(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest,
     let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
     let shown = exchange.relay.shown_before();
     // The body was scanned when the exchange began.
-    let before = Outline::of(&Request::of(exchange.api, &exchange.body).ok()?).here;
+    let before = Outline::from_request(&Request::from_body(exchange.api, &exchange.body).ok()?).here;
     // A call that is written as text has no id that the client could send back.
-    let id = match reply.written() {
+    let id = match reply.written_count() {
         0 => first.id.clone(),
-        _ => tags::id_of(None, 0),
+        _ => tags::call_id(None, 0),
     };
     let merges = exchange.api == Api::Chat && shown.contains('k');
     let own = merges.then(|| String::from_utf8(turn.clone())).transpose().ok()?;
-    Some((place_of(exchange.here?.place, &id), KeptTail { shown, messages, before, own }))
+    Some((place_of(exchange.here?.place, &id), StoredTail { shown, messages, before, own }))
 }
 
 /// Returns the answer tool's input: its only text member, or the whole input.
@@ -238,8 +238,8 @@ fn only_text(input: &str) -> Option<String> {
     let mut cursor = softland_wire::json::Cursor::new(input);
     let mut texts = Vec::new();
     cursor
-        .members(|cursor, _| {
-            texts.push(cursor.string_or_skip()?.map(|(text, _)| text.unescape().into_owned()));
+        .read_members(|cursor, _| {
+            texts.push(cursor.read_string_or_skip()?.map(|(text, _)| text.unescape().into_owned()));
             Ok::<_, softland_wire::json::Error>(())
         })
         .ok()?;
@@ -249,15 +249,15 @@ fn only_text(input: &str) -> Option<String> {
     }
 }
 
-fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Done, out: &mut Out) {
-    let said = reply.map(Reply::words).unwrap_or_default();
+fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Done, out: &mut Output) {
+    let said = reply.map(Reply::visible_text).unwrap_or_default();
     let said = exchange.pieces.clone() + &*said;
-    let because = because_of(exchange, done.ended.as_ref());
+    let because = end_reason(exchange, done.ended.as_ref());
     // The body was scanned when the exchange began.
-    let text = match Request::of(exchange.api, &exchange.body) {
+    let text = match Request::from_body(exchange.api, &exchange.body) {
         Ok(request) => {
             let reader = exchange.reader.as_ref();
-            let mut text = local::answer(&request, &exchange.run, because.as_ref(), &said, reader);
+            let mut text = local::write_answer(&request, &exchange.run, because.as_ref(), &said, reader);
             let needed = because.as_ref().and_then(|because| because.needed);
             if let Some(remark) = exchange.remark.as_ref().filter(|_| needed.is_some()) {
                 text.push_str("\n\n");
@@ -267,18 +267,18 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
         }
         Err(_) => String::from("[This answer is softland's, not the model's.]"),
     };
-    let key = exchange.key.unwrap_or(Digest::EMPTY).then(Digest::of(text.as_bytes()));
-    let model = Request::of(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
+    let key = exchange.key.unwrap_or(Digest::EMPTY).followed_by(Digest::from_bytes(text.as_bytes()));
+    let model = Request::from_body(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
     let prefix = local::id_prefix(exchange.api);
     let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
     // None of the text is the model's output, except for what was shown before.
     let used = Tokens { output: exchange.shown_output, ..exchange.last };
     exchange.relay.close_local((&id, &model), &text, used, &exchange.billed, out);
-    done.messages.push(exchange.relay.framing().said(Who::Assistant, &text));
+    done.messages.push(exchange.relay.framing().text_message(Speaker::Assistant, &text));
     done.answer = Some(text);
 }
 
-pub(super) fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<Because> {
+pub(super) fn end_reason(exchange: &Exchange, ended: Option<&RunEnding>) -> Option<Because> {
     if let Some(because) = exchange.ladder.landing() {
         return Some(because.clone());
     }
@@ -288,21 +288,21 @@ pub(super) fn because_of(exchange: &Exchange, ended: Option<&Ended>) -> Option<B
     }
     let limit = exchange.run.policy().empty_limit.max(1);
     let counts = matches!(reason, Reason::Empty | Reason::Provider);
-    let used = if counts { exchange.ladder.empties() } else { 1 };
-    Some(Because::count(reason, used, limit))
+    let used = if counts { exchange.ladder.empty_turns() } else { 1 };
+    Some(Because::from_counts(reason, used, limit))
 }
 
 /// Reports the signals and interventions that go with an end.
-fn tell_end(exchange: &Exchange, ended: &Ended, local: bool, out: &mut Out) {
-    let because = because_of(exchange, Some(ended));
+fn report_end(exchange: &Exchange, ended: &RunEnding, local: bool, out: &mut Output) {
+    let because = end_reason(exchange, Some(ended));
     let turn = exchange.run.used().turns + 1;
     if ended.reason == Reason::Empty && ended.outcome == Outcome::Stopped {
-        let signal = Signal::of_turn(SignalKind::Empty, turn, because.clone());
+        let signal = Signal::from_turn(SignalKind::Empty, turn, because.clone());
         out.events.push(Event::Signal(signal));
     }
     if exchange.ladder.continuations() >= 3 && ended.reason == Reason::Truncated {
-        let because = Because::count(Reason::Truncated, exchange.ladder.continuations(), 3);
-        let signal = Signal::of_turn(SignalKind::Truncated, turn, Some(because));
+        let because = Because::from_counts(Reason::Truncated, exchange.ladder.continuations(), 3);
+        let signal = Signal::from_turn(SignalKind::Truncated, turn, Some(because));
         out.events.push(Event::Signal(signal));
     }
     if local && ended.outcome == Outcome::Stopped {

@@ -10,33 +10,33 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use softland_core::policy::Policy;
-use softland_core::{Digest, Pinned, Role, Run};
+use softland_core::{Digest, PinnedRecord, Role, Run};
 use softland_wire::Tokens;
 
 use super::Exchange;
-use crate::framing::{self, Asks};
+use crate::framing::{self, UsageOptions};
 use crate::local;
-use crate::out::Out;
+use crate::out::Output;
 use crate::relay::Relay;
 
 impl Exchange {
     /// Ends a stream that has no other end with the protocol's error event, unless the bytes in
     /// `out` hold such an event already. Half an event in `out` is taken back: it would swallow
     /// what follows.
-    pub fn break_off(&mut self, why: &str, out: &mut Out) {
-        if tells_error(self.api, &out.bytes) {
+    pub fn break_off(&mut self, why: &str, out: &mut Output) {
+        if contains_error(self.api, &out.bytes) {
             return;
         }
         out.bytes.truncate(after_last_event(&out.bytes));
-        self.relay.framing_mut().write_error(fault(self.api), why, &mut out.bytes);
+        self.relay.framing_mut().write_error(server_fault_kind(self.api), why, &mut out.bytes);
     }
 }
 
 /// Returns a sign of life for a stream that has begun.
 #[must_use]
-pub fn ping(api: Api) -> Vec<u8> {
+pub fn ping_event(api: Api) -> Vec<u8> {
     let mut out = Vec::new();
-    framing::of(api, Asks::default()).write_ping(&mut out);
+    framing::new_framing(api, UsageOptions::default()).write_ping(&mut out);
     out
 }
 
@@ -44,7 +44,7 @@ pub fn ping(api: Api) -> Vec<u8> {
 #[must_use]
 pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    framing::of(api, Asks::default()).write_error(kind, message, &mut out);
+    framing::new_framing(api, UsageOptions::default()).write_error(kind, message, &mut out);
     out
 }
 
@@ -52,20 +52,20 @@ pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
 /// cannot read. `model` is the name in the request, as far as it is known; `at` is the time, in
 /// seconds since 1970.
 #[must_use]
-pub fn statement(api: Api, streams: bool, model: &str, text: &str, at: u64) -> Vec<u8> {
-    let pinned = Pinned::new(Arc::new(Policy::default()));
-    let run = Arc::new(Run::unlimited(pinned, Role::Gateway));
-    let framing = framing::of(api, Asks { at, ..Asks::default() });
+pub fn local_response(api: Api, streams: bool, model: &str, text: &str, at: u64) -> Vec<u8> {
+    let pinned = PinnedRecord::new(Arc::new(Policy::default()));
+    let run = Arc::new(Run::without_limits(pinned, Role::Gateway));
+    let framing = framing::new_framing(api, UsageOptions { at, ..UsageOptions::default() });
     let mut relay = Relay::new(framing, Role::Gateway, streams, run, BTreeSet::new());
-    let mut out = Out::quiet();
-    let digest = Digest::of(text.as_bytes()).then(Digest::of(&at.to_le_bytes()));
+    let mut out = Output::bytes_only();
+    let digest = Digest::from_bytes(text.as_bytes()).followed_by(Digest::from_bytes(&at.to_le_bytes()));
     let id = format!("{}{digest}", local::id_prefix(api));
     relay.close_local((&id, model), text, Tokens::default(), &[], &mut out);
     out.bytes
 }
 
 /// Returns an API's type of errors that are nobody's fault but the server's.
-const fn fault(api: Api) -> &'static str {
+const fn server_fault_kind(api: Api) -> &'static str {
     match api {
         Api::Anthropic => "api_error",
         Api::Chat | Api::Responses => "server_error",
@@ -73,17 +73,17 @@ const fn fault(api: Api) -> &'static str {
 }
 
 /// True if one of these events is the protocol's error.
-fn tells_error(api: Api, bytes: &[u8]) -> bool {
+fn contains_error(api: Api, bytes: &[u8]) -> bool {
     let mut decoder = Decoder::new(bytes.len());
     decoder.push(bytes);
     decoder.finish();
     while let Some(Ok(frame)) = decoder.next() {
         let told = match api {
             Api::Anthropic => frame.event == "error",
-            Api::Chat => Chunk::decode(frame.event, &frame.data)
+            Api::Chat => Chunk::from_data(frame.event, &frame.data)
                 .is_ok_and(|event| matches!(event, Chunk::Chunk(chunk) if chunk.error.is_some())),
             Api::Responses => {
-                Event::decode(frame.event, &frame.data).is_ok_and(|event| is_failure(&event.kind))
+                Event::from_data(frame.event, &frame.data).is_ok_and(|event| is_failure(&event.kind))
             }
         };
         if told {

@@ -5,33 +5,33 @@ use std::sync::Arc;
 use bytes::Bytes;
 use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
-use softland_core::{Facts, Here, Role, Transcript};
+use softland_core::{Facts, MessagePosition, Role, Transcript};
 use softland_wire::request::Request;
 
-use super::context::{Context, Most};
+use super::context::{Context, ModelLimits};
 use super::{Exchange, hosted, plan};
-use crate::anthropic::history::Fold;
+use crate::anthropic::history::FoldedHistory;
 use crate::chain::Chain;
-use crate::out::Out;
+use crate::out::Output;
 use crate::past;
-use crate::remembered::Remembered;
-use crate::tags::Reader;
+use crate::remembered::StoredConversation;
+use crate::tags::TagReader;
 
 /// A request whose history was read up to its newest message. It shows what is known of the run
 /// before anything is decided, so that a caller can find out the facts.
 #[derive(Debug)]
-pub struct Opened<'a> {
+pub struct OpenedRequest<'a> {
     pub(super) request: &'a Request<'a>,
     pub(super) body: Bytes,
     pub(super) role: Role,
-    pub(super) fold: Fold<'a>,
+    pub(super) fold: FoldedHistory<'a>,
     pub(super) goes_on: bool,
     pub(super) capability: Capability,
-    pub(super) most: Most,
+    pub(super) most: ModelLimits,
     pub(super) chain: Option<Chain>,
     /// The policy for a run that has no record.
     pub(super) policy: Arc<Policy>,
-    pub(super) reader: Option<Reader>,
+    pub(super) reader: Option<TagReader>,
     pub(super) asked_at: u64,
     /// The most uses of the provider's own tools, where the request does not say.
     pub(super) uses: Option<u64>,
@@ -39,26 +39,26 @@ pub struct Opened<'a> {
     pub(super) remark: Option<String>,
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedRequest<'a> {
     /// Reads the history of `request`, which was scanned from `body`. Ignores the context's facts.
     #[must_use]
-    pub fn fold(
+    pub fn read_history(
         request: &'a Request<'a>,
         body: Bytes,
         context: Context,
-        remembered: Remembered<'a>,
+        remembered: StoredConversation<'a>,
     ) -> Self {
-        let most = Most::of(&context);
+        let most = ModelLimits::from_context(&context);
         let Context { role, policy, records, capability, chain, shape, asked_at, .. } = context;
-        let reader = shape.map(|shape| Reader { shape, role });
-        let (fold, goes_on) = past::read(remembered.past.as_ref(), records, &policy, |records| {
+        let reader = shape.map(|shape| TagReader { shape, role });
+        let (fold, goes_on) = past::read_history(remembered.past.as_ref(), records, &policy, |records| {
             let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
             if role == Role::Gateway {
-                transcript.answer_by(plan::answer_tools(request), plan::client_forces(request));
+                transcript.set_answer_tools(plan::answer_tools(request), plan::client_forces(request));
             }
-            transcript.host(hosted::declared(request));
+            transcript.set_hosted_tools(hosted::declared_names(request));
             let remembered = (role == Role::Gateway).then(|| remembered.clone());
-            Fold::new(request, transcript, remembered, reader.clone())
+            FoldedHistory::new(request, transcript, remembered, reader.clone())
         });
         let (uses, remark) = (None, None);
         Self {
@@ -85,7 +85,7 @@ impl<'a> Opened<'a> {
     }
 
     /// Sets the remark that explains the cost of a request, for an answer for want of money.
-    pub fn remark(&mut self, remark: Option<String>) {
+    pub fn set_remark(&mut self, remark: Option<String>) {
         self.remark = remark;
     }
 
@@ -97,20 +97,20 @@ impl<'a> Opened<'a> {
 
     /// Returns the position of the newest message; `None` where it is not a user's.
     #[must_use]
-    pub fn here(&self) -> Option<Here> {
+    pub fn newest_position(&self) -> Option<MessagePosition> {
         self.fold.here
     }
 
     /// Returns the policy of the run that the newest message belongs to.
     #[must_use]
-    pub fn policy(&self) -> &Policy {
-        let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.key());
+    pub fn run_policy(&self) -> &Policy {
+        let run = self.fold.here.map(|here| here.run).or_else(|| self.fold.transcript.run_key());
         run.map_or(&self.policy, |run| self.fold.transcript.policy_of(&run))
     }
 
     /// Decides what to send, by the facts that hold now.
     #[must_use]
-    pub fn begin(self, facts: &Facts, out: &mut Out) -> Exchange {
-        Exchange::open(self, *facts, out)
+    pub fn into_exchange(self, facts: &Facts, out: &mut Output) -> Exchange {
+        Exchange::from_opened(self, *facts, out)
     }
 }

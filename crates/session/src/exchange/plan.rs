@@ -6,8 +6,8 @@ use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::{Batch, Landing};
 use softland_core::{
-    Admission, Because, Call, Class, Facts, Next, Reason, Role, Run, Rung, Setting, Signal,
-    SignalKind, Step, known_answer_tool, tables,
+    Admission, Because, Call, TurnClass, Facts, NextAction, Reason, Role, Run, Rung, LadderSettings, Signal,
+    SignalKind, MessageEffects, is_known_answer_tool, tables,
 };
 use softland_wire::json::write_str;
 use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, Tool, ToolChoiceKind};
@@ -15,17 +15,17 @@ use softland_wire::{Api, Splice};
 
 use super::{Exchange, behind, hosted};
 use crate::chain;
-use crate::framing::Asks;
-use crate::out::{Event, Intervention, Out};
+use crate::framing::UsageOptions;
+use crate::out::{Event, Intervention, Output};
 
-use crate::tags::{Reader, uses_tags};
+use crate::tags::{TagReader, uses_tags};
 
 /// Returns the tools by which a client seems to take its answers: its only tool, if the client
 /// forces it, and the tools that are known for it by name.
 pub(crate) fn answer_tools(request: &Request<'_>) -> Vec<String> {
     let forces = client_forces(request);
     let only = only_tool(request).filter(|_| forces);
-    let known = tools_of(request).filter(|name| known_answer_tool(name, forces));
+    let known = tools_of(request).filter(|name| is_known_answer_tool(name, forces));
     only.into_iter().chain(known).collect()
 }
 
@@ -63,21 +63,21 @@ fn is_own(tool: &Tool<'_>) -> bool {
     tool.kind.is_none_or(|kind| kind.eq_str("custom") || kind.eq_str("function"))
 }
 
-pub(super) fn setting(
+pub(super) fn ladder_setting(
     request: &Request<'_>,
     run: &Run,
     capability: &Capability,
     facts: &Facts,
     may_force_answer: bool,
-    reader: Option<&Reader>,
-) -> Setting {
+    reader: Option<&TagReader>,
+) -> LadderSettings {
     let policy = run.policy();
     let forces = client_forces(request);
     let role = run.role();
-    Setting {
+    LadderSettings {
         role,
         landing: match policy.landing {
-            Landing::Auto | Landing::Ask if hosted::lands(run) => Landing::None,
+            Landing::Auto | Landing::Ask if hosted::lands_run(run) => Landing::None,
             landing => landing,
         },
         empty_limit: policy.empty_limit,
@@ -86,12 +86,12 @@ pub(super) fn setting(
         wants_tool: !policy.answer_tool.is_empty() || forces,
         client_forces: forces,
         may_none: capability.none,
-        declares: declares(request),
+        declares: declares_tools(request),
         refusals_before: shown_refusals(run) + facts.tool_refusals,
         repairs: role == Role::Engine
             || has_tools(request)
             || reader.is_some_and(|reader| uses_tags(request, &reader.shape.tags)),
-        affordable: run.advice(facts, request.max_tokens.map(|most| most.value)).affordable,
+        affordable: run.request_allowance(facts, request.max_tokens.map(|most| most.value)).affordable,
     }
 }
 
@@ -115,12 +115,12 @@ pub(super) fn call_ids(request: &Request<'_>) -> BTreeSet<String> {
     ids
 }
 
-fn declares(request: &Request<'_>) -> bool {
+fn declares_tools(request: &Request<'_>) -> bool {
     request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty())
 }
 
 fn has_tools(request: &Request<'_>) -> bool {
-    declares(request)
+    declares_tools(request)
         || request.messages.list.iter().any(|message| match &message.content {
             Content::Text(..) => false,
             Content::Blocks { blocks, .. } => {
@@ -130,8 +130,8 @@ fn has_tools(request: &Request<'_>) -> bool {
 }
 
 /// Returns the thinking mode that a body asks for.
-pub(super) fn thinking(api: Api, body: &[u8]) -> Option<Thinking> {
-    Request::of(api, body).ok().and_then(|request| thinking_of(&request))
+pub(super) fn read_thinking(api: Api, body: &[u8]) -> Option<Thinking> {
+    Request::from_body(api, body).ok().and_then(|request| thinking_of(&request))
 }
 
 fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
@@ -151,57 +151,57 @@ pub(super) fn calls_pass(run: &Run, role: Role) -> bool {
 }
 
 /// Reports what would have been done about an empty turn.
-pub(super) fn tell_observed(run: &Run, class: Class, out: &mut Out) {
-    if class != Class::Empty {
+pub(super) fn report_observed(run: &Run, class: TurnClass, out: &mut Output) {
+    if class != TurnClass::Empty {
         return;
     }
     let (empties, limit) = (run.empty_in_row() + 1, run.policy().empty_limit.max(1));
-    let because = Because::count(Reason::Empty, empties, limit);
+    let because = Because::from_counts(Reason::Empty, empties, limit);
     let turn = run.used().turns + 1;
     if empties < limit {
-        return tell_empty(turn, &because, out);
+        return report_empty(turn, &because, out);
     }
-    let signal = Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()));
+    let signal = Signal::from_turn(SignalKind::Empty, turn, Some(because.clone()));
     out.events.push(Event::Signal(signal));
-    tell_rung(Rung::LocalAnswer, Some(&because), None, out);
+    report_rung(Rung::LocalAnswer, Some(&because), None, out);
 }
 
 /// Returns the class of a turn where the policy only observes and takes the turn as the client
 /// would.
-pub(super) fn as_observed(class: Class) -> Class {
+pub(super) fn as_observed(class: TurnClass) -> TurnClass {
     match class {
-        Class::Empty | Class::Truncated | Class::Paused => Class::Silent,
+        TurnClass::Empty | TurnClass::Truncated | TurnClass::Paused => TurnClass::Silent,
         class => class,
     }
 }
 
 /// Returns the body of the next request: the governed history, its tail, and the changes of the
 /// rung.
-pub(super) fn upstream(exchange: &Exchange) -> Bytes {
+pub(super) fn upstream_body(exchange: &Exchange) -> Bytes {
     let rung = match &exchange.next {
-        Some(Next::Send { rung, .. }) => *rung,
+        Some(NextAction::Send { rung, .. }) => *rung,
         _ => None,
     };
     let tokens = max_tokens(exchange);
     let keeps_choice = !matches!(rung, Some(Rung::None | Rung::Respond));
     if exchange.tail.is_empty() && keeps_choice && tokens.is_none() {
-        return apply(exchange, &exchange.lines);
+        return apply_edits(exchange, &exchange.lines);
     }
     // The body was scanned when the exchange began.
-    let Ok(request) = Request::of(exchange.api, &exchange.body) else {
+    let Ok(request) = Request::from_body(exchange.api, &exchange.body) else {
         return exchange.body.clone();
     };
     let mut splice = exchange.lines.clone();
-    let log = request.elsewhere.then(|| behind::not_in_log(exchange)).flatten();
+    let log = request.elsewhere.then(|| behind::unlogged_items(exchange)).flatten();
     if log.is_none() {
         splice.append_messages(&request, &exchange.tail);
     }
     match (rung, &exchange.forced_answer) {
-        (Some(Rung::None), _) if declares(&request) => {
-            splice.set_tool_choice(&request, none_of(exchange.api));
+        (Some(Rung::None), _) if declares_tools(&request) => {
+            splice.set_tool_choice(&request, choice_of_none(exchange.api));
         }
         (Some(Rung::Respond), Some(tool)) => {
-            splice.set_tool_choice(&request, &forced(exchange.api, tool));
+            splice.set_tool_choice(&request, &choice_of_tool(exchange.api, tool));
         }
         _ => {}
     }
@@ -209,26 +209,26 @@ pub(super) fn upstream(exchange: &Exchange) -> Bytes {
         splice.set_max_tokens(&request, tokens);
     }
     if let Some(items) = log {
-        let body = chain::go_on(&request, &splice, &items);
+        let body = chain::continued_body(&request, &splice, &items);
         return body.unwrap_or_else(|| exchange.body.clone());
     }
-    apply(exchange, &splice)
+    apply_edits(exchange, &splice)
 }
 
 /// Returns what the client of a stream asks to know of usage, and true in `hidden_usage` if
 /// softland needs to know more: limits on money and tokens count what the provider reports.
-pub(super) fn asks(request: &Request<'_>, run: &Run, at: u64) -> Asks {
+pub(super) fn usage_options(request: &Request<'_>, run: &Run, at: u64) -> UsageOptions {
     let usage = request.stream_options.and_then(|options| options.include_usage);
     let usage = usage.is_some_and(|asked| asked.value);
     // An engine asks for the usage itself, wherever the provider takes that.
     let counts =
-        run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().observes();
+        run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().is_observing();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
-    Asks { usage, hidden_usage, at }
+    UsageOptions { usage, hidden_usage, at }
 }
 
 /// Returns the tool choice that allows no tool.
-fn none_of(api: Api) -> &'static str {
+fn choice_of_none(api: Api) -> &'static str {
     match api {
         Api::Anthropic => r#"{"type":"none"}"#,
         Api::Chat | Api::Responses => r#""none""#,
@@ -236,7 +236,7 @@ fn none_of(api: Api) -> &'static str {
 }
 
 /// Returns the tool choice that forces one tool.
-fn forced(api: Api, tool: &str) -> String {
+fn choice_of_tool(api: Api, tool: &str) -> String {
     let (before, after): (&[u8], &[u8]) = match api {
         Api::Anthropic => (br#"{"type":"tool","name":"#, b"}"),
         Api::Chat => (br#"{"type":"function","function":{"name":"#, b"}}"),
@@ -250,10 +250,10 @@ fn forced(api: Api, tool: &str) -> String {
 }
 
 /// Returns the body with its edits; where there are none, the very same bytes.
-pub(super) fn apply(exchange: &Exchange, splice: &Splice) -> Bytes {
+pub(super) fn apply_edits(exchange: &Exchange, splice: &Splice) -> Bytes {
     let body = &exchange.body;
     if let Some(chain) = &exchange.chain {
-        return chain.cut(splice, body);
+        return chain.cut_body(splice, body);
     }
     if splice.is_empty() {
         return body.clone();
@@ -271,8 +271,8 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
         let doubled = asked.saturating_mul(1 << exchange.grown.min(16));
         if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }
     });
-    let enforced = !exchange.run.policy().observes();
-    let room = exchange.run.advice(&exchange.facts, asked).output_room.filter(|_| enforced);
+    let enforced = !exchange.run.policy().is_observing();
+    let room = exchange.run.request_allowance(&exchange.facts, asked).output_room.filter(|_| enforced);
     let wanted = match (grown, room) {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
         // Without a limit of the client's the model's holds, and a larger limit may be refused.
@@ -286,7 +286,7 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
 }
 
 /// Reports what the newest message led to. Lines that no request carries are not reported.
-pub(super) fn tell(newest: Step, sent: bool, out: &mut Out) {
+pub(super) fn report_effects(newest: MessageEffects, sent: bool, out: &mut Output) {
     out.events.extend(newest.signals.into_iter().map(Event::Signal));
     if !sent {
         return;
@@ -299,19 +299,19 @@ pub(super) fn tell(newest: Step, sent: bool, out: &mut Out) {
 }
 
 /// Reports a note that stands behind the history.
-pub(super) fn tell_ask(because: &Because, out: &mut Out) {
+pub(super) fn report_ask(because: &Because, out: &mut Output) {
     out.events.push(Event::Intervention {
         intervention: Intervention::Ask,
         because: Some(because.clone()),
-        text: Some(softland_core::lines::ask(because)),
+        text: Some(softland_core::lines::format_ask(because)),
     });
 }
 
-pub(super) fn tell_rung(
+pub(super) fn report_rung(
     rung: Rung,
     because: Option<&Because>,
     advice: Option<String>,
-    out: &mut Out,
+    out: &mut Output,
 ) {
     let intervention = Intervention::from(rung);
     out.events.extend(advice.clone().map(Event::Advice));
@@ -320,13 +320,13 @@ pub(super) fn tell_rung(
 
 /// Returns the policy key to set where a call that is refused at a limit may be the client's
 /// answer: the run has not called that tool before, and nothing is known of it.
-pub(super) fn advice(exchange: &Exchange, rung: Rung) -> Option<String> {
+pub(super) fn policy_advice(exchange: &Exchange, rung: Rung) -> Option<String> {
     let refuses = rung == Rung::Refuse && exchange.role == Role::Gateway;
     let reply = exchange.newest.as_ref().filter(|_| refuses)?;
     let used = &exchange.run.used().by_tool;
     let is_new = |call: &Call<'_>| !call.server && !used.contains_key(call.name);
     let mut calls = reply.calls_in(&reply.blocks).map(|(call, _)| call);
-    let call = calls.find(|call| is_new(call) && tables::kind_of(call.name).is_none())?;
+    let call = calls.find(|call| is_new(call) && tables::kind_of_tool(call.name).is_none())?;
     Some(format!(
         "`{0}` is refused at the limit; if its call is the client's answer, set \
          answer_tool = \"{0}\" in the policy",
@@ -336,7 +336,7 @@ pub(super) fn advice(exchange: &Exchange, rung: Rung) -> Option<String> {
 
 /// Reports calls that are taken out of a turn which goes on: once for each limit that refuses some
 /// of them.
-pub(super) fn tell_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: &mut Out) {
+pub(super) fn report_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: &mut Output) {
     let mut taken: Vec<(&Because, Vec<&str>)> = Vec::new();
     for (call, admission) in calls.iter().zip(admissions) {
         let (Admission::Refused(because) | Admission::ToolRefused(because)) = admission else {
@@ -357,8 +357,8 @@ pub(super) fn tell_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: 
 }
 
 /// Reports an empty turn that is nudged.
-pub(super) fn tell_empty(turn: u64, because: &Because, out: &mut Out) {
-    out.events.push(Event::Signal(Signal::of_turn(SignalKind::Empty, turn, Some(because.clone()))));
+pub(super) fn report_empty(turn: u64, because: &Because, out: &mut Output) {
+    out.events.push(Event::Signal(Signal::from_turn(SignalKind::Empty, turn, Some(because.clone()))));
     out.events.push(Event::Intervention {
         intervention: Intervention::Nudge,
         because: Some(because.clone()),

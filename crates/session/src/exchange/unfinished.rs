@@ -1,27 +1,27 @@
 //! Errors of responses that cannot be taken.
 
-use crate::framing::Broken;
+use crate::framing::ResponseError;
 
 /// The error of a stream or a body that is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable(pub(super) Broken);
+pub struct UnreadableResponse(pub(super) ResponseError);
 
-impl std::fmt::Display for Unreadable {
+impl std::fmt::Display for UnreadableResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Broken::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
-            Broken::Assemble(error) => write!(f, "the provider's stream is too much: {error}"),
-            Broken::Json(error) => write!(f, "the provider's answer cannot be read: {error}"),
-            Broken::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),
+            ResponseError::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
+            ResponseError::Assemble(error) => write!(f, "the provider's stream is too much: {error}"),
+            ResponseError::Json(error) => write!(f, "the provider's answer cannot be read: {error}"),
+            ResponseError::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),
         }
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for UnreadableResponse {}
 
 /// The reason why a response did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum UnfinishedResponse {
     /// The stream was cut.
     Cut,
     /// The bytes are no stream of the protocol's.
@@ -34,10 +34,10 @@ pub enum Unfinished {
         message: String,
     },
     /// The response cannot be read.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableResponse),
 }
 
-impl std::fmt::Display for Unfinished {
+impl std::fmt::Display for UnfinishedResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cut => f.write_str("the provider's stream was cut before its end"),
@@ -52,4 +52,4 @@ impl std::fmt::Display for Unfinished {
     }
 }
 
-impl std::error::Error for Unfinished {}
+impl std::error::Error for UnfinishedResponse {}

@@ -1,15 +1,15 @@
 use proptest::prelude::*;
 use softland_core::models::{self, Model};
-use softland_wire::Beside;
+use softland_wire::ExtraCharges;
 
 use super::*;
 
 fn gpt() -> &'static Model {
-    models::find(Some("openai"), "gpt-5.5").expect("in the table")
+    models::find_model(Some("openai"), "gpt-5.5").expect("in the table")
 }
 
-fn brought(api: Api, body: &str, added: Option<u64>) -> Brought {
-    Brought::of(&Request::of(api, body.as_bytes()).expect("a request"), added)
+fn brought(api: Api, body: &str, added: Option<u64>) -> HostedToolBound {
+    HostedToolBound::from_request(&Request::from_body(api, body.as_bytes()).expect("a request"), added)
 }
 
 fn responses(members: &str, tools: &str) -> String {
@@ -96,15 +96,15 @@ fn a_search_is_affordable_under_a_limit_of_a_few_dollars() {
     // A context of 60,000 tokens on a large model, as Codex has it.
     for (limit, most) in [("8", 1), ("20", 2), ("50", 3)] {
         let limit: NanoUsd = limit.parse().expect("an amount");
-        let uses = uses_under(limit, gpt().dearest(u64::MAX).dearest_input(false), Api::Responses);
+        let uses = uses_under(limit, gpt().highest_price(u64::MAX).highest_input(false), Api::Responses);
         assert_eq!(uses, most);
         let brought =
             brought(Api::Responses, &responses("", r#"{"type":"web_search"}"#), Some(uses));
-        let input = brought.input(60_000, 1_000_000);
-        let price = gpt().dearest(input);
+        let input = brought.max_input(60_000, 1_000_000);
+        let price = gpt().highest_price(input);
         let answer =
-            NanoUsd::of_tokens(60_000, price.input) + NanoUsd::of_tokens(8_192, price.output);
-        let needed = NanoUsd::of_tokens(input, price.dearest_input(false)) + brought.fees + answer;
+            NanoUsd::from_tokens(60_000, price.input) + NanoUsd::from_tokens(8_192, price.output);
+        let needed = NanoUsd::from_tokens(input, price.highest_input(false)) + brought.fees + answer;
         assert!(needed < limit, "{needed} of {limit}");
     }
 }
@@ -140,13 +140,13 @@ proptest! {
     ) {
         let members = format!(r#","service_tier":"{}""#, done.tier);
         let body = responses(&members, r#"{"type":"web_search"}"#);
-        let request = Request::of(Api::Responses, body.as_bytes()).expect("a request");
-        let (fees, brought) = (Fees::of(&request), Brought::of(&request, Some(uses)));
+        let request = Request::from_body(Api::Responses, body.as_bytes()).expect("a request");
+        let (fees, brought) = (Fees::from_request(&request), HostedToolBound::from_request(&request, Some(uses)));
         let window = 1_000_000;
-        let most = brought.input(own, window);
-        let price = gpt().dearest(most).times(fees.at_most("gpt-5.5"));
-        let reserved = NanoUsd::of_tokens(most, price.dearest_input(false))
-            + NanoUsd::of_tokens(done.output, price.output)
+        let most = brought.max_input(own, window);
+        let price = gpt().highest_price(most).scaled_by(fees.max_thousandths("gpt-5.5"));
+        let reserved = NanoUsd::from_tokens(most, price.highest_input(false))
+            + NanoUsd::from_tokens(done.output, price.output)
             + brought.fees;
 
         let mut context = own;
@@ -157,15 +157,15 @@ proptest! {
             read += context;
             searches += 1;
         }
-        let beside = Beside {
+        let beside = ExtraCharges {
             web_searches: searches,
-            served: if done.says { Served::by_tier(done.tier, false) } else { Served::Unsaid },
-            ..Beside::default()
+            served: if done.says { ServiceTier::from_tier(done.tier, false) } else { ServiceTier::Unsaid },
+            ..ExtraCharges::default()
         };
         let cache_read = if done.cached { read - own } else { 0 };
         let input = read - cache_read;
         let tokens = Tokens { input, output: done.output, cache_read, beside, ..Tokens::default() };
-        let billed = fees.billed("gpt-5.5", &tokens, &gpt().dearest(tokens.input_total()));
+        let billed = fees.bill_response("gpt-5.5", &tokens, &gpt().highest_price(tokens.input_total()));
         prop_assert!(billed <= reserved, "{billed} of {reserved}");
     }
 }
@@ -180,15 +180,15 @@ fn what_a_response_reports_beside_its_tokens_is_billed() {
         cache_write_5m: 0,
         cache_write_1h: 0,
     };
-    let cost = |beside: Beside| {
-        Fees::default().billed("gpt-5.1", &Tokens { beside, ..thousand }, &price).to_string()
+    let cost = |beside: ExtraCharges| {
+        Fees::default().bill_response("gpt-5.1", &Tokens { beside, ..thousand }, &price).to_string()
     };
-    let none = Beside::default();
+    let none = ExtraCharges::default();
     assert_eq!(cost(none), "$0.035");
-    assert_eq!(cost(Beside { web_searches: 3, ..none }), "$0.065");
-    assert_eq!(cost(Beside { served: Served::Priority, ..none }), "$0.07");
-    assert_eq!(cost(Beside { served: Served::Flex, ..none }), "$0.0175");
-    assert_eq!(cost(Beside { programs: 4, ..none }), "$0.065", "one container");
-    assert_eq!(cost(Beside { stated: Some(90_000_000), ..none }), "$0.09", "it says so itself");
-    assert_eq!(cost(Beside { stated: Some(0), ..none }), "$0.035", "never less than the table");
+    assert_eq!(cost(ExtraCharges { web_searches: 3, ..none }), "$0.065");
+    assert_eq!(cost(ExtraCharges { served: ServiceTier::Priority, ..none }), "$0.07");
+    assert_eq!(cost(ExtraCharges { served: ServiceTier::Flex, ..none }), "$0.0175");
+    assert_eq!(cost(ExtraCharges { programs: 4, ..none }), "$0.065", "one container");
+    assert_eq!(cost(ExtraCharges { stated: Some(90_000_000), ..none }), "$0.09", "it says so itself");
+    assert_eq!(cost(ExtraCharges { stated: Some(0), ..none }), "$0.035", "never less than the table");
 }

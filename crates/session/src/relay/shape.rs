@@ -12,29 +12,29 @@ use softland_core::{Admission, Role};
 use softland_wire::json::write_str;
 use softland_wire::tags::{ShapeError, Shaper, StopReason};
 
-use super::{Mode, Relay, Show};
-use crate::framing::{Begins, Broken, End, More, Part};
-use crate::out::{Event, Intervention, Out, ShapeNote};
-use crate::reply::{Reply, Seen};
-use crate::tags::{Reader, Tagged, id_of, shows, with_str};
-use found::{Found, Item};
+use super::{RelayMode, Relay, Visibility};
+use crate::framing::{NewBlock, ResponseError, UpstreamEnd, PartContent, BlockPart};
+use crate::out::{Event, Intervention, Output, ShapeNote};
+use crate::reply::{Reply, BlockView};
+use crate::tags::{TagReader, TaggedTexts, call_id, shows_call, with_str};
+use found::{PieceCollector, FoundPiece};
 
 /// The shaping of one client message.
 #[derive(Debug)]
 pub(super) struct Shaping {
-    reader: Reader,
+    reader: TagReader,
     /// The number of the turn, for the ids of its calls.
     turn: Option<u64>,
     /// The number of calls in the responses before the one under way.
     before: usize,
     shaper: Shaper,
-    tagged: Tagged,
+    tagged: TaggedTexts,
     notes: Vec<ShapeNote>,
     /// Bytes of the text under way that are not decided on yet.
     open: usize,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<HeldFrame>,
     /// The first call that waits for the verdict, and all pieces behind it.
-    gate: VecDeque<Item>,
+    gate: VecDeque<FoundPiece>,
     /// Text behind a call that passes only with the next call.
     between: Option<String>,
     /// The passed part of each text, and the texts of which some part did not pass.
@@ -45,7 +45,7 @@ pub(super) struct Shaping {
 
 /// A frame of a text.
 #[derive(Debug)]
-struct Waiting {
+struct HeldFrame {
     slot: usize,
     key: u32,
     begins: bool,
@@ -66,14 +66,14 @@ struct Waiting {
 }
 
 impl Shaping {
-    pub(super) fn new(reader: Reader, turn: u64) -> Self {
+    pub(super) fn new(reader: TagReader, turn: u64) -> Self {
         let shaper = Shaper::new((*reader.shape).clone());
         Self {
             turn: (reader.role == Role::Engine).then_some(turn),
             reader,
             before: 0,
             shaper,
-            tagged: Tagged::default(),
+            tagged: TaggedTexts::default(),
             notes: Vec::new(),
             open: 0,
             queue: VecDeque::new(),
@@ -86,7 +86,7 @@ impl Shaping {
     }
 
     /// Prepares for the next response.
-    fn begin(&mut self) {
+    fn begin_response(&mut self) {
         let fresh = Self::new(self.reader.clone(), self.turn.unwrap_or(0));
         let before = self.before;
         *self = Self { before, turn: self.turn, ..fresh };
@@ -94,53 +94,53 @@ impl Shaping {
     }
 
     /// Adds text of this block.
-    fn push(&mut self, block: usize, text: &str) -> Vec<Item> {
+    fn push_text(&mut self, block: usize, text: &str) -> Vec<FoundPiece> {
         self.open += text.len();
-        let mut found = Found::new(block, &self.reader, self.before, self.turn);
+        let mut found = PieceCollector::new(block, &self.reader, self.before, self.turn);
         let pushed = self
             .shaper
-            .push(text, &mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+            .push(text, &mut |piece| found.take_piece(&piece, &mut self.tagged, &mut self.notes));
         self.failed = self.failed.or_else(|| pushed.err());
         let items = found.items;
-        self.count(items)
+        self.count_decided(items)
     }
 
-    fn tick(&mut self, block: usize, now_ms: u64) -> Vec<Item> {
-        let mut found = Found::new(block, &self.reader, self.before, self.turn);
+    fn advance_clock(&mut self, block: usize, now_ms: u64) -> Vec<FoundPiece> {
+        let mut found = PieceCollector::new(block, &self.reader, self.before, self.turn);
         self.shaper
-            .tick(now_ms, &mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+            .tick(now_ms, &mut |piece| found.take_piece(&piece, &mut self.tagged, &mut self.notes));
         let items = found.items;
-        self.count(items)
+        self.count_decided(items)
     }
 
     /// Ends a text. Any rest of it is dropped.
-    fn end_text(&mut self, block: usize) -> Vec<Item> {
-        let mut found = Found::new(block, &self.reader, self.before, self.turn);
+    fn end_text(&mut self, block: usize) -> Vec<FoundPiece> {
+        let mut found = PieceCollector::new(block, &self.reader, self.before, self.turn);
         let ended = self
             .shaper
-            .end_text(&mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+            .end_text(&mut |piece| found.take_piece(&piece, &mut self.tagged, &mut self.notes));
         self.failed = self.failed.or_else(|| ended.err());
         let items = found.items;
-        let mut items = self.count(items);
+        let mut items = self.count_decided(items);
         if self.open > 0 {
-            items.push(Item::Drop(std::mem::take(&mut self.open)));
+            items.push(FoundPiece::Drop(std::mem::take(&mut self.open)));
         }
         items
     }
 
     /// Ends the response.
-    fn finish(&mut self) {
-        let mut found = Found::new(0, &self.reader, self.before, self.turn);
+    fn finish_response(&mut self) {
+        let mut found = PieceCollector::new(0, &self.reader, self.before, self.turn);
         let ended =
-            self.shaper.finish(&mut |piece| found.take(&piece, &mut self.tagged, &mut self.notes));
+            self.shaper.finish(&mut |piece| found.take_piece(&piece, &mut self.tagged, &mut self.notes));
         self.failed = self.failed.or_else(|| ended.err());
     }
 
-    fn count(&mut self, mut items: Vec<Item>) -> Vec<Item> {
-        let said: usize = items.iter().map(Item::len).sum();
+    fn count_decided(&mut self, mut items: Vec<FoundPiece>) -> Vec<FoundPiece> {
+        let said: usize = items.iter().map(FoundPiece::len).sum();
         self.open = self.open.saturating_sub(said);
         if self.tagged.stop.is_some() && self.open > 0 {
-            items.push(Item::Drop(std::mem::take(&mut self.open)));
+            items.push(FoundPiece::Drop(std::mem::take(&mut self.open)));
         }
         items
     }
@@ -148,21 +148,21 @@ impl Shaping {
 
 impl Relay {
     /// Prepares the shaping for the next response. A text of this one that has not ended is ended.
-    pub(super) fn begin_shaping(&mut self, out: &mut Out) {
+    pub(super) fn begin_shaping(&mut self, out: &mut Output) {
         self.end_shown(out);
         if let Some(shaping) = &mut self.shaping {
-            shaping.begin();
+            shaping.begin_response();
         }
     }
 
     /// Returns the error if a text could not be shaped.
-    pub(super) fn shape_failure(&self) -> Result<(), Broken> {
+    pub(super) fn shape_failure(&self) -> Result<(), ResponseError> {
         let failed = self.shaping.as_ref().and_then(|shaping| shaping.failed);
-        failed.map_or(Ok(()), |error| Err(Broken::Other(error.to_string())))
+        failed.map_or(Ok(()), |error| Err(ResponseError::Other(error.to_string())))
     }
 
     /// Returns the reason to end the response before its end, if there is one.
-    pub(crate) fn stopped(&self) -> Option<StopReason> {
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         self.shaping.as_ref().and_then(|shaping| shaping.tagged.stop)
     }
 
@@ -179,11 +179,11 @@ impl Relay {
     }
 
     /// Sets the time, in milliseconds.
-    pub(crate) fn tick(&mut self, now_ms: u64, out: &mut Out) {
+    pub(crate) fn advance_clock(&mut self, now_ms: u64, out: &mut Output) {
         let Some(mut shaping) = self.shaping.take() else { return };
         let block = self.slots.len().saturating_sub(1);
-        let found = shaping.tick(block, now_ms);
-        self.flow(&mut shaping, found, out);
+        let found = shaping.advance_clock(block, now_ms);
+        self.process_pieces(&mut shaping, found, out);
         self.shaping = Some(shaping);
     }
 
@@ -196,21 +196,21 @@ impl Relay {
     pub(super) fn shape_part(
         &mut self,
         at: usize,
-        part: &Part<'_>,
+        part: &BlockPart<'_>,
         raw: &[u8],
         late: bool,
-        out: &mut Out,
+        out: &mut Output,
     ) {
         let Some(mut shaping) = self.shaping.take() else { return };
         let text = match part.more {
-            More::Text(text) => text.unescape(),
+            PartContent::Text(text) => text.unescape(),
             _ => "".into(),
         };
         let place = match part.more {
-            More::Text(text) => place_in(raw, text.raw()),
+            PartContent::Text(text) => place_in(raw, text.raw()),
             _ => None,
         };
-        shaping.queue.push_back(Waiting {
+        shaping.queue.push_back(HeldFrame {
             slot: at,
             key: part.key,
             begins: part.begins.is_some(),
@@ -224,37 +224,37 @@ impl Relay {
             passed: String::new(),
             dropped: false,
         });
-        let mut found = shaping.push(at, &text);
+        let mut found = shaping.push_text(at, &text);
         if part.stops {
             found.extend(shaping.end_text(at));
         }
-        self.flow(&mut shaping, found, out);
+        self.process_pieces(&mut shaping, found, out);
         self.shaping = Some(shaping);
     }
 
     /// Ends the text under way at the end of the stream.
-    pub(super) fn shape_end(&mut self, out: &mut Out) {
+    pub(super) fn end_shaping(&mut self, out: &mut Output) {
         let Some(mut shaping) = self.shaping.take() else { return };
-        if matches!(self.mode, Mode::Live { .. }) {
+        if matches!(self.mode, RelayMode::Live { .. }) {
             let block = shaping.queue.back().map_or(0, |last| last.slot);
             let found = shaping.end_text(block);
-            self.flow(&mut shaping, found, out);
+            self.process_pieces(&mut shaping, found, out);
         }
         if shaping.gate.is_empty() {
-            self.client.tell_end(out);
+            self.client.report_text_end(out);
         }
         self.shaping = Some(shaping);
     }
 
     /// Carries out the pieces that were found, up to a call that is not decided on.
-    fn flow(&mut self, shaping: &mut Shaping, found: Vec<Item>, out: &mut Out) {
+    fn process_pieces(&mut self, shaping: &mut Shaping, found: Vec<FoundPiece>, out: &mut Output) {
         for item in found {
             if !shaping.gate.is_empty() {
                 shaping.gate.push_back(item);
                 continue;
             }
             let passes = match &item {
-                Item::Call(place, _) => self.decides(shaping, *place),
+                FoundPiece::Call(place, _) => self.decide_call(shaping, *place),
                 _ => Some(true),
             };
             match passes {
@@ -266,8 +266,8 @@ impl Relay {
     }
 
     /// Returns true if a call passes; `None` if that is decided only when the turn has ended.
-    fn decides(&mut self, shaping: &Shaping, place: usize) -> Option<bool> {
-        if self.mode == (Mode::Live { calls: false }) {
+    fn decide_call(&mut self, shaping: &Shaping, place: usize) -> Option<bool> {
+        if self.mode == (RelayMode::Live { calls: false }) {
             return None;
         }
         if self.role == Role::Engine {
@@ -277,50 +277,50 @@ impl Relay {
         Some(!self.admit_next(name, false).is_refused())
     }
 
-    fn carry_out(&mut self, shaping: &mut Shaping, item: &Item, passes: bool, out: &mut Out) {
+    fn carry_out(&mut self, shaping: &mut Shaping, item: &FoundPiece, passes: bool, out: &mut Output) {
         match item {
-            Item::Text(text) => match &mut shaping.between {
+            FoundPiece::Text(text) => match &mut shaping.between {
                 Some(between) => between.push_str(text),
                 None => {
-                    self.advance(shaping, text, true, out);
-                    self.client.tell_text(text, out);
+                    self.advance_text(shaping, text, true, out);
+                    self.client.report_text(text, out);
                 }
             },
-            Item::Call(place, raw) => {
+            FoundPiece::Call(place, raw) => {
                 let between = shaping.between.take().unwrap_or_default();
-                self.advance(shaping, &between, passes, out);
-                self.advance(shaping, raw, passes, out);
+                self.advance_text(shaping, &between, passes, out);
+                self.advance_text(shaping, raw, passes, out);
                 if shaping.tagged.suppress {
                     shaping.between = Some(String::new());
                 }
                 if let Some(call) = shaping.tagged.calls.get(*place).filter(|_| passes) {
-                    self.client.tell_text(&between, out);
-                    self.client.tell_call(call, out);
+                    self.client.report_text(&between, out);
+                    self.client.report_call(call, out);
                 }
             }
-            Item::Open(raw) => {
-                self.advance(shaping, raw, true, out);
+            FoundPiece::Open(raw) => {
+                self.advance_text(shaping, raw, true, out);
                 if self.role == Role::Gateway {
-                    self.client.tell_text(raw, out);
+                    self.client.report_text(raw, out);
                 }
             }
-            Item::Repeated(bytes) => {
+            FoundPiece::Repeated(bytes) => {
                 if let Some(between) = &mut shaping.between {
                     let between = std::mem::take(between);
-                    self.advance(shaping, &between, true, out);
-                    self.client.tell_text(&between, out);
+                    self.advance_text(shaping, &between, true, out);
+                    self.client.report_text(&between, out);
                 }
-                self.skip(shaping, *bytes, out);
+                self.skip_bytes(shaping, *bytes, out);
             }
-            Item::Drop(bytes) => self.skip(shaping, *bytes, out),
+            FoundPiece::Drop(bytes) => self.skip_bytes(shaping, *bytes, out),
         }
     }
 
     /// Lets the next bytes of text pass, or skips them. A frame goes on once all of its text is
     /// decided on; it goes on as it came if all of its text passes.
-    fn advance(&mut self, shaping: &mut Shaping, text: &str, passes: bool, out: &mut Out) {
+    fn advance_text(&mut self, shaping: &mut Shaping, text: &str, passes: bool, out: &mut Output) {
         if !passes {
-            return self.skip(shaping, text.len(), out);
+            return self.skip_bytes(shaping, text.len(), out);
         }
         let mut text = text;
         while !text.is_empty() {
@@ -335,7 +335,7 @@ impl Relay {
         }
     }
 
-    fn skip(&mut self, shaping: &mut Shaping, bytes: usize, out: &mut Out) {
+    fn skip_bytes(&mut self, shaping: &mut Shaping, bytes: usize, out: &mut Output) {
         let mut bytes = bytes;
         while bytes > 0 {
             self.flush_empty(shaping, out);
@@ -345,13 +345,13 @@ impl Relay {
             front.dropped = true;
             bytes -= taken;
             shaping.changed.insert(front.slot);
-            self.client.change();
+            self.client.mark_changed();
             self.show_decided(shaping, out);
         }
     }
 
     /// Shows the first frame, if all of its text is decided on.
-    fn show_decided(&mut self, shaping: &mut Shaping, out: &mut Out) {
+    fn show_decided(&mut self, shaping: &mut Shaping, out: &mut Output) {
         let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) else { return };
         if frame.passed.is_empty() {
             return;
@@ -361,22 +361,22 @@ impl Relay {
         let client = &mut self.client;
         let before = std::mem::take(&mut out.bytes);
         with_str(&frame.passed, |text| {
-            let part = Part {
+            let part = BlockPart {
                 key: frame.key,
-                begins: Some(Begins::Text).filter(|_| frame.begins),
+                begins: Some(NewBlock::Text).filter(|_| frame.begins),
                 anew: frame.anew,
-                more: More::Text(text),
+                more: PartContent::Text(text),
                 stops: false,
                 again: false,
             };
             match frame.at {
-                _ if !frame.dropped => client.block(slot, &part, &frame.raw, out),
+                _ if !frame.dropped => client.take_part(slot, &part, &frame.raw, out),
                 Some(at) => {
-                    client.block(slot, &part, &spliced(&frame.raw, at, &frame.passed), out);
+                    client.take_part(slot, &part, &splice_text(&frame.raw, at, &frame.passed), out);
                 }
                 None => {
-                    let own = client.framing.alone(&part);
-                    client.block(slot, &part, &own, out);
+                    let own = client.framing.split_part(&part);
+                    client.take_part(slot, &part, &own, out);
                 }
             }
         });
@@ -389,73 +389,73 @@ impl Relay {
     }
 
     /// Shows frames without text, once all text before them is decided on.
-    fn flush_empty(&mut self, shaping: &mut Shaping, out: &mut Out) {
+    fn flush_empty(&mut self, shaping: &mut Shaping, out: &mut Output) {
         while let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) {
             let Some(slot) = self.slots.get_mut(frame.slot) else { continue };
             if frame.stops {
-                self.client.tell_end(out);
+                self.client.report_text_end(out);
             }
             let replaced = frame.again && shaping.changed.contains(&frame.slot);
-            match slot.index().filter(|_| replaced) {
+            match slot.shown_index().filter(|_| replaced) {
                 Some(index) if frame.stops => {
                     let text = shaping.passed.get(&frame.slot).map_or("", String::as_str);
                     self.client.end_text(index, Some(&frame.raw), text, out);
                 }
                 Some(_) => {}
                 None => {
-                    let begins = Some(Begins::Text).filter(|_| frame.begins);
+                    let begins = Some(NewBlock::Text).filter(|_| frame.begins);
                     let (anew, stops) = (frame.anew, frame.stops);
-                    let part = Part { begins, anew, stops, ..Part::bare(frame.key) };
-                    self.client.block(slot, &part, &frame.raw, out);
+                    let part = BlockPart { begins, anew, stops, ..BlockPart::with_key(frame.key) };
+                    self.client.take_part(slot, &part, &frame.raw, out);
                 }
             }
         }
     }
 
     /// Ends a text that was shown and whose end has not come.
-    fn end_shown(&mut self, out: &mut Out) {
+    fn end_shown(&mut self, out: &mut Output) {
         let Some(shaping) = &self.shaping else { return };
         let Some(index) = self.client.open_text() else { return };
-        let slot = self.slots.iter().position(|slot| slot.index() == Some(index));
+        let slot = self.slots.iter().position(|slot| slot.shown_index() == Some(index));
         let text = slot.and_then(|slot| shaping.passed.get(&slot)).map_or("", String::as_str);
-        self.client.change();
-        self.client.tell_end(out);
+        self.client.mark_changed();
+        self.client.report_text_end(out);
         self.client.end_text(index, None, text, out);
     }
 
     /// Notes in a reply what its texts hold, once the response has ended.
-    pub(super) fn complete(&mut self, reply: &mut Reply, end: &mut End, out: &mut Out) {
+    pub(super) fn complete_reply(&mut self, reply: &mut Reply, end: &mut UpstreamEnd, out: &mut Output) {
         let Some(mut shaping) = self.shaping.take() else { return };
-        if !matches!(self.mode, Mode::Live { .. }) {
+        if !matches!(self.mode, RelayMode::Live { .. }) {
             for (at, block) in reply.blocks.iter().enumerate() {
-                if let Seen::Text(text) = block.seen() {
-                    shaping.push(at, text);
+                if let BlockView::Text(text) = block.as_view() {
+                    shaping.push_text(at, text);
                     shaping.end_text(at);
                 }
             }
         }
-        shaping.finish();
+        shaping.finish_response();
         let mut tagged = std::mem::take(&mut shaping.tagged);
         let (turn, before) = (shaping.turn, shaping.before);
         let ended = reply.whole;
-        tagged.judge(&shaping.reader, ended, &|place| id_of(turn, before + place));
+        tagged.judge_calls(&shaping.reader, ended, &|place| call_id(turn, before + place));
         shaping.before += tagged.calls.len();
-        let mut texts = tagged.texts(true, |_| true);
+        let mut texts = tagged.block_texts(true, |_| true);
         for (at, block) in reply.blocks.iter_mut().enumerate() {
-            let Seen::Text(old) = block.seen() else { continue };
+            let BlockView::Text(old) = block.as_view() else { continue };
             let new = texts.remove(&at).unwrap_or_default();
             if new != old {
                 block.set_text(&new);
-                self.client.change();
+                self.client.mark_changed();
             }
         }
         let trimmed = tagged.trimmed > 0 && !tagged.calls.is_empty();
         if tagged.stop.is_some() || (trimmed && !reply.whole) {
-            *end = End::Stop;
+            *end = UpstreamEnd::Stop;
             reply.end_here();
-            self.client.change();
+            self.client.mark_changed();
         }
-        tell(&tagged, &mut shaping.notes, out);
+        report_shaping(&tagged, &mut shaping.notes, out);
         reply.tagged = Some(Box::new(tagged));
         self.shaping = Some(shaping);
     }
@@ -465,30 +465,30 @@ impl Relay {
     pub(super) fn settle_shaped(
         &mut self,
         reply: &Reply,
-        show: Show,
+        show: Visibility,
         admissions: &[Admission],
-        out: &mut Out,
+        out: &mut Output,
     ) -> Option<Reply> {
         let mut shaping = self.shaping.take()?;
-        let shows = |place: usize| shows(show, admissions.get(place));
+        let shows = |place: usize| shows_call(show, admissions.get(place));
         for item in std::mem::take(&mut shaping.gate) {
             match &item {
                 // The text before the first call has passed, wherever its frame ends.
-                _ if show == Show::Nothing => self.skip(&mut shaping, item.len(), out),
-                Item::Call(place, _) => {
+                _ if show == Visibility::Nothing => self.skip_bytes(&mut shaping, item.len(), out),
+                FoundPiece::Call(place, _) => {
                     self.carry_out(&mut shaping, &item, shows(*place), out);
                 }
                 _ => self.carry_out(&mut shaping, &item, true, out),
             }
         }
         self.flush_empty(&mut shaping, out);
-        self.client.tell_end(out);
+        self.client.report_text_end(out);
         let mut shown = None;
         if let Some(tagged) = reply.tagged.as_ref().filter(|tagged| !tagged.calls.is_empty()) {
             let mut own = reply.clone();
-            own.set_texts(&tagged.texts(true, shows));
+            own.set_texts(&tagged.block_texts(true, shows));
             if (0..tagged.calls.len()).any(|place| !shows(place)) {
-                self.client.change();
+                self.client.mark_changed();
             }
             shown = Some(own);
         }
@@ -501,7 +501,7 @@ impl Relay {
 }
 
 /// Reports what the shaping did.
-fn tell(tagged: &Tagged, notes: &mut Vec<ShapeNote>, out: &mut Out) {
+fn report_shaping(tagged: &TaggedTexts, notes: &mut Vec<ShapeNote>, out: &mut Output) {
     out.events.extend(notes.drain(..).map(Event::Shaped));
     if tagged.trimmed > 0 {
         out.events.push(Event::Intervention {
@@ -521,7 +521,7 @@ fn place_in(raw: &[u8], text: &str) -> Option<(usize, usize)> {
 }
 
 /// Returns a frame with another text.
-fn spliced(raw: &[u8], (at, length): (usize, usize), text: &str) -> Vec<u8> {
+fn splice_text(raw: &[u8], (at, length): (usize, usize), text: &str) -> Vec<u8> {
     let mut out = raw.get(..at.saturating_sub(1)).unwrap_or_default().to_vec();
     write_str(&mut out, text);
     out.extend_from_slice(raw.get(at + length + 1..).unwrap_or_default());

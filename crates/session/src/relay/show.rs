@@ -3,20 +3,20 @@
 mod settle;
 mod written;
 
-use softland_core::Text;
+use softland_core::VisibleText;
 use softland_wire::Tokens;
 use softland_wire::json::Str;
 
 use super::MAX_BLANK;
-use super::tell::Teller;
-use super::wait::Waiting;
-use crate::framing::{Begins, Ending, Framing, More, Part, Placed};
-use crate::out::{Event, Out};
+use super::tell::TextEvents;
+use super::wait::HeldEvent;
+use crate::framing::{NewBlock, MessageEnd, Framing, PartContent, BlockPart, PlacedPart};
+use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
 
 /// The part of a held response that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Show {
+pub(crate) enum Visibility {
     /// Every block; calls as they are admitted.
     All,
     /// Visible text only: thinking is signed over a tail that the client never sees.
@@ -31,8 +31,8 @@ pub(crate) enum Show {
 
 /// A block of the upstream response under way.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
-    state: State,
+pub(super) struct BlockSlot {
+    state: SlotState,
     call: Option<String>,
     text: bool,
     /// The number of indexes that the provider left out before it.
@@ -40,11 +40,11 @@ pub(super) struct Slot {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum SlotState {
     /// Text that is blank so far: its frames, a ping that came between them, and the text.
     Blank { frames: Vec<(u32, Vec<u8>)>, ping: Option<(usize, Vec<u8>)>, text: String },
     /// Thinking that waits for what follows it.
-    Waiting(Vec<Waiting>),
+    Waiting(Vec<HeldEvent>),
     /// To be shown from its first event on.
     Fresh,
     /// Shown, under this index.
@@ -53,44 +53,44 @@ enum State {
     Hidden,
 }
 
-impl Slot {
+impl BlockSlot {
     pub(super) fn blank_text() -> Self {
         Self {
-            state: State::Blank { frames: Vec::new(), ping: None, text: String::new() },
+            state: SlotState::Blank { frames: Vec::new(), ping: None, text: String::new() },
             call: None,
             text: true,
             gap: 0,
         }
     }
 
-    pub(super) fn shown() -> Self {
-        Self { state: State::Fresh, call: None, text: false, gap: 0 }
+    pub(super) fn fresh_block() -> Self {
+        Self { state: SlotState::Fresh, call: None, text: false, gap: 0 }
     }
 
     /// Creates a slot that is not shown before the verdict.
-    pub(super) fn hidden() -> Self {
-        Self { state: State::Hidden, call: None, text: false, gap: 0 }
+    pub(super) fn hidden_block() -> Self {
+        Self { state: SlotState::Hidden, call: None, text: false, gap: 0 }
     }
 
     /// Creates a slot that is shown with what follows it.
-    pub(super) fn waiting() -> Self {
-        Self { state: State::Waiting(Vec::new()), ..Self::shown() }
+    pub(super) fn waiting_block() -> Self {
+        Self { state: SlotState::Waiting(Vec::new()), ..Self::fresh_block() }
     }
 
     pub(super) fn is_hidden(&self) -> bool {
-        matches!(self.state, State::Hidden)
+        matches!(self.state, SlotState::Hidden)
     }
 
-    pub(super) fn waits(&self) -> bool {
-        matches!(self.state, State::Waiting(_))
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, SlotState::Waiting(_))
     }
 
     /// Takes the events that waited, to be shown now.
-    pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_waiting(&mut self) -> Vec<HeldEvent> {
         match &mut self.state {
-            State::Waiting(events) => {
+            SlotState::Waiting(events) => {
                 let events = std::mem::take(events);
-                self.state = State::Fresh;
+                self.state = SlotState::Fresh;
                 events
             }
             _ => Vec::new(),
@@ -101,13 +101,13 @@ impl Slot {
         self.text
     }
 
-    pub(super) fn call(id: String, passes: bool) -> Self {
-        let state = if passes { State::Fresh } else { State::Hidden };
+    pub(super) fn new_call(id: String, passes: bool) -> Self {
+        let state = if passes { SlotState::Fresh } else { SlotState::Hidden };
         Self { state, call: Some(id), text: false, gap: 0 }
     }
 
     /// Sets the gap of a block by its key and the number of blocks before it.
-    pub(super) fn at(self, key: u32, others: usize) -> Self {
+    pub(super) fn with_gap(self, key: u32, others: usize) -> Self {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
         Self { gap: key.saturating_sub(others), ..self }
     }
@@ -115,39 +115,39 @@ impl Slot {
     /// Keeps a ping in its place among frames that are held. Only the first ping is kept, since the
     /// next may be the client's only sign of life. Returns true if it was kept.
     pub(super) fn hold_ping(&mut self, raw: &[u8]) -> bool {
-        let State::Blank { frames, ping: ping @ None, .. } = &mut self.state else { return false };
+        let SlotState::Blank { frames, ping: ping @ None, .. } = &mut self.state else { return false };
         *ping = Some((frames.len(), raw.to_vec()));
         true
     }
 
     /// True if the block is a text that is blank no more with this part.
-    pub(super) fn speaks(&self, part: &Part<'_>) -> bool {
-        let (State::Blank { text, .. }, More::Text(more)) = (&self.state, part.more) else {
+    pub(super) fn becomes_visible(&self, part: &BlockPart<'_>) -> bool {
+        let (SlotState::Blank { text, .. }, PartContent::Text(more)) = (&self.state, part.more) else {
             return false;
         };
         let more = more.unescape();
-        !Text::shows_nothing(&more) || text.len() + more.len() > MAX_BLANK
+        !VisibleText::is_invisible_text(&more) || text.len() + more.len() > MAX_BLANK
     }
 
     /// Hides the block until the verdict.
-    pub(super) fn hide(&mut self) {
-        self.state = State::Hidden;
+    pub(super) fn hide_block(&mut self) {
+        self.state = SlotState::Hidden;
     }
 
     pub(super) fn is_shown(&self) -> bool {
-        matches!(self.state, State::Shown(_))
+        matches!(self.state, SlotState::Shown(_))
     }
 
     /// True if the block's parts go out as they come.
-    pub(super) fn passes(&self) -> bool {
-        matches!(self.state, State::Fresh | State::Shown(_))
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.state, SlotState::Fresh | SlotState::Shown(_))
     }
 
     /// Returns the index by which the client knows the block.
-    pub(super) fn index(&self) -> Option<u32> {
+    pub(super) fn shown_index(&self) -> Option<u32> {
         match self.state {
-            State::Shown(index) => Some(index),
-            State::Blank { .. } | State::Waiting(_) | State::Fresh | State::Hidden => None,
+            SlotState::Shown(index) => Some(index),
+            SlotState::Blank { .. } | SlotState::Waiting(_) | SlotState::Fresh | SlotState::Hidden => None,
         }
     }
 }
@@ -157,7 +157,7 @@ const MAX_GAP: u32 = 1 << 16;
 
 /// The message that the client has been shown.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ClientMessage {
     pub(super) framing: Box<dyn Framing>,
     /// True if the client reads bytes, as a stream.
     streams: bool,
@@ -187,10 +187,10 @@ pub(super) struct Client {
     pub(super) late: Vec<u8>,
     original: Option<Vec<u8>>,
     /// The events of texts and calls apart, where calls are written as text.
-    teller: Option<Teller>,
+    teller: Option<TextEvents>,
 }
 
-impl Client {
+impl ClientMessage {
     pub(super) fn new(framing: Box<dyn Framing>, streams: bool) -> Self {
         Self {
             framing,
@@ -216,17 +216,17 @@ impl Client {
     }
 
     /// Marks the beginning of the next response.
-    pub(super) fn mark(&mut self) {
+    pub(super) fn mark_response(&mut self) {
         self.before = self.blocks.len();
         self.headed = false;
     }
 
     /// Returns the kinds of the blocks shown before that, as letters (`KeptTail::shown`).
     pub(super) fn shown_before(&self) -> String {
-        self.blocks.iter().take(self.before).map(Block::letter).collect()
+        self.blocks.iter().take(self.before).map(Block::kind_letter).collect()
     }
 
-    pub(super) fn shown(&self) -> (&str, &[Block]) {
+    pub(super) fn shown_message(&self) -> (&str, &[Block]) {
         (&self.head.0, &self.blocks)
     }
 
@@ -235,15 +235,15 @@ impl Client {
     }
 
     pub(super) fn is_stuck(&self) -> bool {
-        let written = self.teller.as_ref().is_some_and(Teller::has_called);
+        let written = self.teller.as_ref().is_some_and(TextEvents::has_called);
         self.streams && (self.calls > 0 || written || self.open.is_some_and(|(_, text)| !text))
     }
 
     /// Ends a text that was cut, so that something can follow it.
-    pub(super) fn end_block(&mut self, out: &mut Out) {
+    pub(super) fn end_block(&mut self, out: &mut Output) {
         if let Some((index, _)) = self.open.take() {
             self.changed = true;
-            let index_told = self.told(index);
+            let index_told = self.event_index(index);
             out.events.push(Event::BlockStop { index: index_told });
             if self.streams {
                 self.framing.write_stop(index, &mut out.bytes);
@@ -252,26 +252,26 @@ impl Client {
     }
 
     /// Writes bytes that concern no block.
-    pub(super) fn pass(&mut self, raw: &[u8], out: &mut Out) {
+    pub(super) fn pass_bytes(&mut self, raw: &[u8], out: &mut Output) {
         if self.streams {
             self.framing.write_aside(raw, &mut out.bytes);
         }
     }
 
     /// Keeps a whole response as received, for a client that does not stream.
-    pub(super) fn original(&mut self, body: &[u8]) {
+    pub(super) fn keep_original(&mut self, body: &[u8]) {
         self.responses += 1;
         self.original = (self.responses == 1).then(|| body.to_vec());
     }
 
-    pub(super) fn head(&mut self, id: Str<'_>, model: Str<'_>, raw: &[u8], out: &mut Out) {
-        if self.begun(id, model) {
-            self.pass(raw, out);
+    pub(super) fn show_head(&mut self, id: Str<'_>, model: Str<'_>, raw: &[u8], out: &mut Output) {
+        if self.note_beginning(id, model) {
+            self.pass_bytes(raw, out);
         }
     }
 
     /// Notes that a response begins. Returns true if it is the first one.
-    pub(super) fn begun(&mut self, id: Str<'_>, model: Str<'_>) -> bool {
+    pub(super) fn note_beginning(&mut self, id: Str<'_>, model: Str<'_>) -> bool {
         if self.headed {
             return false;
         }
@@ -292,15 +292,15 @@ impl Client {
     }
 
     /// Begins the message where the event itself is not for the client, or not yet.
-    pub(super) fn head_alone(&mut self, id: Str<'_>, model: Str<'_>, out: &mut Out) {
-        if self.begun(id, model) {
+    pub(super) fn begin_alone(&mut self, id: Str<'_>, model: Str<'_>, out: &mut Output) {
+        if self.note_beginning(id, model) {
             self.write_head(out);
         }
     }
 
     /// Notes that the content of a beginning is not shown with it. The `first` beginning is written
     /// nevertheless.
-    pub(super) fn hides(&mut self, first: bool, out: &mut Out) {
+    pub(super) fn hide_content(&mut self, first: bool, out: &mut Output) {
         self.changed = true;
         if first {
             self.write_head(out);
@@ -308,20 +308,20 @@ impl Client {
     }
 
     /// Holds back the event that began the message until its content is decided on.
-    pub(super) fn owe_head(&mut self, raw: &[u8]) {
+    pub(super) fn hold_head(&mut self, raw: &[u8]) {
         self.owed = self.streams.then(|| raw.to_vec());
     }
 
     /// Begins the message if that is still to be done, unless the bytes of `next` begin it.
-    fn pay_head(&mut self, next: &[u8], out: &mut Out) {
+    fn write_held_head(&mut self, next: &[u8], out: &mut Output) {
         if self.owed.take().is_some_and(|head| !next.starts_with(&head)) {
             self.write_head(out);
         }
     }
 
-    fn write_head(&mut self, out: &mut Out) {
+    fn write_head(&mut self, out: &mut Output) {
         if self.streams {
-            let reply = self.framing.own(Tokens::default());
+            let reply = self.framing.own_reply(Tokens::default());
             self.framing.write_head(&self.head.0, &self.head.1, &reply, &mut out.bytes);
         }
     }
@@ -332,99 +332,99 @@ impl Client {
     }
 
     /// Writes the parts that came with an end which does not go out as it came.
-    pub(super) fn flush(&mut self, out: &mut Out) {
+    pub(super) fn flush_late(&mut self, out: &mut Output) {
         out.bytes.append(&mut self.late);
     }
 
     /// Ends blocks of a stream that does not say where they end.
-    pub(super) fn end_unmarked(&mut self, slots: &[Slot], out: &mut Out) {
+    pub(super) fn end_unmarked(&mut self, slots: &[BlockSlot], out: &mut Output) {
         if self.framing.marks_ends() {
             return;
         }
         self.open = None;
         if !out.quiet {
-            let untold = |slot: &&Slot| self.teller.is_none() || !slot.text;
-            let shown: Vec<_> = slots.iter().filter(untold).filter_map(Slot::index).collect();
+            let untold = |slot: &&BlockSlot| self.teller.is_none() || !slot.text;
+            let shown: Vec<_> = slots.iter().filter(untold).filter_map(BlockSlot::shown_index).collect();
             for index in shown {
-                let index = self.told(index);
+                let index = self.event_index(index);
                 out.events.push(Event::BlockStop { index });
             }
         }
     }
 
     /// Takes a part of a block: shows it, or holds it back.
-    pub(super) fn block(&mut self, slot: &mut Slot, part: &Part<'_>, raw: &[u8], out: &mut Out) {
+    pub(super) fn take_part(&mut self, slot: &mut BlockSlot, part: &BlockPart<'_>, raw: &[u8], out: &mut Output) {
         match &mut slot.state {
-            State::Hidden => self.changed = true,
-            State::Waiting(events) => events.push(Waiting::new(part, raw)),
-            State::Shown(index) => {
+            SlotState::Hidden => self.changed = true,
+            SlotState::Waiting(events) => events.push(HeldEvent::new(part, raw)),
+            SlotState::Shown(index) => {
                 let index = *index;
-                self.write(&[Placed { part, index }], raw, out);
-                self.tell(slot.call.as_deref(), index, part, out);
+                self.write_parts(&[PlacedPart { part, index }], raw, out);
+                self.report_part(slot.call.as_deref(), index, part, out);
             }
-            State::Fresh => {
+            SlotState::Fresh => {
                 let index = self.take_index(slot.gap);
-                slot.state = State::Shown(index);
-                self.write(&[Placed { part, index }], raw, out);
-                self.tell(slot.call.as_deref(), index, part, out);
+                slot.state = SlotState::Shown(index);
+                self.write_parts(&[PlacedPart { part, index }], raw, out);
+                self.report_part(slot.call.as_deref(), index, part, out);
             }
-            State::Blank { frames, ping, text } => {
+            SlotState::Blank { frames, ping, text } => {
                 // The text before is known to be blank.
                 let from = text.len();
-                if let More::Text(more) = part.more {
+                if let PartContent::Text(more) = part.more {
                     more.push_to(text);
                 }
                 frames.push((part.key, raw.to_vec()));
                 let new = text.get(from..).unwrap_or_default();
-                let blank = Text::shows_nothing(new) && text.len() <= MAX_BLANK;
+                let blank = VisibleText::is_invisible_text(new) && text.len() <= MAX_BLANK;
                 if blank {
                     if part.stops {
                         if let Some((_, ping)) = ping {
-                            self.pass(ping, out);
+                            self.pass_bytes(ping, out);
                         }
-                        slot.state = State::Hidden;
+                        slot.state = SlotState::Hidden;
                         self.thinned = true;
                     }
                     return;
                 }
                 let ping = ping.take();
                 let (frames, text) = (std::mem::take(frames), std::mem::take(text));
-                self.unveil(slot, frames, ping, text, out);
+                self.show_held_text(slot, frames, ping, text, out);
             }
         }
     }
 
     /// Shows the held text of a block that is blank no more with this part.
-    pub(super) fn speaks(&mut self, slot: &mut Slot, part: &Part<'_>, out: &mut Out) {
-        if !slot.speaks(part) {
+    pub(super) fn show_if_visible(&mut self, slot: &mut BlockSlot, part: &BlockPart<'_>, out: &mut Output) {
+        if !slot.becomes_visible(part) {
             return;
         }
-        if let State::Blank { frames, ping, text } = &mut slot.state {
+        if let SlotState::Blank { frames, ping, text } = &mut slot.state {
             let (frames, ping) = (std::mem::take(frames), ping.take());
             let text = std::mem::take(text);
-            self.unveil(slot, frames, ping, text, out);
+            self.show_held_text(slot, frames, ping, text, out);
             self.visible = true;
         }
     }
 
     /// Shows a text that was held.
-    fn unveil(
+    fn show_held_text(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut BlockSlot,
         frames: Vec<(u32, Vec<u8>)>,
         ping: Option<(usize, Vec<u8>)>,
         text: String,
-        out: &mut Out,
+        out: &mut Output,
     ) {
         let index = self.take_index(slot.gap);
-        slot.state = State::Shown(index);
-        self.visible |= !Text::shows_nothing(&text);
+        slot.state = SlotState::Shown(index);
+        self.visible |= !VisibleText::is_invisible_text(&text);
         self.open = Some((index, true));
         for (n, (key, frame)) in frames.iter().enumerate() {
             if let Some((_, ping)) = ping.as_ref().filter(|(at, _)| *at == n) {
-                self.pass(ping, out);
+                self.pass_bytes(ping, out);
             }
-            self.write(&[Placed { part: &Part::bare(*key), index }], frame, out);
+            self.write_parts(&[PlacedPart { part: &BlockPart::with_key(*key), index }], frame, out);
         }
         if self.teller.is_none() {
             out.events.push(Event::TextStart);
@@ -447,19 +447,19 @@ impl Client {
     }
 
     /// Writes a received event. An empty one is written elsewhere.
-    pub(super) fn write(&mut self, parts: &[Placed<'_, '_>], raw: &[u8], out: &mut Out) {
+    pub(super) fn write_parts(&mut self, parts: &[PlacedPart<'_, '_>], raw: &[u8], out: &mut Output) {
         if self.streams && !raw.is_empty() {
-            self.pay_head(raw, out);
+            self.write_held_head(raw, out);
             self.framing.write_event(raw, parts, &mut out.bytes);
         }
     }
 
     /// Reports a part to an observer.
-    fn tell(&mut self, call: Option<&str>, index: u32, part: &Part<'_>, out: &mut Out) {
+    fn report_part(&mut self, call: Option<&str>, index: u32, part: &BlockPart<'_>, out: &mut Output) {
         if part.begins.is_some() {
-            self.open = Some((index, matches!(part.begins, Some(Begins::Text))));
+            self.open = Some((index, matches!(part.begins, Some(NewBlock::Text))));
         }
-        if let Some(Begins::Call { server: false, .. }) = part.begins {
+        if let Some(NewBlock::Call { server: false, .. }) = part.begins {
             self.calls += 1;
         }
         let of_text = self.open.is_some_and(|(open, text)| open == index && text);
@@ -472,45 +472,45 @@ impl Client {
         }
         let id = || call.unwrap_or_default().to_owned();
         match part.begins {
-            Some(Begins::Thinking) => out.events.push(Event::ThinkingStart),
-            Some(Begins::Call { name, .. }) => {
+            Some(NewBlock::Thinking) => out.events.push(Event::ThinkingStart),
+            Some(NewBlock::Call { name, .. }) => {
                 let name = name.unescape().into_owned();
                 out.events.push(Event::ToolStart { id: id(), name });
             }
-            Some(Begins::Text | Begins::Other) | None => {}
+            Some(NewBlock::Text | NewBlock::Other) | None => {}
         }
         match part.more {
-            More::Text(text) => out.events.push(Event::TextDelta(text.unescape().into_owned())),
-            More::Thinking(text) if !text.is_empty() => {
+            PartContent::Text(text) => out.events.push(Event::TextDelta(text.unescape().into_owned())),
+            PartContent::Thinking(text) if !text.is_empty() => {
                 out.events.push(Event::ThinkingDelta(text.unescape().into_owned()));
             }
-            More::Input(json) => {
+            PartContent::Input(json) => {
                 let partial_json = json.unescape().into_owned();
                 out.events.push(Event::ToolInputDelta { id: id(), partial_json });
             }
-            More::Thinking(_) | More::Member(..) | More::Nothing => {}
+            PartContent::Thinking(_) | PartContent::Member(..) | PartContent::Nothing => {}
         }
         if part.stops {
-            let index = self.told(index);
+            let index = self.event_index(index);
             out.events.push(Event::BlockStop { index });
         }
     }
 
     /// Ends the client's message with the end of this upstream response.
-    pub(super) fn close(
+    pub(super) fn close_message(
         &mut self,
         reply: &Reply,
         output: u64,
         billed: &[Tokens],
         closing: &[u8],
-        out: &mut Out,
+        out: &mut Output,
     ) {
         let untouched = self.is_untouched();
         let ends_as_it_did = untouched && !(self.thinned && self.framing.ends_with_content());
         match self.original.take() {
             _ if self.streams && ends_as_it_did && !closing.is_empty() => {
                 self.late.clear();
-                self.pay_head(closing, out);
+                self.write_held_head(closing, out);
                 self.framing.write_aside(closing, &mut out.bytes);
                 return;
             }
@@ -524,11 +524,11 @@ impl Client {
             _ => {}
         }
         if self.streams {
-            self.flush(out);
+            self.flush_late(out);
             self.ensure_head(reply, out);
         }
         let (head, blocks, calls) = (&self.head, &self.blocks, self.calls);
-        let ending = Ending { head, blocks, calls, output, billed };
+        let ending = MessageEnd { head, blocks, calls, output, billed };
         if self.streams {
             self.framing.write_end(reply, &ending, &mut out.bytes);
         } else {
@@ -536,37 +536,37 @@ impl Client {
         }
     }
 
-    fn ensure_head(&mut self, reply: &Reply, out: &mut Out) {
+    fn ensure_head(&mut self, reply: &Reply, out: &mut Output) {
         if !self.started {
             self.started = true;
             self.framing.write_head(&self.head.0, &self.head.1, reply, &mut out.bytes);
         }
-        self.pay_head(&[], out);
+        self.write_held_head(&[], out);
     }
 
     /// Writes an answer of softland's at the end of whatever was shown.
-    pub(super) fn local(
+    pub(super) fn answer_locally(
         &mut self,
         (id, model): (&str, &str),
         text: &str,
         used: Tokens,
         billed: &[Tokens],
-        out: &mut Out,
+        out: &mut Output,
     ) {
         if self.head.0.is_empty() {
             self.head = (id.to_owned(), model.to_owned());
         }
         self.changed = true;
-        self.flush(out);
-        let reply = self.framing.own(used);
+        self.flush_late(out);
+        let reply = self.framing.own_reply(used);
         self.end_block(out);
         if self.streams {
             self.ensure_head(&reply, out);
         }
-        let block = self.framing.text(text);
-        self.emit(&block, out);
-        self.tell_text(text, out);
-        self.tell_end(out);
-        self.close(&reply, used.output, billed, &[], out);
+        let block = self.framing.text_block(text);
+        self.show_block(&block, out);
+        self.report_text(text, out);
+        self.report_text_end(out);
+        self.close_message(&reply, used.output, billed, &[], out);
     }
 }

@@ -1,18 +1,18 @@
 //! Thinking that may go back only with what followed it. Where a call behind it might not pass, the
 //! thinking waits for what does follow, and passes with that or not at all.
 
-use softland_core::{Role, Text};
+use softland_core::{Role, VisibleText};
 
-use super::show::{Client, Slot};
-use super::{Mode, Relay};
-use crate::framing::{Begins, More, Part};
-use crate::out::Out;
-use crate::reply::{Block, Seen};
+use super::show::{ClientMessage, BlockSlot};
+use super::{RelayMode, Relay};
+use crate::framing::{NewBlock, PartContent, BlockPart};
+use crate::out::Output;
+use crate::reply::{Block, BlockView};
 use crate::tags::with_str;
 
 /// An event of thinking that waits.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
+pub(super) struct HeldEvent {
     key: u32,
     begins: bool,
     anew: bool,
@@ -22,10 +22,10 @@ pub(super) struct Waiting {
     raw: Vec<u8>,
 }
 
-impl Waiting {
-    pub(super) fn new(part: &Part<'_>, raw: &[u8]) -> Self {
+impl HeldEvent {
+    pub(super) fn new(part: &BlockPart<'_>, raw: &[u8]) -> Self {
         let thought = match part.more {
-            More::Thinking(text) => text.unescape().into_owned(),
+            PartContent::Thinking(text) => text.unescape().into_owned(),
             _ => String::new(),
         };
         Self {
@@ -39,55 +39,55 @@ impl Waiting {
         }
     }
 
-    fn show(&self, slot: &mut Slot, client: &mut Client, out: &mut Out) {
+    fn show_event(&self, slot: &mut BlockSlot, client: &mut ClientMessage, out: &mut Output) {
         with_str(&self.thought, |text| {
-            let part = Part {
+            let part = BlockPart {
                 key: self.key,
-                begins: Some(Begins::Thinking).filter(|_| self.begins),
+                begins: Some(NewBlock::Thinking).filter(|_| self.begins),
                 anew: self.anew,
-                more: if text.is_empty() { More::Nothing } else { More::Thinking(text) },
+                more: if text.is_empty() { PartContent::Nothing } else { PartContent::Thinking(text) },
                 stops: self.stops,
                 again: self.again,
             };
-            client.block(slot, &part, &self.raw, out);
+            client.take_part(slot, &part, &self.raw, out);
         });
     }
 }
 
 impl Relay {
     /// True if thinking that begins now waits for what follows it.
-    pub(super) fn waits(&self) -> bool {
+    pub(super) fn holds_thinking(&self) -> bool {
         let passes = match self.mode {
-            Mode::Live { calls: false } => false,
-            Mode::Live { .. } | Mode::Held { .. } => self.run.admits_more(&self.admitted),
+            RelayMode::Live { calls: false } => false,
+            RelayMode::Live { .. } | RelayMode::Held { .. } => self.run.admits_more(&self.admitted),
         };
         self.role == Role::Gateway && self.client.framing.ties_thinking() && !passes
     }
 
     /// Shows the thinking that waited for the block which has just begun, if that block passes. The
     /// thinking is tied to all that comes of it, whatever was left out between them.
-    pub(super) fn release(&mut self, out: &mut Out) {
+    pub(super) fn release_thinking(&mut self, out: &mut Output) {
         let Some((newest, before)) = self.slots.split_last_mut() else { return };
-        if !(newest.passes() || newest.is_text()) {
+        if !(newest.is_passing() || newest.is_text()) {
             return;
         }
         // Thinking before a block of an earlier release is not released any more.
         let open = before.get_mut(self.released..).unwrap_or_default();
         let left_out = open.iter().rev().take_while(|slot| slot.is_hidden()).count();
         let to = open.len() - left_out;
-        let waited = open.iter().take(to).rev().take_while(|slot| slot.waits()).count();
+        let waited = open.iter().take(to).rev().take_while(|slot| slot.is_waiting()).count();
         for slot in open.iter_mut().take(to).skip(to - waited) {
-            self.client.release(slot, out);
+            self.client.release_block(slot, out);
         }
         self.released = before.len();
     }
 }
 
-impl Client {
+impl ClientMessage {
     /// Shows the events of a block that waited.
-    pub(super) fn release(&mut self, slot: &mut Slot, out: &mut Out) {
+    pub(super) fn release_block(&mut self, slot: &mut BlockSlot, out: &mut Output) {
         for event in slot.take_waiting() {
-            event.show(slot, self, out);
+            event.show_event(slot, self, out);
         }
     }
 }
@@ -107,8 +107,8 @@ pub(super) fn hide_orphans(blocks: &[Block], shows: &mut [bool]) {
         if std::mem::take(&mut ended) {
             (came, shown) = (false, false);
         }
-        let real = match block.seen() {
-            Seen::Text(text) => !Text::shows_nothing(text),
+        let real = match block.as_view() {
+            BlockView::Text(text) => !VisibleText::is_invisible_text(text),
             _ => true,
         };
         came |= real;

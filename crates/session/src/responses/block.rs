@@ -7,8 +7,8 @@ use softland_core::{Call, Digest};
 use softland_wire::json::{Cursor, Error, write_str};
 use softland_wire::responses::{OutputItem, OutputKind, Response, respond};
 
-use super::items::gives;
-use crate::reply::{Block, Seen};
+use super::items::holds_result;
+use crate::reply::{Block, BlockView};
 
 /// One item of a response.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct ResponsesBlock {
 
 /// The form in which a call is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(super) enum AnswerForm {
     Function,
     Custom,
     Approval,
@@ -31,7 +31,7 @@ pub(super) enum Answered {
 }
 
 impl ResponsesBlock {
-    pub(super) fn text(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let kind = OutputKind::Message { text: text.to_owned(), refusal: None, phase: None };
         // The item gets its id where it is shown.
         let raw = String::from_utf8(respond::text_item("", text)).unwrap_or_default();
@@ -39,42 +39,42 @@ impl ResponsesBlock {
         Self { item, tied: None, returns: false }
     }
 
-    pub(crate) fn seen(&self) -> Seen<'_> {
+    pub(crate) fn as_view(&self) -> BlockView<'_> {
         let id = self.item.id.as_str();
         match &self.item.kind {
             OutputKind::Message { text, refusal, .. } => {
-                Seen::Text(refusal.as_deref().filter(|_| text.is_empty()).unwrap_or(text))
+                BlockView::Text(refusal.as_deref().filter(|_| text.is_empty()).unwrap_or(text))
             }
             OutputKind::Call { call_id, name, arguments, complete, .. } => {
                 let call = Call { id: call_id, name, input: arguments, server: false };
-                Seen::Call(call, *complete)
+                BlockView::Call(call, *complete)
             }
             OutputKind::Reasoning { summary, text, .. } => {
                 let text = if text.is_empty() { summary } else { text };
-                Seen::Thinking { text: Some(text), signed: self.returns }
+                BlockView::Thinking { text: Some(text), signed: self.returns }
             }
-            OutputKind::Other { kind, call_id } => match other(kind, call_id) {
+            OutputKind::Other { kind, call_id } => match runs_on_server(kind, call_id) {
                 Some(server) => {
                     let id = if call_id.is_empty() { id } else { call_id };
                     let call = Call { id, name: kind, input: &self.item.raw, server };
-                    Seen::Call(call, self.item.done)
+                    BlockView::Call(call, self.item.done)
                 }
-                None => Seen::Other,
+                None => BlockView::Other,
             },
         }
     }
 
     /// True if the block gives the client something. An item that only the model reads, or a call
     /// that came to nothing, does not.
-    pub(crate) fn gives(&self) -> bool {
+    pub(crate) fn gives_content(&self) -> bool {
         matches!(self.item.kind, OutputKind::Other { .. })
             && self.item.done
-            && gives(&self.item.raw)
+            && holds_result(&self.item.raw)
     }
 
     /// Gives a call another id.
     pub(crate) fn set_call_id(&mut self, own: impl FnOnce(&str) -> Option<String>) {
-        let Seen::Call(call, _) = self.seen() else { return };
+        let BlockView::Call(call, _) = self.as_view() else { return };
         let new = own(call.id).unwrap_or_else(|| call.id.to_owned());
         let call_id = match &mut self.item.kind {
             OutputKind::Call { call_id, .. } => call_id,
@@ -99,17 +99,17 @@ impl ResponsesBlock {
     }
 
     /// Returns the item under another id, or without any.
-    pub(super) fn under(&self, id: Option<&str>) -> String {
+    pub(super) fn with_id(&self, id: Option<&str>) -> String {
         with_text(&self.item.raw, "id", id)
     }
 
-    pub(super) fn answered(&self) -> Option<(&str, Answered)> {
-        let Seen::Call(Call { id, server: false, .. }, _) = self.seen() else { return None };
+    pub(super) fn answer_form(&self) -> Option<(&str, AnswerForm)> {
+        let BlockView::Call(Call { id, server: false, .. }, _) = self.as_view() else { return None };
         let how = match &self.item.kind {
-            OutputKind::Call { custom: true, .. } => Answered::Custom,
-            OutputKind::Other { kind, .. } if kind == APPROVAL => Answered::Approval,
-            OutputKind::Other { kind, .. } => Answered::Tool(kind.clone()),
-            _ => Answered::Function,
+            OutputKind::Call { custom: true, .. } => AnswerForm::Custom,
+            OutputKind::Other { kind, .. } if kind == APPROVAL => AnswerForm::Approval,
+            OutputKind::Other { kind, .. } => AnswerForm::Tool(kind.clone()),
+            _ => AnswerForm::Function,
         };
         Some((id, how))
     }
@@ -119,7 +119,7 @@ const APPROVAL: &str = "mcp_approval_request";
 
 /// Returns true if an item of another kind is a call that the provider runs, false if it is a call
 /// for the client, and `None` if it is no call.
-pub(super) fn other(kind: &str, call_id: &str) -> Option<bool> {
+pub(super) fn runs_on_server(kind: &str, call_id: &str) -> Option<bool> {
     match kind {
         // The client has to say something before the model goes on.
         APPROVAL => Some(false),
@@ -130,7 +130,7 @@ pub(super) fn other(kind: &str, call_id: &str) -> Option<bool> {
 
 /// Returns the items of a response as blocks. Reasoning may go back where the provider has kept it,
 /// or where all of its parts came along.
-pub(super) fn of(response: &mut Response) -> Vec<Block> {
+pub(super) fn blocks_of(response: &mut Response) -> Vec<Block> {
     let stored = is_stored(&response.raw);
     let mut tied: Option<Arc<str>> = None;
     let items = std::mem::take(&mut response.items).into_iter();
@@ -151,9 +151,9 @@ pub(super) fn of(response: &mut Response) -> Vec<Block> {
 fn is_stored(response: &str) -> bool {
     let mut stored = true;
     // Without a response there is nothing to store, and nothing to read.
-    let _ = Cursor::new(response).members(|cursor, member| {
+    let _ = Cursor::new(response).read_members(|cursor, member| {
         if member.key.eq_str("store") {
-            stored = cursor.bool_or_skip()? != Some(false);
+            stored = cursor.read_bool_or_skip()? != Some(false);
         }
         Ok::<_, Error>(())
     });
@@ -161,7 +161,7 @@ fn is_stored(response: &str) -> bool {
 }
 
 /// Returns the blocks of this protocol.
-pub(super) fn natives(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock> {
+pub(super) fn native_blocks(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock> {
     blocks.iter().filter_map(|block| match block {
         Block::Responses(block) => Some(&**block),
         Block::Anthropic(_) | Block::Chat(_) => None,
@@ -170,29 +170,29 @@ pub(super) fn natives(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock>
 
 /// Returns the items of these blocks, without ids that may not go back, and without reasoning that
 /// nothing follows.
-pub(super) fn items(blocks: &[Block]) -> Vec<String> {
-    let mut blocks: Vec<&ResponsesBlock> = natives(blocks).collect();
-    while blocks.last().is_some_and(|last| matches!(last.seen(), Seen::Thinking { .. })) {
+pub(super) fn history_items(blocks: &[Block]) -> Vec<String> {
+    let mut blocks: Vec<&ResponsesBlock> = native_blocks(blocks).collect();
+    while blocks.last().is_some_and(|last| matches!(last.as_view(), BlockView::Thinking { .. })) {
         blocks.pop();
     }
     let there: BTreeSet<&str> = blocks.iter().map(|block| block.item.id.as_str()).collect();
     let items = blocks.iter().map(|block| match &block.tied {
-        _ if block.item.id.is_empty() => block.under(None),
-        Some(tied) if !there.contains(&**tied) => block.under(None),
+        _ if block.item.id.is_empty() => block.with_id(None),
+        Some(tied) if !there.contains(&**tied) => block.with_id(None),
         _ => block.item.raw.clone(),
     });
     items.collect()
 }
 
 /// Returns the form in which each call among blocks is answered, by the call's id.
-pub(super) fn answers(blocks: &[Block]) -> BTreeMap<String, Answered> {
-    let answers = natives(blocks).filter_map(ResponsesBlock::answered);
+pub(super) fn answer_forms(blocks: &[Block]) -> BTreeMap<String, AnswerForm> {
+    let answers = native_blocks(blocks).filter_map(ResponsesBlock::answer_form);
     answers.map(|(id, how)| (id.to_owned(), how)).collect()
 }
 
 /// Returns an item id of softland's own.
 pub(super) fn own_id(response: &str, index: u32) -> String {
-    let key = Digest::of(response.as_bytes()).then(Digest::of(&index.to_be_bytes()));
+    let key = Digest::from_bytes(response.as_bytes()).followed_by(Digest::from_bytes(&index.to_be_bytes()));
     format!("msg_softland_{key}")
 }
 
@@ -206,8 +206,8 @@ fn with_text(object: &str, name: &str, value: Option<&str>) -> String {
     let mut out = vec![b'{'];
     let mut there = false;
     // The object was scanned before, so there is no error to report.
-    let _ = Cursor::new(object).members(|cursor, member| {
-        let old = cursor.skip_value()?.of(object);
+    let _ = Cursor::new(object).read_members(|cursor, member| {
+        let old = cursor.skip_value()?.slice_of(object);
         let key = member.key.unescape();
         if key == name && (there || value.is_none()) {
             return Ok(());

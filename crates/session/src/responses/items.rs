@@ -10,18 +10,18 @@ pub(super) fn item_id(raw: &[u8]) -> Option<String> {
     decoder.push(raw);
     decoder.finish();
     let frame = decoder.next()?.ok()?;
-    match Event::decode(frame.event, &frame.data).ok()?.kind {
+    match Event::from_data(frame.event, &frame.data).ok()?.kind {
         EventKind::ItemDone(item) => Some(item.id.unescape().into_owned()),
         _ => None,
     }
 }
 
 /// True if an item holds its result: an image, a tool's output, a compacted context.
-pub(super) fn gives(item: &str) -> bool {
+pub(super) fn holds_result(item: &str) -> bool {
     let mut gives = false;
     // The item was scanned before, so there is no error to report.
-    let _ = Cursor::new(item).members(|cursor, member| {
-        let value = cursor.skip_value()?.of(item);
+    let _ = Cursor::new(item).read_members(|cursor, member| {
+        let value = cursor.skip_value()?.slice_of(item);
         let made = ["result", "output", "outputs", "encrypted_content"];
         gives |= made.contains(&&*member.key.unescape()) && !is_nothing(value);
         Ok::<_, Error>(())

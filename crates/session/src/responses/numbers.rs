@@ -7,7 +7,7 @@ use softland_wire::sse::Decoder;
 
 /// The counter of the client's events. Numbers stay as they are as long as they fit.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct SequenceNumbers {
     /// The next number, once there was one.
     next: Option<u64>,
     /// The newest number that was read of the response under way.
@@ -20,35 +20,35 @@ pub(super) struct Numbers {
     delayed: bool,
 }
 
-impl Numbers {
+impl SequenceNumbers {
     /// Prepares for the next response.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_response(&mut self) {
         self.again |= self.next.is_some();
         self.read = None;
         self.irregular = false;
     }
 
     /// Allows events to be written after later ones have been read.
-    pub(super) fn delay(&mut self) {
+    pub(super) fn delay_writing(&mut self) {
         self.delayed = true;
     }
 
     /// Notes the number of an event that was read for the first time.
-    pub(super) fn note(&mut self, number: Option<u64>) {
+    pub(super) fn note_number(&mut self, number: Option<u64>) {
         let expected = self.read.map_or(number, |read| read.checked_add(1));
         self.irregular |= number != expected;
         self.read = number.or(self.read);
     }
 
     /// Gives `write` the running number, for an event of softland's own.
-    pub(super) fn own(&mut self, write: impl FnOnce(&mut u64)) {
+    pub(super) fn write_own(&mut self, write: impl FnOnce(&mut u64)) {
         let mut next = self.next.unwrap_or(0);
         write(&mut next);
         self.next = Some(next);
     }
 
     /// Appends a received event, under another index if there is one.
-    pub(super) fn write(&mut self, raw: &[u8], index: Option<u32>, out: &mut Vec<u8>) {
+    pub(super) fn write_event(&mut self, raw: &[u8], index: Option<u32>, out: &mut Vec<u8>) {
         let keeps = self.irregular && !self.again;
         let newest = self.next == self.read && !self.again && !self.delayed;
         let number = match self.read {
@@ -92,7 +92,7 @@ impl Numbers {
             if frame.cut || number_of(frame.raw).is_none() {
                 out.extend_from_slice(frame.raw);
             } else {
-                self.write(frame.raw, None, out);
+                self.write_event(frame.raw, None, out);
             }
         }
     }
@@ -107,5 +107,5 @@ fn number_of(raw: &[u8]) -> Option<u64> {
     if frame.data.is_empty() || Cursor::new(&frame.data).peek().is_err() {
         return None;
     }
-    Event::decode(frame.event, &frame.data).ok()?.sequence_number
+    Event::from_data(frame.event, &frame.data).ok()?.sequence_number
 }

@@ -3,32 +3,32 @@
 
 use std::borrow::Cow;
 
-use softland_core::tables::{FLAT, Flat};
+use softland_core::tables::{FLAT, FlatFormat};
 use softland_wire::request::{BlockKind, Content, Message as RequestMessage, Role};
-use softland_wire::tags::listed;
+use softland_wire::tags::parse_listed_calls;
 
-use super::{TagCall, id_of};
+use super::{TagCall, call_id};
 
 /// Returns the calls of a turn that its client has flattened, and the client's format. Calls count
 /// only if the next message answers them in that format: a text that quotes calls is a text.
 pub(crate) fn calls_of(
     turn: &RequestMessage<'_>,
     next: Option<&RequestMessage<'_>>,
-) -> Option<(&'static Flat, Vec<TagCall>)> {
+) -> Option<(&'static FlatFormat, Vec<TagCall>)> {
     let next = next.filter(|next| next.role == Role::User)?;
     FLAT.iter().find_map(|flat| {
         // In JSON the heading may end in an escaped line break.
         let may_hold = flat.calls.trim_end();
-        let calls: Vec<_> = texts(turn)
+        let calls: Vec<_> = message_texts(turn)
             .filter(|text| text.contains(may_hold))
-            .flat_map(|text| listed(&text, flat.calls))
+            .flat_map(|text| parse_listed_calls(&text, flat.calls))
             .enumerate()
             .map(|(at, call)| {
-                let id = if call.id.is_empty() { id_of(None, at) } else { call.id };
+                let id = if call.id.is_empty() { call_id(None, at) } else { call.id };
                 TagCall { id, name: call.name, input: call.input, unfit: None }
             })
             .collect();
-        let answers = || texts(next).any(|text| flat.results(&text).is_some());
+        let answers = || message_texts(next).any(|text| flat.parse_results(&text).is_some());
         (!calls.is_empty() && answers()).then_some((flat, calls))
     })
 }
@@ -42,7 +42,7 @@ pub(crate) fn ids_of(
     calls.into_iter().map(|call| Cow::Owned(call.id)).collect()
 }
 
-fn texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
+fn message_texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
     let (own, blocks) = match &message.content {
         Content::Text(text, _) => (Some(*text), &[][..]),
         Content::Blocks { blocks, .. } => (None, blocks.as_slice()),

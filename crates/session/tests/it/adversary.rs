@@ -194,7 +194,7 @@ fn drive_one(case: &Case, emptied: Option<u64>) -> Met {
         // How long a cleared result was is known to the store alone.
         let chars = if client.blind { reply.used.1 } else { chars };
         assert_eq!(reply.used, (calls, chars), "calls and characters are counted: {reply:#?}");
-        let most = Ladder::most_requests(&policy) as usize;
+        let most = Ladder::max_requests(&policy) as usize;
         assert!(reply.upstream.len() <= most, "{} requests", reply.upstream.len());
         match reply.outcome {
             Some(Outcome::Failed) => break,

@@ -8,21 +8,21 @@ use crate::common::reading;
 use softland_core::Role;
 use softland_core::policy::Policy;
 use softland_session::wire::Api;
-use softland_session::{Context, Done, Exchange, Out, Step};
+use softland_session::{Context, Done, Exchange, Output, Step};
 
 /// What a client gets of a stream, and what became of it; `None` where more is asked upstream.
 fn relayed(api: Api, limit: u64, body: &str, stream: &str, piece: usize) -> (String, Option<Done>) {
     let policy = Policy { tool_calls_limit: Some(limit), ..Policy::default() };
     let mut context = Context::new(Role::Gateway, policy, None, "any");
     context.api = api;
-    let mut out = Out::default();
-    let mut exchange = Exchange::begin(body.as_bytes().to_vec(), context, &mut out).unwrap();
-    assert!(matches!(exchange.step(), Step::Send(_)));
+    let mut out = Output::default();
+    let mut exchange = Exchange::from_request(body.as_bytes().to_vec(), context, &mut out).unwrap();
+    assert!(matches!(exchange.next_step(), Step::Send(_)));
     for bytes in stream.as_bytes().chunks(piece) {
-        exchange.push(bytes, &mut out).unwrap();
+        exchange.push_bytes(bytes, &mut out).unwrap();
     }
-    exchange.finish(&mut out).unwrap();
-    let done = exchange.is_done().then(|| match exchange.step() {
+    exchange.finish_response(&mut out).unwrap();
+    let done = exchange.is_done().then(|| match exchange.next_step() {
         Step::Done(done) => *done,
         Step::Send(_) => unreachable!("it is done"),
     });

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use softland_session::core::models::capability;
+use softland_session::core::models::find_capability;
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{Admission, Facts, Outcome, Reason, Records, Role, SignalKind, lines};
+use softland_session::core::{Admission, Facts, Outcome, Reason, PinnedRecords, Role, SignalKind, lines};
 use softland_session::wire::{Api, request::Request};
-use softland_session::{Context, Done, Event, Exchange, Intervention, Out, Step};
+use softland_session::{Context, Done, Event, Exchange, Intervention, Output, Step};
 
 const MODEL: &str = "claude-sonnet-5-5";
 
@@ -78,7 +78,7 @@ fn every_call_is_answered_in_every_request() {
         assert_all_answered(&body);
         requests += 1;
         answer(&mut exchange, false, &batch(turn, calls), "tool_use");
-        match exchange.step() {
+        match exchange.next_step() {
             Step::Done(done) => client.run_calls(*done),
             Step::Send(body) => {
                 assert_all_answered(&body);
@@ -202,10 +202,10 @@ fn a_batch_cannot_pass_the_limit() {
             send(&mut exchange);
             let out = answer(&mut exchange, streams, &calls, "tool_use");
             let done = done(&mut exchange);
-            let ran: Vec<_> = done.calls.iter().filter(|c| c.admission.runs()).collect();
+            let ran: Vec<_> = done.calls.iter().filter(|c| c.admission.is_run()).collect();
             assert_eq!(ran.iter().map(|c| &*c.id).collect::<Vec<_>>(), ["c00", "c01"], "{role:?}");
             let refused =
-                |c: &&softland_session::Pending| matches!(c.admission, Admission::Refused(_));
+                |c: &&softland_session::PendingCall| matches!(c.admission, Admission::Refused(_));
             assert_eq!(done.calls.iter().filter(refused).count(), 18);
             if role == Role::Gateway {
                 let shown = text(&out.bytes);
@@ -230,7 +230,7 @@ fn replicas_agree_without_talking() {
     let mut replica = client.begin();
     assert!(text(&send(&mut replica)).contains("Tool call limit reached (3 of 3)"));
     answer(&mut replica, false, &[call("more", "grep", &json!({"pattern": "y"}))], "tool_use");
-    assert!(matches!(replica.step(), Step::Send(_)), "a fourth call got through");
+    assert!(matches!(replica.next_step(), Step::Send(_)), "a fourth call got through");
 }
 
 // --- a limit is no error
@@ -243,9 +243,9 @@ fn a_stop_is_a_valid_answer() {
         let mut client = Client::new(Role::Gateway, policy.clone());
         client.streams = streams;
         client.round(&[("a", "grep", json!({"pattern": "x"}))], "b.md:3: twelve");
-        let mut out = Out::default();
-        let mut exchange = Exchange::begin(client.body(), client.context(), &mut out).unwrap();
-        let Step::Done(done) = exchange.step() else { panic!("a stop needs no request") };
+        let mut out = Output::default();
+        let mut exchange = Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
+        let Step::Done(done) = exchange.next_step() else { panic!("a stop needs no request") };
         assert_eq!(done.ended.unwrap().outcome, Outcome::Stopped);
         let bytes = text(&out.bytes);
         assert!(bytes.contains("tool_calls_limit") && bytes.contains("1 of 1"), "{bytes}");
@@ -299,7 +299,7 @@ fn a_forced_answer_that_is_none_takes_the_next_rung() {
                 let mut exchange = client.begin();
                 let mut requests = 0;
                 let done = loop {
-                    match exchange.step() {
+                    match exchange.next_step() {
                         Step::Done(done) => break done,
                         Step::Send(body) => assert_all_answered(&body),
                     }
@@ -327,8 +327,8 @@ fn a_line_stays_where_it_was_written() {
     let mut before = String::new();
     let mut lines_seen = 0;
     for n in 0..14 {
-        let mut out = Out::default();
-        let mut exchange = Exchange::begin(client.body(), client.context(), &mut out).unwrap();
+        let mut out = Output::default();
+        let mut exchange = Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
         let body = send(&mut exchange);
         let now = messages(&body);
         assert!(now.starts_with(&before), "request {n} is not an extension:\n{before}\n{now}");
@@ -365,7 +365,7 @@ struct Client {
     model: &'static str,
     streams: bool,
     history: Vec<Value>,
-    records: Records,
+    records: PinnedRecords,
 }
 
 impl Client {
@@ -403,7 +403,7 @@ impl Client {
             .iter()
             .map(|call| {
                 let content = match &call.admission {
-                    Admission::Refused(because) => lines::beyond(because),
+                    Admission::Refused(because) => lines::format_not_run(because),
                     _ => "found".to_owned(),
                 };
                 json!({"type": "tool_result", "tool_use_id": call.id, "content": content})
@@ -429,7 +429,7 @@ impl Client {
             policy: self.policy.clone().into(),
             records: self.records.clone(),
             facts: Facts::default(),
-            capability: capability(Some("anthropic"), self.model),
+            capability: find_capability(Some("anthropic"), self.model),
             output_maximum: None,
             window: None,
             shape: None,
@@ -439,13 +439,13 @@ impl Client {
     }
 
     fn begin(&self) -> Exchange {
-        Exchange::begin(self.body(), self.context(), &mut Out::default()).unwrap()
+        Exchange::from_request(self.body(), self.context(), &mut Output::default()).unwrap()
     }
 
     /// The first request, and what was told on the way.
-    fn begin_told(&self) -> (Vec<u8>, Out) {
-        let mut out = Out::default();
-        let mut exchange = Exchange::begin(self.body(), self.context(), &mut out).unwrap();
+    fn begin_told(&self) -> (Vec<u8>, Output) {
+        let mut out = Output::default();
+        let mut exchange = Exchange::from_request(self.body(), self.context(), &mut out).unwrap();
         (send(&mut exchange), out)
     }
 }
@@ -455,32 +455,32 @@ fn call(id: &str, name: &str, input: &Value) -> Value {
 }
 
 fn send(exchange: &mut Exchange) -> Vec<u8> {
-    match exchange.step() {
+    match exchange.next_step() {
         Step::Send(body) => body.to_vec(),
         Step::Done(done) => panic!("no request: {:?}", done.ended),
     }
 }
 
 fn done(exchange: &mut Exchange) -> Done {
-    match exchange.step() {
+    match exchange.next_step() {
         Step::Done(done) => *done,
         Step::Send(body) => panic!("not done: {}", text(&body)),
     }
 }
 
 /// Feeds a response, and says what came of it.
-fn answer(exchange: &mut Exchange, streams: bool, blocks: &[Value], stop: &str) -> Out {
-    let mut out = Out::default();
+fn answer(exchange: &mut Exchange, streams: bool, blocks: &[Value], stop: &str) -> Output {
+    let mut out = Output::default();
     if streams {
         for byte in stream(blocks, stop).as_bytes() {
-            exchange.push(std::slice::from_ref(byte), &mut out).unwrap();
+            exchange.push_bytes(std::slice::from_ref(byte), &mut out).unwrap();
         }
-        exchange.finish(&mut out).unwrap();
+        exchange.finish_response(&mut out).unwrap();
     } else {
         let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL,
             "content": blocks, "stop_reason": stop, "stop_sequence": null,
             "usage": {"input_tokens": 10, "output_tokens": 5}});
-        exchange.whole(&serde_json::to_vec(&message).unwrap(), &mut out).unwrap();
+        exchange.push_whole(&serde_json::to_vec(&message).unwrap(), &mut out).unwrap();
     }
     out
 }
@@ -526,7 +526,7 @@ fn stream(blocks: &[Value], stop: &str) -> String {
     events.iter().map(event).collect()
 }
 
-fn signals(out: &Out) -> Vec<SignalKind> {
+fn signals(out: &Output) -> Vec<SignalKind> {
     let kind = |event: &Event| match event {
         Event::Signal(signal) => Some(signal.signal),
         _ => None,
@@ -534,7 +534,7 @@ fn signals(out: &Out) -> Vec<SignalKind> {
     out.events.iter().filter_map(kind).collect()
 }
 
-fn interventions(out: &Out) -> Vec<Intervention> {
+fn interventions(out: &Output) -> Vec<Intervention> {
     let kind = |event: &Event| match event {
         Event::Intervention { intervention, .. } => Some(*intervention),
         _ => None,
@@ -548,8 +548,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// The messages of a request, without the bracket that closes their list.
 fn messages(body: &[u8]) -> String {
-    let request = Request::of(Api::Anthropic, body).unwrap();
-    let list = request.messages.span.of(request.text);
+    let request = Request::from_body(Api::Anthropic, body).unwrap();
+    let list = request.messages.span.slice_of(request.text);
     list.strip_suffix(']').unwrap().trim_end().to_owned()
 }
 

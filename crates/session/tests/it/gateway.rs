@@ -4,19 +4,19 @@
 
 use serde_json::{Value, json};
 use softland_core::Role;
-use softland_core::policy::{Policy, Value as Key};
+use softland_core::policy::{Policy, PolicyValue as Key};
 use softland_session::wire::Api;
-use softland_session::{Context, Exchange, Out, Step};
+use softland_session::{Context, Exchange, Output, Step};
 
 fn begin(body: &Value, key: (&str, Key)) -> Exchange {
     let mut policy = Policy::default();
-    policy.set(key.0, &key.1).unwrap();
+    policy.set_key(key.0, &key.1).unwrap();
     let context = Context::new(Role::Gateway, policy, None, "claude-sonnet-4-5");
-    Exchange::begin(body.to_string().into_bytes(), context, &mut Out::default()).unwrap()
+    Exchange::from_request(body.to_string().into_bytes(), context, &mut Output::default()).unwrap()
 }
 
 fn sent(exchange: &mut Exchange) -> Value {
-    match exchange.step() {
+    match exchange.next_step() {
         Step::Send(body) => serde_json::from_slice(&body).unwrap(),
         Step::Done(done) => panic!("nothing was sent: {done:?}"),
     }
@@ -48,9 +48,9 @@ fn a_forced_answer_lands_and_is_never_counted() {
             "content": [call("toolu_000000000002", "final_result")], "stop_reason": "tool_use",
             "stop_sequence": null, "usage": {"input_tokens": 10, "output_tokens": 10}
         });
-        let mut out = Out::default();
-        exchange.whole(response.to_string().as_bytes(), &mut out).unwrap();
-        let Step::Done(done) = exchange.step() else { panic!("not done") };
+        let mut out = Output::default();
+        exchange.push_whole(response.to_string().as_bytes(), &mut out).unwrap();
+        let Step::Done(done) = exchange.next_step() else { panic!("not done") };
         assert!(done.ended.is_some(), "limit {limit}: the answer ends the run");
         let shown: Value = serde_json::from_slice(&out.bytes).unwrap();
         assert_eq!(shown["content"], response["content"], "limit {limit}");
@@ -98,20 +98,20 @@ fn a_ping_stays_behind_the_start_of_a_text() {
     for piece in [1, 7, whole.len()] {
         let mut exchange = begin(&body, ("tool_calls_limit", Key::Int(5)));
         sent(&mut exchange);
-        let mut out = Out::default();
+        let mut out = Output::default();
         for bytes in whole.as_bytes().chunks(piece) {
-            exchange.push(bytes, &mut out).unwrap();
+            exchange.push_bytes(bytes, &mut out).unwrap();
         }
-        exchange.finish(&mut out).unwrap();
-        assert!(matches!(exchange.step(), Step::Done(_)));
+        exchange.finish_response(&mut out).unwrap();
+        assert!(matches!(exchange.next_step(), Step::Done(_)));
         assert_eq!(String::from_utf8(out.bytes).unwrap(), whole, "pieces of {piece}");
     }
     // The second one is a sign of life, and is not held.
     let mut exchange = begin(&body, ("tool_calls_limit", Key::Int(5)));
     sent(&mut exchange);
-    let mut out = Out::default();
+    let mut out = Output::default();
     let held = [&*start, &*start_block, &*ping, &*ping].concat();
-    exchange.push(held.as_bytes(), &mut out).unwrap();
+    exchange.push_bytes(held.as_bytes(), &mut out).unwrap();
     assert_eq!(String::from_utf8(out.bytes).unwrap(), [&*start, &*ping].concat());
 }
 
@@ -186,11 +186,11 @@ fn c25_the_limit_of_a_providers_tool_is_in_the_request() {
             let own = own.map_or_else(|| json!({}), |uses| json!({ member: uses }));
             let body = searched(api, turns, &own);
             let mut policy = Policy::default();
-            policy.set("tool_limits", &Key::Text(format!("web_search={limit}"))).unwrap();
+            policy.set_key("tool_limits", &Key::Text(format!("web_search={limit}"))).unwrap();
             let mut context = Context::new(Role::Gateway, policy, None, model);
             context.api = api;
             let bytes = body.to_string().into_bytes();
-            let mut exchange = Exchange::begin(bytes, context, &mut Out::default()).unwrap();
+            let mut exchange = Exchange::from_request(bytes, context, &mut Output::default()).unwrap();
             assert_eq!(exchange.run().used().calls, turns as u64, "{name}");
             let used = exchange.run().used().by_tool.get("web_search").copied().unwrap_or(0);
             assert_eq!(used, turns as u64, "{name}");
@@ -215,13 +215,13 @@ fn c25_the_limit_of_a_providers_tool_is_in_the_request() {
             let body = searched(api, 1, &json!({}));
             let mut policy = Policy::default();
             if key == "mode" {
-                policy.set("tool_limits", &Key::Text("web_search=1".to_owned())).unwrap();
+                policy.set_key("tool_limits", &Key::Text("web_search=1".to_owned())).unwrap();
             }
-            policy.set(key, &Key::Text(value.to_owned())).unwrap();
+            policy.set_key(key, &Key::Text(value.to_owned())).unwrap();
             let mut context = Context::new(Role::Gateway, policy, None, model);
             context.api = api;
             let bytes = body.to_string().into_bytes();
-            let mut exchange = Exchange::begin(bytes, context, &mut Out::default()).unwrap();
+            let mut exchange = Exchange::from_request(bytes, context, &mut Output::default()).unwrap();
             assert_eq!(*uses(api, &sent(&mut exchange)), Value::Null, "{api:?} {key}");
         }
     }

@@ -9,9 +9,9 @@
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Failure, Outcome, Role};
+use softland_core::{RequestFailure, Outcome, Role};
 use softland_session::wire::Api;
-use softland_session::{Context, Done, Exchange, Out, Step, Unfinished};
+use softland_session::{Context, Done, Exchange, Output, Step, UnfinishedResponse};
 
 /// One client request: what went upstream for it, and what came of it.
 struct Relayed {
@@ -34,10 +34,10 @@ fn relayed(api: Api, limit: u64, responses: &[String], streams: bool, piece: usi
     let policy = Policy { tool_calls_limit: Some(limit), ..Policy::default() };
     let mut context = Context::new(Role::Gateway, policy, None, "gpt-4.1");
     context.api = api;
-    let (mut out, mut bodies) = (Out::default(), Vec::new());
-    let mut exchange = Exchange::begin(body.to_string().into_bytes(), context, &mut out).unwrap();
+    let (mut out, mut bodies) = (Output::default(), Vec::new());
+    let mut exchange = Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
     loop {
-        match exchange.step() {
+        match exchange.next_step() {
             Step::Send(body) => bodies.push(serde_json::from_slice(&body).unwrap()),
             Step::Done(done) => {
                 let got = String::from_utf8(out.bytes).unwrap();
@@ -46,15 +46,15 @@ fn relayed(api: Api, limit: u64, responses: &[String], streams: bool, piece: usi
         }
         let response = responses.get(bodies.len() - 1).or_else(|| responses.last()).unwrap();
         if !streams {
-            exchange.whole(response.as_bytes(), &mut out).unwrap();
+            exchange.push_whole(response.as_bytes(), &mut out).unwrap();
             continue;
         }
         for bytes in response.as_bytes().chunks(piece) {
-            exchange.push(bytes, &mut out).unwrap();
+            exchange.push_bytes(bytes, &mut out).unwrap();
         }
-        match exchange.finish(&mut out) {
+        match exchange.finish_response(&mut out) {
             Ok(()) => {}
-            Err(Unfinished::Error { .. }) => exchange.fail(Failure::Provider, &mut out),
+            Err(UnfinishedResponse::Error { .. }) => exchange.fail_request(RequestFailure::Provider, &mut out),
             Err(other) => panic!("{other}"),
         }
     }
@@ -321,7 +321,7 @@ fn a_role_outlives_the_white_space_it_came_with() {
         assert_eq!(said(&nudged.got)[0], role(), "{}", nudged.got);
         assert_eq!(said(&nudged.got)[1].1, "Here.", "{}", nudged.got);
     }
-    // Text that follows shows it as it came.
+    // Text that follows shows it came.
     unchanged(Api::Chat, &chunks(&[blank.clone(), json!({"content": "b"})], "stop"), true);
     unchanged(
         Api::Chat,

@@ -18,7 +18,7 @@ use softland_session::wire::{Api, request::Request};
 fn of(messages: &Value) -> Outline {
     let tools = json!([{"name": "shell", "input_schema": {"type": "object"}}]);
     let body = json!({"model": "claude-opus-5", "messages": messages, "tools": tools}).to_string();
-    Outline::of(&Request::of(Api::Anthropic, body.as_bytes()).unwrap())
+    Outline::from_request(&Request::from_body(Api::Anthropic, body.as_bytes()).unwrap())
 }
 
 fn call(id: &str) -> Value {
@@ -92,7 +92,7 @@ fn what_was_said_makes_a_difference() {
     assert_ne!(both("a", "b").here, both("b", "a").here, "the order of messages counts");
     let answered = of(&json!([{"role": "assistant", "content": "go"}]));
     assert_ne!(answered.here, of(&json!([{"role": "user", "content": "go"}])).here, "so do roles");
-    assert_ne!(both("a", "b").opening(), both("b", "a").opening());
+    assert_ne!(both("a", "b").opening_digest(), both("b", "a").opening_digest());
     let summary = "This session is being continued from a previous conversation that ran out of \
                    context. We did this.";
     let summed = |first: &str, second: &str| {
@@ -140,7 +140,7 @@ fn calls_are_shown_with_their_results() {
 fn a_system_prompt_tells_one_program_from_another() {
     let system = |system: Value| {
         let body = json!({"model": "m", "system": system, "messages": []}).to_string();
-        Outline::of(&Request::of(Api::Anthropic, body.as_bytes()).unwrap()).system
+        Outline::from_request(&Request::from_body(Api::Anthropic, body.as_bytes()).unwrap()).system
     };
     let billed =
         |digest: &str| text(&format!("x-anthropic-billing-header: cc_version=2.1.{digest};"));
@@ -154,7 +154,7 @@ fn a_system_prompt_tells_one_program_from_another() {
         let body = json!({"model": "m", "messages": [
             {"role": "system", "content": said}, {"role": "user", "content": "go"},
             {"role": "system", "content": later}]});
-        Outline::of(&Request::of(Api::Chat, body.to_string().as_bytes()).unwrap()).system
+        Outline::from_request(&Request::from_body(Api::Chat, body.to_string().as_bytes()).unwrap()).system
     };
     assert_eq!(chat("Be brief.", "It is late."), chat("Be brief.", "It is later."));
     assert_ne!(chat("Be brief.", ""), chat("Be long.", ""));
@@ -238,7 +238,7 @@ fn recorded(client: &str) -> Option<Vec<Sent>> {
             agent: header("x-claude-code-agent-id"),
             session: header("x-claude-code-session-id"),
             threaded: recorded["body"].get("thread").is_some(),
-            outline: Outline::of(&Request::of(Api::Anthropic, body.as_bytes()).ok()?),
+            outline: Outline::from_request(&Request::from_body(Api::Anthropic, body.as_bytes()).ok()?),
         })
     });
     Some(sent.collect())
@@ -270,8 +270,8 @@ fn recorded_requests_of_one_agent_chain_together() {
             let newest = later.outline.answered.last().unwrap();
             assert_eq!(newest.before, earlier.outline.here, "{client} {}", later.name);
             assert_eq!(
-                later.outline.opening(),
-                earlier.outline.opening(),
+                later.outline.opening_digest(),
+                earlier.outline.opening_digest(),
                 "{client} {}",
                 later.name
             );
@@ -296,7 +296,7 @@ fn a_recorded_sub_agent_is_a_conversation_of_its_own() {
     for (child, parent) in child.iter().flat_map(|c| parent.iter().map(move |p| (c, p))) {
         assert_eq!(child.session, parent.session);
         assert!(!follows(child, parent) && !follows(parent, child));
-        assert_ne!(child.outline.opening(), parent.outline.opening());
+        assert_ne!(child.outline.opening_digest(), parent.outline.opening_digest());
     }
 }
 
@@ -328,7 +328,7 @@ fn recorded_side_requests_and_threads() {
     }
     if let Some(sent) = recorded("anthropic-python-tool_runner") {
         assert!(sent[1].threaded && sent[1].outline.answered.is_empty());
-        assert_ne!(sent[1].outline.opening(), sent[0].outline.opening());
+        assert_ne!(sent[1].outline.opening_digest(), sent[0].outline.opening_digest());
     }
 }
 

@@ -4,16 +4,16 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use serde_json::{Value, json};
-use softland_core::policy::{Policy, Value as Key};
-use softland_core::{Facts, Failure, Records, Role, Used};
+use softland_core::policy::{Policy, PolicyValue as Key};
+use softland_core::{Facts, RequestFailure, PinnedRecords, Role, RunUsage};
 use softland_session::wire::{Api, request::Request};
-use softland_session::{Context, Exchange, Opened, Out, Past, Remembered, Step};
+use softland_session::{Context, Exchange, OpenedRequest, Output, Past, StoredConversation, Step};
 
 const LIMIT: i128 = 40;
 
 fn policy() -> Policy {
     let mut policy = Policy::default();
-    policy.set("tool_calls_limit", &Key::Int(LIMIT)).unwrap();
+    policy.set_key("tool_calls_limit", &Key::Int(LIMIT)).unwrap();
     policy
 }
 
@@ -37,19 +37,19 @@ fn body(messages: &[Value]) -> Vec<u8> {
 }
 
 /// The request as it is governed, the calls that are counted, and the records to keep.
-fn governed(messages: &[Value], records: Records, past: Option<Past>) -> (String, u64, Records) {
+fn governed(messages: &[Value], records: PinnedRecords, past: Option<Past>) -> (String, u64, PinnedRecords) {
     let body = body(messages);
-    let request = Request::of(Api::Anthropic, &body).unwrap();
+    let request = Request::from_body(Api::Anthropic, &body).unwrap();
     let mut context = Context::new(Role::Gateway, policy(), None, "claude-sonnet-4-5");
     context.records = records;
-    let remembered = Remembered { past, ..Remembered::default() };
-    let opened = Opened::fold(&request, body.clone().into(), context, remembered);
-    let mut out = Out::default();
-    let mut exchange: Exchange = opened.begin(&Facts::default(), &mut out);
-    let governed = String::from_utf8(exchange.governed().to_vec()).unwrap();
+    let remembered = StoredConversation { past, ..StoredConversation::default() };
+    let opened = OpenedRequest::read_history(&request, body.clone().into(), context, remembered);
+    let mut out = Output::default();
+    let mut exchange: Exchange = opened.into_exchange(&Facts::default(), &mut out);
+    let governed = String::from_utf8(exchange.governed_body().to_vec()).unwrap();
     let calls = exchange.run().used().calls;
-    exchange.fail(Failure::Provider, &mut out);
-    let Step::Done(done) = exchange.step() else { panic!("a failed request is over") };
+    exchange.fail_request(RequestFailure::Provider, &mut out);
+    let Step::Done(done) = exchange.next_step() else { panic!("a failed request is over") };
     (governed, calls, done.records)
 }
 
@@ -61,9 +61,9 @@ fn what_is_kept_behind_a_summary_counts_once() {
             let rounds: Vec<[Value; 2]> = (0..made).map(|n| round(n, width)).collect();
             let mut messages = vec![json!({"role": "user", "content": "Before that: much."})];
             messages.extend(rounds[made - kept..].iter().flatten().cloned());
-            let used = Used { calls: total, turns: made as u64, ..Used::default() };
+            let used = RunUsage { calls: total, turns: made as u64, ..RunUsage::default() };
             let past = Past { turn: kept.checked_sub(1), used, from: 0, ..Past::default() };
-            let (before, calls, records) = governed(&messages, Records::new(), Some(past.clone()));
+            let (before, calls, records) = governed(&messages, PinnedRecords::new(), Some(past.clone()));
             assert_eq!(calls, total, "{kept} of {made} rounds of {width}");
             // Asked again, and gone on with.
             let again = governed(&messages, records.clone(), Some(past));
@@ -82,10 +82,10 @@ fn a_history_from_before_does_not_see_what_counts_behind_it() {
     let question = json!({"role": "user", "content": "Look."});
     let summary = json!({"role": "user", "content": "Another language model started to solve this \
         problem and produced a summary of its thinking process. Much was done."});
-    let used = Used { calls: 7, turns: 7, ..Used::default() };
+    let used = RunUsage { calls: 7, turns: 7, ..RunUsage::default() };
     let past = Past { from: usize::MAX, used, ..Past::default() };
     let compacted = [question.clone(), summary];
-    let (_, calls, records) = governed(&compacted, Records::new(), Some(past));
+    let (_, calls, records) = governed(&compacted, PinnedRecords::new(), Some(past));
     assert_eq!(calls, 7);
     let whole: Vec<Value> = [vec![question], round(0, 1).to_vec(), round(1, 1).to_vec()].concat();
     assert_eq!(governed(&whole, records, None).1, 2, "the same first message, gone back");
@@ -93,11 +93,11 @@ fn a_history_from_before_does_not_see_what_counts_behind_it() {
 
 #[test]
 fn a_question_behind_an_answer_is_a_run_of_its_own() {
-    let used = Used { calls: 7, turns: 7, ..Used::default() };
+    let used = RunUsage { calls: 7, turns: 7, ..RunUsage::default() };
     let alone = [json!({"role": "user", "content": "What was done is this. And now to the rest."})];
     for (over, counted) in [(false, 7), (true, 0)] {
         let past = Past { from: usize::MAX, used: used.clone(), over, ..Past::default() };
-        assert_eq!(governed(&alone, Records::new(), Some(past)).1, counted, "{over}");
+        assert_eq!(governed(&alone, PinnedRecords::new(), Some(past)).1, counted, "{over}");
     }
     // A tail, an answer, and a question.
     let mut messages = vec![json!({"role": "user", "content": "Before that: much."})];
@@ -106,5 +106,5 @@ fn a_question_behind_an_answer_is_a_run_of_its_own() {
         .push(json!({"role": "assistant", "content": "That was all that there is to see here."}));
     messages.push(json!({"role": "user", "content": "And what else is there to be seen?"}));
     let past = Past { turn: Some(0), used, ..Past::default() };
-    assert_eq!(governed(&messages, Records::new(), Some(past)).1, 0);
+    assert_eq!(governed(&messages, PinnedRecords::new(), Some(past)).1, 0);
 }

@@ -14,9 +14,9 @@ use crate::common::reading;
 use apis::{ALL, Said};
 use serde_json::{Value, json};
 use softland_core::policy::{Batch, Policy};
-use softland_core::{Failure, Outcome, Role};
+use softland_core::{RequestFailure, Outcome, Role};
 use softland_session::wire::Api;
-use softland_session::{Context, Done, Event, Exchange, Out, Step};
+use softland_session::{Context, Done, Event, Exchange, Output, Step};
 use softland_sim::{Body, Config, Fault, Part, Piece, Scenario, Sim, Stop, Turn};
 
 /// A client, its gateway and a provider that says these turns.
@@ -29,7 +29,7 @@ struct Client {
     /// What the provider sent for the newest request, and how often it was asked.
     upstream: Vec<Vec<u8>>,
     bodies: Vec<String>,
-    out: Out,
+    out: Output,
 }
 
 impl Client {
@@ -54,7 +54,7 @@ impl Client {
             history: vec![json!({"role": "user", "content": "What is where?"})],
             upstream: Vec::new(),
             bodies: Vec::new(),
-            out: Out::default(),
+            out: Output::default(),
         }
     }
 
@@ -64,12 +64,12 @@ impl Client {
         let model = apis::model(self.api);
         let mut context = Context::new(Role::Gateway, self.policy.clone(), None, model);
         context.api = self.api;
-        self.out = Out::default();
+        self.out = Output::default();
         self.upstream.clear();
         self.bodies.clear();
-        let mut exchange = Exchange::begin(body, context, &mut self.out).unwrap();
+        let mut exchange = Exchange::from_request(body, context, &mut self.out).unwrap();
         loop {
-            match exchange.step() {
+            match exchange.next_step() {
                 Step::Done(done) => return *done,
                 Step::Send(body) => self.post(&mut exchange, &body),
             }
@@ -81,21 +81,21 @@ impl Client {
         let response = apis::post(self.api, &self.sim, body);
         let refusals = self.sim.stats().refusals;
         assert!(refusals.is_empty(), "{refusals:?}\n{}", String::from_utf8_lossy(body));
-        self.upstream.push(response.collect().0);
+        self.upstream.push(response.collect_bytes().0);
         let out = &mut self.out;
         let taken = response.status == 200
             && match response.body {
-                Body::Whole { bytes, .. } => exchange.whole(&bytes, out).is_ok(),
+                Body::Whole { bytes, .. } => exchange.push_whole(&bytes, out).is_ok(),
                 Body::Stream(chunks) => {
                     let pushed = chunks.iter().all(|chunk| match &chunk.piece {
-                        Piece::Bytes(bytes) => exchange.push(bytes, out).is_ok(),
+                        Piece::Bytes(bytes) => exchange.push_bytes(bytes, out).is_ok(),
                         Piece::Cut => true,
                     });
-                    pushed && exchange.finish(out).is_ok()
+                    pushed && exchange.finish_response(out).is_ok()
                 }
             };
         if !taken {
-            exchange.fail(Failure::Provider, out);
+            exchange.fail_request(RequestFailure::Provider, out);
         }
     }
 
@@ -153,12 +153,12 @@ fn think(text: &str) -> Part {
 }
 
 fn call(n: u64) -> Part {
-    Part::tool("grep", format!(r#"{{"n":{n}}}"#))
+    Part::tool_call("grep", format!(r#"{{"n":{n}}}"#))
 }
 
 /// A call that comes though none is allowed.
 fn lawless(n: u64) -> Turn {
-    Turn { lawless: true, ..Turn::of(vec![call(n)]) }
+    Turn { lawless: true, ..Turn::from_parts(vec![call(n)]) }
 }
 
 fn outcome(done: &Done) -> Outcome {
@@ -169,13 +169,13 @@ fn outcome(done: &Done) -> Outcome {
 #[test]
 fn bytes_pass_unchanged() {
     let turns = [
-        Turn::of(vec![
+        Turn::from_parts(vec![
             think("Where?"),
             Part::text("Let me look. \u{e4}\u{1f30d}"),
             call(1),
             call(2),
         ]),
-        Turn::of(vec![think("So."), Part::text("  It is "), Part::text("here.")]),
+        Turn::from_parts(vec![think("So."), Part::text("  It is "), Part::text("here.")]),
     ];
     each(|api, streams| {
         for piece in [Some(1), Some(7), Some(64), None] {
@@ -297,13 +297,13 @@ fn relayed(api: Api, stream: &[u8], piece: usize) -> Option<Vec<u8>> {
     body[history] = json!([{"role": "user", "content": "go"}]);
     let mut context = Context::new(Role::Gateway, limit(30), None, apis::model(api));
     context.api = api;
-    let mut out = Out::default();
-    let mut exchange = Exchange::begin(body.to_string().into_bytes(), context, &mut out).unwrap();
-    assert!(matches!(exchange.step(), Step::Send(_)));
+    let mut out = Output::default();
+    let mut exchange = Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
+    assert!(matches!(exchange.next_step(), Step::Send(_)));
     for bytes in stream.chunks(piece) {
-        exchange.push(bytes, &mut out).ok()?;
+        exchange.push_bytes(bytes, &mut out).ok()?;
     }
-    exchange.finish(&mut out).ok()?;
+    exchange.finish_response(&mut out).ok()?;
     exchange.is_done().then_some(out.bytes)
 }
 
@@ -311,9 +311,9 @@ fn relayed(api: Api, stream: &[u8], piece: usize) -> Option<Vec<u8>> {
 #[test]
 fn a_run_is_counted_down_and_asked() {
     let turns = [
-        Turn::of(vec![think("a"), call(1)]),
-        Turn::of(vec![think("b"), call(2)]),
-        Turn::of(vec![think("c"), Part::text("Here.")]),
+        Turn::from_parts(vec![think("a"), call(1)]),
+        Turn::from_parts(vec![think("b"), call(2)]),
+        Turn::from_parts(vec![think("c"), Part::text("Here.")]),
     ];
     each(|api, streams| {
         let mut client = Client::new(api, streams, &limit(2), &turns);
@@ -328,9 +328,9 @@ fn a_run_is_counted_down_and_asked() {
 #[test]
 fn each_rung_is_tried() {
     for (calls, rungs) in [(1, 2), (2, 3)] {
-        let mut turns = vec![Turn::of(vec![think("a"), call(0)])];
-        turns.extend((0..calls).map(|n| Turn::of(vec![think("more"), call(n + 1)])));
-        turns.push(Turn::of(vec![think("c"), Part::text("Here.")]));
+        let mut turns = vec![Turn::from_parts(vec![think("a"), call(0)])];
+        turns.extend((0..calls).map(|n| Turn::from_parts(vec![think("more"), call(n + 1)])));
+        turns.push(Turn::from_parts(vec![think("c"), Part::text("Here.")]));
         each(|api, streams| {
             let mut client = Client::new(api, streams, &limit(1), &turns);
             let (said, done) = client.run();
@@ -360,8 +360,8 @@ fn a_model_that_never_answers_is_answered_for() {
 /// Of a batch only as many calls are shown as may run.
 #[test]
 fn a_batch_is_cut_to_what_may_run() {
-    let batch = Turn::of(vec![think("a"), Part::text("All."), call(1), call(2), call(3)]);
-    let turns = [batch, Turn::of(vec![think("b"), Part::text("Here.")])];
+    let batch = Turn::from_parts(vec![think("a"), Part::text("All."), call(1), call(2), call(3)]);
+    let turns = [batch, Turn::from_parts(vec![think("b"), Part::text("Here.")])];
     each(|api, streams| {
         let mut client = Client::new(api, streams, &limit(2), &turns);
         client.turn();
@@ -382,9 +382,9 @@ fn an_empty_turn_is_nudged() {
         [vec![], vec![Part::text(" \n")], vec![think("hm")], vec![think("hm"), Part::text("\n")]];
     for empty in empties {
         let turns = [
-            Turn::of(vec![think("a"), call(1)]),
-            Turn::of(empty.clone()),
-            Turn::of(vec![think("b"), Part::text("Here.")]),
+            Turn::from_parts(vec![think("a"), call(1)]),
+            Turn::from_parts(empty.clone()),
+            Turn::from_parts(vec![think("b"), Part::text("Here.")]),
         ];
         each(|api, streams| {
             let mut client = Client::new(api, streams, &limit(30), &turns);
@@ -404,10 +404,10 @@ fn an_empty_turn_is_nudged() {
 #[test]
 fn a_nudge_may_lead_to_calls() {
     let turns = [
-        Turn::of(vec![think("a"), call(1)]),
-        Turn::of(vec![think("hm")]),
-        Turn::of(vec![think("b"), call(2)]),
-        Turn::of(vec![think("c"), Part::text("Here.")]),
+        Turn::from_parts(vec![think("a"), call(1)]),
+        Turn::from_parts(vec![think("hm")]),
+        Turn::from_parts(vec![think("b"), call(2)]),
+        Turn::from_parts(vec![think("c"), Part::text("Here.")]),
     ];
     each(|api, streams| {
         // Where the store is lost, thinking behind a nudge cannot be verified by everybody.
@@ -428,8 +428,8 @@ fn a_text_that_breaks_off_is_closed() {
         for api in ALL {
             let after = if api == Api::Chat { 3 } else { 7 };
             let fault = if errs { Fault::ErrorEvent { after } } else { Fault::Cut { after } };
-            let mut turns = vec![Turn::of(vec![think("a"), call(1)])];
-            let broken = Turn::of(vec![Part::text(text)]).failing(fault);
+            let mut turns = vec![Turn::from_parts(vec![think("a"), call(1)])];
+            let broken = Turn::from_parts(vec![Part::text(text)]).with_fault(fault);
             turns.extend(std::iter::repeat_n(broken, 8));
             let mut client = Client::new(api, true, &limit(1), &turns);
             client.turn();
@@ -450,7 +450,7 @@ fn a_text_that_breaks_off_is_closed() {
 #[test]
 fn a_turn_that_is_cut_passes() {
     for stop in [Stop::MaxTokens, Stop::Refusal] {
-        let turns = [Turn::of(vec![think("a"), Part::text("Half of it")]).stopping(stop.clone())];
+        let turns = [Turn::from_parts(vec![think("a"), Part::text("Half of it")]).with_stop(stop.clone())];
         each(|api, streams| {
             let mut client = Client::new(api, streams, &limit(30), &turns);
             client.turn();

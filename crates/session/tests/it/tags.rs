@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use softland_core::policy::{Batch, Landing, Mode, Policy};
 use softland_core::{Outcome, Role, Rung};
 use softland_session::wire::Api;
-use softland_session::wire::tags::{PartialBlocks, Piece, Shape, Shaper, StopAfter, Tags};
-use softland_session::{Context, Done, Event, Exchange, Intervention, Out, ShapeNote, Step};
+use softland_session::wire::tags::{PartialBlocks, ShapedPiece, Shape, Shaper, StopAfter, Tags};
+use softland_session::{Context, Done, Event, Exchange, Intervention, Output, ShapeNote, Step};
 
 use wire::{APIS, Ends, Read, read, request, stream, whole};
 
@@ -23,19 +23,19 @@ fn tags() -> Tags {
 }
 
 fn on() -> Shape {
-    Shape { suppress_tail: true, ..Shape::watch(tags()) }
+    Shape { suppress_tail: true, ..Shape::watch_only(tags()) }
 }
 
 fn shapes() -> Vec<Shape> {
     let burst = StopAfter::Burst { burst_ms: 1000 };
     vec![
-        Shape::watch(tags()),
+        Shape::watch_only(tags()),
         on(),
         Shape { partial: PartialBlocks::Drop, ..on() },
         Shape { drop_repeated: true, ..on() },
         Shape { stop_after: StopAfter::First, ..on() },
-        Shape { stop_after: burst, ..Shape::watch(tags()) },
-        Shape { max_tools: NonZeroU32::new(2), ..Shape::watch(tags()) },
+        Shape { stop_after: burst, ..Shape::watch_only(tags()) },
+        Shape { max_tools: NonZeroU32::new(2), ..Shape::watch_only(tags()) },
     ]
 }
 
@@ -53,14 +53,14 @@ fn context(api: Api, policy: Policy, shape: Option<Shape>) -> Context {
 }
 
 fn begin(body: Vec<u8>, context: Context) -> (Exchange, Vec<u8>) {
-    let mut exchange = Exchange::begin(body, context, &mut Out::default()).unwrap();
-    let Step::Send(sent) = exchange.step() else { panic!("nothing is sent") };
+    let mut exchange = Exchange::from_request(body, context, &mut Output::default()).unwrap();
+    let Step::Send(sent) = exchange.next_step() else { panic!("nothing is sent") };
     (exchange, sent.to_vec())
 }
 
 /// What came of one response.
 struct Came {
-    out: Out,
+    out: Output,
     done: Option<Box<Done>>,
     /// Whether softland ended it early.
     stopped: bool,
@@ -95,16 +95,16 @@ impl Came {
 
 /// Feeds a stream in these pieces, as far as it is wanted.
 fn feed<'p>(mut exchange: Exchange, pieces: impl IntoIterator<Item = &'p [u8]>) -> Came {
-    let mut out = Out::default();
+    let mut out = Output::default();
     for piece in pieces {
-        exchange.push(piece, &mut out).unwrap();
+        exchange.push_bytes(piece, &mut out).unwrap();
         if exchange.is_stopped() {
             break;
         }
     }
     let stopped = exchange.is_stopped();
-    exchange.finish(&mut out).unwrap();
-    let done = match exchange.step() {
+    exchange.finish_response(&mut out).unwrap();
+    let done = match exchange.next_step() {
         Step::Done(done) => Some(done),
         Step::Send(_) => None,
     };
@@ -123,10 +123,10 @@ fn streamed(api: Api, shape: &Shape, deltas: &[&str], ends: Ends, cut: usize) ->
 fn unstreamed(api: Api, shape: &Shape, text: &str, ends: Ends) -> Came {
     let (mut exchange, _) =
         begin(request(api, false, ASKED), context(api, Policy::default(), Some(shape.clone())));
-    let mut out = Out::default();
-    exchange.whole(&whole(api, text, ends), &mut out).unwrap();
+    let mut out = Output::default();
+    exchange.push_whole(&whole(api, text, ends), &mut out).unwrap();
     let stopped = exchange.is_stopped();
-    let Step::Done(done) = exchange.step() else { panic!("nothing more is sent") };
+    let Step::Done(done) = exchange.next_step() else { panic!("nothing more is sent") };
     Came { out, done: Some(done), stopped }
 }
 
@@ -134,7 +134,7 @@ fn unstreamed(api: Api, shape: &Shape, text: &str, ends: Ends) -> Came {
 fn shaped(shape: &Shape, text: &str) -> String {
     let mut shaper = Shaper::new(Shape { stop_at_echo: true, ..shape.clone() });
     let mut sent = String::new();
-    let mut take = |piece: Piece<'_>| sent.push_str(piece.forward().unwrap_or_default());
+    let mut take = |piece: ShapedPiece<'_>| sent.push_str(piece.forward_text().unwrap_or_default());
     shaper.push(text, &mut take).unwrap();
     shaper.finish(&mut take).unwrap();
     sent
@@ -216,7 +216,7 @@ proptest! {
             let (exchange, _) = begin(request(api, true, ASKED), context(api, Policy::default(), None));
             let plain = feed(exchange, sent.chunks(bytes));
             prop_assert!(plain.out.bytes == sent, "{:?} without a shape", api);
-            for shape in [Shape::watch(tags()), Shape { drop_repeated: true, ..Shape::watch(tags()) }] {
+            for shape in [Shape::watch_only(tags()), Shape { drop_repeated: true, ..Shape::watch_only(tags()) }] {
                 if shaped(&shape, &text) == text {
                     let came = streamed(api, &shape, &deltas, Ends::Natural, bytes);
                     prop_assert!(came.out.bytes == sent, "{:?} {:?}", api, shape);
@@ -230,7 +230,7 @@ proptest! {
 fn b49_off_passes_all_and_on_passes_up_to_the_last_block() {
     let text = format!("Well. {} and then some", block("ls"));
     for api in APIS {
-        let off = streamed(api, &Shape::watch(tags()), &[&text], Ends::Natural, 4096);
+        let off = streamed(api, &Shape::watch_only(tags()), &[&text], Ends::Natural, 4096);
         assert!(off.out.bytes == stream(api, &[&text], Ends::Natural), "{api:?}: byte for byte");
         let on = streamed(api, &on(), &[&text], Ends::Natural, 4096);
         let wanted = Read { text: format!("Well. {}", block("ls")), ends: Some(Ends::Natural) };
@@ -336,12 +336,12 @@ fn b62_held_text_is_told_of_so_that_its_client_can_be_kept_alive() {
             begin(request(api, true, ASKED), context(api, Policy::default(), Some(on())));
         let bytes = stream(api, &["Well, ", &block("a"), " and so on"], Ends::Natural);
         let at = bytes.windows(6).position(|w| w == b"Well, ").unwrap();
-        let mut out = Out::default();
-        exchange.push(&bytes[..at], &mut out).unwrap();
+        let mut out = Output::default();
+        exchange.push_bytes(&bytes[..at], &mut out).unwrap();
         assert!(!exchange.holds_text(), "{api:?}: there is no text yet");
         let end = bytes.windows(9).position(|w| w == b"and so on").unwrap();
         let frame = bytes[end..].windows(2).position(|w| w == b"\n\n").unwrap() + 2;
-        exchange.push(&bytes[at..end + frame], &mut out).unwrap();
+        exchange.push_bytes(&bytes[at..end + frame], &mut out).unwrap();
         assert!(exchange.holds_text(), "{api:?}");
     }
 }
@@ -354,18 +354,18 @@ fn b56_a_burst_ends_when_no_further_call_begins_in_time() {
             begin(request(api, true, ASKED), context(api, Policy::default(), Some(shape.clone())));
         let bytes = stream(api, &[&block("a"), " and", " so", " on"], Ends::Natural);
         let at = bytes.windows(3).position(|w| w == b" so").unwrap();
-        let mut out = Out::default();
-        exchange.tick(1000, &mut out);
+        let mut out = Output::default();
+        exchange.advance_clock(1000, &mut out);
         assert_eq!(exchange.shape_deadline_ms(), None);
-        exchange.push(&bytes[..at - 30], &mut out).unwrap();
+        exchange.push_bytes(&bytes[..at - 30], &mut out).unwrap();
         assert!(exchange.holds_text(), "b62: the client needs a sign of life");
         assert_eq!(exchange.shape_deadline_ms(), Some(1500), "{api:?}");
-        exchange.tick(1400, &mut out);
+        exchange.advance_clock(1400, &mut out);
         assert!(!exchange.is_stopped());
-        exchange.tick(1500, &mut out);
+        exchange.advance_clock(1500, &mut out);
         assert!(exchange.is_stopped(), "{api:?}");
-        exchange.finish(&mut out).unwrap();
-        assert!(matches!(exchange.step(), Step::Done(_)));
+        exchange.finish_response(&mut out).unwrap();
+        assert!(matches!(exchange.next_step(), Step::Done(_)));
         let wanted = Read { text: block("a"), ends: Some(Ends::Natural) };
         assert_eq!(read(api, true, &out.bytes), wanted, "{api:?}");
     }
@@ -373,7 +373,7 @@ fn b56_a_burst_ends_when_no_further_call_begins_in_time() {
 
 #[test]
 fn b57_only_whole_repetitions_are_taken_out() {
-    let shape = Shape { drop_repeated: true, ..Shape::watch(tags()) };
+    let shape = Shape { drop_repeated: true, ..Shape::watch_only(tags()) };
     let text = format!("haha {}\n{}\n{} haha", block("a"), block("a"), block("b"));
     for api in APIS {
         let came = streamed(api, &shape, &[&text], Ends::Natural, 33);

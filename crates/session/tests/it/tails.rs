@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Because, Facts, Limit, Millis, Outcome, Reason, Role, lines};
+use softland_core::{Because, Facts, Quantity, Millis, Outcome, Reason, Role, lines};
 use softland_session::wire::{Api, request::Request};
-use softland_session::{Context, Done, Exchange, Opened, Out, Remembered, Step};
+use softland_session::{Context, Done, Exchange, OpenedRequest, Output, StoredConversation, Step};
 use softland_sim::{Binding, Config, Scenario, Sim};
 
 const MODEL: &str = "claude-opus-4-6";
@@ -23,23 +23,23 @@ fn request(model: &str, messages: &[Value]) -> Vec<u8> {
     .into_bytes()
 }
 
-fn begin(role: Role, model: &str, messages: &[Value], remembered: Remembered<'_>) -> Exchange {
+fn begin(role: Role, model: &str, messages: &[Value], remembered: StoredConversation<'_>) -> Exchange {
     let body = request(model, messages);
-    let scanned = Request::of(Api::Anthropic, &body).unwrap();
+    let scanned = Request::from_body(Api::Anthropic, &body).unwrap();
     let context = Context::new(role, Policy::default(), None, model);
-    let opened = Opened::fold(&scanned, body.clone().into(), context, remembered);
-    opened.begin(&Facts::default(), &mut Out::default())
+    let opened = OpenedRequest::read_history(&scanned, body.clone().into(), context, remembered);
+    opened.into_exchange(&Facts::default(), &mut Output::default())
 }
 
 fn sent(exchange: &mut Exchange) -> Value {
-    match exchange.step() {
+    match exchange.next_step() {
         Step::Send(body) => serde_json::from_slice(&body).unwrap(),
         Step::Done(done) => panic!("nothing was sent: {done:?}"),
     }
 }
 
 fn done(exchange: &mut Exchange) -> Done {
-    match exchange.step() {
+    match exchange.next_step() {
         Step::Done(done) => *done,
         Step::Send(body) => panic!("{body:?}"),
     }
@@ -51,11 +51,11 @@ fn answer(exchange: &mut Exchange, content: &Value, stop: &str) {
         "content": content, "stop_reason": stop, "stop_sequence": null,
         "usage": {"input_tokens": 10, "output_tokens": 10}
     });
-    exchange.whole(whole.to_string().as_bytes(), &mut Out::default()).unwrap();
+    exchange.push_whole(whole.to_string().as_bytes(), &mut Output::default()).unwrap();
 }
 
 fn time_is_up() -> Because {
-    let minute = Limit::Time(Millis(60_000));
+    let minute = Quantity::Time(Millis(60_000));
     Because::new(Reason::Time, minute, minute)
 }
 
@@ -110,16 +110,16 @@ fn found(id: &str) -> Value {
 /// when the client sends its history back as `edit` leaves it.
 fn after_a_nudge(edit: impl FnOnce(&mut Vec<Value>)) -> (Value, Value) {
     let mut messages = vec![user("go"), assistant(&[call("toolu_01")]), results("toolu_01", "one")];
-    let mut exchange = begin(Role::Gateway, MODEL, &messages, Remembered::default());
+    let mut exchange = begin(Role::Gateway, MODEL, &messages, StoredConversation::default());
     sent(&mut exchange);
     answer(&mut exchange, &json!([thinking("hidden")]), "end_turn");
     let nudged = sent(&mut exchange);
     answer(&mut exchange, &json!([thinking("shown"), call("toolu_02")]), "tool_use");
     let done = done(&mut exchange);
-    let kept = Remembered {
+    let kept = StoredConversation {
         tails: Cow::Owned(done.tail.into_iter().collect()),
         results: Cow::Owned(done.seen.into_iter().collect()),
-        ..Remembered::default()
+        ..StoredConversation::default()
     };
     assert_eq!((kept.tails.len(), kept.results.len()), (1, 1));
     messages.push(assistant(&[thinking("shown"), call("toolu_02")]));
@@ -175,23 +175,23 @@ fn thinking_that_the_client_drops_is_dropped_from_the_tail() {
         text
     };
     let start = [user("go"), assistant(&[call("toolu_01")]), results("toolu_01", "one")];
-    let streamed = |messages: &[Value], kept: Remembered<'_>| {
+    let streamed = |messages: &[Value], kept: StoredConversation<'_>| {
         let mut body: Value = serde_json::from_slice(&request(MODEL, messages)).unwrap();
         body["stream"] = json!(true);
         let body = body.to_string().into_bytes();
-        let scanned = Request::of(Api::Anthropic, &body).unwrap();
+        let scanned = Request::from_body(Api::Anthropic, &body).unwrap();
         let context = Context::new(Role::Gateway, Policy::default(), None, MODEL);
-        let opened = Opened::fold(&scanned, body.clone().into(), context, kept);
-        opened.begin(&Facts::default(), &mut Out::default())
+        let opened = OpenedRequest::read_history(&scanned, body.clone().into(), context, kept);
+        opened.into_exchange(&Facts::default(), &mut Output::default())
     };
-    let mut exchange = streamed(&start, Remembered::default());
-    let mut out = Out::default();
+    let mut exchange = streamed(&start, StoredConversation::default());
+    let mut out = Output::default();
     for (blocks, stop) in
         [(vec![thinking("first")], "end_turn"), (vec![call("toolu_02")], "tool_use")]
     {
         sent(&mut exchange);
-        exchange.push(frames(&blocks, stop).as_bytes(), &mut out).unwrap();
-        exchange.finish(&mut out).unwrap();
+        exchange.push_bytes(frames(&blocks, stop).as_bytes(), &mut out).unwrap();
+        exchange.finish_response(&mut out).unwrap();
     }
     let shown = String::from_utf8(out.bytes).unwrap();
     assert!(shown.contains("first") && shown.contains("toolu_02"), "{shown}");
@@ -203,7 +203,7 @@ fn thinking_that_the_client_drops_is_dropped_from_the_tail() {
         }
         let mut messages = start.to_vec();
         messages.extend([assistant(&turn), results("toolu_02", "two")]);
-        let kept = Remembered { tails: Cow::Borrowed(&tails), ..Remembered::default() };
+        let kept = StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
         let next = sent(&mut streamed(&messages, kept));
         assert_taken(&next);
         let (tail, turn) = (&next["messages"][3]["content"], &next["messages"][5]["content"]);
@@ -220,7 +220,7 @@ fn a_nudge_behind_a_message_of_the_systems_is_the_pair() {
         if note {
             messages.push(json!({"role": "system", "content": "It is late."}));
         }
-        let mut exchange = begin(Role::Gateway, "claude-opus-5", &messages, Remembered::default());
+        let mut exchange = begin(Role::Gateway, "claude-opus-5", &messages, StoredConversation::default());
         sent(&mut exchange);
         answer(&mut exchange, &json!([]), "end_turn");
         let nudged = sent(&mut exchange);
@@ -239,7 +239,7 @@ fn a_nudge_behind_a_message_of_the_systems_is_the_pair() {
 fn nothing_stands_behind_an_open_call_of_the_providers() {
     let paused = json!([{"type": "text", "text": "Let me look."}, search("srvtoolu_1")]);
     let begin = || {
-        let mut exchange = begin(Role::Engine, MODEL, &[user("go")], Remembered::default());
+        let mut exchange = begin(Role::Engine, MODEL, &[user("go")], StoredConversation::default());
         sent(&mut exchange);
         answer(&mut exchange, &paused, "pause_turn");
         assert_taken(&sent(&mut exchange));
@@ -269,7 +269,7 @@ fn nothing_stands_behind_an_open_call_of_the_providers() {
     assert_taken(&more);
 
     let mut exchange = begin();
-    exchange.expire(time_is_up(), &mut Out::default());
+    exchange.land_at_limit(time_is_up(), &mut Output::default());
     let landing = sent(&mut exchange);
     assert!(!open(&landing) && landing.to_string().contains("Time limit"), "{landing}");
     assert_taken(&landing);
@@ -299,9 +299,9 @@ fn the_time_is_over_while_a_client_lets_a_paused_turn_go_on() {
         [(vec![text.clone(), search("srvtoolu_1")], 2), (vec![search("srvtoolu_1")], 1)]
     {
         let messages = [user("go"), assistant(&turn)];
-        let mut exchange = begin(Role::Gateway, MODEL, &messages, Remembered::default());
+        let mut exchange = begin(Role::Gateway, MODEL, &messages, StoredConversation::default());
         assert_taken(&sent(&mut exchange));
-        exchange.expire(time_is_up(), &mut Out::default());
+        exchange.land_at_limit(time_is_up(), &mut Output::default());
         let landing = sent(&mut exchange);
         assert!(!landing["messages"].to_string().contains("srvtoolu_1"), "{landing}");
         assert_eq!(landing["messages"].as_array().unwrap().len(), left + 2, "{landing}");
@@ -311,7 +311,7 @@ fn the_time_is_over_while_a_client_lets_a_paused_turn_go_on() {
     }
     // Its empty rest is passed on: there is no place for a nudge.
     let messages = [user("go"), assistant(&[search("srvtoolu_1")])];
-    let mut exchange = begin(Role::Gateway, MODEL, &messages, Remembered::default());
+    let mut exchange = begin(Role::Gateway, MODEL, &messages, StoredConversation::default());
     sent(&mut exchange);
     answer(&mut exchange, &json!([]), "end_turn");
     assert!(done(&mut exchange).ended.is_none());

@@ -1,25 +1,25 @@
 //! Bodies other than messages: errors that a scenario asks for, and the list of models.
 
-use crate::anthropic::error::Refusal;
-use crate::bodies::whole;
-use crate::json::{Json, map};
+use crate::anthropic::error::AnthropicRefusal;
+use crate::bodies::whole_response;
+use crate::json::{Json, json_object};
 use crate::models::{self, Model};
 use crate::reply::Response;
 
 /// Returns the body of `GET /v1/models`.
 pub(crate) fn model_list() -> Vec<u8> {
     let row = |m: &Model| {
-        map([("type", "model".into()), ("id", m.id.into()), ("display_name", m.id.into())])
+        json_object([("type", "model".into()), ("id", m.id.into()), ("display_name", m.id.into())])
     };
-    let ids = models::all();
+    let ids = models::all_models();
     let edge = |m: Option<&Model>| m.map_or(Json::Null, |m| m.id.into());
-    map([
+    json_object([
         ("data", Json::List(ids.iter().map(row).collect())),
         ("has_more", Json::Bool(false)),
         ("first_id", edge(ids.first())),
         ("last_id", edge(ids.last())),
     ])
-    .text()
+    .to_text()
     .into_bytes()
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn http_fault(status: u16, retry_after: Option<u64>, delay_ms: u64) -
         _ => ("api_error", "Internal server error"),
     };
     let mut response =
-        whole(status, delay_ms, Refusal::new(status, kind, message).body("req_fault"));
+        whole_response(status, delay_ms, AnthropicRefusal::new(status, kind, message).to_body("req_fault"));
     if let Some(seconds) = retry_after {
         response.headers.push(("retry-after".to_owned(), seconds.to_string()));
     }

@@ -3,7 +3,7 @@
 //! breakpoint of server-tool results is left out.
 
 use crate::anthropic::content;
-use crate::anthropic::request::{Block, Prompt, blocks};
+use crate::anthropic::request::{Block, Prompt, read_blocks};
 use crate::digest::Digest;
 use crate::history::{Choice, Role};
 use crate::json::Json;
@@ -18,7 +18,7 @@ const HOUR: u64 = 60 * 60 * 1000;
 const MAX_ENTRIES: usize = 50_000;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct CacheEntry {
     ttl: u64,
     readable_at: u64,
     expires: u64,
@@ -26,8 +26,8 @@ struct Entry {
 
 /// The cached prefixes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cache {
-    entries: BTreeMap<u128, Entry>,
+pub(crate) struct AnthropicCache {
+    entries: BTreeMap<u128, CacheEntry>,
 }
 
 /// A position at which a prefix may be cached.
@@ -41,27 +41,27 @@ struct Position {
 }
 
 /// Blocks that were sent but are not part of the prompt.
-type Dropped = BTreeMap<(usize, usize), &'static str>;
+type DroppedBlocks = BTreeMap<(usize, usize), &'static str>;
 
 /// The prefixes of a prompt.
 pub(crate) struct Prefixes(Vec<Position>);
 
 impl Prefixes {
-    pub(crate) fn of(prompt: &Prompt<'_>, dropped: &Dropped) -> Self {
-        let mut walk = Walk { digest: Digest::new(0), tokens: 0, positions: Vec::new() };
-        walk.digest.field(prompt.model.id);
+    pub(crate) fn from_prompt(prompt: &Prompt<'_>, dropped: &DroppedBlocks) -> Self {
+        let mut walk = PrefixWalker { digest: Digest::new(0), tokens: 0, positions: Vec::new() };
+        walk.digest.add_field(prompt.model.id);
         let (late, early): (Vec<&Json>, Vec<&Json>) =
             prompt.tools.iter().partition(|t| is_web_search(t));
-        walk.tools(&early);
-        walk.digest.field("system");
-        walk.digest.field(prompt.body.str_at("speed").unwrap_or(""));
-        walk.tools(&late);
+        walk.add_tools(&early);
+        walk.digest.add_field("system");
+        walk.digest.add_field(prompt.body.str_at("speed").unwrap_or(""));
+        walk.add_tools(&late);
         for block in &prompt.system {
-            walk.block(block);
+            walk.add_block(block);
         }
         fold_parameters(&mut walk.digest, prompt);
-        walk.messages(prompt, dropped);
-        walk.automatic(prompt);
+        walk.add_messages(prompt, dropped);
+        walk.mark_automatic(prompt);
         Self(walk.positions)
     }
 
@@ -71,10 +71,10 @@ impl Prefixes {
     }
 }
 
-impl Cache {
+impl AnthropicCache {
     /// Bills a prompt and writes what its breakpoints ask for. `started` is when its response
     /// begins: its entries can be read from then on.
-    pub(crate) fn bill(
+    pub(crate) fn bill_prompt(
         &mut self,
         prompt: &Prompt<'_>,
         prefixes: &Prefixes,
@@ -82,7 +82,7 @@ impl Cache {
         started: u64,
     ) -> Usage {
         let total = prefixes.tokens();
-        let read = self.read(&prefixes.0, now);
+        let read = self.read_prefix(&prefixes.0, now);
         let mut written = 0;
         let mut hour = 0;
         for position in &prefixes.0 {
@@ -90,13 +90,13 @@ impl Cache {
             if position.tokens < prompt.model.cache_min {
                 continue;
             }
-            self.write(position.digest, ttl, now, started);
+            self.write_prefix(position.digest, ttl, now, started);
             written = position.tokens;
             if ttl == HOUR {
                 hour = position.tokens;
             }
         }
-        self.trim(now);
+        self.trim_entries(now);
         let one_hour = hour.saturating_sub(read);
         let five = written.saturating_sub(read.max(hour));
         Usage {
@@ -109,7 +109,7 @@ impl Cache {
     }
 
     /// Returns the tokens of the longest readable prefix. Reading renews it.
-    fn read(&mut self, positions: &[Position], now: u64) -> u64 {
+    fn read_prefix(&mut self, positions: &[Position], now: u64) -> u64 {
         let marks = (0..positions.len())
             .rev()
             .filter(|i| positions.get(*i).is_some_and(|p| p.mark.is_some()));
@@ -128,8 +128,8 @@ impl Cache {
         0
     }
 
-    fn write(&mut self, digest: u128, ttl: u64, now: u64, started: u64) {
-        let fresh = Entry { ttl, readable_at: started, expires: now.saturating_add(ttl) };
+    fn write_prefix(&mut self, digest: u128, ttl: u64, now: u64, started: u64) {
+        let fresh = CacheEntry { ttl, readable_at: started, expires: now.saturating_add(ttl) };
         let entry = self.entries.entry(digest).or_insert(fresh);
         if entry.expires <= now {
             *entry = fresh;
@@ -139,7 +139,7 @@ impl Cache {
         entry.expires = entry.expires.max(now.saturating_add(ttl));
     }
 
-    fn trim(&mut self, now: u64) {
+    fn trim_entries(&mut self, now: u64) {
         if self.entries.len() <= MAX_ENTRIES {
             return;
         }
@@ -151,14 +151,14 @@ impl Cache {
     }
 }
 
-struct Walk {
+struct PrefixWalker {
     digest: Digest,
     tokens: u64,
     positions: Vec<Position>,
 }
 
-impl Walk {
-    fn push(&mut self, tokens: u64, mark: Option<&Json>) {
+impl PrefixWalker {
+    fn push_position(&mut self, tokens: u64, mark: Option<&Json>) {
         self.tokens += tokens;
         let mark = mark.filter(|m| m.is_map()).map(|m| match m.str_at("ttl") {
             Some("1h") => HOUR,
@@ -167,25 +167,25 @@ impl Walk {
         self.positions.push(Position { digest: self.digest.finish(), tokens: self.tokens, mark });
     }
 
-    fn tools(&mut self, tools: &[&Json]) {
+    fn add_tools(&mut self, tools: &[&Json]) {
         for tool in tools {
             let tokens = content::feed_json(&mut self.digest, tool);
-            self.push(tokens, tool.get("cache_control"));
+            self.push_position(tokens, tool.get("cache_control"));
         }
     }
 
-    fn block(&mut self, block: &Block<'_>) {
-        let tokens = content::feed(&mut self.digest, block);
-        let inner = block.get("content").filter(|_| block.is("tool_result"));
-        let inner = inner.map(|c| blocks(c, 0)).unwrap_or_default();
+    fn add_block(&mut self, block: &Block<'_>) {
+        let tokens = content::feed_block(&mut self.digest, block);
+        let inner = block.get("content").filter(|_| block.is_kind("tool_result"));
+        let inner = inner.map(|c| read_blocks(c, 0)).unwrap_or_default();
         let inner = inner.iter().rev().find_map(|b| b.get("cache_control"));
-        self.push(tokens, block.get("cache_control").or(inner));
+        self.push_position(tokens, block.get("cache_control").or(inner));
     }
 
-    fn messages(&mut self, prompt: &Prompt<'_>, dropped: &Dropped) {
+    fn add_messages(&mut self, prompt: &Prompt<'_>, dropped: &DroppedBlocks) {
         let human = |i: usize| {
             prompt.turns.get(i).is_some_and(|t| {
-                t.role == Role::User && t.blocks.iter().any(|b| !b.is("tool_result"))
+                t.role == Role::User && t.blocks.iter().any(|b| !b.is_kind("tool_result"))
             })
         };
         let last_human = (0..prompt.turns.len()).rev().find(|i| human(*i)).unwrap_or(0);
@@ -194,22 +194,22 @@ impl Walk {
             if turn.clears && i < last_user {
                 continue;
             }
-            self.digest.field(turn.role.name());
+            self.digest.add_field(turn.role.name());
             let strip = !prompt.model.keeps_thinking && i < last_human;
             for block in &turn.blocks {
                 let gone = dropped.contains_key(&block.at) || (strip && block.is_thinking());
                 if !gone {
-                    self.block(block);
+                    self.add_block(block);
                 }
             }
         }
     }
 
     /// Puts the top-level mark on the last block that can carry one.
-    fn automatic(&mut self, prompt: &Prompt<'_>) {
+    fn mark_automatic(&mut self, prompt: &Prompt<'_>) {
         let Some(mark) = prompt.body.get("cache_control").filter(|m| m.is_map()) else { return };
         let ttl = if mark.str_at("ttl") == Some("1h") { HOUR } else { FIVE_MINUTES };
-        let thinking = prompt.last().map_or(&[][..], |t| &t.blocks);
+        let thinking = prompt.last_turn().map_or(&[][..], |t| &t.blocks);
         let skip = thinking.iter().rev().take_while(|b| b.is_thinking()).count();
         let at = self.positions.len().checked_sub(1 + skip);
         if let Some(position) = at.and_then(|i| self.positions.get_mut(i)) {
@@ -225,26 +225,26 @@ fn is_web_search(tool: &Json) -> bool {
 
 /// Adds the parameters whose change loses the messages' prefix and keeps that of tools and system.
 fn fold_parameters(digest: &mut Digest, prompt: &Prompt<'_>) {
-    digest.field("messages");
+    digest.add_field("messages");
     match prompt.choice {
-        Choice::Auto => digest.field("auto"),
-        Choice::Any => digest.field("any"),
-        Choice::None => digest.field("none"),
+        Choice::Auto => digest.add_field("auto"),
+        Choice::Any => digest.add_field("any"),
+        Choice::None => digest.add_field("none"),
         Choice::Tool(name) => {
-            digest.field("tool");
-            digest.field(name);
+            digest.add_field("tool");
+            digest.add_field(name);
         }
     }
-    digest.word(u64::from(prompt.parallel));
+    digest.add_word(u64::from(prompt.parallel));
     let thinking = prompt.body.get("thinking");
-    digest.field(thinking.and_then(|t| t.str_at("type")).unwrap_or(""));
-    digest.word(thinking.and_then(|t| t.get("budget_tokens")).and_then(Json::as_u64).unwrap_or(0));
+    digest.add_field(thinking.and_then(|t| t.str_at("type")).unwrap_or(""));
+    digest.add_word(thinking.and_then(|t| t.get("budget_tokens")).and_then(Json::as_u64).unwrap_or(0));
     let config = prompt.body.get("output_config");
     let effort = config.and_then(|c| c.str_at("effort")).unwrap_or(prompt.model.default_effort);
-    digest.field(effort);
+    digest.add_field(effort);
     for key in ["format", "task_budget"] {
-        digest.field(&config.and_then(|c| c.get(key)).map(Json::text).unwrap_or_default());
+        digest.add_field(&config.and_then(|c| c.get(key)).map(Json::to_text).unwrap_or_default());
     }
-    let images = prompt.turns.iter().flat_map(|t| &t.blocks).any(|b| b.is("image"));
-    digest.word(u64::from(images));
+    let images = prompt.turns.iter().flat_map(|t| &t.blocks).any(|b| b.is_kind("image"));
+    digest.add_word(u64::from(images));
 }

@@ -2,10 +2,10 @@
 //! without cache marks, with the keys of tool inputs in their order. Signatures and the cache are
 //! computed over it; token counts are estimated from it.
 
-use crate::anthropic::request::{Block, blocks};
+use crate::anthropic::request::{Block, read_blocks};
 use crate::digest::Digest;
 use crate::json::Json;
-use crate::laws::tokens_of;
+use crate::laws::estimate_tokens;
 
 /// The tokens that an image counts as.
 const IMAGE: u64 = 1_600;
@@ -15,24 +15,24 @@ const DOCUMENT: u64 = 3_000;
 const OVERHEAD: u64 = 3;
 
 /// Adds a block to a digest and returns its estimated tokens.
-pub(crate) fn feed(digest: &mut Digest, block: &Block<'_>) -> u64 {
-    digest.field(block.kind);
+pub(crate) fn feed_block(digest: &mut Digest, block: &Block<'_>) -> u64 {
+    digest.add_field(block.kind);
     let bytes = match block.kind {
-        "text" => field(digest, block.text),
+        "text" => feed_field(digest, block.text),
         "thinking" => {
-            field(digest, block.str_at("thinking")) + field(digest, block.str_at("signature"))
+            feed_field(digest, block.str_at("thinking")) + feed_field(digest, block.str_at("signature"))
         }
-        "redacted_thinking" => field(digest, block.str_at("data")),
+        "redacted_thinking" => feed_field(digest, block.str_at("data")),
         "tool_use" => {
-            let input = block.get("input").map(Json::text).unwrap_or_default();
-            field(digest, block.str_at("id"))
-                + field(digest, block.str_at("name"))
-                + field(digest, &input)
+            let input = block.get("input").map(Json::to_text).unwrap_or_default();
+            feed_field(digest, block.str_at("id"))
+                + feed_field(digest, block.str_at("name"))
+                + feed_field(digest, &input)
         }
-        "tool_result" => return OVERHEAD + result(digest, block),
-        _ => return OVERHEAD + other(digest, block),
+        "tool_result" => return OVERHEAD + feed_result(digest, block),
+        _ => return OVERHEAD + feed_other(digest, block),
     };
-    OVERHEAD + tokens_of(bytes)
+    OVERHEAD + estimate_tokens(bytes)
 }
 
 /// Adds JSON without its cache marks, such as a tool definition. Returns its estimated tokens.
@@ -41,40 +41,40 @@ pub(crate) fn feed_json(digest: &mut Digest, json: &Json) -> u64 {
     for (key, value) in json.entries().iter().filter(|(key, _)| key != "cache_control") {
         text.push_str(key);
         text.push(':');
-        value.write(&mut text);
+        value.write_to(&mut text);
     }
-    digest.field(&text);
-    OVERHEAD + tokens_of(text.len())
+    digest.add_field(&text);
+    OVERHEAD + estimate_tokens(text.len())
 }
 
-fn field(digest: &mut Digest, text: &str) -> usize {
-    digest.field(text);
+fn feed_field(digest: &mut Digest, text: &str) -> usize {
+    digest.add_field(text);
     text.len()
 }
 
-fn result(digest: &mut Digest, block: &Block<'_>) -> u64 {
-    let id = field(digest, block.str_at("tool_use_id"));
-    digest.word(u64::from(block.get("is_error").and_then(Json::as_bool) == Some(true)));
-    let content = block.get("content").map(|c| blocks(c, 0)).unwrap_or_default();
+fn feed_result(digest: &mut Digest, block: &Block<'_>) -> u64 {
+    let id = feed_field(digest, block.str_at("tool_use_id"));
+    digest.add_word(u64::from(block.get("is_error").and_then(Json::as_bool) == Some(true)));
+    let content = block.get("content").map(|c| read_blocks(c, 0)).unwrap_or_default();
     let inner: u64 = content
         .iter()
-        .filter(|b| !b.text.is_empty() || !b.is("text"))
-        .map(|b| feed(digest, b))
+        .filter(|b| !b.text.is_empty() || !b.is_kind("text"))
+        .map(|b| feed_block(digest, b))
         .sum();
-    tokens_of(id) + inner
+    estimate_tokens(id) + inner
 }
 
-fn other(digest: &mut Digest, block: &Block<'_>) -> u64 {
+fn feed_other(digest: &mut Digest, block: &Block<'_>) -> u64 {
     let mut bytes = 0;
     for (key, value) in block.entries().iter().filter(|(key, _)| key != "cache_control") {
-        let text = value.text();
-        digest.field(key);
-        bytes += field(digest, &text);
+        let text = value.to_text();
+        digest.add_field(key);
+        bytes += feed_field(digest, &text);
     }
     let encoded = block.get("source").and_then(|s| s.str_at("type")).is_some_and(|t| t != "text");
     match block.kind {
         "image" => IMAGE,
         "document" if encoded => DOCUMENT,
-        _ => tokens_of(bytes),
+        _ => estimate_tokens(bytes),
     }
 }

@@ -1,7 +1,7 @@
 //! The neutral history of an Anthropic conversation, for scenarios.
 
-use super::request::{Block, Prompt, Turn, blocks};
-use crate::history::{Called, History, Returned, Role, Said, Tool};
+use super::request::{Block, Prompt, MessageTurn, read_blocks};
+use crate::history::{ToolCall, History, ToolResult, Role, HistoryTurn, Tool};
 use crate::json::Json;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,50 +9,50 @@ use std::fmt::Write as _;
 static EMPTY: Json = Json::Map(Vec::new());
 
 /// Reads the turns of a prompt, one history turn for each.
-pub(crate) fn read<'a>(prompt: &Prompt<'a>) -> History<'a> {
-    let open = prompt.last().filter(|t| t.role == Role::Assistant);
+pub(crate) fn read_history<'a>(prompt: &Prompt<'a>) -> History<'a> {
+    let open = prompt.last_turn().filter(|t| t.role == Role::Assistant);
     History {
-        turns: prompt.turns.iter().map(said).collect(),
-        tools: prompt.tools.iter().filter_map(tool).collect(),
+        turns: prompt.turns.iter().map(read_turn).collect(),
+        tools: prompt.tools.iter().filter_map(read_tool).collect(),
         choice: prompt.choice,
         parallel: prompt.parallel,
-        paused: open.map_or(0, |t| t.blocks.iter().filter(|b| b.is("server_tool_use")).count()),
+        paused: open.map_or(0, |t| t.blocks.iter().filter(|b| b.is_kind("server_tool_use")).count()),
     }
 }
 
-fn tool(json: &Json) -> Option<Tool<'_>> {
+fn read_tool(json: &Json) -> Option<Tool<'_>> {
     let custom = matches!(json.str_at("type"), None | Some("custom"));
-    custom.then_some(Tool::of(json.str_at("name")?, json.get("input_schema")))
+    custom.then_some(Tool::from_schema(json.str_at("name")?, json.get("input_schema")))
 }
 
-fn said<'a>(turn: &Turn<'a>) -> Said<'a> {
-    let mut said = Said::new(turn.role);
+fn read_turn<'a>(turn: &MessageTurn<'a>) -> HistoryTurn<'a> {
+    let mut said = HistoryTurn::new(turn.role);
     for block in &turn.blocks {
         match block.kind {
             "text" => said.texts.push(Cow::Borrowed(block.text)),
-            "tool_use" => said.calls.extend(call(block)),
-            "tool_result" => said.results.push(result(block)),
+            "tool_use" => said.calls.extend(to_tool_call(block)),
+            "tool_result" => said.results.push(to_tool_result(block)),
             _ => {}
         }
     }
     said
 }
 
-fn call<'a>(block: &Block<'a>) -> Option<Called<'a>> {
-    Some(Called {
+fn to_tool_call<'a>(block: &Block<'a>) -> Option<ToolCall<'a>> {
+    Some(ToolCall {
         id: block.str_at("id"),
         name: block.get("name").and_then(Json::as_str)?,
         input: Cow::Borrowed(block.get("input").unwrap_or(&EMPTY)),
     })
 }
 
-fn result<'a>(block: &Block<'a>) -> Returned<'a> {
+fn to_tool_result<'a>(block: &Block<'a>) -> ToolResult<'a> {
     let mut text = String::new();
-    let content = block.get("content").map(|c| blocks(c, 0)).unwrap_or_default();
-    for inner in content.iter().filter(|b| b.is("text")) {
+    let content = block.get("content").map(|c| read_blocks(c, 0)).unwrap_or_default();
+    for inner in content.iter().filter(|b| b.is_kind("text")) {
         let _ = writeln!(text, "{}", inner.text);
     }
-    Returned {
+    ToolResult {
         id: block.str_at("tool_use_id"),
         text: Cow::Owned(text),
         failed: block.get("is_error").and_then(Json::as_bool) == Some(true),

@@ -1,7 +1,7 @@
 //! The parsed Anthropic request: its body, and the conversation with adjacent messages of one role
 //! merged. Parsing refuses only what cannot be read at all; `rules` decides the rest.
 
-use crate::anthropic::error::{Checked, bad};
+use crate::anthropic::error::{AnthropicResult, refuse_with};
 use crate::history::{Choice, Role};
 use crate::json::Json;
 use crate::models::Model;
@@ -9,7 +9,7 @@ use crate::request::Request;
 
 impl Request<'_> {
     /// True if an `anthropic-beta` header names this beta.
-    pub(crate) fn beta(&self, name: &str) -> bool {
+    pub(crate) fn has_beta(&self, name: &str) -> bool {
         self.headers
             .iter()
             .filter(|(k, _)| k.eq_ignore_ascii_case("anthropic-beta"))
@@ -43,7 +43,7 @@ impl<'a> Block<'a> {
         self.json.map_or(&[], Json::entries)
     }
 
-    pub(crate) fn is(&self, kind: &str) -> bool {
+    pub(crate) fn is_kind(&self, kind: &str) -> bool {
         self.kind == kind
     }
 
@@ -58,7 +58,7 @@ impl<'a> Block<'a> {
 
 /// A turn of the conversation: adjacent messages of one role.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct MessageTurn<'a> {
     pub(crate) role: Role,
     pub(crate) blocks: Vec<Block<'a>>,
     /// The index of its first message.
@@ -67,14 +67,14 @@ pub(crate) struct Turn<'a> {
     pub(crate) clears: bool,
 }
 
-impl Turn<'_> {
-    pub(crate) fn has(&self, kind: &str) -> bool {
-        self.blocks.iter().any(|b| b.is(kind))
+impl MessageTurn<'_> {
+    pub(crate) fn has_block(&self, kind: &str) -> bool {
+        self.blocks.iter().any(|b| b.is_kind(kind))
     }
 
     /// True if a server tool began or left something: such a turn may be sent back to continue it.
     pub(crate) fn is_paused(&self) -> bool {
-        self.blocks.iter().any(|b| b.is("server_tool_use") || b.is("mcp_tool_use"))
+        self.blocks.iter().any(|b| b.is_kind("server_tool_use") || b.is_kind("mcp_tool_use"))
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Prompt<'a> {
     pub(crate) body: &'a Json,
     pub(crate) system: Vec<Block<'a>>,
     pub(crate) tools: &'a [Json],
-    pub(crate) turns: Vec<Turn<'a>>,
+    pub(crate) turns: Vec<MessageTurn<'a>>,
     pub(crate) max_tokens: u64,
     pub(crate) stream: bool,
     pub(crate) thinking: Thinking,
@@ -107,15 +107,15 @@ impl<'a> Prompt<'a> {
     ///
     /// # Errors
     /// Refuses with 400 if the conversation cannot be read.
-    pub(crate) fn read(body: &'a Json, model: &'static Model) -> Checked<Self> {
+    pub(crate) fn from_body(body: &'a Json, model: &'static Model) -> AnthropicResult<Self> {
         let choice = body.get("tool_choice");
         let thinking = body.get("thinking");
         Ok(Self {
             model,
             body,
-            system: body.get("system").map(|s| blocks(s, 0)).unwrap_or_default(),
+            system: body.get("system").map(|s| read_blocks(s, 0)).unwrap_or_default(),
             tools: body.get("tools").map_or(&[], Json::items),
-            turns: merge(body.get("messages").map_or(&[], Json::items))?,
+            turns: merge_turns(body.get("messages").map_or(&[], Json::items))?,
             max_tokens: body.get("max_tokens").and_then(Json::as_u64).unwrap_or(0),
             stream: body.get("stream").and_then(Json::as_bool).unwrap_or(false),
             thinking: match thinking.and_then(|t| t.str_at("type")) {
@@ -141,20 +141,20 @@ impl<'a> Prompt<'a> {
         })
     }
 
-    pub(crate) fn last(&self) -> Option<&Turn<'a>> {
+    pub(crate) fn last_turn(&self) -> Option<&MessageTurn<'a>> {
         self.turns.last()
     }
 
     /// Returns the open tool loop: the turns after the last user message without tool results.
-    pub(crate) fn open_loop(&self) -> &[Turn<'a>] {
-        let human = |t: &Turn<'_>| t.role == Role::User && !t.has("tool_result");
+    pub(crate) fn open_loop(&self) -> &[MessageTurn<'a>] {
+        let human = |t: &MessageTurn<'_>| t.role == Role::User && !t.has_block("tool_result");
         let start = self.turns.iter().rposition(human).map_or(0, |i| i + 1);
         self.turns.get(start..).unwrap_or(&[])
     }
 }
 
 /// Returns the blocks of a content, which may be a string.
-pub(crate) fn blocks(content: &Json, message: usize) -> Vec<Block<'_>> {
+pub(crate) fn read_blocks(content: &Json, message: usize) -> Vec<Block<'_>> {
     match content {
         Json::Str(text) => vec![Block { kind: "text", text, json: None, at: (message, 0) }],
         other => other
@@ -171,20 +171,20 @@ pub(crate) fn blocks(content: &Json, message: usize) -> Vec<Block<'_>> {
     }
 }
 
-fn merge(messages: &[Json]) -> Checked<Vec<Turn<'_>>> {
-    let mut turns: Vec<Turn<'_>> = Vec::new();
+fn merge_turns(messages: &[Json]) -> AnthropicResult<Vec<MessageTurn<'_>>> {
+    let mut turns: Vec<MessageTurn<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let role = match message.str_at("role") {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
             Some("system") => Role::System,
-            _ => return bad(format!("messages.{at}.role: Input should be 'user' or 'assistant'")),
+            _ => return refuse_with(format!("messages.{at}.role: Input should be 'user' or 'assistant'")),
         };
-        let blocks = message.get("content").map(|c| blocks(c, at)).unwrap_or_default();
+        let blocks = message.get("content").map(|c| read_blocks(c, at)).unwrap_or_default();
         let clears = message.get("clear_at").is_some();
         match turns.last_mut() {
             Some(turn) if turn.role == role && turn.clears == clears => turn.blocks.extend(blocks),
-            _ => turns.push(Turn { role, blocks, at, clears }),
+            _ => turns.push(MessageTurn { role, blocks, at, clears }),
         }
     }
     Ok(turns)

@@ -14,9 +14,9 @@ mod thinking;
 mod tools;
 mod turns;
 
-pub(crate) use signatures::{Issuer, Verified, wants_drop};
+pub(crate) use signatures::{Issuer, VerifiedThinking, wants_drop};
 
-use crate::anthropic::error::Checked;
+use crate::anthropic::error::AnthropicResult;
 use crate::anthropic::request::Prompt;
 use crate::json::Json;
 use crate::models::Model;
@@ -33,33 +33,33 @@ pub(crate) enum Endpoint {
 ///
 /// # Errors
 /// Returns the first refusal.
-pub(crate) fn check<'a>(
+pub(crate) fn check_request<'a>(
     request: &Request<'_>,
     endpoint: Endpoint,
     body: &'a Json,
     model: &'static Model,
-) -> Checked<Prompt<'a>> {
-    shape::check(request, endpoint, body, model)?;
-    blocks::check(request, body)?;
-    let prompt = Prompt::read(body, model)?;
-    sampling::check(&prompt)?;
-    marks::check(&prompt)?;
-    tools::check(&prompt)?;
-    thinking::check(request, &prompt)?;
-    turns::check(&prompt)?;
+) -> AnthropicResult<Prompt<'a>> {
+    shape::check_shape(request, endpoint, body, model)?;
+    blocks::check_blocks(request, body)?;
+    let prompt = Prompt::from_body(body, model)?;
+    sampling::check_sampling(&prompt)?;
+    marks::check_marks(&prompt)?;
+    tools::check_tools(&prompt)?;
+    thinking::check_thinking(request, &prompt)?;
+    turns::check_turns(&prompt)?;
     Ok(prompt)
 }
 
 /// Refuses an unknown field with 400.
-fn extra<T>(path: &str) -> Checked<T> {
-    crate::anthropic::error::bad(format!("{path}: Extra inputs are not permitted"))
+fn refuse_extra<T>(path: &str) -> AnthropicResult<T> {
+    crate::anthropic::error::refuse_with(format!("{path}: Extra inputs are not permitted"))
 }
 
 /// Refuses with 400 unless every key of `json` is one of `known`.
-fn only(json: &Json, path: &str, known: &[&str]) -> Checked {
+fn allow_only(json: &Json, path: &str, known: &[&str]) -> AnthropicResult {
     match json.entries().iter().find(|(key, _)| !known.contains(&key.as_str())) {
-        Some((key, _)) if path.is_empty() => extra(key),
-        Some((key, _)) => extra(&format!("{path}.{key}")),
+        Some((key, _)) if path.is_empty() => refuse_extra(key),
+        Some((key, _)) => refuse_extra(&format!("{path}.{key}")),
         None => Ok(()),
     }
 }

@@ -3,30 +3,30 @@
 use super::bodies::{http_fault, model_list};
 use super::cache::Prefixes;
 use super::content;
-use super::error::{Checked, Refusal, bad, ensure};
+use super::error::{AnthropicResult, AnthropicRefusal, refuse_with, ensure};
 use super::history;
-use super::message::{Maker, Message};
+use super::message::{ResponseBuilder, Message};
 use super::request::{Prompt, Thinking};
-use super::rules::{self, Endpoint, Issuer, Verified};
+use super::rules::{self, Endpoint, Issuer, VerifiedThinking};
 use super::stream;
-use crate::bodies::{cut_whole, event_stream, whole};
+use crate::bodies::{cut_response, stream_response, whole_response};
 use crate::digest::Digest;
 use crate::history::Role;
-use crate::json::{Json, map};
-use crate::laws::{self, Bounds, Lawful, Thinks};
+use crate::json::{Json, json_object};
+use crate::laws::{self, ResponseBounds, AllowedTurn, ThinkingPresence};
 use crate::models::{self, Model};
 use crate::reply::Response;
 use crate::request::Request;
-use crate::scenario::{Scenario, human_at, pose};
-use crate::sim::{Binding, Config, MAX_BODY, State};
+use crate::scenario::{Scenario, find_human_turn, parse_model_name};
+use crate::sim::{Binding, Config, MAX_BODY, SimState};
 use crate::stats::Charge;
-use crate::tagged::Tagged;
+use crate::tagged::TaggedConversation;
 use crate::turn::{Fault, Stop, Turn};
 use crate::usage::Usage;
 use std::borrow::Cow;
 
 /// True if the list of models is requested in Anthropic's form.
-pub(crate) fn is_mine(request: &Request<'_>) -> bool {
+pub(crate) fn is_anthropic_form(request: &Request<'_>) -> bool {
     request.header("authorization").is_none()
         || request.header("x-api-key").is_some()
         || request.header("anthropic-version").is_some()
@@ -36,24 +36,24 @@ pub(crate) fn is_mine(request: &Request<'_>) -> bool {
 ///
 /// # Errors
 /// Returns the provider's refusal.
-pub(crate) fn serve(
+pub(crate) fn serve_request(
     config: &Config,
-    state: &mut State,
+    state: &mut SimState,
     now: u64,
     request: &Request<'_>,
-) -> Checked<Response> {
+) -> AnthropicResult<Response> {
     let endpoint = match (request.method, request.route()) {
         ("POST", "/v1/messages") => Endpoint::Messages,
         ("POST", "/v1/messages/count_tokens") => Endpoint::CountTokens,
         ("GET", "/v1/models") => {
             authenticate(request)?;
-            return Ok(whole(200, 0, model_list()));
+            return Ok(whole_response(200, 0, model_list()));
         }
-        _ => return Err(Refusal::new(404, "not_found_error", "Not found")),
+        _ => return Err(AnthropicRefusal::new(404, "not_found_error", "Not found")),
     };
     if request.body.len() > MAX_BODY {
         let message = "Request exceeds the maximum size";
-        return Err(Refusal::new(413, "request_too_large", message));
+        return Err(AnthropicRefusal::new(413, "request_too_large", message));
     }
     authenticate(request)?;
     ensure(request.header("anthropic-version").is_some(), || {
@@ -61,53 +61,53 @@ pub(crate) fn serve(
     })?;
     let body = match Json::parse(request.body) {
         Ok(body) if body.is_map() => body,
-        Ok(_) => return bad("The request body should be a JSON object"),
-        Err(error) => return bad(format!("The request body is not valid JSON: {error}")),
+        Ok(_) => return refuse_with("The request body should be a JSON object"),
+        Err(error) => return refuse_with(format!("The request body is not valid JSON: {error}")),
     };
-    answer(config, state, now, request, endpoint, &body)
+    answer_request(config, state, now, request, endpoint, &body)
 }
 
-fn answer(
+fn answer_request(
     config: &Config,
-    state: &mut State,
+    state: &mut SimState,
     now: u64,
     request: &Request<'_>,
     endpoint: Endpoint,
     body: &Json,
-) -> Checked<Response> {
-    let Some(asked) = body.str_at("model") else { return bad("model: Field required") };
-    let (scenario, id) = scenario(config, asked)?;
-    let Some(model) = models::find(config.listed(id)) else {
-        return Err(Refusal::new(404, "not_found_error", format!("model: {id}")));
+) -> AnthropicResult<Response> {
+    let Some(asked) = body.str_at("model") else { return refuse_with("model: Field required") };
+    let (scenario, id) = select_scenario(config, asked)?;
+    let Some(model) = models::find_model(config.listed_id(id)) else {
+        return Err(AnthropicRefusal::new(404, "not_found_error", format!("model: {id}")));
     };
-    let prompt = rules::check(request, endpoint, body, model)?;
-    let issuer = issuer(config, model);
-    let verified = issuer.verify(&prompt, rules::wants_drop(body))?;
-    let prefixes = Prefixes::of(&prompt, &verified.dropped);
+    let prompt = rules::check_request(request, endpoint, body, model)?;
+    let issuer = create_issuer(config, model);
+    let verified = issuer.verify_prompt(&prompt, rules::wants_drop(body))?;
+    let prefixes = Prefixes::from_prompt(&prompt, &verified.dropped);
     let window = config.context_window.unwrap_or(model.context_window);
     let tokens = prefixes.tokens();
     if endpoint == Endpoint::CountTokens {
-        let count = map([("input_tokens", tokens.into())]);
-        return Ok(whole(200, 0, count.text().into_bytes()));
+        let count = json_object([("input_tokens", tokens.into())]);
+        return Ok(whole_response(200, 0, count.to_text().into_bytes()));
     }
     ensure(tokens <= window, || format!("prompt is too long: {tokens} tokens > {window} maximum"))?;
     let room = window - tokens;
     let job = Job { now, id, scenario: scenario.as_ref(), issuer, verified, prefixes, room };
-    Ok(play(config, state, job, &prompt))
+    Ok(run_job(config, state, job, &prompt))
 }
 
 /// Returns the scenario that the model's name selects, and the model's id.
-fn scenario<'a>(config: &'a Config, asked: &'a str) -> Checked<(Cow<'a, Scenario>, &'a str)> {
-    match pose(asked) {
+fn select_scenario<'a>(config: &'a Config, asked: &'a str) -> AnthropicResult<(Cow<'a, Scenario>, &'a str)> {
+    match parse_model_name(asked) {
         None => Ok((Cow::Borrowed(&config.scenario), asked)),
-        Some((name, id)) => match Scenario::named(name) {
+        Some((name, id)) => match Scenario::from_name(name) {
             Ok(scenario) => Ok((Cow::Owned(scenario), id)),
-            Err(wrong) => Err(Refusal::new(404, "not_found_error", format!("model: {wrong}"))),
+            Err(wrong) => Err(AnthropicRefusal::new(404, "not_found_error", format!("model: {wrong}"))),
         },
     }
 }
 
-fn issuer(config: &Config, model: &'static Model) -> Issuer {
+fn create_issuer(config: &Config, model: &'static Model) -> Issuer {
     let binds = match config.binding {
         Binding::ByModel => model.binds,
         Binding::Always => true,
@@ -123,14 +123,14 @@ struct Job<'a> {
     id: &'a str,
     scenario: &'a Scenario,
     issuer: Issuer,
-    verified: Verified,
+    verified: VerifiedThinking,
     prefixes: Prefixes,
     /// The tokens that the context window leaves for output.
     room: u64,
 }
 
-fn play(config: &Config, state: &mut State, job: Job<'_>, prompt: &Prompt<'_>) -> Response {
-    let turn = turn_of(&job, prompt, state);
+fn run_job(config: &Config, state: &mut SimState, job: Job<'_>, prompt: &Prompt<'_>) -> Response {
+    let turn = next_turn(&job, prompt, state);
     if let Some(Fault::Http { status, retry_after }) = turn.fault {
         state.stats.faults += 1;
         return http_fault(status, retry_after, turn.first_delay_ms);
@@ -142,32 +142,32 @@ fn play(config: &Config, state: &mut State, job: Job<'_>, prompt: &Prompt<'_>) -
         }
     }
     let started = job.now.saturating_add(turn.first_delay_ms);
-    let mut usage = state.cache.bill(prompt, &job.prefixes, job.now, started);
+    let mut usage = state.cache.bill_prompt(prompt, &job.prefixes, job.now, started);
     let warming = prompt.max_tokens == 0;
-    let turn = if warming { Turn::default().stopping(Stop::MaxTokens) } else { turn };
-    let lawful = laws::apply(&bounds(prompt, job.room), &turn);
+    let turn = if warming { Turn::default().with_stop(Stop::MaxTokens) } else { turn };
+    let lawful = laws::apply_bounds(&response_bounds(prompt, job.room), &turn);
     (usage.output, usage.thinking) = lawful.output_tokens();
     if warming {
         usage.output = 0;
     }
-    state.stats.charge(charge(&job, usage, &lawful.stop));
+    state.stats.add_charge(new_charge(&job, usage, &lawful.stop));
     let number = (config.seed << 24) ^ state.stats.responses;
-    let message = finish(job, prompt, &lawful, usage, number);
-    write(config, &message, &turn, prompt.stream)
+    let message = build_message(job, prompt, &lawful, usage, number);
+    write_response(config, &message, &turn, prompt.stream)
 }
 
-fn bounds<'a>(prompt: &Prompt<'a>, room: u64) -> Bounds<'a> {
+fn response_bounds<'a>(prompt: &Prompt<'a>, room: u64) -> ResponseBounds<'a> {
     let stops = prompt.body.get("stop_sequences").map_or(&[][..], Json::items);
     let opens = !prompt.open_loop().iter().any(|t| t.role == Role::Assistant);
-    Bounds {
+    ResponseBounds {
         choice: prompt.choice,
         parallel: prompt.parallel,
         allowed: None,
         thinking: match prompt.thinking {
-            Thinking::Off => Thinks::Off,
+            Thinking::Off => ThinkingPresence::Off,
             // A turn that opens a tool loop starts with thinking.
-            Thinking::Enabled if opens => Thinks::Opens,
-            Thinking::Enabled | Thinking::Adaptive => Thinks::On,
+            Thinking::Enabled if opens => ThinkingPresence::Opens,
+            Thinking::Enabled | Thinking::Adaptive => ThinkingPresence::On,
         },
         max_tokens: prompt.max_tokens,
         room,
@@ -175,18 +175,18 @@ fn bounds<'a>(prompt: &Prompt<'a>, room: u64) -> Bounds<'a> {
     }
 }
 
-fn write(config: &Config, message: &Message, turn: &Turn, streams: bool) -> Response {
+fn write_response(config: &Config, message: &Message, turn: &Turn, streams: bool) -> Response {
     if !streams {
-        let body = message.json().text().into_bytes();
+        let body = message.to_json().to_text().into_bytes();
         return match turn.fault {
-            Some(Fault::Cut { .. }) => cut_whole(body),
-            _ => whole(200, turn.first_delay_ms, body),
+            Some(Fault::Cut { .. }) => cut_response(body),
+            _ => whole_response(200, turn.first_delay_ms, body),
         };
     }
-    event_stream(stream::write(message, turn), config.piece_bytes)
+    stream_response(stream::write_stream(message, turn), config.piece_bytes)
 }
 
-fn turn_of(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut State) -> Turn {
+fn next_turn(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut SimState) -> Turn {
     if prompt.max_tokens == 0 {
         return Turn::default();
     }
@@ -195,21 +195,21 @@ fn turn_of(job: &Job<'_>, prompt: &Prompt<'_>, state: &mut State) -> Turn {
     if text_after_results(prompt) && !prompt.choice.is_forced() {
         return Turn::default();
     }
-    let history = history::read(prompt);
+    let history = history::read_history(prompt);
     let head: Vec<&str> = prompt.system.iter().map(|block| block.text).collect();
-    let tagged = Tagged::read(&history, &head);
-    let history = if tagged.is_there() { tagged.apply(history) } else { history };
-    let until = human_at(&history.turns).map_or(0, |at| at + 1);
+    let tagged = TaggedConversation::from_history(&history, &head);
+    let history = if tagged.is_present() { tagged.apply_to(history) } else { history };
+    let until = find_human_turn(&history.turns).map_or(0, |at| at + 1);
     let key = run_key(job.scenario, prompt, until);
-    tagged.write(state.plays.next(job.scenario, &history, key))
+    tagged.write_turn(state.plays.next_turn(job.scenario, &history, key))
 }
 
 /// True if the request ends in text behind tool results.
 fn text_after_results(prompt: &Prompt<'_>) -> bool {
-    let last = prompt.last().filter(|t| t.role == Role::User);
+    let last = prompt.last_turn().filter(|t| t.role == Role::User);
     last.is_some_and(|turn| {
-        let result = turn.blocks.iter().position(|b| b.is("tool_result"));
-        result.is_some_and(|at| turn.blocks.iter().skip(at).any(|b| b.is("text")))
+        let result = turn.blocks.iter().position(|b| b.is_kind("tool_result"));
+        result.is_some_and(|at| turn.blocks.iter().skip(at).any(|b| b.is_kind("text")))
     })
 }
 
@@ -217,18 +217,18 @@ fn text_after_results(prompt: &Prompt<'_>) -> bool {
 /// scenario.
 fn run_key(scenario: &Scenario, prompt: &Prompt<'_>, until: usize) -> u128 {
     let mut digest = Digest::new(0);
-    digest.field(scenario.name());
+    digest.add_field(scenario.name());
     for block in prompt.system.iter().chain(prompt.turns.iter().take(until).flat_map(|t| &t.blocks))
     {
-        content::feed(&mut digest, block);
+        content::feed_block(&mut digest, block);
     }
     digest.finish()
 }
 
-fn finish(
+fn build_message(
     job: Job<'_>,
     prompt: &Prompt<'_>,
-    lawful: &Lawful,
+    lawful: &AllowedTurn,
     usage: Usage,
     number: u64,
 ) -> Message {
@@ -237,25 +237,25 @@ fn finish(
         .dropped
         .iter()
         .map(|((message, block), reason)| {
-            map([
+            json_object([
                 ("type", "thinking_dropped".into()),
                 ("reason", (*reason).into()),
                 ("path", format!("messages.{message}.content.{block}").into()),
             ])
         })
         .collect();
-    let maker = Maker { prompt, issuer: job.issuer, verified: job.verified, number };
+    let maker = ResponseBuilder { prompt, issuer: job.issuer, verified: job.verified, number };
     Message {
         id: format!("msg_01Sim{number:012x}"),
         model: job.id.to_owned(),
-        blocks: maker.blocks(lawful),
+        blocks: maker.build_blocks(lawful),
         stop: lawful.stop.clone(),
         usage,
         transformations,
     }
 }
 
-fn charge(job: &Job<'_>, usage: Usage, stop: &Stop) -> Charge {
+fn new_charge(job: &Job<'_>, usage: Usage, stop: &Stop) -> Charge {
     let model = job.issuer.model;
     Charge {
         at_ms: job.now,
@@ -267,11 +267,11 @@ fn charge(job: &Job<'_>, usage: Usage, stop: &Stop) -> Charge {
     }
 }
 
-fn authenticate(request: &Request<'_>) -> Checked {
+fn authenticate(request: &Request<'_>) -> AnthropicResult {
     let bearer = request.header("authorization").and_then(|v| v.strip_prefix("Bearer "));
     match request.header("x-api-key").or(bearer).map(str::trim) {
-        Some("invalid") => Err(Refusal::new(401, "authentication_error", "API key is invalid.")),
+        Some("invalid") => Err(AnthropicRefusal::new(401, "authentication_error", "API key is invalid.")),
         Some(key) if !key.is_empty() => Ok(()),
-        _ => Err(Refusal::new(401, "authentication_error", "x-api-key header is required")),
+        _ => Err(AnthropicRefusal::new(401, "authentication_error", "x-api-key header is required")),
     }
 }

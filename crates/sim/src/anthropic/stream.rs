@@ -3,23 +3,23 @@
 
 use crate::anthropic::message::{Message, usage_json};
 use crate::events::{self, Event};
-use crate::json::{Json, map};
+use crate::json::{Json, json_object};
 use crate::reply::Chunk;
 use crate::turn::Turn;
 
 /// Writes a message as a stream, with the delays and the fault of its turn.
-pub(crate) fn write(message: &Message, turn: &Turn) -> Vec<Chunk> {
-    events::send(events(message), turn, |_| vec![event("error", &overloaded())])
+pub(crate) fn write_stream(message: &Message, turn: &Turn) -> Vec<Chunk> {
+    events::send_events(build_events(message), turn, |_| vec![to_event("error", &overloaded_json())])
 }
 
 /// Returns the body of an `error` event and of its HTTP form.
-pub(crate) fn overloaded() -> Json {
-    let error = map([("type", "overloaded_error".into()), ("message", "Overloaded".into())]);
-    map([("type", "error".into()), ("error", error)])
+pub(crate) fn overloaded_json() -> Json {
+    let error = json_object([("type", "overloaded_error".into()), ("message", "Overloaded".into())]);
+    json_object([("type", "error".into()), ("error", error)])
 }
 
-fn event(name: &str, data: &Json) -> Event {
-    let mut text = data.text();
+fn to_event(name: &str, data: &Json) -> Event {
+    let mut text = data.to_text();
     // The provider pads events with blanks before the closing brace; their number means nothing.
     if text.ends_with('}') && name != "error" {
         text.pop();
@@ -29,46 +29,46 @@ fn event(name: &str, data: &Json) -> Event {
     Event::new(format!("event: {name}\ndata: {text}\n\n"), name == "content_block_delta")
 }
 
-fn ping() -> Event {
+fn ping_event() -> Event {
     Event::new("event: ping\ndata: {\"type\": \"ping\"}\n\n".to_owned(), false)
 }
 
-fn events(message: &Message) -> Vec<Event> {
+fn build_events(message: &Message) -> Vec<Event> {
     let mut provisional = message.usage;
     (provisional.output, provisional.thinking) = (1, 0);
-    let head = message.envelope(Vec::new(), false, usage_json(&provisional, true));
+    let head = message.envelope_json(Vec::new(), false, usage_json(&provisional, true));
     let mut events =
-        vec![event("message_start", &map([("type", "message_start".into()), ("message", head)]))];
+        vec![to_event("message_start", &json_object([("type", "message_start".into()), ("message", head)]))];
     for (index, block) in message.blocks.iter().enumerate() {
         let index = || Json::from(index as u64);
-        events.push(event(
+        events.push(to_event(
             "content_block_start",
-            &map([
+            &json_object([
                 ("type", "content_block_start".into()),
                 ("index", index()),
                 ("content_block", block.start.clone()),
             ]),
         ));
         if events.len() == 2 {
-            events.push(ping());
+            events.push(ping_event());
         }
         for delta in &block.deltas {
-            let data = map([
+            let data = json_object([
                 ("type", "content_block_delta".into()),
                 ("index", index()),
                 ("delta", delta.clone()),
             ]);
-            events.push(event("content_block_delta", &data));
+            events.push(to_event("content_block_delta", &data));
         }
-        let stop = map([("type", "content_block_stop".into()), ("index", index())]);
-        events.push(event("content_block_stop", &stop));
+        let stop = json_object([("type", "content_block_stop".into()), ("index", index())]);
+        events.push(to_event("content_block_stop", &stop));
     }
-    let delta = map([
+    let delta = json_object([
         ("type", "message_delta".into()),
-        ("delta", message.ending()),
+        ("delta", message.ending_json()),
         ("usage", usage_json(&message.usage, false)),
     ]);
-    events.push(event("message_delta", &delta));
-    events.push(event("message_stop", &map([("type", "message_stop".into())])));
+    events.push(to_event("message_delta", &delta));
+    events.push(to_event("message_stop", &json_object([("type", "message_stop".into())])));
     events
 }

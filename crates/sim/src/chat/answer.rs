@@ -2,10 +2,10 @@
 //! and the whole form come from the same pieces.
 
 use super::request::Prompt;
-use crate::json::{Json, map};
-use crate::laws::Lawful;
+use crate::json::{Json, json_object};
+use crate::laws::AllowedTurn;
 use crate::models::open::{Caching, Dialect, OpenModel};
-use crate::openai::{Issued, Seal};
+use crate::openai::{IssuedId, Sealer};
 use crate::turn::{Part, Stop};
 use crate::usage::Usage;
 
@@ -17,7 +17,7 @@ pub(super) struct Answer {
     /// The model's name in the response.
     pub(super) name: String,
     pub(super) model: OpenModel,
-    pub(super) pieces: Vec<Spoken>,
+    pub(super) pieces: Vec<AnswerPart>,
     pub(super) finish: &'static str,
     pub(super) native: &'static str,
     pub(super) usage: Usage,
@@ -26,16 +26,16 @@ pub(super) struct Answer {
 
 /// A part of a response.
 #[derive(Debug)]
-pub(super) enum Spoken {
+pub(super) enum AnswerPart {
     Text(String),
     Refusal(String),
-    Thought(Thought),
-    Call(OutCall),
+    Thought(ShownReasoning),
+    Call(OutputCall),
 }
 
 /// Reasoning that is shown to the client.
 #[derive(Debug)]
-pub(super) struct Thought {
+pub(super) struct ShownReasoning {
     pub(super) text: String,
     /// The token that proves it; `None` if the vendor signs nothing.
     pub(super) token: Option<String>,
@@ -46,7 +46,7 @@ pub(super) struct Thought {
 
 /// A call in a response.
 #[derive(Debug)]
-pub(super) struct OutCall {
+pub(super) struct OutputCall {
     pub(super) index: usize,
     pub(super) id: String,
     pub(super) name: String,
@@ -54,29 +54,29 @@ pub(super) struct OutCall {
 }
 
 /// A builder for the pieces of a response.
-pub(super) struct Maker<'a> {
+pub(super) struct ResponseBuilder<'a> {
     pub(super) prompt: &'a Prompt<'a>,
-    pub(super) seal: Seal,
+    pub(super) seal: Sealer,
     pub(super) number: u64,
 }
 
-impl Maker<'_> {
+impl ResponseBuilder<'_> {
     /// Builds the pieces of a turn.
-    pub(super) fn pieces(&self, lawful: &Lawful) -> Vec<Spoken> {
+    pub(super) fn build_pieces(&self, lawful: &AllowedTurn) -> Vec<AnswerPart> {
         let refuses = lawful.stop == Stop::Refusal && self.prompt.model.has_refusals();
-        let mut pieces: Vec<Spoken> = Vec::new();
+        let mut pieces: Vec<AnswerPart> = Vec::new();
         let (mut thoughts, mut calls) = (0, 0);
         for part in &lawful.parts {
             match part {
-                Part::Text(text) if refuses => pieces.push(Spoken::Refusal(text.clone())),
+                Part::Text(text) if refuses => pieces.push(AnswerPart::Refusal(text.clone())),
                 Part::Text(text) => add_text(&mut pieces, text),
-                Part::Thinking(text) => pieces.extend(self.thought(text, &mut thoughts)),
-                Part::RedactedThinking => pieces.extend(self.redacted(&mut thoughts)),
+                Part::Thinking(text) => pieces.extend(self.build_thought(text, &mut thoughts)),
+                Part::RedactedThinking => pieces.extend(self.build_redacted(&mut thoughts)),
                 Part::Tool { id, name, input } => {
                     let id = id.clone().unwrap_or_else(|| self.call_id(thoughts, calls));
                     let before = usize::from(self.counts_text() && has_text(&pieces));
                     let (name, arguments) = (name.clone(), input.clone());
-                    pieces.push(Spoken::Call(OutCall {
+                    pieces.push(AnswerPart::Call(OutputCall {
                         index: before + calls,
                         id,
                         name,
@@ -100,10 +100,10 @@ impl Maker<'_> {
         let sealed = self.prompt.model.dialect == Dialect::OpenRouter;
         let reasoning = if sealed { thoughts.checked_sub(1) } else { None };
         let prefix = if self.prompt.model.claude { "toolu" } else { "call" };
-        Issued { number: self.number, reasoning, index }.id(prefix)
+        IssuedId { number: self.number, reasoning, index }.to_id(prefix)
     }
 
-    fn thought(&self, text: &str, thoughts: &mut usize) -> Option<Spoken> {
+    fn build_thought(&self, text: &str, thoughts: &mut usize) -> Option<AnswerPart> {
         if !self.shows_thoughts() {
             return None;
         }
@@ -113,18 +113,18 @@ impl Maker<'_> {
         let encrypted = routed && self.prompt.model.id.starts_with("openai/");
         let shown = if encrypted { "" } else { text };
         let signs = encrypted || (routed && self.prompt.model.claude);
-        let token = signs.then(|| self.seal.token(self.number, index, shown));
-        Some(Spoken::Thought(Thought { text: shown.to_owned(), token, encrypted, index }))
+        let token = signs.then(|| self.seal.make_token(self.number, index, shown));
+        Some(AnswerPart::Thought(ShownReasoning { text: shown.to_owned(), token, encrypted, index }))
     }
 
-    fn redacted(&self, thoughts: &mut usize) -> Option<Spoken> {
+    fn build_redacted(&self, thoughts: &mut usize) -> Option<AnswerPart> {
         if self.prompt.model.dialect != Dialect::OpenRouter || !self.shows_thoughts() {
             return None;
         }
         let index = *thoughts;
         *thoughts += 1;
-        let token = Some(self.seal.token(self.number, index, ""));
-        Some(Spoken::Thought(Thought { text: String::new(), token, encrypted: true, index }))
+        let token = Some(self.seal.make_token(self.number, index, ""));
+        Some(AnswerPart::Thought(ShownReasoning { text: String::new(), token, encrypted: true, index }))
     }
 
     fn shows_thoughts(&self) -> bool {
@@ -141,17 +141,17 @@ impl Maker<'_> {
 }
 
 /// Adds a text. All texts of a response form one content.
-fn add_text(pieces: &mut Vec<Spoken>, text: &str) {
+fn add_text(pieces: &mut Vec<AnswerPart>, text: &str) {
     let text = if has_text(pieces) { format!("\n\n{text}") } else { text.to_owned() };
-    pieces.push(Spoken::Text(text));
+    pieces.push(AnswerPart::Text(text));
 }
 
-fn has_text(pieces: &[Spoken]) -> bool {
-    pieces.iter().any(|p| matches!(p, Spoken::Text(_)))
+fn has_text(pieces: &[AnswerPart]) -> bool {
+    pieces.iter().any(|p| matches!(p, AnswerPart::Text(_)))
 }
 
 /// Returns the `finish_reason`. With a named tool, OpenAI says `stop` although there is a call.
-pub(super) fn finish(prompt: &Prompt<'_>, lawful: &Lawful) -> &'static str {
+pub(super) fn finish_reason(prompt: &Prompt<'_>, lawful: &AllowedTurn) -> &'static str {
     let quirk = prompt.model.knows_fields() && prompt.names_a_tool();
     match lawful.stop {
         Stop::ToolUse if quirk => "stop",
@@ -163,7 +163,7 @@ pub(super) fn finish(prompt: &Prompt<'_>, lawful: &Lawful) -> &'static str {
 }
 
 /// Returns the `usage` object.
-pub(super) fn usage(answer: &Answer) -> Json {
+pub(super) fn usage_json(answer: &Answer) -> Json {
     let of = &answer.usage;
     let prompt = of.total_input();
     let mut details = vec![
@@ -175,7 +175,7 @@ pub(super) fn usage(answer: &Answer) -> Json {
     if writes || dialect == Dialect::OpenRouter {
         details.push(("cache_write_tokens".to_owned(), of.cache_write_5m.into()));
     }
-    let reasoning = map([("reasoning_tokens", of.thinking.into())]);
+    let reasoning = json_object([("reasoning_tokens", of.thinking.into())]);
     let mut usage = vec![
         ("prompt_tokens".to_owned(), prompt.into()),
         ("completion_tokens".to_owned(), of.output.into()),
@@ -190,16 +190,16 @@ pub(super) fn usage(answer: &Answer) -> Json {
         usage.push(("completion_tokens_details".to_owned(), reasoning));
     }
     if dialect == Dialect::OpenRouter {
-        let cost = || Json::Float(dollars(answer.cost_nano));
+        let cost = || Json::Float(to_dollars(answer.cost_nano));
         usage.push(("cost".to_owned(), cost()));
         usage.push(("is_byok".to_owned(), Json::Bool(false)));
-        let details = map([("upstream_inference_cost", cost())]);
+        let details = json_object([("upstream_inference_cost", cost())]);
         usage.push(("cost_details".to_owned(), details));
     }
     Json::Map(usage)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown only; the exact sum is kept apart")]
-fn dollars(nano: u64) -> f64 {
+fn to_dollars(nano: u64) -> f64 {
     nano as f64 / 1e9
 }

@@ -3,7 +3,7 @@
 
 use super::request::{Message, Prompt, Speaker};
 use crate::json::Json;
-use crate::openai::Ribbon;
+use crate::openai::PromptLayout;
 
 /// Fields that are part of the cached prefix although they are not text.
 const SETTINGS: &[&str] = &[
@@ -16,26 +16,26 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// Lays out the prompt.
-pub(super) fn ribbon(prompt: &Prompt<'_>) -> Ribbon {
+pub(super) fn lay_out_prompt(prompt: &Prompt<'_>) -> PromptLayout {
     let parallel = if prompt.tools.parallel { "parallel" } else { "one" };
     let mut settings = vec![prompt.model.id.to_owned(), parallel.to_owned()];
     settings.extend(
-        SETTINGS.iter().map(|key| prompt.body.get(key).map(Json::text).unwrap_or_default()),
+        SETTINGS.iter().map(|key| prompt.body.get(key).map(Json::to_text).unwrap_or_default()),
     );
     if prompt.model.tools_are_settings() {
-        settings.extend(prompt.tools.all.iter().map(Json::text));
+        settings.extend(prompt.tools.all.iter().map(Json::to_text));
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let mut ribbon = Ribbon::new(prompt.model.caching, &settings);
+    let mut ribbon = PromptLayout::new(prompt.model.caching, &settings);
     for tool in prompt.tools.all {
-        ribbon.begin("tool");
-        ribbon.text(&tool.text());
-        mark(&mut ribbon, tool);
+        ribbon.begin_message("tool");
+        ribbon.add_text(&tool.to_text());
+        mark_breakpoint(&mut ribbon, tool);
     }
     for message in &prompt.messages {
-        ribbon.begin(message.json.str_at("role").unwrap_or(""));
-        write(&mut ribbon, message);
-        ribbon.end(matches!(message.speaker, Speaker::User | Speaker::Tool));
+        ribbon.begin_message(message.json.str_at("role").unwrap_or(""));
+        write_message(&mut ribbon, message);
+        ribbon.end_message(matches!(message.speaker, Speaker::User | Speaker::Tool));
     }
     ribbon
 }
@@ -45,33 +45,33 @@ pub(super) fn is_explicit(body: &Json) -> bool {
     body.get("prompt_cache_options").and_then(|o| o.str_at("mode")) == Some("explicit")
 }
 
-fn write(ribbon: &mut Ribbon, message: &Message<'_>) {
+fn write_message(ribbon: &mut PromptLayout, message: &Message<'_>) {
     match message.json.get("content") {
-        Some(Json::Str(text)) => ribbon.text(text),
+        Some(Json::Str(text)) => ribbon.add_text(text),
         Some(parts) => {
             for part in parts.items() {
                 match part.str_at("type") {
-                    Some("text") => ribbon.text(part.str_at("text").unwrap_or("")),
-                    Some("image_url") => ribbon.image(&part.text()),
-                    _ => ribbon.text(&part.text()),
+                    Some("text") => ribbon.add_text(part.str_at("text").unwrap_or("")),
+                    Some("image_url") => ribbon.add_image(&part.to_text()),
+                    _ => ribbon.add_text(&part.to_text()),
                 }
-                mark(ribbon, part);
+                mark_breakpoint(ribbon, part);
             }
         }
         None => {}
     }
     for key in ["tool_calls", "tool_call_id", "reasoning_content", "reasoning_details"] {
         match message.json.get(key) {
-            Some(Json::Str(text)) => ribbon.text(text),
+            Some(Json::Str(text)) => ribbon.add_text(text),
             Some(Json::Null) | None => {}
-            Some(other) => ribbon.text(&other.text()),
+            Some(other) => ribbon.add_text(&other.to_text()),
         }
     }
 }
 
-fn mark(ribbon: &mut Ribbon, json: &Json) {
+fn mark_breakpoint(ribbon: &mut PromptLayout, json: &Json) {
     let marks = ["cache_control", "prompt_cache_breakpoint"];
     if marks.iter().any(|key| json.get(key).is_some_and(Json::is_map)) {
-        ribbon.mark();
+        ribbon.add_breakpoint();
     }
 }

@@ -1,11 +1,11 @@
 //! The parsed chat request. Parsing refuses only what cannot be read at all; `rules` decides the
 //! rest.
 
-use crate::history::{Called, Choice, History, Returned, Role, Tool, add};
+use crate::history::{ToolCall, Choice, History, ToolResult, Role, Tool, add_to_turn};
 use crate::json::Json;
-use crate::laws::Thinks;
+use crate::laws::ThinkingPresence;
 use crate::models::open::OpenModel;
-use crate::openai::{Form, Tools};
+use crate::openai::{ToolFormat, Tools};
 use std::borrow::Cow;
 
 /// The speaker of a message.
@@ -44,7 +44,7 @@ pub(crate) struct Prompt<'a> {
     pub(crate) body: &'a Json,
     pub(crate) messages: Vec<Message<'a>>,
     pub(crate) tools: Tools<'a>,
-    pub(crate) thinking: Thinks,
+    pub(crate) thinking: ThinkingPresence,
     pub(crate) max_tokens: u64,
     pub(crate) stream: bool,
     /// True if the stream ends with its usage.
@@ -54,7 +54,7 @@ pub(crate) struct Prompt<'a> {
 
 impl<'a> Prompt<'a> {
     /// Returns the conversation as scenarios see it.
-    pub(crate) fn history(&self) -> History<'a> {
+    pub(crate) fn to_history(&self) -> History<'a> {
         let mut turns = Vec::new();
         let head = self.messages.iter().take_while(|m| m.speaker == Speaker::System).count();
         for message in self.messages.iter().skip(head) {
@@ -63,24 +63,24 @@ impl<'a> Prompt<'a> {
                 Speaker::Assistant => Role::Assistant,
                 Speaker::User | Speaker::Tool => Role::User,
             };
-            add(&mut turns, role, |turn| {
+            add_to_turn(&mut turns, role, |turn| {
                 if message.speaker == Speaker::Tool {
-                    turn.results.push(result(message));
+                    turn.results.push(to_tool_result(message));
                 } else {
                     turn.texts.extend(message.texts.iter().map(|t| Cow::Borrowed(*t)));
-                    turn.calls.extend(message.calls.iter().map(called));
+                    turn.calls.extend(message.calls.iter().map(to_tool_call));
                 }
             });
         }
         let allowed =
             |name: &str| self.tools.allowed.as_ref().is_none_or(|names| names.contains(&name));
-        let tools = self.tools.all.iter().filter_map(tool).filter(|t| allowed(t.name)).collect();
+        let tools = self.tools.all.iter().filter_map(read_tool).filter(|t| allowed(t.name)).collect();
         let (choice, parallel) = (self.tools.choice, self.tools.parallel);
         History { turns, tools, choice, parallel, paused: 0 }
     }
 
     /// Returns the texts before the conversation begins.
-    pub(crate) fn head(&self) -> Vec<&'a str> {
+    pub(crate) fn head_texts(&self) -> Vec<&'a str> {
         let system = self.messages.iter().take_while(|m| m.speaker == Speaker::System);
         system.flat_map(|m| m.texts.iter().copied()).collect()
     }
@@ -93,7 +93,7 @@ impl<'a> Prompt<'a> {
 
 impl<'a> Message<'a> {
     /// Reads one message, whose role is known to be valid.
-    pub(crate) fn read(json: &'a Json, speaker: Speaker, at: usize) -> Self {
+    pub(crate) fn from_json(json: &'a Json, speaker: Speaker, at: usize) -> Self {
         let calls = json.get("tool_calls").map_or(&[][..], Json::items);
         let content = json.get("content");
         let texts = match content {
@@ -101,7 +101,7 @@ impl<'a> Message<'a> {
             Some(parts) => parts.items().iter().filter_map(|p| p.str_at("text")).collect(),
             None => Vec::new(),
         };
-        Self { speaker, json, texts, calls: calls.iter().map(call).collect(), at }
+        Self { speaker, json, texts, calls: calls.iter().map(read_call).collect(), at }
     }
 
     pub(crate) fn path(&self, field: &str) -> String {
@@ -109,30 +109,30 @@ impl<'a> Message<'a> {
     }
 }
 
-fn call(json: &Json) -> Call<'_> {
+fn read_call(json: &Json) -> Call<'_> {
     let custom = json.str_at("type") == Some("custom");
     let (kind, text) = if custom { ("custom", "input") } else { ("function", "arguments") };
     let inner = |key: &str| json.get(kind).and_then(|f| f.str_at(key)).unwrap_or("");
     Call { id: json.str_at("id").unwrap_or(""), name: inner("name"), arguments: inner(text) }
 }
 
-fn called<'a>(call: &Call<'a>) -> Called<'a> {
+fn to_tool_call<'a>(call: &Call<'a>) -> ToolCall<'a> {
     let input = Json::parse(call.arguments.as_bytes()).unwrap_or(Json::Map(Vec::new()));
-    Called { id: call.id, name: call.name, input: Cow::Owned(input) }
+    ToolCall { id: call.id, name: call.name, input: Cow::Owned(input) }
 }
 
-fn result<'a>(message: &Message<'a>) -> Returned<'a> {
+fn to_tool_result<'a>(message: &Message<'a>) -> ToolResult<'a> {
     let text = match message.texts.as_slice() {
         [one] => Cow::Borrowed(*one),
         many => Cow::Owned(many.join("\n")),
     };
-    let failed = crate::openai::failed(&text);
-    Returned { id: message.json.str_at("tool_call_id").unwrap_or(""), text, failed }
+    let failed = crate::openai::is_failure(&text);
+    ToolResult { id: message.json.str_at("tool_call_id").unwrap_or(""), text, failed }
 }
 
-fn tool(json: &Json) -> Option<Tool<'_>> {
+fn read_tool(json: &Json) -> Option<Tool<'_>> {
     let kind = json.str_at("type")?;
-    let inner = Form::Nested.inner(json, kind)?;
+    let inner = ToolFormat::Nested.inner_json(json, kind)?;
     let mine = matches!(kind, "function" | "custom");
-    mine.then_some(Tool::of(inner.str_at("name")?, inner.get("parameters")))
+    mine.then_some(Tool::from_schema(inner.str_at("name")?, inner.get("parameters")))
 }

@@ -12,23 +12,23 @@ mod shape;
 use super::request::{Message, Prompt};
 use crate::json::Json;
 use crate::models::open::OpenModel;
-use crate::openai::{Checked, Form, Refusal, Seal, Tools, empty_array, ensure, reasons};
+use crate::openai::{OpenAiResult, ToolFormat, OpenAiRefusal, Sealer, Tools, empty_array, ensure, decide_thinking};
 
 /// Checks a body that is an object.
 ///
 /// # Errors
 /// Returns the first refusal.
-pub(crate) fn check<'a>(
+pub(crate) fn check_request<'a>(
     body: &'a Json,
     model: &OpenModel,
-    seal: Seal,
+    seal: Sealer,
     accept_foreign: bool,
-) -> Checked<Prompt<'a>> {
-    let limits = shape::check(body, model)?;
-    let messages: Vec<Message<'a>> = messages::read(body, model)?;
-    let tools = tools(body, model)?;
-    let thinking = reasons(model, reasoning::wish(body, model), tools.choice.is_forced())?;
-    order::check(&messages, model)?;
+) -> OpenAiResult<Prompt<'a>> {
+    let limits = shape::check_shape(body, model)?;
+    let messages: Vec<Message<'a>> = messages::read_messages(body, model)?;
+    let tools = read_tools(body, model)?;
+    let thinking = decide_thinking(model, reasoning::reasoning_setting(body, model), tools.choice.is_forced())?;
+    order::check_order(&messages, model)?;
     let prompt = Prompt {
         model: *model,
         body,
@@ -40,11 +40,11 @@ pub(crate) fn check<'a>(
         usage: limits.usage,
         obfuscation: limits.obfuscation,
     };
-    reasoning::check(&prompt, seal, accept_foreign)?;
+    reasoning::check_reasoning(&prompt, seal, accept_foreign)?;
     Ok(prompt)
 }
 
-fn tools<'a>(body: &'a Json, model: &OpenModel) -> Checked<Tools<'a>> {
+fn read_tools<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Tools<'a>> {
     let listed = body.get("tools").filter(|t| **t != Json::Null);
     if model.knows_fields() {
         ensure(listed.is_none_or(|t| !t.items().is_empty()), || empty_array("tools"))?;
@@ -55,25 +55,25 @@ fn tools<'a>(body: &'a Json, model: &OpenModel) -> Checked<Tools<'a>> {
                     "Invalid value for '{key}': '{key}' is only allowed when 'tools' are \
                      specified."
                 );
-                Refusal::bad(message).at(key)
+                OpenAiRefusal::bad_request(message).with_param(key)
             })?;
         }
         let switched = body.get("parallel_tool_calls").is_some_and(|v| *v != Json::Null);
-        ensure(model.parallel_switch || !switched, || shape::unsupported("parallel_tool_calls"))?;
+        ensure(model.parallel_switch || !switched, || shape::unsupported_parameter("parallel_tool_calls"))?;
     }
     ensure(model.chat_tools || listed.is_none(), || {
-        Refusal::bad(
+        OpenAiRefusal::bad_request(
             "Function tools are not supported with this model in /v1/chat/completions. \
                       Please use /v1/responses instead.",
         )
-        .at("tools")
+        .with_param("tools")
     })?;
-    let tools = Tools::read(body, Form::Nested)?;
+    let tools = Tools::from_body(body, ToolFormat::Nested)?;
     // Every vendor refuses a choice that cannot be met.
-    ensure(!tools.choice.is_forced() || tools.names(Form::Nested).next().is_some(), || {
+    ensure(!tools.choice.is_forced() || tools.client_names(ToolFormat::Nested).next().is_some(), || {
         let message = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' \
                        are specified.";
-        Refusal::bad(message).at("tool_choice")
+        OpenAiRefusal::bad_request(message).with_param("tool_choice")
     })?;
     Ok(tools)
 }

@@ -1,16 +1,16 @@
 //! The handling of one chat request, from its body to its response.
 
-use super::answer::{Answer, Maker, finish};
+use super::answer::{Answer, ResponseBuilder, finish_reason};
 use super::request::{Prompt, Speaker};
 use super::{bill, rules, stream, whole};
-use crate::bodies::{cut_whole, event_stream, whole as whole_body};
-use crate::json::{Json, map};
-use crate::laws::{self, Bounds};
+use crate::bodies::{cut_response, stream_response, whole_response as whole_body};
+use crate::json::{Json, json_object};
+use crate::laws::{self, ResponseBounds};
 use crate::models::open::Dialect;
-use crate::openai::{self, Asked, Checked, Refusal, Ribbon, Seal, fault, in_dialect};
+use crate::openai::{self, ModelSelection, OpenAiResult, OpenAiRefusal, PromptLayout, Sealer, fault_response, in_dialect};
 use crate::reply::Response;
 use crate::request::Request;
-use crate::sim::{Config, State};
+use crate::sim::{Config, SimState};
 use crate::stats::Charge;
 use crate::turn::{Fault, Part, Stop, Turn};
 use crate::usage::Usage;
@@ -19,59 +19,59 @@ use crate::usage::Usage;
 ///
 /// # Errors
 /// Returns the vendor's refusal.
-pub(crate) fn serve(
+pub(crate) fn serve_request(
     config: &Config,
-    state: &mut State,
+    state: &mut SimState,
     now: u64,
     request: &Request<'_>,
-) -> Checked<Response> {
+) -> OpenAiResult<Response> {
     if request.method != "POST" {
         return Err(openai::wrong_method(request));
     }
-    let body = openai::body(request)?;
-    let asked = Asked::read(config, &body)?;
+    let body = openai::read_body(request)?;
+    let asked = ModelSelection::from_body(config, &body)?;
     let dialect = asked.model.dialect;
-    answer(config, state, now, &asked, &body).map_err(|refusal| in_dialect(refusal, dialect))
+    answer_request(config, state, now, &asked, &body).map_err(|refusal| in_dialect(refusal, dialect))
 }
 
-fn answer(
+fn answer_request(
     config: &Config,
-    state: &mut State,
+    state: &mut SimState,
     now: u64,
-    asked: &Asked<'_>,
+    asked: &ModelSelection<'_>,
     body: &Json,
-) -> Checked<Response> {
-    let seal = Seal { seed: config.seed };
-    let prompt = rules::check(body, &asked.model, seal, config.accept_foreign_signatures)?;
-    let ribbon = bill::ribbon(&prompt);
-    let room = openai::room(config, &asked.model, ribbon.tokens())?;
-    let turn = turn_of(state, asked, &prompt);
+) -> OpenAiResult<Response> {
+    let seal = Sealer { seed: config.seed };
+    let prompt = rules::check_request(body, &asked.model, seal, config.accept_foreign_signatures)?;
+    let ribbon = bill::lay_out_prompt(&prompt);
+    let room = openai::output_tokens_left(config, &asked.model, ribbon.tokens())?;
+    let turn = next_turn(state, asked, &prompt);
     let dialect = asked.model.dialect;
     if let Some(Fault::Http { status, retry_after }) = turn.fault {
         state.stats.faults += 1;
-        return Ok(fault(status, retry_after, turn.first_delay_ms, dialect));
+        return Ok(fault_response(status, retry_after, turn.first_delay_ms, dialect));
     }
     if turn.fault.is_some() && !prompt.stream {
         state.stats.faults += 1;
         if let Some(Fault::ErrorEvent { .. }) = turn.fault {
-            return Ok(fault(500, None, turn.first_delay_ms, dialect));
+            return Ok(fault_response(500, None, turn.first_delay_ms, dialect));
         }
     }
     let job = Job { config, now, asked, prompt: &prompt, ribbon, room };
-    let (answer, lawful) = finished(&job, state, &turn);
+    let (answer, lawful) = build_answer(&job, state, &turn);
     Ok(match refused_call(&prompt, &lawful, &turn) {
         Some(call) => refuse_call(config, state, &answer, &prompt, &turn, call),
-        None => write(config, &answer, &prompt, &turn),
+        None => write_response(config, &answer, &prompt, &turn),
     })
 }
 
-fn turn_of(state: &mut State, asked: &Asked<'_>, prompt: &Prompt<'_>) -> Turn {
+fn next_turn(state: &mut SimState, asked: &ModelSelection<'_>, prompt: &Prompt<'_>) -> Turn {
     // This is the documented cause of a Claude's empty turns, on every host.
     if prompt.model.claude && text_after_results(prompt) && !prompt.tools.choice.is_forced() {
         return Turn::default();
     }
-    let mut history = prompt.history();
-    openai::next(&mut state.plays, &asked.scenario, &mut history, &prompt.head())
+    let mut history = prompt.to_history();
+    openai::next_turn(&mut state.plays, &asked.scenario, &mut history, &prompt.head_texts())
 }
 
 fn text_after_results(prompt: &Prompt<'_>) -> bool {
@@ -83,20 +83,20 @@ fn text_after_results(prompt: &Prompt<'_>) -> bool {
 struct Job<'a> {
     config: &'a Config,
     now: u64,
-    asked: &'a Asked<'a>,
+    asked: &'a ModelSelection<'a>,
     prompt: &'a Prompt<'a>,
-    ribbon: Ribbon,
+    ribbon: PromptLayout,
     /// The tokens that the context window leaves for output.
     room: u64,
 }
 
-fn finished(job: &Job<'_>, state: &mut State, turn: &Turn) -> (Answer, laws::Lawful) {
+fn build_answer(job: &Job<'_>, state: &mut SimState, turn: &Turn) -> (Answer, laws::AllowedTurn) {
     let Job { config, now, asked, prompt, ribbon, room } = job;
     let model = asked.model;
     let started = now.saturating_add(turn.first_delay_ms);
     let explicit = bill::is_explicit(prompt.body);
-    let billed = state.prefixes.bill(model.caching, ribbon, explicit, *now, started);
-    let lawful = laws::apply(&bounds(prompt, *room), turn);
+    let billed = state.prefixes.bill_prompt(model.caching, ribbon, explicit, *now, started);
+    let lawful = laws::apply_bounds(&response_bounds(prompt, *room), turn);
     let (output, thinking) = lawful.output_tokens();
     let usage = Usage {
         input: ribbon.tokens() - billed.read - billed.written,
@@ -107,7 +107,7 @@ fn finished(job: &Job<'_>, state: &mut State, turn: &Turn) -> (Answer, laws::Law
         ..Usage::default()
     };
     let cost_nano = model.cost_nano(&usage);
-    state.stats.charge(Charge {
+    state.stats.add_charge(Charge {
         at_ms: *now,
         model: model.id,
         scenario: asked.scenario.name().to_owned(),
@@ -116,8 +116,8 @@ fn finished(job: &Job<'_>, state: &mut State, turn: &Turn) -> (Answer, laws::Law
         stop: lawful.stop.name(),
     });
     let number = (config.seed << 24) ^ state.stats.responses;
-    let maker = Maker { prompt, seal: Seal { seed: config.seed }, number };
-    let finish = finish(prompt, &lawful);
+    let maker = ResponseBuilder { prompt, seal: Sealer { seed: config.seed }, number };
+    let finish = finish_reason(prompt, &lawful);
     let prefix = match model.dialect {
         Dialect::OpenRouter => "gen",
         Dialect::AnthropicCompat => "msg",
@@ -125,10 +125,10 @@ fn finished(job: &Job<'_>, state: &mut State, turn: &Turn) -> (Answer, laws::Law
     };
     let answer = Answer {
         id: format!("{prefix}-sim{number:08x}"),
-        created: openai::created(*now),
+        created: openai::created_at(*now),
         name: asked.name().to_owned(),
         model,
-        pieces: maker.pieces(&lawful),
+        pieces: maker.build_pieces(&lawful),
         finish,
         native: if model.claude { lawful.stop.name() } else { finish },
         usage,
@@ -137,13 +137,13 @@ fn finished(job: &Job<'_>, state: &mut State, turn: &Turn) -> (Answer, laws::Law
     (answer, lawful)
 }
 
-fn bounds<'a>(prompt: &Prompt<'a>, room: u64) -> Bounds<'a> {
+fn response_bounds<'a>(prompt: &Prompt<'a>, room: u64) -> ResponseBounds<'a> {
     let stops = match prompt.body.get("stop") {
         Some(Json::Str(one)) => vec![one.as_str()],
         Some(list) => list.items().iter().filter_map(Json::as_str).collect(),
         None => Vec::new(),
     };
-    Bounds {
+    ResponseBounds {
         choice: prompt.tools.choice,
         parallel: prompt.tools.parallel && prompt.model.parallel_switch,
         allowed: prompt.tools.allowed.clone(),
@@ -154,23 +154,23 @@ fn bounds<'a>(prompt: &Prompt<'a>, room: u64) -> Bounds<'a> {
     }
 }
 
-fn write(config: &Config, answer: &Answer, prompt: &Prompt<'_>, turn: &Turn) -> Response {
+fn write_response(config: &Config, answer: &Answer, prompt: &Prompt<'_>, turn: &Turn) -> Response {
     if prompt.stream {
-        return event_stream(stream::write(answer, prompt, turn), config.piece_bytes);
+        return stream_response(stream::write_stream(answer, prompt, turn), config.piece_bytes);
     }
-    let body = whole::body(answer);
+    let body = whole::write_body(answer);
     match turn.fault {
-        Some(Fault::Cut { .. }) => cut_whole(body),
+        Some(Fault::Cut { .. }) => cut_response(body),
         _ => whole_body(200, turn.first_delay_ms, body),
     }
 }
 
 /// Returns the text of a call that Groq refuses: its input is not JSON, or its tool is unknown.
-fn refused_call(prompt: &Prompt<'_>, lawful: &laws::Lawful, turn: &Turn) -> Option<String> {
+fn refused_call(prompt: &Prompt<'_>, lawful: &laws::AllowedTurn, turn: &Turn) -> Option<String> {
     if prompt.model.dialect != Dialect::Groq || lawful.stop == Stop::MaxTokens || turn.lawless {
         return None;
     }
-    let names: Vec<&str> = prompt.tools.names(openai::Form::Nested).collect();
+    let names: Vec<&str> = prompt.tools.client_names(openai::ToolFormat::Nested).collect();
     lawful.parts.iter().find_map(|part| match part {
         Part::Tool { name, input, .. } => {
             let bad = !names.contains(&name.as_str()) || Json::parse(input.as_bytes()).is_err();
@@ -182,7 +182,7 @@ fn refused_call(prompt: &Prompt<'_>, lawful: &laws::Lawful, turn: &Turn) -> Opti
 
 fn refuse_call(
     config: &Config,
-    state: &mut State,
+    state: &mut SimState,
     answer: &Answer,
     prompt: &Prompt<'_>,
     turn: &Turn,
@@ -191,7 +191,7 @@ fn refuse_call(
     state.stats.faults += 1;
     let message = "Failed to call a function. Please adjust your prompt. See 'failed_generation' \
                    for more details.";
-    let mut error = Refusal::bad(message).code("tool_use_failed").error();
+    let mut error = OpenAiRefusal::bad_request(message).with_code("tool_use_failed").error_json();
     if let Json::Map(entries) = &mut error {
         entries.retain(|(key, _)| key != "param");
         entries.push(("failed_generation".to_owned(), call.into()));
@@ -199,10 +199,10 @@ fn refuse_call(
             entries.push(("status_code".to_owned(), 400.into()));
         }
     }
-    let error = map([("error", error)]);
+    let error = json_object([("error", error)]);
     if prompt.stream {
         let chunks = stream::write_refused(answer, prompt, turn, error);
-        return event_stream(chunks, config.piece_bytes);
+        return stream_response(chunks, config.piece_bytes);
     }
-    whole_body(400, turn.first_delay_ms, error.text().into_bytes())
+    whole_body(400, turn.first_delay_ms, error.to_text().into_bytes())
 }

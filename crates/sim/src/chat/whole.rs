@@ -1,15 +1,15 @@
 //! Chat responses that are not streamed.
 
-use super::answer::{Answer, OutCall, Spoken, Thought, usage};
-use crate::json::{Json, map};
+use super::answer::{Answer, OutputCall, AnswerPart, ShownReasoning, usage_json};
+use crate::json::{Json, json_object};
 use crate::models::open::Dialect;
 
 /// Writes the body.
-pub(super) fn body(answer: &Answer) -> Vec<u8> {
+pub(super) fn write_body(answer: &Answer) -> Vec<u8> {
     let dialect = answer.model.dialect;
     let mut choice = vec![
         ("index".to_owned(), 0.into()),
-        ("message".to_owned(), Json::Map(message(answer))),
+        ("message".to_owned(), Json::Map(message_entries(answer))),
         ("logprobs".to_owned(), Json::Null),
         ("finish_reason".to_owned(), answer.finish.into()),
     ];
@@ -24,29 +24,29 @@ pub(super) fn body(answer: &Answer) -> Vec<u8> {
     body.push(("created".to_owned(), answer.created.into()));
     body.push(("model".to_owned(), answer.name.as_str().into()));
     body.push(("choices".to_owned(), Json::List(vec![Json::Map(choice)])));
-    body.push(("usage".to_owned(), usage(answer)));
+    body.push(("usage".to_owned(), usage_json(answer)));
     if answer.model.knows_fields() {
         body.push(("service_tier".to_owned(), "default".into()));
         body.push(("system_fingerprint".to_owned(), "fp_sim".into()));
     }
-    Json::Map(body).text().into_bytes()
+    Json::Map(body).to_text().into_bytes()
 }
 
-fn message(answer: &Answer) -> Vec<(String, Json)> {
+fn message_entries(answer: &Answer) -> Vec<(String, Json)> {
     let mut content = None;
     let (mut refusal, mut reasoning): (Option<String>, Option<String>) = (None, None);
     let (mut details, mut calls) = (Vec::new(), Vec::new());
     for piece in &answer.pieces {
         match piece {
-            Spoken::Text(text) => content.get_or_insert_with(String::new).push_str(text),
-            Spoken::Refusal(text) => refusal.get_or_insert_with(String::new).push_str(text),
-            Spoken::Thought(thought) => {
+            AnswerPart::Text(text) => content.get_or_insert_with(String::new).push_str(text),
+            AnswerPart::Refusal(text) => refusal.get_or_insert_with(String::new).push_str(text),
+            AnswerPart::Thought(thought) => {
                 if !thought.encrypted {
                     reasoning.get_or_insert_with(String::new).push_str(&thought.text);
                 }
-                details.push(detail(thought));
+                details.push(detail_json(thought));
             }
-            Spoken::Call(call) => calls.push(whole_call(call, false)),
+            AnswerPart::Call(call) => calls.push(whole_call(call, false)),
         }
     }
     let bare = calls.is_empty() && refusal.is_none();
@@ -83,9 +83,9 @@ pub(super) fn reasoning_key(dialect: Dialect) -> Option<&'static str> {
 }
 
 /// Writes a call in one piece. Streams number it.
-pub(super) fn whole_call(call: &OutCall, numbered: bool) -> Json {
+pub(super) fn whole_call(call: &OutputCall, numbered: bool) -> Json {
     let function =
-        map([("name", call.name.as_str().into()), ("arguments", call.arguments.as_str().into())]);
+        json_object([("name", call.name.as_str().into()), ("arguments", call.arguments.as_str().into())]);
     let mut json = vec![
         ("id".to_owned(), call.id.as_str().into()),
         ("type".to_owned(), "function".into()),
@@ -98,21 +98,21 @@ pub(super) fn whole_call(call: &OutCall, numbered: bool) -> Json {
 }
 
 /// Writes one whole entry of OpenRouter's `reasoning_details`.
-fn detail(thought: &Thought) -> Json {
+fn detail_json(thought: &ShownReasoning) -> Json {
     let mut detail = detail_head(thought);
     if thought.encrypted {
-        detail.push(("data".to_owned(), token(thought)));
+        detail.push(("data".to_owned(), token_json(thought)));
     } else {
         detail.push(("text".to_owned(), thought.text.as_str().into()));
         if thought.token.is_some() {
-            detail.push(("signature".to_owned(), token(thought)));
+            detail.push(("signature".to_owned(), token_json(thought)));
         }
     }
     Json::Map(detail)
 }
 
 /// Returns the type, format, index and id of an entry.
-pub(super) fn detail_head(thought: &Thought) -> Vec<(String, Json)> {
+pub(super) fn detail_head(thought: &ShownReasoning) -> Vec<(String, Json)> {
     let (kind, format) = match (thought.encrypted, &thought.token) {
         (true, _) => ("reasoning.encrypted", "openai-responses-v1".into()),
         (false, Some(_)) => ("reasoning.text", "anthropic-claude-v1".into()),
@@ -129,6 +129,6 @@ pub(super) fn detail_head(thought: &Thought) -> Vec<(String, Json)> {
     head
 }
 
-pub(super) fn token(thought: &Thought) -> Json {
+pub(super) fn token_json(thought: &ShownReasoning) -> Json {
     thought.token.as_deref().map_or(Json::Null, Json::from)
 }

@@ -8,7 +8,7 @@
 //! forced choice and reasoning: recorded requests and DeepSeek's thinking guide. A higher price for
 //! long inputs and DeepSeek's hours are left out.
 
-use super::{Forced, find as find_claude};
+use super::{Forced, find_model as find_claude};
 use crate::usage::Usage;
 
 /// A vendor's variant of OpenAI's protocols.
@@ -177,7 +177,7 @@ pub const DEFAULT_OPEN_MODEL: &str = "gpt-5.6-sol";
 /// Looks up a model by id, alias, id with a date (`…-2025-08-07`) or with a route mark (`…:free`).
 /// Ids of Anthropic's table are found too, as its compatibility layer serves them.
 #[must_use]
-pub fn find(id: &str) -> Option<OpenModel> {
+pub fn find_open_model(id: &str) -> Option<OpenModel> {
     let named = |name: &str| MODELS.iter().find(|m| m.id == name || m.aliases.contains(&name));
     let undated = |name: &str| {
         let at = name.len().checked_sub(11)?;
@@ -190,16 +190,16 @@ pub fn find(id: &str) -> Option<OpenModel> {
     };
     let unmarked = |name: &str| named(name.rsplit_once(':')?.0).filter(|m| m.id.contains('/'));
     let own = named(id).or_else(|| undated(id)).or_else(|| unmarked(id));
-    own.copied().or_else(|| compat(id))
+    own.copied().or_else(|| find_compat(id))
 }
 
 /// Returns every model of the table, without those of the compatibility layer.
 #[must_use]
-pub fn all() -> &'static [OpenModel] {
+pub fn all_open_models() -> &'static [OpenModel] {
     MODELS
 }
 
-fn compat(id: &str) -> Option<OpenModel> {
+fn find_compat(id: &str) -> Option<OpenModel> {
     let model = find_claude(id)?;
     Some(OpenModel {
         id: model.id,
@@ -260,7 +260,7 @@ const GPT5: OpenModel = OpenModel {
     context_window: 400_000,
     output_max: 128_000,
     reasoning: Reasoning::ByDefault,
-    ..priced(GPT4, [1_250, 125, 1_250, 10_000])
+    ..with_prices(GPT4, [1_250, 125, 1_250, 10_000])
 };
 
 /// Since GPT-5.6, cache writes have a price.
@@ -307,7 +307,7 @@ const GLM: OpenModel = OpenModel {
     output_max: 128_000,
     reasoning: Reasoning::ByDefault,
     forcing: Forcing::Never,
-    ..priced(GPT4, [600, 110, 600, 2_200])
+    ..with_prices(GPT4, [600, 110, 600, 2_200])
 };
 
 const GROQ: OpenModel = OpenModel {
@@ -328,114 +328,114 @@ const GROK: OpenModel = OpenModel {
 };
 
 /// Sets the prices in nano-dollars per token: input, cache read, cache write, output.
-const fn priced(base: OpenModel, nano: [u64; 4]) -> OpenModel {
+const fn with_prices(base: OpenModel, nano: [u64; 4]) -> OpenModel {
     let [input_nano, cached_nano, write_nano, output_nano] = nano;
     OpenModel { input_nano, cached_nano, write_nano, output_nano, ..base }
 }
 
-const fn row(id: &'static str, base: OpenModel, nano: [u64; 4]) -> OpenModel {
-    OpenModel { id, ..priced(base, nano) }
+const fn new_row(id: &'static str, base: OpenModel, nano: [u64; 4]) -> OpenModel {
+    OpenModel { id, ..with_prices(base, nano) }
 }
 
 /// Sets the snapshot that responses name.
-const fn dated(answers_as: &'static str, base: OpenModel) -> OpenModel {
+const fn with_snapshot(answers_as: &'static str, base: OpenModel) -> OpenModel {
     OpenModel { answers_as, ..base }
 }
 
 const MODELS: &[OpenModel] = &[
-    dated("gpt-4o-2024-08-06", row("gpt-4o", GPT4, [2_500, 1_250, 2_500, 10_000])),
-    dated("gpt-4o-mini-2024-07-18", row("gpt-4o-mini", GPT4, [150, 75, 150, 600])),
-    dated("gpt-4.1-2025-04-14", row("gpt-4.1", GPT41, [2_000, 500, 2_000, 8_000])),
-    dated("gpt-4.1-mini-2025-04-14", row("gpt-4.1-mini", GPT41, [400, 100, 400, 1_600])),
-    dated("gpt-4.1-nano-2025-04-14", row("gpt-4.1-nano", GPT41, [100, 25, 100, 400])),
+    with_snapshot("gpt-4o-2024-08-06", new_row("gpt-4o", GPT4, [2_500, 1_250, 2_500, 10_000])),
+    with_snapshot("gpt-4o-mini-2024-07-18", new_row("gpt-4o-mini", GPT4, [150, 75, 150, 600])),
+    with_snapshot("gpt-4.1-2025-04-14", new_row("gpt-4.1", GPT41, [2_000, 500, 2_000, 8_000])),
+    with_snapshot("gpt-4.1-mini-2025-04-14", new_row("gpt-4.1-mini", GPT41, [400, 100, 400, 1_600])),
+    with_snapshot("gpt-4.1-nano-2025-04-14", new_row("gpt-4.1-nano", GPT41, [100, 25, 100, 400])),
     // o1 and o3-mini make one call at a time and do not have the switch.
-    OpenModel { parallel_switch: false, ..row("o1", O_SERIES, [15_000, 7_500, 15_000, 60_000]) },
-    row("o3", O_SERIES, [2_000, 500, 2_000, 8_000]),
-    OpenModel { parallel_switch: false, ..row("o3-mini", O_SERIES, [1_100, 550, 1_100, 4_400]) },
-    row("o4-mini", O_SERIES, [1_100, 275, 1_100, 4_400]),
-    dated("gpt-5-2025-08-07", row("gpt-5", GPT5, [1_250, 125, 1_250, 10_000])),
-    dated("gpt-5-mini-2025-08-07", row("gpt-5-mini", GPT5, [250, 25, 250, 2_000])),
-    dated("gpt-5-nano-2025-08-07", row("gpt-5-nano", GPT5, [50, 5, 50, 400])),
-    row("gpt-5.1", GPT5, [1_250, 125, 1_250, 10_000]),
-    dated("gpt-5.2-2025-12-11", row("gpt-5.2", GPT5, [1_750, 175, 1_750, 14_000])),
-    OpenModel { chat: false, ..row("gpt-5.3-codex", GPT5, [1_750, 175, 1_750, 14_000]) },
-    OpenModel { context_window: 1_050_000, ..row("gpt-5.4", GPT5, [2_500, 250, 2_500, 15_000]) },
-    row("gpt-5.4-mini", GPT5, [750, 75, 750, 4_500]),
-    row("gpt-5.4-nano", GPT5, [200, 20, 200, 1_250]),
-    OpenModel { context_window: 1_000_000, ..row("gpt-5.5", GPT5, [5_000, 500, 5_000, 30_000]) },
+    OpenModel { parallel_switch: false, ..new_row("o1", O_SERIES, [15_000, 7_500, 15_000, 60_000]) },
+    new_row("o3", O_SERIES, [2_000, 500, 2_000, 8_000]),
+    OpenModel { parallel_switch: false, ..new_row("o3-mini", O_SERIES, [1_100, 550, 1_100, 4_400]) },
+    new_row("o4-mini", O_SERIES, [1_100, 275, 1_100, 4_400]),
+    with_snapshot("gpt-5-2025-08-07", new_row("gpt-5", GPT5, [1_250, 125, 1_250, 10_000])),
+    with_snapshot("gpt-5-mini-2025-08-07", new_row("gpt-5-mini", GPT5, [250, 25, 250, 2_000])),
+    with_snapshot("gpt-5-nano-2025-08-07", new_row("gpt-5-nano", GPT5, [50, 5, 50, 400])),
+    new_row("gpt-5.1", GPT5, [1_250, 125, 1_250, 10_000]),
+    with_snapshot("gpt-5.2-2025-12-11", new_row("gpt-5.2", GPT5, [1_750, 175, 1_750, 14_000])),
+    OpenModel { chat: false, ..new_row("gpt-5.3-codex", GPT5, [1_750, 175, 1_750, 14_000]) },
+    OpenModel { context_window: 1_050_000, ..new_row("gpt-5.4", GPT5, [2_500, 250, 2_500, 15_000]) },
+    new_row("gpt-5.4-mini", GPT5, [750, 75, 750, 4_500]),
+    new_row("gpt-5.4-nano", GPT5, [200, 20, 200, 1_250]),
+    OpenModel { context_window: 1_000_000, ..new_row("gpt-5.5", GPT5, [5_000, 500, 5_000, 30_000]) },
     OpenModel {
         aliases: &["gpt-5.6"],
         answers_as: "gpt-5.6-sol",
-        ..row("gpt-5.6-sol", GPT56, [4_000, 400, 5_000, 20_000])
+        ..new_row("gpt-5.6-sol", GPT56, [4_000, 400, 5_000, 20_000])
     },
-    row("gpt-5.6-terra", GPT56, [2_000, 200, 2_500, 12_000]),
-    row("gpt-5.6-luna", GPT56, [200, 20, 250, 1_200]),
-    row("gpt-6-sol", GPT56, [2_000, 200, 2_500, 10_000]),
-    row("gpt-6-luna", GPT56, [100, 10, 125, 500]),
+    new_row("gpt-5.6-terra", GPT56, [2_000, 200, 2_500, 12_000]),
+    new_row("gpt-5.6-luna", GPT56, [200, 20, 250, 1_200]),
+    new_row("gpt-6-sol", GPT56, [2_000, 200, 2_500, 10_000]),
+    new_row("gpt-6-luna", GPT56, [100, 10, 125, 500]),
     // Tools only with Responses (third party).
-    OpenModel { chat_tools: false, ..row("gpt-6-astra", GPT56, [10_000, 1_000, 12_500, 50_000]) },
-    row("gpt-6.1-sol", GPT56, [2_000, 100, 2_500, 10_000]),
-    row("gpt-6.2-sol", GPT56, [2_000, 100, 2_500, 10_000]),
-    row("gpt-6.1-terra", GPT56, [1_000, 50, 1_250, 5_000]),
+    OpenModel { chat_tools: false, ..new_row("gpt-6-astra", GPT56, [10_000, 1_000, 12_500, 50_000]) },
+    new_row("gpt-6.1-sol", GPT56, [2_000, 100, 2_500, 10_000]),
+    new_row("gpt-6.2-sol", GPT56, [2_000, 100, 2_500, 10_000]),
+    new_row("gpt-6.1-terra", GPT56, [1_000, 50, 1_250, 5_000]),
     OpenModel {
         id: "model-router",
         answers_as: "gpt-4.1-mini-2025-04-14",
         dialect: Dialect::Azure,
         responses: false,
-        ..priced(GPT41, [400, 100, 400, 1_600])
+        ..with_prices(GPT41, [400, 100, 400, 1_600])
     },
     OpenModel {
         aliases: &["deepseek-flash"],
-        ..row("deepseek-v4-flash", DEEPSEEK, [150, 3, 150, 600])
+        ..new_row("deepseek-v4-flash", DEEPSEEK, [150, 3, 150, 600])
     },
-    row("deepseek-v4-pro", DEEPSEEK, [660, 22, 660, 1_980]),
+    new_row("deepseek-v4-pro", DEEPSEEK, [660, 22, 660, 1_980]),
     OpenModel {
         reasoning: Reasoning::Never,
         context_window: 64_000,
         output_max: 8_192,
-        ..row("deepseek-chat", DEEPSEEK, [135, 35, 135, 550])
+        ..new_row("deepseek-chat", DEEPSEEK, [135, 35, 135, 550])
     },
     OpenModel {
         reasoning: Reasoning::Always,
         context_window: 64_000,
         output_max: 32_768,
-        ..row("deepseek-reasoner", DEEPSEEK, [135, 35, 135, 550])
+        ..new_row("deepseek-reasoner", DEEPSEEK, [135, 35, 135, 550])
     },
-    row("anthropic/claude-haiku-4.5", ROUTED_CLAUDE, [1_000, 100, 1_250, 5_000]),
-    row("anthropic/claude-sonnet-4.5", ROUTED_CLAUDE, [3_000, 300, 3_750, 15_000]),
-    row("anthropic/claude-sonnet-5.5", ROUTED_NEW, [2_000, 100, 2_500, 10_000]),
-    row("anthropic/claude-opus-5.5", ROUTED_NEW, [4_000, 200, 5_000, 20_000]),
-    row("openai/gpt-4o", OPENROUTER, [2_500, 1_250, 2_500, 10_000]),
-    row("openai/gpt-4o-mini", OPENROUTER, [150, 75, 150, 600]),
+    new_row("anthropic/claude-haiku-4.5", ROUTED_CLAUDE, [1_000, 100, 1_250, 5_000]),
+    new_row("anthropic/claude-sonnet-4.5", ROUTED_CLAUDE, [3_000, 300, 3_750, 15_000]),
+    new_row("anthropic/claude-sonnet-5.5", ROUTED_NEW, [2_000, 100, 2_500, 10_000]),
+    new_row("anthropic/claude-opus-5.5", ROUTED_NEW, [4_000, 200, 5_000, 20_000]),
+    new_row("openai/gpt-4o", OPENROUTER, [2_500, 1_250, 2_500, 10_000]),
+    new_row("openai/gpt-4o-mini", OPENROUTER, [150, 75, 150, 600]),
     OpenModel {
         context_window: 200_000,
         output_max: 100_000,
         reasoning: Reasoning::Always,
-        ..row("openai/o4-mini", OPENROUTER, [1_100, 275, 1_100, 4_400])
+        ..new_row("openai/o4-mini", OPENROUTER, [1_100, 275, 1_100, 4_400])
     },
     OpenModel {
         context_window: 1_050_000,
         output_max: 128_000,
         reasoning: Reasoning::ByDefault,
         caching: ENDS,
-        ..row("openai/gpt-5.6-sol", OPENROUTER, [4_000, 400, 5_000, 20_000])
+        ..new_row("openai/gpt-5.6-sol", OPENROUTER, [4_000, 400, 5_000, 20_000])
     },
     OpenModel {
         reasoning: Reasoning::ByDefault,
-        ..row("z-ai/glm-4.6", OPENROUTER, [600, 110, 600, 2_200])
+        ..new_row("z-ai/glm-4.6", OPENROUTER, [600, 110, 600, 2_200])
     },
     OpenModel {
         reasoning: Reasoning::ByDefault,
-        ..row("minimax/minimax-m2", OPENROUTER, [255, 30, 255, 1_020])
+        ..new_row("minimax/minimax-m2", OPENROUTER, [255, 30, 255, 1_020])
     },
-    row("glm-4.6", GLM, [600, 110, 600, 2_200]),
-    row("glm-4.7", GLM, [600, 110, 600, 2_200]),
-    row("llama-3.3-70b-versatile", GROQ, [590, 590, 590, 790]),
+    new_row("glm-4.6", GLM, [600, 110, 600, 2_200]),
+    new_row("glm-4.7", GLM, [600, 110, 600, 2_200]),
+    new_row("llama-3.3-70b-versatile", GROQ, [590, 590, 590, 790]),
     OpenModel {
         reasoning: Reasoning::ByDefault,
-        ..row("openai/gpt-oss-120b", GROQ, [150, 75, 150, 600])
+        ..new_row("openai/gpt-oss-120b", GROQ, [150, 75, 150, 600])
     },
-    row("grok-4.3", GROK, [1_250, 200, 1_250, 2_500]),
+    new_row("grok-4.3", GROK, [1_250, 200, 1_250, 2_500]),
 ];
 
 #[cfg(test)]
@@ -455,14 +455,14 @@ mod tests {
             ("", None),
             ("ééééé", None),
         ] {
-            assert_eq!(find(asked).map(|m| m.id), found, "{asked}");
+            assert_eq!(find_open_model(asked).map(|m| m.id), found, "{asked}");
         }
-        assert!(find(DEFAULT_OPEN_MODEL).is_some_and(|m| m.chat && m.responses));
+        assert!(find_open_model(DEFAULT_OPEN_MODEL).is_some_and(|m| m.chat && m.responses));
     }
 
     #[test]
     fn rows_are_sound() {
-        for model in all() {
+        for model in all_open_models() {
             assert!(model.output_max < model.context_window, "{}", model.id);
             assert!(model.cached_nano <= model.input_nano, "{}", model.id);
             let charged =

@@ -22,7 +22,7 @@ const IMAGE: u64 = 1_600;
 const BYTES: u64 = 4;
 
 #[derive(Clone, Copy, Debug)]
-struct Position {
+struct PrefixEnd {
     digest: u128,
     /// The tokens of the prefix that ends here.
     tokens: u64,
@@ -30,24 +30,24 @@ struct Position {
 
 /// A prompt laid out as bytes, with the positions at which it can be cached.
 #[derive(Debug)]
-pub(crate) struct Ribbon {
+pub(crate) struct PromptLayout {
     digest: Digest,
     carry: Vec<u8>,
     step: usize,
     bytes: u64,
-    steps: Vec<Position>,
-    ends: Vec<Position>,
-    marks: Vec<Position>,
+    steps: Vec<PrefixEnd>,
+    ends: Vec<PrefixEnd>,
+    marks: Vec<PrefixEnd>,
     /// The end of the latest user message, or of the last tool response of a group.
-    implicit: Option<Position>,
+    implicit: Option<PrefixEnd>,
 }
 
-impl Ribbon {
+impl PromptLayout {
     /// Begins a prompt with the settings that are part of the prefix.
     pub(crate) fn new(caching: Caching, settings: &[&str]) -> Self {
         let mut digest = Digest::new(2);
         for setting in settings {
-            digest.field(setting);
+            digest.add_field(setting);
         }
         let step = match caching {
             Caching::Prefix { step, .. } => step,
@@ -71,34 +71,34 @@ impl Ribbon {
     }
 
     /// Begins a message of this role.
-    pub(crate) fn begin(&mut self, role: &str) {
+    pub(crate) fn begin_message(&mut self, role: &str) {
         let mut head = [0_u8; (MESSAGE * BYTES) as usize];
         for (to, from) in head.iter_mut().zip(role.bytes()) {
             *to = from;
         }
-        self.push(&head);
+        self.push_bytes(&head);
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
-        self.push(text.as_bytes());
+    pub(crate) fn add_text(&mut self, text: &str) {
+        self.push_bytes(text.as_bytes());
         let rest = text.len() % BYTES as usize;
         if rest > 0 {
-            self.push(&[0; BYTES as usize][rest..]);
+            self.push_bytes(&[0; BYTES as usize][rest..]);
         }
     }
 
     /// Adds content that counts as an image.
-    pub(crate) fn image(&mut self, source: &str) {
+    pub(crate) fn add_image(&mut self, source: &str) {
         let mut digest = Digest::new(3);
-        digest.field(source);
+        digest.add_field(source);
         let mut bytes = digest.finish().to_le_bytes().to_vec();
         bytes.resize((IMAGE * BYTES) as usize, 0);
-        self.push(&bytes);
+        self.push_bytes(&bytes);
     }
 
     /// Ends a message; `input` is true for the user's and for tools' messages.
-    pub(crate) fn end(&mut self, input: bool) {
-        let here = self.here();
+    pub(crate) fn end_message(&mut self, input: bool) {
+        let here = self.current_position();
         self.ends.push(here);
         if input {
             self.implicit = Some(here);
@@ -106,62 +106,62 @@ impl Ribbon {
     }
 
     /// Adds an explicit breakpoint.
-    pub(crate) fn mark(&mut self) {
-        let here = self.here();
+    pub(crate) fn add_breakpoint(&mut self) {
+        let here = self.current_position();
         self.marks.push(here);
     }
 
-    fn here(&self) -> Position {
+    fn current_position(&self) -> PrefixEnd {
         let mut digest = self.digest;
-        digest.bytes(&self.carry);
-        digest.word(1);
-        Position { digest: digest.finish(), tokens: self.tokens() }
+        digest.add_bytes(&self.carry);
+        digest.add_word(1);
+        PrefixEnd { digest: digest.finish(), tokens: self.tokens() }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    fn push_bytes(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.carry.extend_from_slice(bytes);
         let mut from = 0;
         while let Some(chunk) = self.carry.get(from..from + self.step) {
-            self.digest.bytes(chunk);
+            self.digest.add_bytes(chunk);
             from += self.step;
             let tokens = (self.steps.len() as u64 + 1) * self.step as u64 / BYTES;
-            self.steps.push(Position { digest: self.digest.finish(), tokens });
+            self.steps.push(PrefixEnd { digest: self.digest.finish(), tokens });
         }
         self.carry.drain(..from);
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct PrefixEntry {
     readable_at: u64,
     expires: u64,
 }
 
 /// The cached prefixes.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
-    entries: BTreeMap<u128, Entry>,
+pub(crate) struct OpenAiCache {
+    entries: BTreeMap<u128, PrefixEntry>,
 }
 
 /// The tokens that one prompt reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Billed {
+pub(crate) struct BilledTokens {
     pub(crate) read: u64,
     pub(crate) written: u64,
 }
 
-impl Cache {
+impl OpenAiCache {
     /// Bills a prompt and stores what it writes. `started` is when its response begins: its entries
     /// can be read from then on. With `explicit`, only marks are written.
-    pub(crate) fn bill(
+    pub(crate) fn bill_prompt(
         &mut self,
         caching: Caching,
-        ribbon: &Ribbon,
+        ribbon: &PromptLayout,
         explicit: bool,
         now: u64,
         started: u64,
-    ) -> Billed {
+    ) -> BilledTokens {
         if self.entries.len() > MAX_ENTRIES {
             self.entries.retain(|_, entry| entry.expires > now);
             if self.entries.len() > MAX_ENTRIES {
@@ -169,51 +169,51 @@ impl Cache {
             }
         }
         match caching {
-            Caching::None => Billed::default(),
+            Caching::None => BilledTokens::default(),
             Caching::Prefix { min, ttl_ms, .. } => {
-                let read = self.read(ribbon.steps.iter().rev(), min, ttl_ms, now);
-                self.write(&ribbon.steps, ttl_ms, now, started);
-                Billed { read, written: 0 }
+                let read = self.read_prefix(ribbon.steps.iter().rev(), min, ttl_ms, now);
+                self.write_positions(&ribbon.steps, ttl_ms, now, started);
+                BilledTokens { read, written: 0 }
             }
             Caching::MessageEnds { min, ttl_ms } => {
                 let implicit = ribbon.implicit.filter(|_| !explicit);
                 let ends = if explicit { 0 } else { ENDS };
                 let candidates = ribbon.ends.iter().rev().take(ends);
-                self.at_breakpoints(candidates, implicit, ribbon, (min, ttl_ms), now, started)
+                self.bill_breakpoints(candidates, implicit, ribbon, (min, ttl_ms), now, started)
             }
             Caching::Marks { min, ttl_ms } => {
                 let none = std::iter::empty();
-                self.at_breakpoints(none, None, ribbon, (min, ttl_ms), now, started)
+                self.bill_breakpoints(none, None, ribbon, (min, ttl_ms), now, started)
             }
         }
     }
 
-    fn at_breakpoints<'a>(
+    fn bill_breakpoints<'a>(
         &mut self,
-        ends: impl Iterator<Item = &'a Position>,
-        implicit: Option<Position>,
-        ribbon: &'a Ribbon,
+        ends: impl Iterator<Item = &'a PrefixEnd>,
+        implicit: Option<PrefixEnd>,
+        ribbon: &'a PromptLayout,
         (min, ttl_ms): (u64, u64),
         now: u64,
         started: u64,
-    ) -> Billed {
+    ) -> BilledTokens {
         let latest = ribbon.marks.iter().rev().take(LATEST_MARKS);
-        let mut sought: Vec<&Position> =
+        let mut sought: Vec<&PrefixEnd> =
             ends.chain(latest).chain(ribbon.marks.iter().take(FIRST_MARKS)).collect();
         sought.sort_by_key(|p| std::cmp::Reverse(p.tokens));
-        let read = floor(self.read(sought.into_iter(), min, ttl_ms, now));
+        let read = floor_to_step(self.read_prefix(sought.into_iter(), min, ttl_ms, now));
         let mut written = ribbon.marks.clone();
         written.extend(implicit);
         written.retain(|p| p.tokens >= min);
-        let until = written.iter().map(|p| floor(p.tokens)).max().unwrap_or(0);
-        self.write(&written, ttl_ms, now, started);
-        Billed { read, written: until.saturating_sub(read) }
+        let until = written.iter().map(|p| floor_to_step(p.tokens)).max().unwrap_or(0);
+        self.write_positions(&written, ttl_ms, now, started);
+        BilledTokens { read, written: until.saturating_sub(read) }
     }
 
     /// Returns the tokens of the longest cached prefix. Reading renews it.
-    fn read<'a>(
+    fn read_prefix<'a>(
         &mut self,
-        mut sought: impl Iterator<Item = &'a Position>,
+        mut sought: impl Iterator<Item = &'a PrefixEnd>,
         min: u64,
         ttl_ms: u64,
         now: u64,
@@ -229,10 +229,10 @@ impl Cache {
         position.tokens
     }
 
-    fn write(&mut self, positions: &[Position], ttl_ms: u64, now: u64, started: u64) {
+    fn write_positions(&mut self, positions: &[PrefixEnd], ttl_ms: u64, now: u64, started: u64) {
         let expires = now.saturating_add(ttl_ms);
         for position in positions {
-            let fresh = Entry { readable_at: started, expires };
+            let fresh = PrefixEntry { readable_at: started, expires };
             let entry = self.entries.entry(position.digest).or_insert(fresh);
             if entry.expires <= now {
                 *entry = fresh;
@@ -243,6 +243,6 @@ impl Cache {
     }
 }
 
-fn floor(tokens: u64) -> u64 {
+fn floor_to_step(tokens: u64) -> u64 {
     tokens / STEP * STEP
 }

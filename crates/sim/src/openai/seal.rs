@@ -5,13 +5,13 @@ use crate::digest::Digest;
 
 /// Seals and verifies reasoning for one simulator.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seal {
+pub(crate) struct Sealer {
     pub(crate) seed: u64,
 }
 
 /// The result of verifying a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum SealStatus {
     /// Issued by this simulator over this text.
     Good,
     /// Issued by this simulator, but changed, or issued over another text.
@@ -20,50 +20,50 @@ pub(crate) enum Found {
     Foreign,
 }
 
-impl Seal {
+impl Sealer {
     /// Seals the reasoning with index `at` of response `number`.
-    pub(crate) fn token(&self, number: u64, at: usize, text: &str) -> String {
-        format!("simr.{number:x}.{at:x}.{:016x}", self.digest(number, at, text))
+    pub(crate) fn make_token(&self, number: u64, at: usize, text: &str) -> String {
+        format!("simr.{number:x}.{at:x}.{:016x}", self.token_digest(number, at, text))
     }
 
-    pub(crate) fn verify(&self, token: &str, text: &str) -> Found {
-        let Some(rest) = token.strip_prefix("simr.") else { return Found::Foreign };
+    pub(crate) fn verify_token(&self, token: &str, text: &str) -> SealStatus {
+        let Some(rest) = token.strip_prefix("simr.") else { return SealStatus::Foreign };
         let mut parts = rest.split('.').map(|p| u64::from_str_radix(p, 16).ok());
         let mut next = || parts.next().flatten();
         match (next(), next().and_then(|at| usize::try_from(at).ok()), next()) {
-            (Some(number), Some(at), Some(digest)) if digest == self.digest(number, at, text) => {
-                Found::Good
+            (Some(number), Some(at), Some(digest)) if digest == self.token_digest(number, at, text) => {
+                SealStatus::Good
             }
-            _ => Found::Changed,
+            _ => SealStatus::Changed,
         }
     }
 
-    fn digest(&self, number: u64, at: usize, text: &str) -> u64 {
+    fn token_digest(&self, number: u64, at: usize, text: &str) -> u64 {
         let mut digest = Digest::new(self.seed);
-        digest.word(number);
-        digest.word(at as u64);
-        digest.field(text);
-        digest.short()
+        digest.add_word(number);
+        digest.add_word(at as u64);
+        digest.add_field(text);
+        digest.finish_short()
     }
 }
 
 /// An id of this simulator: `PREFIX_simNUMBERrREASONINGiINDEX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Issued {
+pub(crate) struct IssuedId {
     pub(crate) number: u64,
     /// The index of the reasoning that it needs.
     pub(crate) reasoning: Option<usize>,
     pub(crate) index: usize,
 }
 
-impl Issued {
-    pub(crate) fn id(&self, prefix: &str) -> String {
+impl IssuedId {
+    pub(crate) fn to_id(&self, prefix: &str) -> String {
         let reasoning = self.reasoning.map_or_else(|| "x".to_owned(), |r| r.to_string());
         format!("{prefix}_sim{:08x}r{reasoning}i{}", self.number, self.index)
     }
 
     /// Parses an id, or returns `None` for a foreign id.
-    pub(crate) fn read(id: &str) -> Option<Self> {
+    pub(crate) fn from_id(id: &str) -> Option<Self> {
         let (_, rest) = id.split_once("_sim")?;
         let (number, rest) = rest.split_once('r')?;
         let (reasoning, index) = rest.split_once('i')?;
@@ -82,23 +82,23 @@ mod tests {
     #[test]
     fn ids_round_trip_and_others_are_nobodys() {
         for reasoning in [None, Some(0), Some(12)] {
-            let issued = Issued { number: 0xabc, reasoning, index: 3 };
-            assert_eq!(Issued::read(&issued.id("call")), Some(issued));
+            let issued = IssuedId { number: 0xabc, reasoning, index: 3 };
+            assert_eq!(IssuedId::from_id(&issued.to_id("call")), Some(issued));
         }
         for id in ["", "call_1", "call_simr0i0", "call_sim1rxi", "call_sim1", "fc_simzrxi0"] {
-            assert_eq!(Issued::read(id), None, "{id}");
+            assert_eq!(IssuedId::from_id(id), None, "{id}");
         }
     }
 
     #[test]
     fn seals_hold_for_their_text_only() {
-        let seal = Seal { seed: 7 };
-        let token = seal.token(3, 1, "thought");
-        assert_eq!(seal.verify(&token, "thought"), Found::Good);
-        assert_eq!(seal.verify(&token, "thoughts"), Found::Changed);
-        assert_eq!(seal.verify(&token.replace("simr.3", "simr.4"), "thought"), Found::Changed);
-        assert_eq!(seal.verify("simr.", ""), Found::Changed);
-        assert_eq!(seal.verify("gAAAA", ""), Found::Foreign);
-        assert_eq!(Seal { seed: 8 }.verify(&token, "thought"), Found::Changed);
+        let seal = Sealer { seed: 7 };
+        let token = seal.make_token(3, 1, "thought");
+        assert_eq!(seal.verify_token(&token, "thought"), SealStatus::Good);
+        assert_eq!(seal.verify_token(&token, "thoughts"), SealStatus::Changed);
+        assert_eq!(seal.verify_token(&token.replace("simr.3", "simr.4"), "thought"), SealStatus::Changed);
+        assert_eq!(seal.verify_token("simr.", ""), SealStatus::Changed);
+        assert_eq!(seal.verify_token("gAAAA", ""), SealStatus::Foreign);
+        assert_eq!(Sealer { seed: 8 }.verify_token(&token, "thought"), SealStatus::Changed);
     }
 }

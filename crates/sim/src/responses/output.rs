@@ -2,11 +2,11 @@
 //! the same items.
 
 use super::request::Prompt;
-use crate::json::{Json, map};
-use crate::laws::Lawful;
+use crate::json::{Json, json_object};
+use crate::laws::AllowedTurn;
 use crate::models::open::{Caching, Dialect};
-use crate::openai::{Issued, Seal};
-use crate::pieces::pieces;
+use crate::openai::{IssuedId, Sealer};
+use crate::pieces::cut_text;
 use crate::turn::{Part, Stop};
 use crate::usage::Usage;
 
@@ -14,13 +14,13 @@ use crate::usage::Usage;
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) id: String,
-    made: Made,
+    made: ItemContent,
     /// True if the item is cut in the middle.
     cut: bool,
 }
 
 #[derive(Debug)]
-enum Made {
+enum ItemContent {
     Reasoning { summary: Option<String>, open: Option<String>, seal: Option<String> },
     Message { text: String, refusal: bool, last: bool },
     Call { custom: bool, call_id: String, name: String, input: String },
@@ -28,7 +28,7 @@ enum Made {
 }
 
 /// One event within an item. The stream adds ids and numbers.
-pub(super) struct Step {
+pub(super) struct ItemEvent {
     pub(super) kind: &'static str,
     pub(super) fields: Vec<(String, Json)>,
     pub(super) is_delta: bool,
@@ -48,15 +48,15 @@ pub(super) struct Output {
 }
 
 /// A builder for the items of a response.
-pub(super) struct Maker<'a> {
+pub(super) struct ResponseBuilder<'a> {
     pub(super) prompt: &'a Prompt<'a>,
-    pub(super) seal: Seal,
+    pub(super) seal: Sealer,
     pub(super) number: u64,
 }
 
-impl Maker<'_> {
+impl ResponseBuilder<'_> {
     /// Builds the items of a turn.
-    pub(super) fn items(&self, lawful: &Lawful) -> Vec<Item> {
+    pub(super) fn build_items(&self, lawful: &AllowedTurn) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         let mut reasoning: Option<usize> = None;
         let calls = lawful.parts.iter().any(Part::is_call);
@@ -65,26 +65,26 @@ impl Maker<'_> {
             let id = |prefix: &str| {
                 // DeepSeek's ids do not refer to reasoning.
                 let reasoning = reasoning.filter(|_| !self.is_deepseek());
-                Issued { number: self.number, reasoning, index }.id(prefix)
+                IssuedId { number: self.number, reasoning, index }.to_id(prefix)
             };
             let (id, made) = match part {
                 Part::Text(text) => {
                     let refusal = lawful.stop == Stop::Refusal;
-                    (id("msg"), Made::Message { text: text.clone(), refusal, last: !calls })
+                    (id("msg"), ItemContent::Message { text: text.clone(), refusal, last: !calls })
                 }
                 Part::Thinking(_) | Part::RedactedThinking => {
-                    let issued = Issued { number: self.number, reasoning: None, index };
+                    let issued = IssuedId { number: self.number, reasoning: None, index };
                     reasoning = Some(index);
-                    (issued.id("rs"), self.reasoning(part, index))
+                    (issued.to_id("rs"), self.build_reasoning(part, index))
                 }
                 Part::Tool { id: own, name, input } => {
                     let call_id = own.clone().unwrap_or_else(|| id("call"));
                     let custom = self.prompt.is_custom(name);
                     let (name, input) = (name.clone(), input.clone());
                     let prefix = if custom { "ctc" } else { "fc" };
-                    (id(prefix), Made::Call { custom, call_id, name, input })
+                    (id(prefix), ItemContent::Call { custom, call_id, name, input })
                 }
-                Part::ServerTool { input, .. } => (id("ws"), Made::Search { input: input.clone() }),
+                Part::ServerTool { input, .. } => (id("ws"), ItemContent::Search { input: input.clone() }),
                 // The results of a search are not shown.
                 Part::ServerResult { .. } => continue,
             };
@@ -98,80 +98,80 @@ impl Maker<'_> {
         self.prompt.model.dialect == Dialect::DeepSeek
     }
 
-    fn reasoning(&self, part: &Part, index: usize) -> Made {
+    fn build_reasoning(&self, part: &Part, index: usize) -> ItemContent {
         let text = match part {
             Part::Thinking(text) => text.as_str(),
             _ => "",
         };
         if self.is_deepseek() {
-            return Made::Reasoning { summary: None, open: Some(text.to_owned()), seal: None };
+            return ItemContent::Reasoning { summary: None, open: Some(text.to_owned()), seal: None };
         }
         let shown = self.prompt.summary && !text.is_empty();
         let summary = shown.then(|| format!("**Thinking**\n\n{text}"));
-        let seal = self.prompt.encrypted.then(|| self.seal.token(self.number, index, ""));
-        Made::Reasoning { summary, open: None, seal }
+        let seal = self.prompt.encrypted.then(|| self.seal.make_token(self.number, index, ""));
+        ItemContent::Reasoning { summary, open: None, seal }
     }
 }
 
 impl Item {
     /// Returns the item when it begins. The seal of reasoning is not complete yet.
-    pub(super) fn added(&self, id: &str) -> Json {
+    pub(super) fn added_json(&self, id: &str) -> Json {
         match &self.made {
-            Made::Reasoning { seal, open, .. } => {
+            ItemContent::Reasoning { seal, open, .. } => {
                 let half = seal.as_ref().map(|s| s.get(..s.len() / 2).unwrap_or("").to_owned());
-                reasoning(id, None, open.as_ref().map(|_| ""), half.as_deref())
+                reasoning_json(id, None, open.as_ref().map(|_| ""), half.as_deref())
             }
-            Made::Message { last, .. } => message(id, Vec::new(), "in_progress", *last),
-            Made::Call { custom, call_id, name, .. } => {
-                call(id, *custom, call_id, name, "", "in_progress")
+            ItemContent::Message { last, .. } => message_json(id, Vec::new(), "in_progress", *last),
+            ItemContent::Call { custom, call_id, name, .. } => {
+                call_json(id, *custom, call_id, name, "", "in_progress")
             }
-            Made::Search { .. } => search(id, "in_progress", None),
+            ItemContent::Search { .. } => search_json(id, "in_progress", None),
         }
     }
 
     /// Returns the item when it is done.
-    pub(super) fn done(&self, id: &str) -> Json {
+    pub(super) fn done_json(&self, id: &str) -> Json {
         let status = if self.cut { "incomplete" } else { "completed" };
         match &self.made {
-            Made::Reasoning { summary, open, seal } => {
-                reasoning(id, summary.as_deref(), open.as_deref(), seal.as_deref())
+            ItemContent::Reasoning { summary, open, seal } => {
+                reasoning_json(id, summary.as_deref(), open.as_deref(), seal.as_deref())
             }
-            Made::Message { text, refusal, last } => {
-                message(id, vec![text_part(text, *refusal)], status, *last)
+            ItemContent::Message { text, refusal, last } => {
+                message_json(id, vec![text_part(text, *refusal)], status, *last)
             }
-            Made::Call { custom, call_id, name, input } => {
-                call(id, *custom, call_id, name, input, status)
+            ItemContent::Call { custom, call_id, name, input } => {
+                call_json(id, *custom, call_id, name, input, status)
             }
-            Made::Search { input } => search(id, status, Some(input)),
+            ItemContent::Search { input } => search_json(id, status, Some(input)),
         }
     }
 
     /// Returns the events between begin and end.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(super) fn to_events(&self) -> Vec<ItemEvent> {
         match &self.made {
-            Made::Message { text, refusal, .. } => text_steps(text, *refusal),
-            Made::Call { custom, input, .. } => call_steps(input, *custom),
-            Made::Reasoning { summary: Some(text), .. } => summary_steps(text),
-            Made::Reasoning { open: Some(text), .. } => open_steps(text),
-            Made::Reasoning { .. } => Vec::new(),
-            Made::Search { .. } => [
+            ItemContent::Message { text, refusal, .. } => text_steps(text, *refusal),
+            ItemContent::Call { custom, input, .. } => call_steps(input, *custom),
+            ItemContent::Reasoning { summary: Some(text), .. } => summary_steps(text),
+            ItemContent::Reasoning { open: Some(text), .. } => open_steps(text),
+            ItemContent::Reasoning { .. } => Vec::new(),
+            ItemContent::Search { .. } => [
                 "response.web_search_call.in_progress",
                 "response.web_search_call.searching",
                 "response.web_search_call.completed",
             ]
-            .map(|kind| step(kind, Vec::new()))
+            .map(|kind| new_event(kind, Vec::new()))
             .into(),
         }
     }
 }
 
-fn step(kind: &'static str, fields: Vec<(&str, Json)>) -> Step {
+fn new_event(kind: &'static str, fields: Vec<(&str, Json)>) -> ItemEvent {
     let is_delta = fields.iter().any(|(key, _)| *key == "delta");
     let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
-    Step { kind, fields, is_delta }
+    ItemEvent { kind, fields, is_delta }
 }
 
-fn text_steps(text: &str, refusal: bool) -> Vec<Step> {
+fn text_steps(text: &str, refusal: bool) -> Vec<ItemEvent> {
     let at = || ("content_index", Json::from(0));
     let (delta, done, key) = if refusal {
         ("response.refusal.delta", "response.refusal.done", "refusal")
@@ -180,20 +180,20 @@ fn text_steps(text: &str, refusal: bool) -> Vec<Step> {
     };
     let logprobs = || (!refusal).then(|| ("logprobs", Json::List(Vec::new())));
     let mut steps =
-        vec![step("response.content_part.added", vec![at(), ("part", text_part("", refusal))])];
-    for piece in pieces(text) {
+        vec![new_event("response.content_part.added", vec![at(), ("part", text_part("", refusal))])];
+    for piece in cut_text(text) {
         let mut fields = vec![at(), ("delta", piece.into())];
         fields.extend(logprobs());
-        steps.push(step(delta, fields));
+        steps.push(new_event(delta, fields));
     }
     let mut fields = vec![at(), (key, text.into())];
     fields.extend(logprobs());
-    steps.push(step(done, fields));
-    steps.push(step("response.content_part.done", vec![at(), ("part", text_part(text, refusal))]));
+    steps.push(new_event(done, fields));
+    steps.push(new_event("response.content_part.done", vec![at(), ("part", text_part(text, refusal))]));
     steps
 }
 
-fn call_steps(input: &str, custom: bool) -> Vec<Step> {
+fn call_steps(input: &str, custom: bool) -> Vec<ItemEvent> {
     let (delta, done, key) = if custom {
         ("response.custom_tool_call_input.delta", "response.custom_tool_call_input.done", "input")
     } else {
@@ -203,42 +203,42 @@ fn call_steps(input: &str, custom: bool) -> Vec<Step> {
             "arguments",
         )
     };
-    let mut steps: Vec<Step> =
-        pieces(input).map(|piece| step(delta, vec![("delta", piece.into())])).collect();
-    steps.push(step(done, vec![(key, input.into())]));
+    let mut steps: Vec<ItemEvent> =
+        cut_text(input).map(|piece| new_event(delta, vec![("delta", piece.into())])).collect();
+    steps.push(new_event(done, vec![(key, input.into())]));
     steps
 }
 
-fn summary_steps(text: &str) -> Vec<Step> {
+fn summary_steps(text: &str) -> Vec<ItemEvent> {
     let at = || ("summary_index", Json::from(0));
-    let part = |text: &str| map([("type", "summary_text".into()), ("text", text.into())]);
+    let part = |text: &str| json_object([("type", "summary_text".into()), ("text", text.into())]);
     let added = "response.reasoning_summary_part.added";
-    let mut steps = vec![step(added, vec![at(), ("part", part(""))])];
+    let mut steps = vec![new_event(added, vec![at(), ("part", part(""))])];
     let delta = "response.reasoning_summary_text.delta";
-    steps.extend(pieces(text).map(|piece| step(delta, vec![at(), ("delta", piece.into())])));
+    steps.extend(cut_text(text).map(|piece| new_event(delta, vec![at(), ("delta", piece.into())])));
     let done = "response.reasoning_summary_text.done";
-    steps.push(step(done, vec![at(), ("text", text.into())]));
+    steps.push(new_event(done, vec![at(), ("text", text.into())]));
     let done = "response.reasoning_summary_part.done";
-    steps.push(step(done, vec![at(), ("part", part(text))]));
+    steps.push(new_event(done, vec![at(), ("part", part(text))]));
     steps
 }
 
-fn open_steps(text: &str) -> Vec<Step> {
+fn open_steps(text: &str) -> Vec<ItemEvent> {
     let at = || ("content_index", Json::from(0));
-    let part = |text: &str| map([("type", "reasoning_text".into()), ("text", text.into())]);
-    let mut steps = vec![step("response.content_part.added", vec![at(), ("part", part(""))])];
+    let part = |text: &str| json_object([("type", "reasoning_text".into()), ("text", text.into())]);
+    let mut steps = vec![new_event("response.content_part.added", vec![at(), ("part", part(""))])];
     let delta = "response.reasoning_text.delta";
-    steps.extend(pieces(text).map(|piece| step(delta, vec![at(), ("delta", piece.into())])));
-    steps.push(step("response.reasoning_text.done", vec![at(), ("text", text.into())]));
-    steps.push(step("response.content_part.done", vec![at(), ("part", part(text))]));
+    steps.extend(cut_text(text).map(|piece| new_event(delta, vec![at(), ("delta", piece.into())])));
+    steps.push(new_event("response.reasoning_text.done", vec![at(), ("text", text.into())]));
+    steps.push(new_event("response.content_part.done", vec![at(), ("part", part(text))]));
     steps
 }
 
 fn text_part(text: &str, refusal: bool) -> Json {
     if refusal {
-        return map([("type", "refusal".into()), ("refusal", text.into())]);
+        return json_object([("type", "refusal".into()), ("refusal", text.into())]);
     }
-    map([
+    json_object([
         ("type", "output_text".into()),
         ("annotations", Json::List(Vec::new())),
         ("logprobs", Json::List(Vec::new())),
@@ -246,8 +246,8 @@ fn text_part(text: &str, refusal: bool) -> Json {
     ])
 }
 
-fn reasoning(id: &str, summary: Option<&str>, open: Option<&str>, seal: Option<&str>) -> Json {
-    let part = |kind: &str, text: &str| map([("type", kind.into()), ("text", text.into())]);
+fn reasoning_json(id: &str, summary: Option<&str>, open: Option<&str>, seal: Option<&str>) -> Json {
+    let part = |kind: &str, text: &str| json_object([("type", kind.into()), ("text", text.into())]);
     let content = open.filter(|t| !t.is_empty()).map(|text| part("reasoning_text", text));
     let summary = summary.map(|text| part("summary_text", text));
     let mut item = vec![
@@ -262,9 +262,9 @@ fn reasoning(id: &str, summary: Option<&str>, open: Option<&str>, seal: Option<&
     Json::Map(item)
 }
 
-fn message(id: &str, content: Vec<Json>, status: &str, last: bool) -> Json {
+fn message_json(id: &str, content: Vec<Json>, status: &str, last: bool) -> Json {
     let phase = if last { "final_answer" } else { "commentary" };
-    map([
+    json_object([
         ("id", id.into()),
         ("type", "message".into()),
         ("status", status.into()),
@@ -274,10 +274,10 @@ fn message(id: &str, content: Vec<Json>, status: &str, last: bool) -> Json {
     ])
 }
 
-fn call(id: &str, custom: bool, call_id: &str, name: &str, input: &str, status: &str) -> Json {
+fn call_json(id: &str, custom: bool, call_id: &str, name: &str, input: &str, status: &str) -> Json {
     let (kind, key) =
         if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
-    map([
+    json_object([
         ("id", id.into()),
         ("type", kind.into()),
         ("status", status.into()),
@@ -287,44 +287,44 @@ fn call(id: &str, custom: bool, call_id: &str, name: &str, input: &str, status: 
     ])
 }
 
-fn search(id: &str, status: &str, input: Option<&str>) -> Json {
+fn search_json(id: &str, status: &str, input: Option<&str>) -> Json {
     let query = input.and_then(|i| Json::parse(i.as_bytes()).ok());
     let query = query.as_ref().and_then(|q| q.str_at("query")).unwrap_or("");
-    map([
+    json_object([
         ("id", id.into()),
         ("type", "web_search_call".into()),
         ("status", status.into()),
-        ("action", map([("type", "search".into()), ("query", query.into())])),
+        ("action", json_object([("type", "search".into()), ("query", query.into())])),
     ])
 }
 
 impl Output {
     /// Returns the response when it is done.
-    pub(super) fn json(&self, prompt: &Prompt<'_>) -> Json {
-        let output = self.items.iter().map(|item| item.done(&item.id)).collect();
-        self.finished(prompt, output)
+    pub(super) fn to_json(&self, prompt: &Prompt<'_>) -> Json {
+        let output = self.items.iter().map(|item| item.done_json(&item.id)).collect();
+        self.finished_json(prompt, output)
     }
 
     /// Returns the finished response with these items.
-    pub(super) fn finished(&self, prompt: &Prompt<'_>, output: Vec<Json>) -> Json {
+    pub(super) fn finished_json(&self, prompt: &Prompt<'_>, output: Vec<Json>) -> Json {
         let status = if self.incomplete.is_some() { "incomplete" } else { "completed" };
-        let ending = self.incomplete.map(|reason| map([("reason", reason.into())]));
-        let usage = usage(&self.usage, prompt);
-        self.envelope(prompt, status, output, (Json::Null, ending.unwrap_or(Json::Null)), usage)
+        let ending = self.incomplete.map(|reason| json_object([("reason", reason.into())]));
+        let usage = usage_json(&self.usage, prompt);
+        self.envelope_json(prompt, status, output, (Json::Null, ending.unwrap_or(Json::Null)), usage)
     }
 
     /// Returns the response while it is being generated.
-    pub(super) fn pending(&self, prompt: &Prompt<'_>, status: &str) -> Json {
-        self.envelope(prompt, status, Vec::new(), (Json::Null, Json::Null), Json::Null)
+    pub(super) fn pending_json(&self, prompt: &Prompt<'_>, status: &str) -> Json {
+        self.envelope_json(prompt, status, Vec::new(), (Json::Null, Json::Null), Json::Null)
     }
 
     /// Returns the failed response.
-    pub(super) fn failed(&self, prompt: &Prompt<'_>) -> Json {
-        let error = map([("code", "server_error".into()), ("message", FAILED.into())]);
-        self.envelope(prompt, "failed", Vec::new(), (error, Json::Null), Json::Null)
+    pub(super) fn failed_json(&self, prompt: &Prompt<'_>) -> Json {
+        let error = json_object([("code", "server_error".into()), ("message", FAILED.into())]);
+        self.envelope_json(prompt, "failed", Vec::new(), (error, Json::Null), Json::Null)
     }
 
-    fn envelope(
+    fn envelope_json(
         &self,
         prompt: &Prompt<'_>,
         status: &str,
@@ -336,8 +336,8 @@ impl Output {
             let given = prompt.body.get(key).filter(|v| **v != Json::Null);
             given.cloned().unwrap_or(default)
         };
-        let format = map([("format", map([("type", "text".into())]))]);
-        map([
+        let format = json_object([("format", json_object([("type", "text".into())]))]);
+        json_object([
             ("id", self.id.as_str().into()),
             ("object", "response".into()),
             ("created_at", self.created.into()),
@@ -355,7 +355,7 @@ impl Output {
             ("previous_response_id", echo("previous_response_id", Json::Null)),
             (
                 "reasoning",
-                echo("reasoning", map([("effort", Json::Null), ("summary", Json::Null)])),
+                echo("reasoning", json_object([("effort", Json::Null), ("summary", Json::Null)])),
             ),
             ("service_tier", "default".into()),
             ("store", Json::Bool(prompt.store)),
@@ -375,16 +375,16 @@ impl Output {
 pub(super) const FAILED: &str =
     "The server had an error while processing your request. Sorry about that!";
 
-fn usage(of: &Usage, prompt: &Prompt<'_>) -> Json {
+fn usage_json(of: &Usage, prompt: &Prompt<'_>) -> Json {
     let mut details = vec![("cached_tokens".to_owned(), of.cache_read.into())];
     if matches!(prompt.model.caching, Caching::MessageEnds { .. }) {
         details.insert(0, ("cache_write_tokens".to_owned(), of.cache_write_5m.into()));
     }
-    map([
+    json_object([
         ("input_tokens", of.total_input().into()),
         ("input_tokens_details", Json::Map(details)),
         ("output_tokens", of.output.into()),
-        ("output_tokens_details", map([("reasoning_tokens", of.thinking.into())])),
+        ("output_tokens_details", json_object([("reasoning_tokens", of.thinking.into())])),
         ("total_tokens", (of.total_input() + of.output).into()),
     ])
 }

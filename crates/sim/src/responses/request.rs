@@ -1,15 +1,15 @@
 //! The parsed Responses request: its own items, after those that the server stores.
 
-use crate::history::{Called, History, Returned, Role, Tool, add};
-use crate::json::{Json, map};
-use crate::laws::Thinks;
+use crate::history::{ToolCall, History, ToolResult, Role, Tool, add_to_turn};
+use crate::json::{Json, json_object};
+use crate::laws::ThinkingPresence;
 use crate::models::open::OpenModel;
 use crate::openai::Tools;
 use std::borrow::Cow;
 
 /// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ItemKind {
     Message(Role),
     Reasoning,
     /// A call of a tool that the client runs.
@@ -21,8 +21,8 @@ pub(super) enum Kind {
     Unknown,
 }
 
-impl Kind {
-    pub(super) fn of(item: &Json) -> Self {
+impl ItemKind {
+    pub(super) fn from_item(item: &Json) -> Self {
         match item.str_at("type") {
             None | Some("message") => match item.str_at("role") {
                 Some("assistant") => Self::Message(Role::Assistant),
@@ -60,11 +60,11 @@ impl Kind {
 }
 
 /// Returns the items of a request: those of `input`, or its text as one message.
-pub(super) fn input(body: &Json) -> Vec<Json> {
+pub(super) fn input_items(body: &Json) -> Vec<Json> {
     match body.get("input") {
         Some(Json::Str(text)) => {
-            let part = map([("type", "input_text".into()), ("text", text.as_str().into())]);
-            vec![map([
+            let part = json_object([("type", "input_text".into()), ("text", text.as_str().into())]);
+            vec![json_object([
                 ("type", "message".into()),
                 ("role", "user".into()),
                 ("content", Json::List(vec![part])),
@@ -83,7 +83,7 @@ pub(super) struct Prompt<'a> {
     /// All items, the stored ones first.
     pub(super) items: &'a [Json],
     pub(super) tools: Tools<'a>,
-    pub(super) thinking: Thinks,
+    pub(super) thinking: ThinkingPresence,
     pub(super) max_tokens: u64,
     pub(super) stream: bool,
     pub(super) background: bool,
@@ -96,48 +96,48 @@ pub(super) struct Prompt<'a> {
 
 impl<'a> Prompt<'a> {
     /// Returns the conversation as scenarios see it.
-    pub(super) fn history(&self) -> History<'a> {
+    pub(super) fn to_history(&self) -> History<'a> {
         let mut turns = Vec::new();
         for item in self.items.iter().skip(self.head_len()) {
-            match Kind::of(item) {
-                Kind::Message(role) => {
-                    let said = texts(item).into_iter().map(Cow::Borrowed);
-                    add(&mut turns, role, |turn| turn.texts.extend(said));
+            match ItemKind::from_item(item) {
+                ItemKind::Message(role) => {
+                    let said = message_texts(item).into_iter().map(Cow::Borrowed);
+                    add_to_turn(&mut turns, role, |turn| turn.texts.extend(said));
                 }
-                Kind::Call => {
-                    add(&mut turns, Role::Assistant, |turn| turn.calls.push(called(item)));
+                ItemKind::Call => {
+                    add_to_turn(&mut turns, Role::Assistant, |turn| turn.calls.push(to_tool_call(item)));
                 }
-                Kind::Output => {
-                    add(&mut turns, Role::User, |turn| turn.results.push(result(item)));
+                ItemKind::Output => {
+                    add_to_turn(&mut turns, Role::User, |turn| turn.results.push(to_tool_result(item)));
                 }
                 _ => {}
             }
         }
         let allowed =
             |name: &str| self.tools.allowed.as_ref().is_none_or(|names| names.contains(&name));
-        let tools = self.declared().into_iter().filter_map(tool).filter(|t| allowed(t.name));
+        let tools = self.declared_tools().into_iter().filter_map(read_tool).filter(|t| allowed(t.name));
         let tools = tools.collect();
         let (choice, parallel) = (self.tools.choice, self.tools.parallel);
         History { turns, tools, choice, parallel, paused: 0 }
     }
 
     /// Returns the texts before the conversation begins.
-    pub(super) fn head(&self) -> Vec<&'a str> {
+    pub(super) fn head_texts(&self) -> Vec<&'a str> {
         let mut head: Vec<&str> = self.body.str_at("instructions").into_iter().collect();
-        head.extend(self.items.iter().take(self.head_len()).flat_map(texts));
+        head.extend(self.items.iter().take(self.head_len()).flat_map(message_texts));
         head
     }
 
     fn head_len(&self) -> usize {
         let system =
-            |item: &&Json| Kind::of(item) == Kind::Message(Role::System) || !added(item).is_empty();
+            |item: &&Json| ItemKind::from_item(item) == ItemKind::Message(Role::System) || !added_tools(item).is_empty();
         self.items.iter().take_while(system).count()
     }
 
     /// Returns the tools of the request: in its field, in items (where Codex has all of them), and
     /// in namespaces.
-    fn declared(&self) -> Vec<&'a Json> {
-        let tools = self.tools.all.iter().chain(self.items.iter().flat_map(added));
+    fn declared_tools(&self) -> Vec<&'a Json> {
+        let tools = self.tools.all.iter().chain(self.items.iter().flat_map(added_tools));
         let in_space = |tool: &'a Json| match tool.str_at("type") {
             Some("namespace") => tool.get("tools").map_or(&[][..], Json::items),
             _ => std::slice::from_ref(tool),
@@ -148,12 +148,12 @@ impl<'a> Prompt<'a> {
     /// True if a tool takes a text instead of JSON.
     pub(super) fn is_custom(&self, name: &str) -> bool {
         let custom = |t: &&Json| t.str_at("type") == Some("custom");
-        self.declared().into_iter().filter(custom).any(|t| t.str_at("name") == Some(name))
+        self.declared_tools().into_iter().filter(custom).any(|t| t.str_at("name") == Some(name))
     }
 }
 
 /// Returns the tools that an item adds.
-fn added(item: &Json) -> &[Json] {
+fn added_tools(item: &Json) -> &[Json] {
     match item.str_at("type") {
         Some("additional_tools") => item.get("tools").map_or(&[][..], Json::items),
         _ => &[],
@@ -161,7 +161,7 @@ fn added(item: &Json) -> &[Json] {
 }
 
 /// Returns the texts of a message.
-pub(super) fn texts(item: &Json) -> Vec<&str> {
+pub(super) fn message_texts(item: &Json) -> Vec<&str> {
     match item.get("content") {
         Some(Json::Str(text)) => vec![text],
         Some(parts) => parts.items().iter().filter_map(|p| p.str_at("text")).collect(),
@@ -169,14 +169,14 @@ pub(super) fn texts(item: &Json) -> Vec<&str> {
     }
 }
 
-fn called(item: &Json) -> Called<'_> {
+fn to_tool_call(item: &Json) -> ToolCall<'_> {
     let arguments = item.str_at("arguments").unwrap_or("");
     let input = Json::parse(arguments.as_bytes()).unwrap_or(Json::Map(Vec::new()));
     let text = |key: &str| item.str_at(key).unwrap_or("");
-    Called { id: text("call_id"), name: text("name"), input: Cow::Owned(input) }
+    ToolCall { id: text("call_id"), name: text("name"), input: Cow::Owned(input) }
 }
 
-fn result(item: &Json) -> Returned<'_> {
+fn to_tool_result(item: &Json) -> ToolResult<'_> {
     let text = match item.get("output") {
         Some(Json::Str(text)) => Cow::Borrowed(text.as_str()),
         Some(parts) => {
@@ -185,11 +185,11 @@ fn result(item: &Json) -> Returned<'_> {
         }
         None => Cow::Borrowed(""),
     };
-    let failed = crate::openai::failed(&text);
-    Returned { id: item.str_at("call_id").unwrap_or(""), text, failed }
+    let failed = crate::openai::is_failure(&text);
+    ToolResult { id: item.str_at("call_id").unwrap_or(""), text, failed }
 }
 
-fn tool(json: &Json) -> Option<Tool<'_>> {
+fn read_tool(json: &Json) -> Option<Tool<'_>> {
     let mine = matches!(json.str_at("type"), Some("function" | "custom"));
-    mine.then_some(Tool::of(json.str_at("name")?, json.get("parameters")))
+    mine.then_some(Tool::from_schema(json.str_at("name")?, json.get("parameters")))
 }

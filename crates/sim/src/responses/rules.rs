@@ -9,42 +9,42 @@ mod order;
 mod reasoning;
 mod shape;
 
-pub(super) use items::resolve;
+pub(super) use items::resolve_references;
 
 use super::request::Prompt;
 use super::store::Store;
 use crate::json::Json;
 use crate::models::open::OpenModel;
-use crate::openai::{Checked, Form, Refusal, Seal, Tools, ensure, reasons};
+use crate::openai::{OpenAiResult, ToolFormat, OpenAiRefusal, Sealer, Tools, ensure, decide_thinking};
 
 /// Checks the fields of a body that is an object, before its history is looked up.
 ///
 /// # Errors
 /// Returns the first refusal.
-pub(super) fn fields(body: &Json, model: &OpenModel) -> Checked {
-    shape::check(body, model)
+pub(super) fn check_fields(body: &Json, model: &OpenModel) -> OpenAiResult {
+    shape::check_shape(body, model)
 }
 
 /// Checks everything else. `items` are all items, the stored ones first.
 ///
 /// # Errors
 /// Returns the first refusal.
-pub(super) fn check<'a>(
+pub(super) fn check_request<'a>(
     body: &'a Json,
     model: &OpenModel,
     items: &'a [Json],
     store: &Store,
-    seal: Seal,
+    seal: Sealer,
     accept_foreign: bool,
-) -> Checked<Prompt<'a>> {
-    items::check(items)?;
-    let tools = tools(body, model)?;
-    let thinking = reasons(model, shape::wish(body, model), tools.choice.is_forced())?;
-    order::check(items)?;
-    let reasoning = reasoning::Check { model, store, seal, accept_foreign, thinking };
-    reasoning.all(items)?;
+) -> OpenAiResult<Prompt<'a>> {
+    items::check_items(items)?;
+    let tools = read_tools(body, model)?;
+    let thinking = decide_thinking(model, shape::reasoning_setting(body, model), tools.choice.is_forced())?;
+    order::check_order(items)?;
+    let reasoning = reasoning::ReasoningCheck { model, store, seal, accept_foreign, thinking };
+    reasoning.check_all(items)?;
     let flag = |key: &str| body.get(key).and_then(Json::as_bool);
-    let stores = flag("store") != Some(false) && shape::keeps(model);
+    let stores = flag("store") != Some(false) && shape::stores_responses(model);
     let included = body.get("include").map_or(&[][..], Json::items);
     Ok(Prompt {
         model: *model,
@@ -52,7 +52,7 @@ pub(super) fn check<'a>(
         items,
         tools,
         thinking,
-        max_tokens: shape::max_tokens(body, model)?,
+        max_tokens: shape::read_max_tokens(body, model)?,
         stream: flag("stream") == Some(true),
         background: flag("background") == Some(true),
         store: stores,
@@ -62,13 +62,13 @@ pub(super) fn check<'a>(
     })
 }
 
-fn tools<'a>(body: &'a Json, model: &OpenModel) -> Checked<Tools<'a>> {
+fn read_tools<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Tools<'a>> {
     let switched = body.get("parallel_tool_calls").is_some_and(|v| *v != Json::Null);
-    ensure(model.parallel_switch || !switched, || shape::unsupported("parallel_tool_calls"))?;
-    let tools = Tools::read(body, Form::Flat)?;
+    ensure(model.parallel_switch || !switched, || shape::unsupported_parameter("parallel_tool_calls"))?;
+    let tools = Tools::from_body(body, ToolFormat::Flat)?;
     ensure(!tools.choice.is_forced() || !tools.all.is_empty(), || {
         let message = "Tool choice 'required' must be specified with 'tools' parameter.";
-        Refusal::bad(message).at("tool_choice")
+        OpenAiRefusal::bad_request(message).with_param("tool_choice")
     })?;
     Ok(tools)
 }

@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 256 * 1024 * 1024;
 /// The stored responses.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    responses: BTreeMap<String, Stored>,
+    responses: BTreeMap<String, StoredResponse>,
     /// The ids, oldest first.
     order: BTreeMap<u64, String>,
     next: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Store {
 
 /// One stored response.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredResponse {
     pub(super) previous: Option<String>,
     /// The items of its input and its output.
     pub(super) items: Vec<Json>,
@@ -36,38 +36,38 @@ pub(super) struct Stored {
 }
 
 impl Store {
-    pub(super) fn keep(&mut self, id: String, stored: Stored) {
+    pub(super) fn insert_response(&mut self, id: String, stored: StoredResponse) {
         self.bytes += stored.bytes;
         self.order.insert(self.next, id.clone());
-        self.responses.insert(id, Stored { number: self.next, ..stored });
+        self.responses.insert(id, StoredResponse { number: self.next, ..stored });
         self.next += 1;
         while self.bytes > MAX_BYTES
             && let Some((_, oldest)) = self.order.first_key_value()
         {
             let oldest = oldest.clone();
-            self.forget(&oldest);
+            self.remove_response(&oldest);
         }
     }
 
     /// Deletes a response. Returns false if there was none.
-    pub(super) fn forget(&mut self, id: &str) -> bool {
+    pub(super) fn remove_response(&mut self, id: &str) -> bool {
         let Some(gone) = self.responses.remove(id) else { return false };
         self.bytes -= gone.bytes;
         self.order.remove(&gone.number);
         true
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Stored> {
+    pub(super) fn get(&self, id: &str) -> Option<&StoredResponse> {
         self.responses.get(id)
     }
 
-    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Stored> {
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut StoredResponse> {
         self.responses.get_mut(id)
     }
 
     /// Returns all items of a response and of those before it, oldest first, or `None` if one is
     /// missing.
-    pub(super) fn chain(&self, id: &str) -> Option<Vec<Json>> {
+    pub(super) fn chain_items(&self, id: &str) -> Option<Vec<Json>> {
         let mut links = Vec::new();
         let mut next = Some(id);
         while let Some(id) = next {
@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Finds a stored item by its own id; the newest response comes first.
-    pub(super) fn item(&self, id: &str) -> Option<&Json> {
+    pub(super) fn find_item(&self, id: &str) -> Option<&Json> {
         let kept = self.order.values().rev().filter_map(|id| self.responses.get(id));
         kept.flat_map(|stored| stored.items.iter().rev()).find(|i| i.str_at("id") == Some(id))
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn the_oldest_go_first_and_nothing_is_left_of_the_deleted() {
         let mut store = Store::default();
-        let stored = |previous: Option<&str>| Stored {
+        let stored = |previous: Option<&str>| StoredResponse {
             previous: previous.map(str::to_owned),
             items: vec![Json::Null],
             body: Json::Null,
@@ -101,14 +101,14 @@ mod tests {
             bytes: MAX_BYTES / 3,
             number: 0,
         };
-        store.keep("a".into(), stored(None));
-        store.keep("b".into(), stored(Some("a")));
-        store.keep("c".into(), stored(Some("b")));
-        assert_eq!(store.chain("c").map(|items| items.len()), Some(3));
-        store.keep("d".into(), stored(None));
+        store.insert_response("a".into(), stored(None));
+        store.insert_response("b".into(), stored(Some("a")));
+        store.insert_response("c".into(), stored(Some("b")));
+        assert_eq!(store.chain_items("c").map(|items| items.len()), Some(3));
+        store.insert_response("d".into(), stored(None));
         assert!(store.get("a").is_none());
-        assert_eq!(store.chain("c"), None, "a link is missing");
-        assert!(store.forget("b") && !store.forget("b"));
+        assert_eq!(store.chain_items("c"), None, "a link is missing");
+        assert!(store.remove_response("b") && !store.remove_response("b"));
         assert_eq!((store.order.len(), store.responses.len()), (2, 2));
         assert_eq!(store.bytes, 2 * (MAX_BYTES / 3));
     }

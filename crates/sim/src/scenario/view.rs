@@ -2,7 +2,7 @@
 //! tools, and whether the model was told to answer. All of it is read from the conversation,
 //! whatever its protocol; only the counters are the simulator's.
 
-use crate::history::{Called, Choice, History, Role, Said, Tool};
+use crate::history::{ToolCall, Choice, History, Role, HistoryTurn, Tool};
 use crate::json::Json;
 use crate::turn::Turn;
 
@@ -12,13 +12,13 @@ const ANSWER_TOOLS: &[&str] =
 
 /// A request as a scenario sees it.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct RequestView<'a> {
     /// The last human message.
     pub(crate) question: String,
     /// The model's own last text; empty if it has said nothing.
     pub(crate) last_words: String,
     /// The calls and results since the question.
-    pub(crate) rounds: Vec<Vec<Call<'a>>>,
+    pub(crate) rounds: Vec<Vec<AnsweredCall<'a>>>,
     pub(crate) tools: &'a [Tool<'a>],
     pub(crate) choice: Choice<'a>,
     pub(crate) parallel: bool,
@@ -38,7 +38,7 @@ pub(crate) struct View<'a> {
 
 /// One call with its result.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct AnsweredCall<'a> {
     pub(crate) name: &'a str,
     pub(crate) input: &'a Json,
     /// The result's text, without softland's own lines.
@@ -48,23 +48,23 @@ pub(crate) struct Call<'a> {
 
 static EMPTY: Json = Json::Map(Vec::new());
 
-impl<'a> View<'a> {
-    pub(crate) fn of(history: &'a History<'a>, attempt: u64, played: usize) -> Self {
+impl<'a> RequestView<'a> {
+    pub(crate) fn from_history(history: &'a History<'a>, attempt: u64, played: usize) -> Self {
         let turns = &history.turns;
-        let human = human_at(turns);
+        let human = find_human_turn(turns);
         let last = turns.iter().rev().find(|t| t.role == Role::User);
         let system = turns.last().filter(|t| t.role == Role::System);
         let said: String = [last, system].into_iter().flatten().map(all_text).collect();
-        let user_text = last.map(Said::text).unwrap_or_default();
+        let user_text = last.map(HistoryTurn::text).unwrap_or_default();
         let model = turns.iter().rev().find(|t| t.role == Role::Assistant);
         Self {
-            question: human.and_then(|i| turns.get(i)).map(asked).unwrap_or_default(),
-            last_words: model.map(Said::text).unwrap_or_default(),
-            rounds: rounds(turns.get(human.map_or(0, |i| i + 1)..).unwrap_or(&[])),
+            question: human.and_then(|i| turns.get(i)).map(question_text).unwrap_or_default(),
+            last_words: model.map(HistoryTurn::text).unwrap_or_default(),
+            rounds: collect_rounds(turns.get(human.map_or(0, |i| i + 1)..).unwrap_or(&[])),
             tools: &history.tools,
             choice: history.choice,
             parallel: history.parallel,
-            told: tells(&said),
+            told: tells_to_answer(&said),
             warned: said.contains("Finish your research"),
             nudged: system.is_some_and(|t| is_nudge(&t.text()))
                 || (is_nudge(&user_text) && last.is_none_or(|t| t.results.is_empty())),
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         self.told || !self.can_call()
     }
 
-    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call<'a>> {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &AnsweredCall<'a>> {
         self.rounds.iter().flatten()
     }
 
@@ -115,10 +115,10 @@ impl<'a> View<'a> {
     }
 
     /// Returns the final answer: a text, or the call of an answer tool if a call is forced.
-    pub(crate) fn answer(&self, text: impl Into<String>) -> Turn {
+    pub(crate) fn answer_with(&self, text: impl Into<String>) -> Turn {
         let text = text.into();
         let tool = match self.choice {
-            Choice::Auto | Choice::None => return Turn::say(text),
+            Choice::Auto | Choice::None => return Turn::from_text(text),
             Choice::Tool(name) => self.tools.iter().find(|t| t.name == name),
             Choice::Any => self
                 .tools
@@ -127,46 +127,46 @@ impl<'a> View<'a> {
                 .or_else(|| self.any_tool()),
         };
         match tool {
-            Some(tool) => Turn::call(tool.name, tool.answer_input(&text)),
-            None => Turn::say(text),
+            Some(tool) => Turn::from_call(tool.name, tool.answer_input(&text)),
+            None => Turn::from_text(text),
         }
     }
 
     /// Returns a call of any tool, or the answer if there is none. `n` varies the arguments.
-    pub(crate) fn call(&self, n: u64) -> Turn {
+    pub(crate) fn call_any(&self, n: u64) -> Turn {
         match self.any_tool() {
-            Some(tool) if self.choice != Choice::None => Turn::call(tool.name, tool.input(n)),
-            _ => self.answer("There is no tool I may use."),
+            Some(tool) if self.choice != Choice::None => Turn::from_call(tool.name, tool.example_input(n)),
+            _ => self.answer_with("There is no tool I may use."),
         }
     }
 }
 
 impl<'a> Tool<'a> {
     /// Returns the property that best fits one of these names, or the first required one.
-    pub(crate) fn property(&self, names: &[&str]) -> Option<&'a str> {
+    pub(crate) fn find_property(&self, names: &[&str]) -> Option<&'a str> {
         let like = |name: &&str| {
             self.properties.iter().map(|(key, _)| key.as_str()).find(|key| key.contains(*name))
         };
         names.iter().find_map(like).or_else(|| self.required.first().copied())
     }
 
-    pub(crate) fn has(&self, property: &str) -> bool {
+    pub(crate) fn has_property(&self, property: &str) -> bool {
         self.properties.iter().any(|(key, _)| key == property)
     }
 
     /// Returns arguments that fit the schema, different for each `n`.
-    pub(crate) fn input(&self, n: u64) -> String {
-        self.fill(|key, schema| value(key, schema, n))
+    pub(crate) fn example_input(&self, n: u64) -> String {
+        self.fill_properties(|key, schema| example_value(key, schema, n))
     }
 
     fn answer_input(&self, text: &str) -> String {
-        self.fill(|key, schema| match schema.str_at("type") {
+        self.fill_properties(|key, schema| match schema.str_at("type") {
             None | Some("string") if schema.get("enum").is_none() => text.into(),
-            _ => value(key, schema, 1),
+            _ => example_value(key, schema, 1),
         })
     }
 
-    fn fill(&self, make: impl Fn(&str, &Json) -> Json) -> String {
+    fn fill_properties(&self, make: impl Fn(&str, &Json) -> Json) -> String {
         let mut names: Vec<&str> = self.required.clone();
         if names.is_empty() {
             names.extend(self.properties.first().map(|(key, _)| key.as_str()));
@@ -175,11 +175,11 @@ impl<'a> Tool<'a> {
             self.properties.iter().find(|(key, _)| key == name).map_or(&EMPTY, |(_, s)| s)
         };
         let made = names.into_iter().map(|n| (n.to_owned(), make(n, schema(n)))).collect();
-        Json::Map(made).text()
+        Json::Map(made).to_text()
     }
 }
 
-fn value(key: &str, schema: &Json, n: u64) -> Json {
+fn example_value(key: &str, schema: &Json, n: u64) -> Json {
     if let Some(first) = schema.get("enum").and_then(|e| e.items().first()) {
         return first.clone();
     }
@@ -207,18 +207,18 @@ fn is_nudge(text: &str) -> bool {
 }
 
 /// True for softland's ask, and for any text that says the same.
-fn tells(text: &str) -> bool {
+fn tells_to_answer(text: &str) -> bool {
     text.contains("nswer now") || text.contains("final answer now")
 }
 
 /// Returns a person's question: a text without the lines that a harness has added.
-fn asked(turn: &Said<'_>) -> String {
+fn question_text(turn: &HistoryTurn<'_>) -> String {
     let text = turn.text();
     let lines: Vec<&str> = text.lines().filter(|line| !is_softland(line)).collect();
     lines.join("\n")
 }
 
-fn all_text(turn: &Said<'_>) -> String {
+fn all_text(turn: &HistoryTurn<'_>) -> String {
     let mut out = turn.text();
     for result in &turn.results {
         out.push('\n');
@@ -229,7 +229,7 @@ fn all_text(turn: &Said<'_>) -> String {
 
 /// Returns the index of the last human message: a user message that is not tool results, a nudge, a
 /// continuation or a harness's line.
-pub(crate) fn human_at(turns: &[Said<'_>]) -> Option<usize> {
+pub(crate) fn find_human_turn(turns: &[HistoryTurn<'_>]) -> Option<usize> {
     turns.iter().rposition(|t| {
         let text = t.text();
         let harness = is_softland(&text) && !text.trim().contains('\n');
@@ -241,11 +241,11 @@ pub(crate) fn human_at(turns: &[Said<'_>]) -> Option<usize> {
     })
 }
 
-fn rounds<'a>(turns: &'a [Said<'a>]) -> Vec<Vec<Call<'a>>> {
+fn collect_rounds<'a>(turns: &'a [HistoryTurn<'a>]) -> Vec<Vec<AnsweredCall<'a>>> {
     let mut rounds = Vec::new();
     for pair in turns.windows(2) {
         let [said, results] = pair else { continue };
-        let round: Vec<Call<'a>> = said.calls.iter().filter_map(|c| call(c, results)).collect();
+        let round: Vec<AnsweredCall<'a>> = said.calls.iter().filter_map(|c| match_result(c, results)).collect();
         if !round.is_empty() {
             rounds.push(round);
         }
@@ -253,10 +253,10 @@ fn rounds<'a>(turns: &'a [Said<'a>]) -> Vec<Vec<Call<'a>>> {
     rounds
 }
 
-fn call<'a>(called: &'a Called<'a>, results: &Said<'_>) -> Option<Call<'a>> {
+fn match_result<'a>(called: &'a ToolCall<'a>, results: &HistoryTurn<'_>) -> Option<AnsweredCall<'a>> {
     let result = results.results.iter().find(|r| r.id == called.id)?;
     let kept: Vec<&str> = result.text.lines().filter(|line| !is_softland(line)).collect();
-    Some(Call {
+    Some(AnsweredCall {
         name: called.name,
         input: &called.input,
         // The blank line before a harness's line was added by the harness too.

@@ -85,7 +85,7 @@ fn each_change_loses_what_the_provider_says() {
                 body.as_object_mut().unwrap().remove(*place);
             }
             let response = support::post(sim, 0, "/v1/messages/count_tokens", "", &counted(body));
-            let reply: Value = serde_json::from_slice(&response.collect().0).unwrap();
+            let reply: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
             reply["input_tokens"].as_u64().unwrap()
         };
         let all = count(&["tools", "system"]);
@@ -220,7 +220,7 @@ fn key_order_of_an_input_matters_and_marks_and_forms_do_not() {
             headers: &headers,
             body: body.as_bytes(),
         };
-        let reply: Value = serde_json::from_slice(&sim.respond(now, &request).collect().0).unwrap();
+        let reply: Value = serde_json::from_slice(&sim.respond(now, &request).collect_bytes().0).unwrap();
         reply["usage"]["cache_read_input_tokens"].as_u64().unwrap()
     };
     let listed = json!([{"type": "text", "text": "q", "cache_control": mark()}]);
@@ -233,7 +233,7 @@ fn key_order_of_an_input_matters_and_marks_and_forms_do_not() {
 
 #[test]
 fn an_entry_can_be_read_once_its_first_response_has_begun() {
-    let sim = Sim::new(Config::new(Scenario::named("slow:3000").unwrap()));
+    let sim = Sim::new(Config::new(Scenario::from_name("slow:3000").unwrap()));
     let written = bill(&sim, 0, &base())[2];
     assert_eq!(bill(&sim, 1000, &base())[1], 0);
     assert_eq!(bill(&sim, 3000, &base())[1], written);

@@ -19,7 +19,7 @@ fn a_system_message_may_set_the_effort_under_either_beta() {
             post(&sim("reader"), 0, "/v1/messages", betas, &body(STRICT, question.clone()));
         assert_eq!(answer.status, status, "{betas}");
         if status == 400 {
-            let error: Value = serde_json::from_slice(&answer.collect().0).expect("an error");
+            let error: Value = serde_json::from_slice(&answer.collect_bytes().0).expect("an error");
             let message = &error["error"]["message"];
             assert_eq!(message, "messages.1.output_config: Extra inputs are not permitted");
         }

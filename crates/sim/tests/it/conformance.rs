@@ -33,7 +33,7 @@ fn lenient() -> Sim {
     Sim::new(Config {
         accept_foreign_signatures: true,
         binding: Binding::ByModel,
-        ..Config::new(Scenario::named("reader").unwrap())
+        ..Config::new(Scenario::from_name("reader").unwrap())
     })
 }
 
@@ -42,7 +42,7 @@ fn send(sim: &Sim, path: &str, key: &str, body: &[u8]) -> (u16, Json) {
         [("x-api-key", key), ("anthropic-version", "2023-06-01"), ("anthropic-beta", BETAS)]
             .map(|(k, v)| (k.to_owned(), v.to_owned()));
     let response = sim.respond(0, &Request { method: "POST", path, headers: &headers, body });
-    let (bytes, _) = response.collect();
+    let (bytes, _) = response.collect_bytes();
     (response.status, Json::parse(&bytes).unwrap_or(Json::Null))
 }
 
@@ -111,8 +111,8 @@ fn requests_of_real_clients_are_accepted() {
             if !path.starts_with("/v1/messages") {
                 continue;
             }
-            let (status, reply) = send(&lenient(), path, "any", body.text().as_bytes());
-            let error = reply.get("error").map(Json::text).unwrap_or_default();
+            let (status, reply) = send(&lenient(), path, "any", body.to_text().as_bytes());
+            let error = reply.get("error").map(Json::to_text).unwrap_or_default();
             // A thread is refused in the way that makes its SDK send the whole history.
             if body.get("thread").is_some() {
                 assert_eq!(status, 400, "{}", file.display());

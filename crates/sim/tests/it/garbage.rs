@@ -58,7 +58,7 @@ fn send(sim: &Sim, path: &str, body: &[u8]) -> u16 {
         .map(|(k, v)| (k.to_owned(), v.to_owned()));
     let response = sim.respond(0, &Request { method: "POST", path, headers: &headers, body });
     if response.status != 200 {
-        let reply: Value = serde_json::from_slice(&response.collect().0).unwrap();
+        let reply: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
         assert!(!reply["error"]["message"].as_str().unwrap().is_empty(), "{reply}");
     }
     response.status
@@ -86,7 +86,7 @@ proptest! {
     #[test]
     fn changed_requests_are_answered(
         changes in prop::collection::vec((0..90_usize, anything()), 0..4),
-        scenario in prop::sample::select(Scenario::names().map(|(n, _)| n).collect::<Vec<_>>()),
+        scenario in prop::sample::select(Scenario::builtin_names().map(|(n, _)| n).collect::<Vec<_>>()),
         count in any::<bool>(),
     ) {
         let mut body = rich();
@@ -97,7 +97,7 @@ proptest! {
             accept_foreign_signatures: count,
             binding: Binding::Always,
             piece_bytes: Some(3),
-            ..Config::new(Scenario::named(scenario).unwrap())
+            ..Config::new(Scenario::from_name(scenario).unwrap())
         });
         let path = if count { "/v1/messages/count_tokens" } else { "/v1/messages" };
         let status = send(&sim, path, body.to_string().as_bytes());

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 use crate::support::body;
-use softland_sim::{Config, DEFAULT_MODEL, Scenario, Sim, serve};
+use softland_sim::{Config, DEFAULT_MODEL, Scenario, Sim, serve_http};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,9 +18,9 @@ struct Server {
 async fn start(scenario: &str) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let sim = Arc::new(Sim::new(Config::new(Scenario::named(scenario).unwrap())));
+    let sim = Arc::new(Sim::new(Config::new(Scenario::from_name(scenario).unwrap())));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let done = tokio::spawn(serve(listener, sim, async move { drop(stopped.await) }));
+    let done = tokio::spawn(serve_http(listener, sim, async move { drop(stopped.await) }));
     Server { address, stop, done }
 }
 

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
 
 use crate::support::body;
-use softland_sim::{Config, DEFAULT_MODEL, Scenario, Sim, serve};
+use softland_sim::{Config, DEFAULT_MODEL, Scenario, Sim, serve_http};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 async fn kept_alive_streams_do_not_stall() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let sim = Arc::new(Sim::new(Config::new(Scenario::named("slow:10").unwrap())));
-    tokio::spawn(serve(listener, sim, std::future::pending()));
+    let sim = Arc::new(Sim::new(Config::new(Scenario::from_name("slow:10").unwrap())));
+    tokio::spawn(serve_http(listener, sim, std::future::pending()));
     let mut socket = TcpStream::connect(address).await.unwrap();
     let mut quickest = Duration::MAX;
     for n in 0..24 {

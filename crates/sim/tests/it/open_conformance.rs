@@ -36,14 +36,14 @@ fn lenient() -> Sim {
     Sim::new(Config {
         accept_foreign_signatures: true,
         aliases: vec![alias("fake-model", "gpt-4.1"), alias("fake-small", "gpt-4.1")],
-        ..Config::new(Scenario::named("reader").unwrap())
+        ..Config::new(Scenario::from_name("reader").unwrap())
     })
 }
 
 fn send(sim: &Sim, path: &str, body: &[u8]) -> (u16, Json) {
     let headers = [("authorization".to_owned(), "Bearer any".to_owned())];
     let response = sim.respond(0, &Request { method: "POST", path, headers: &headers, body });
-    let (bytes, _) = response.collect();
+    let (bytes, _) = response.collect_bytes();
     (response.status, Json::parse(&bytes).unwrap_or(Json::Null))
 }
 
@@ -77,7 +77,7 @@ fn every_recorded_request_is_answered_as_recorded() {
             let Some(base) = file.strip_suffix(".req.json") else { continue };
             let (status, error) = recorded(base, &index);
             let (got, reply) = send(&lenient(), endpoint, &std::fs::read(&path).unwrap());
-            let said = reply.get("error").map(Json::text).unwrap_or_default();
+            let said = reply.get("error").map(Json::to_text).unwrap_or_default();
             assert_eq!(got, status, "{base}: {said}");
             let Some(error) = error else {
                 accepted += 1;
@@ -110,15 +110,15 @@ fn requests_of_real_clients_are_accepted() {
         if !path.starts_with("/v1/chat/completions") && !path.starts_with("/v1/responses") {
             continue;
         }
-        let text = body.text();
+        let text = body.to_text();
         let sim = lenient();
         let (status, reply) = send(&sim, path, text.as_bytes());
-        assert_eq!(status, 200, "{}: {}", file.display(), reply.text());
+        assert_eq!(status, 200, "{}: {}", file.display(), reply.to_text());
         // The same for a reasoning model, if the request has nothing that such a model refuses.
         if path.starts_with("/v1/responses") {
             let text = text.replace("fake-model", DEFAULT_OPEN_MODEL);
             let (status, reply) = send(&sim, path, text.as_bytes());
-            assert_eq!(status, 200, "{}: {}", file.display(), reply.text());
+            assert_eq!(status, 200, "{}: {}", file.display(), reply.to_text());
         }
         seen += 1;
     }

@@ -22,7 +22,7 @@ use softland_sim::Sim;
 fn check(api: Api, name: &str, body: &Value, status: u16, said: &str) {
     let sim = apis::sim("reader");
     check_with(&sim, api, name, body, status, said);
-    assert_eq!(sim.refused(), u64::from(status != 200), "{name}");
+    assert_eq!(sim.refused_requests(), u64::from(status != 200), "{name}");
 }
 
 #[track_caller]

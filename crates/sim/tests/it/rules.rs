@@ -52,12 +52,12 @@ fn system(content: &str) -> Value {
 fn check(name: &str, betas: &str, body: &Value, status: u16, said: &str) {
     let sim = sim("reader");
     let response = post(&sim, 0, "/v1/messages", betas, body);
-    let (bytes, _) = response.collect();
+    let (bytes, _) = response.collect_bytes();
     let reply: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     let message = reply["error"]["message"].as_str().unwrap_or("");
     assert_eq!(response.status, status, "{name}: {message}");
     assert!(message.contains(said), "{name}: `{message}` has no `{said}`");
-    assert_eq!(sim.refused(), u64::from(status != 200), "{name}");
+    assert_eq!(sim.refused_requests(), u64::from(status != 200), "{name}");
     if status == 400 {
         assert_eq!(reply["error"]["type"], "invalid_request_error", "{name}");
         let count = post(&sim, 0, "/v1/messages/count_tokens", betas, &counted(body));

@@ -60,7 +60,7 @@ fn the_stubborn_call_on_and_only_the_missing_tools_stop_them() {
 
 #[test]
 fn no_scenario_calls_where_it_may_not_and_forced_ones_call_what_they_must() {
-    for (name, _) in Scenario::names() {
+    for (name, _) in Scenario::builtin_names() {
         let mut body = question("claude-opus-4-6");
         body["tool_choice"] = json!({"type": "none"});
         let reply = ask(&sim(name), &body).1.to_string();
@@ -94,7 +94,7 @@ fn no_scenario_calls_where_it_may_not_and_forced_ones_call_what_they_must() {
 
 #[test]
 fn one_call_at_a_time_is_obeyed() {
-    for (name, _) in Scenario::names() {
+    for (name, _) in Scenario::builtin_names() {
         let mut body = question(DEFAULT_MODEL);
         body["tool_choice"] = json!({"type": "auto", "disable_parallel_tool_use": true});
         let (_, reply) = ask(&sim(name), &body);
@@ -105,7 +105,7 @@ fn one_call_at_a_time_is_obeyed() {
 
 #[test]
 fn only_one_calls_what_is_not_declared() {
-    for (name, _) in Scenario::names() {
+    for (name, _) in Scenario::builtin_names() {
         let run_of = |sim: Sim| {
             let (status, reply) = ask(&sim, &question(DEFAULT_MODEL));
             if status == 200 { reply } else { json!({"content": []}) }
@@ -152,7 +152,7 @@ fn silent_ones_recover_by_the_right_nudge_only() {
 
 #[test]
 fn text_after_results_is_answered_with_nothing_by_every_scenario() {
-    for (name, _) in Scenario::names() {
+    for (name, _) in Scenario::builtin_names() {
         let messages = json!([
             {"role": "user", "content": "find it"},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "grep", "input": {"pattern": "x"}}]},
@@ -263,11 +263,11 @@ fn failures_pass_when_they_are_said_to() {
         assert_eq!((response.status, response.header("retry-after")), (529, Some("1")));
     }
     assert_eq!(ask(&sim_of, &question(DEFAULT_MODEL)).0, 200);
-    assert_eq!((sim_of.refused(), sim_of.stats().faults), (0, 2));
+    assert_eq!((sim_of.refused_requests(), sim_of.stats().faults), (0, 2));
     let stream = |name: &str| {
         let mut body = question(DEFAULT_MODEL);
         body["stream"] = true.into();
-        post(&sim(name), 0, "/v1/messages", "", &body).collect()
+        post(&sim(name), 0, "/v1/messages", "", &body).collect_bytes()
     };
     let (bytes, cut) = stream("midstream-error");
     let last = events(&bytes).pop().unwrap();
@@ -293,10 +293,10 @@ fn slow_ones_say_how_long_they_wait() {
 #[test]
 fn streamed_and_whole_are_the_same_however_it_is_cut() {
     for (name, _) in
-        Scenario::names().filter(|(n, _)| !["midstream-error", "cut", "bad-json"].contains(n))
+        Scenario::builtin_names().filter(|(n, _)| !["midstream-error", "cut", "bad-json"].contains(n))
     {
         for piece_bytes in [None, Some(1), Some(7)] {
-            let config = Config { piece_bytes, ..Config::new(Scenario::named(name).unwrap()) };
+            let config = Config { piece_bytes, ..Config::new(Scenario::from_name(name).unwrap()) };
             let (whole, stream) = (Sim::new(config.clone()), Sim::new(config));
             let mut body = question("claude-opus-5-5");
             let (status, wanted) = ask(&whole, &body);
@@ -306,7 +306,7 @@ fn streamed_and_whole_are_the_same_however_it_is_cut() {
             if status != 200 {
                 continue;
             }
-            let events = events(&response.collect().0);
+            let events = events(&response.collect_bytes().0);
             assert_eq!(assemble(&events), wanted, "{name}");
             assert_eq!(events.last().unwrap()["type"], "message_stop");
         }
@@ -316,7 +316,7 @@ fn streamed_and_whole_are_the_same_however_it_is_cut() {
 #[test]
 fn limits_and_stop_sequences_cut_the_answer() {
     let said = || {
-        Sim::new(Config::new(Scenario::Scripted(vec![Turn::say("one two three, ünd so weiter")])))
+        Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text("one two three, ünd so weiter")])))
     };
     let mut body = question("claude-sonnet-4-5");
     body["max_tokens"] = 3.into();
@@ -343,11 +343,11 @@ fn limits_and_stop_sequences_cut_the_answer() {
 #[test]
 fn scripted_turns_are_played_in_order_whatever_is_asked() {
     let sim = Sim::new(Config::new(Scenario::Scripted(vec![
-        Turn { lawless: true, ..Turn::call("grep", "{\"pattern\":\"x\"}") },
-        Turn::fail(500, None),
-        Turn::say("half").failing(Fault::Cut { after: 3 }),
-        Turn::default().stopping(Stop::Refusal),
-        Turn::of(vec![Part::Tool {
+        Turn { lawless: true, ..Turn::from_call("grep", "{\"pattern\":\"x\"}") },
+        Turn::from_status(500, None),
+        Turn::from_text("half").with_fault(Fault::Cut { after: 3 }),
+        Turn::default().with_stop(Stop::Refusal),
+        Turn::from_parts(vec![Part::Tool {
             id: Some("same".into()),
             name: "grep".into(),
             input: "{".into(),
@@ -357,23 +357,23 @@ fn scripted_turns_are_played_in_order_whatever_is_asked() {
     body["tool_choice"] = json!({"type": "none"});
     body["stream"] = true.into();
     let send = || post(&sim, 0, "/v1/messages", "", &body);
-    let first = assemble(&events(&send().collect().0));
+    let first = assemble(&events(&send().collect_bytes().0));
     assert_eq!(first["content"][0]["name"], "grep", "lawless: calls under none");
     assert_eq!(send().status, 500);
     let softland_sim::Body::Stream(chunks) = send().body else { panic!("a stream") };
     assert_eq!(chunks.last().unwrap().piece, Piece::Cut);
-    assert_eq!(assemble(&events(&send().collect().0))["stop_reason"], "refusal");
-    let lawful = assemble(&events(&send().collect().0));
+    assert_eq!(assemble(&events(&send().collect_bytes().0))["stop_reason"], "refusal");
+    let lawful = assemble(&events(&send().collect_bytes().0));
     assert_eq!(lawful["content"], json!([]), "a lawful model does not call under none");
-    assert_eq!(assemble(&events(&send().collect().0))["content"][0]["text"], "That is all.");
-    assert_eq!(sim.refused(), 0);
+    assert_eq!(assemble(&events(&send().collect_bytes().0))["content"][0]["text"], "That is all.");
+    assert_eq!(sim.refused_requests(), 0);
 }
 
 #[test]
 fn a_wrong_name_says_what_there_is() {
-    let error = Scenario::named("lopper").unwrap_err();
+    let error = Scenario::from_name("lopper").unwrap_err();
     assert!(error.contains("unknown scenario `lopper`; there are: reader, looper"), "{error}");
-    let error = Scenario::named("overloaded:lots").unwrap_err();
+    let error = Scenario::from_name("overloaded:lots").unwrap_err();
     assert!(error.contains("`lots` is not a parameter; allowed are a whole number"), "{error}");
 }
 

@@ -49,7 +49,7 @@ input = { path = "forced" }
 "#;
 
 fn sim(text: &str) -> Sim {
-    Sim::new(Config::new(Scenario::Script(Script::parse("s.toml", text).unwrap())))
+    Sim::new(Config::new(Scenario::Script(Script::parse_toml("s.toml", text).unwrap())))
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("name = \"x\"\n", &["no turn; a scenario file has at least one [[turn]]"]),
         ("[[turn]\n", &["s.toml:1:"]),
     ] {
-        let error = Script::parse("s.toml", text).unwrap_err();
+        let error = Script::parse_toml("s.toml", text).unwrap_err();
         for part in parts {
             assert!(error.contains(part), "{text:?}: `{error}` has no `{part}`");
         }
@@ -165,8 +165,8 @@ fn files_are_found_by_path_and_missing_ones_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     std::fs::write(&path, SCRIPT).unwrap();
-    assert!(matches!(Scenario::load(path.to_str().unwrap()), Ok(Scenario::Script(_))));
-    let error = Scenario::load("nowhere/at-all.toml").unwrap_err();
+    assert!(matches!(Scenario::from_name_or_path(path.to_str().unwrap()), Ok(Scenario::Script(_))));
+    let error = Scenario::from_name_or_path("nowhere/at-all.toml").unwrap_err();
     assert!(error.starts_with("nowhere/at-all.toml: "), "{error}");
-    assert!(matches!(Scenario::load("looper"), Ok(Scenario::Builtin(_))));
+    assert!(matches!(Scenario::from_name_or_path("looper"), Ok(Scenario::Builtin(_))));
 }

@@ -14,11 +14,11 @@ fn scripted(turns: Vec<Turn>, binding: Binding) -> Sim {
 }
 
 fn thought(n: usize) -> Turn {
-    Turn::of(vec![
+    Turn::from_parts(vec![
         Part::Thinking(format!("first thought of {n}")),
-        Part::tool("grep", format!("{{\"pattern\":\"a{n}\"}}")),
+        Part::tool_call("grep", format!("{{\"pattern\":\"a{n}\"}}")),
         Part::Thinking(format!("second thought of {n}")),
-        Part::tool("grep", format!("{{\"pattern\":\"b{n}\"}}")),
+        Part::tool_call("grep", format!("{{\"pattern\":\"b{n}\"}}")),
     ])
 }
 
@@ -138,7 +138,7 @@ fn the_escape_drops_what_does_not_match_and_says_so() {
     body["thinking"]["block_binding"] = json!({"prefix_mismatch_behavior": "drop_block"});
     let beta = "thinking-binding-controls-2026-08-01";
     let response = post(&sim, 0, "/v1/messages", beta, &body);
-    let reply: Value = serde_json::from_slice(&response.collect().0).unwrap();
+    let reply: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
     let dropped = reply["input_transformations"].as_array().unwrap();
     assert_eq!(dropped.len(), 6, "{reply}");
     assert_eq!(dropped[0]["path"], "messages.1.content.0");
@@ -177,7 +177,7 @@ fn foreign_signatures_are_taken_only_when_asked_and_own_ones_are_checked_all_the
 
 #[test]
 fn with_enabled_thinking_a_loop_that_calls_begins_with_it() {
-    let sim = scripted(vec![Turn::call("grep", "{\"pattern\":\"x\"}")], Binding::ByModel);
+    let sim = scripted(vec![Turn::from_call("grep", "{\"pattern\":\"x\"}")], Binding::ByModel);
     let mut body = body("claude-sonnet-4-5", json!([{"role": "user", "content": "find it"}]));
     body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
     let (_, reply) = ask(&sim, &body);
@@ -192,7 +192,7 @@ proptest! {
         steering in prop::collection::vec(any::<bool>(), 6),
         mode in 0..3_u8,
     ) {
-        let turns = turns.into_iter().map(Turn::of).collect();
+        let turns = turns.into_iter().map(Turn::from_parts).collect();
         let binding = if mode == 2 { Binding::Never } else { Binding::Always };
         let sim = scripted(turns, binding);
         let (model, thinking) = match mode {
@@ -218,7 +218,7 @@ proptest! {
             }
             messages.push(json!({"role": "user", "content": next}));
         }
-        prop_assert_eq!(sim.refused(), 0);
+        prop_assert_eq!(sim.refused_requests(), 0);
     }
 }
 
@@ -227,8 +227,8 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
         Just(Part::Thinking("hm".to_owned())),
         Just(Part::RedactedThinking),
         Just(Part::text("some text")),
-        Just(Part::tool("grep", "{\"pattern\":\"x\"}")),
-        Just(Part::tool("read_file", "{\"path\":\"a.md\"}")),
+        Just(Part::tool_call("grep", "{\"pattern\":\"x\"}")),
+        Just(Part::tool_call("read_file", "{\"path\":\"a.md\"}")),
     ];
     prop::collection::vec(part, 0..5)
 }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::blame::Blame;
 use crate::json::{Cursor, Error, Kind, Str};
-use crate::words::{bounded, garbage};
+use crate::words::{bound_message, describe_garbage};
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,18 +59,18 @@ impl ApiError {
     /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
-        let found = Cursor::from_bytes(body).and_then(|mut cursor| Body::read(&mut cursor)).ok();
+        let found = Cursor::from_bytes(body).and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor)).ok();
         match found {
-            Some(Body { kind, message: Some(message), request_id }) => Self {
+            Some(ErrorBody { kind, message: Some(message), request_id }) => Self {
                 status,
-                kind: kind.map_or_else(|| ErrorKind::of_status(status), |k| ErrorKind::named(&k)),
-                message: bounded(&message),
+                kind: kind.map_or_else(|| ErrorKind::from_status(status), |k| ErrorKind::from_name(&k)),
+                message: bound_message(&message),
                 request_id,
             },
             _ => Self {
                 status,
-                kind: ErrorKind::of_status(status),
-                message: garbage(body),
+                kind: ErrorKind::from_status(status),
+                message: describe_garbage(body),
                 request_id: None,
             },
         }
@@ -81,8 +81,8 @@ impl ApiError {
     pub fn from_event(kind: &str, message: &str) -> Self {
         Self {
             status: 200,
-            kind: ErrorKind::named(kind),
-            message: bounded(message),
+            kind: ErrorKind::from_name(kind),
+            message: bound_message(message),
             request_id: None,
         }
     }
@@ -129,7 +129,7 @@ impl std::error::Error for ApiError {}
 impl ErrorKind {
     /// Returns the kind that the API calls `name`.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "invalid_request_error" => Self::InvalidRequest,
             "authentication_error" => Self::Authentication,
@@ -141,7 +141,7 @@ impl ErrorKind {
             "api_error" => Self::Api,
             "timeout_error" => Self::Timeout,
             "overloaded_error" => Self::Overloaded,
-            other => Self::Other(bounded(other)),
+            other => Self::Other(bound_message(other)),
         }
     }
 
@@ -163,7 +163,7 @@ impl ErrorKind {
         }
     }
 
-    fn of_status(status: u16) -> Self {
+    fn from_status(status: u16) -> Self {
         match status {
             400 => Self::InvalidRequest,
             401 => Self::Authentication,
@@ -188,39 +188,39 @@ impl fmt::Display for ErrorKind {
 
 /// The members of an error body.
 #[derive(Default)]
-struct Body {
+struct ErrorBody {
     kind: Option<String>,
     message: Option<String>,
     request_id: Option<String>,
 }
 
-impl Body {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+impl ErrorBody {
+    fn from_cursor(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut body = Self::default();
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "error" => body.read_error(cursor)?,
                 "request_id" => {
-                    body.request_id = cursor.text_or_skip()?.map(|id| bounded(&id.unescape()))
+                    body.request_id = cursor.read_text_or_skip()?.map(|id| bound_message(&id.unescape()))
                 }
                 _ => {}
             }
             Ok::<_, Error>(())
         })?;
-        cursor.end()?;
+        cursor.expect_end()?;
         Ok(body)
     }
 
     /// Reads `error`, an object with type and message. Some proxies send a bare string.
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
-            self.message = cursor.text_or_skip()?.map(Str::owned);
+            self.message = cursor.read_text_or_skip()?.map(Str::into_string);
             return Ok(());
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
-                "type" => self.kind = cursor.text_or_skip()?.map(Str::owned),
-                "message" => self.message = cursor.text_or_skip()?.map(Str::owned),
+                "type" => self.kind = cursor.read_text_or_skip()?.map(Str::into_string),
+                "message" => self.message = cursor.read_text_or_skip()?.map(Str::into_string),
                 _ => {}
             }
             Ok::<_, Error>(())

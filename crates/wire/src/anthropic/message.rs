@@ -12,24 +12,24 @@ mod tests;
 
 use std::fmt;
 
-pub use assemble::{Assembler, End, Finished};
-pub use block::{Block, Extra};
+pub use assemble::{Assembler, StreamEnd, Finished};
+pub use block::{ResponseBlock, Extra};
 
 use super::{
-    stream::blocks,
+    stream::read_blocks,
     usage::{Usage, UsageUpdate},
 };
 use crate::json::{self, Cursor, Str};
 
 /// A response of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Message {
+pub struct ResponseMessage {
     /// The response's id.
     pub id: String,
     /// The model that answered.
     pub model: String,
     /// The content, in order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ResponseBlock>,
     /// The stop reason. `None` if the response does not state it, as when a stream is cut.
     pub stop: Option<Stop>,
     /// The stop sequence met.
@@ -67,7 +67,7 @@ pub enum Stop {
 impl Stop {
     /// Returns the reason that the API calls `name`.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "end_turn" => Self::EndTurn,
             "max_tokens" => Self::MaxTokens,
@@ -125,7 +125,7 @@ impl From<json::Error> for MessageError {
     }
 }
 
-impl Message {
+impl ResponseMessage {
     /// Reads a whole, non-streamed response.
     ///
     /// # Errors
@@ -134,18 +134,18 @@ impl Message {
         let mut cursor = Cursor::from_bytes(body)?;
         let mut message = Self::default();
         let mut has_content = false;
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "content" => {
                     message.blocks.clear();
                     let list = &mut message.blocks;
-                    has_content = blocks(cursor, |start| list.push(Block::whole(&start)))?;
+                    has_content = read_blocks(cursor, |start| list.push(ResponseBlock::from_whole(&start)))?;
                 }
                 key => message.read_member(key, cursor)?,
             }
             Ok::<_, json::Error>(())
         })?;
-        cursor.end()?;
+        cursor.expect_end()?;
         let beside = &mut message.usage.tokens.beside;
         message.blocks.iter().for_each(|block| beside.count_block(block));
         if has_content { Ok(message) } else { Err(MessageError::NoContent) }
@@ -153,17 +153,17 @@ impl Message {
 
     fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), json::Error> {
         match key {
-            "id" => self.id = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
-            "model" => self.model = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
+            "id" => self.id = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default(),
+            "model" => self.model = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default(),
             "stop_reason" => {
-                self.stop = cursor.text_or_skip()?.map(|name| Stop::named(&name.unescape()))
+                self.stop = cursor.read_text_or_skip()?.map(|name| Stop::from_name(&name.unescape()))
             }
-            "stop_sequence" => self.stop_sequence = cursor.text_or_skip()?.map(Str::owned),
+            "stop_sequence" => self.stop_sequence = cursor.read_text_or_skip()?.map(Str::into_string),
             "stop_details" => {
                 let details = cursor.skip_unless_null()?;
-                self.stop_details = details.map(|span| span.of(cursor.text()).to_owned());
+                self.stop_details = details.map(|span| span.slice_of(cursor.text()).to_owned());
             }
-            "usage" => self.usage.update(&UsageUpdate::read(cursor)?),
+            "usage" => self.usage.apply_update(&UsageUpdate::from_cursor(cursor)?),
             _ => {}
         }
         Ok(())

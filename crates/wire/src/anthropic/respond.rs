@@ -7,12 +7,12 @@
 mod tests;
 
 use super::{
-    message::{Block, Message, Stop},
+    message::{ResponseBlock, ResponseMessage, Stop},
     usage::Usage,
 };
 use crate::{
     json::{Cursor, Error, Span, write_str},
-    sse::{data_span, write_event},
+    sse::{find_data_span, write_event},
 };
 
 /// Writes a `message_start` for a message without content so far.
@@ -20,7 +20,7 @@ pub fn write_message_start(out: &mut Vec<u8>, id: &str, model: &str, usage: &Usa
     let mut data = br#"{"type":"message_start","message":"#.to_vec();
     write_head(&mut data, id, model);
     data.extend_from_slice(br#""content":[],"stop_reason":null,"stop_sequence":null,"usage":"#);
-    usage.write(&mut data);
+    usage.write_json(&mut data);
     data.extend_from_slice(b"}}");
     write_data(out, "message_start", &data);
 }
@@ -71,7 +71,7 @@ pub fn write_message_delta(
     let mut data = br#"{"type":"message_delta","delta":{"#.to_vec();
     write_stop(&mut data, Some(stop), stop_sequence, stop_details);
     data.extend_from_slice(br#"},"usage":"#);
-    usage.write(&mut data);
+    usage.write_json(&mut data);
     data.push(b'}');
     write_data(out, "message_delta", &data);
 }
@@ -108,7 +108,7 @@ pub fn error_body(kind: &str, message: &str, request_id: Option<&str>) -> Vec<u8
 }
 
 /// Writes a whole, non-streamed response.
-pub fn write_message(out: &mut Vec<u8>, message: &Message) {
+pub fn write_message(out: &mut Vec<u8>, message: &ResponseMessage) {
     write_head(out, &message.id, &message.model);
     out.extend_from_slice(br#""content":"#);
     write_blocks(out, &message.blocks);
@@ -116,18 +116,18 @@ pub fn write_message(out: &mut Vec<u8>, message: &Message) {
     let (sequence, details) = (message.stop_sequence.as_deref(), message.stop_details.as_deref());
     write_stop(out, message.stop.as_ref(), sequence, details);
     out.extend_from_slice(br#","usage":"#);
-    message.usage.write(out);
+    message.usage.write_json(out);
     out.push(b'}');
 }
 
 /// Writes a list of blocks, as in `content`.
-pub fn write_blocks(out: &mut Vec<u8>, blocks: &[Block]) {
+pub fn write_blocks(out: &mut Vec<u8>, blocks: &[ResponseBlock]) {
     out.push(b'[');
     for (n, block) in blocks.iter().enumerate() {
         if n > 0 {
             out.push(b',');
         }
-        block.write(out);
+        block.write_json(out);
     }
     out.push(b']');
 }
@@ -139,15 +139,15 @@ pub fn write_blocks(out: &mut Vec<u8>, blocks: &[Block]) {
 /// # Errors
 /// Fails if the frame's data is not a JSON object.
 pub fn write_reindexed(out: &mut Vec<u8>, raw: &[u8], index: u32) -> Result<(), Error> {
-    match data_span(raw) {
+    match find_data_span(raw) {
         Some(data) => {
             let bytes = raw.get(data.start..data.end).unwrap_or_default();
-            let Some(digits) = index_span(bytes)? else {
+            let Some(digits) = find_index_span(bytes)? else {
                 out.extend_from_slice(raw);
                 return Ok(());
             };
             let (start, end) = (data.start + digits.start, data.start + digits.end);
-            splice(out, raw, Span::new(start, end), index);
+            write_with_index(out, raw, Span::new(start, end), index);
         }
         None => write_reindexed_lines(out, raw, index)?,
     }
@@ -163,36 +163,36 @@ fn write_reindexed_lines(out: &mut Vec<u8>, raw: &[u8], index: u32) -> Result<()
         out.extend_from_slice(raw);
         return Ok(());
     };
-    let digits = if frame.data.is_empty() { None } else { index_span(frame.data.as_bytes())? };
+    let digits = if frame.data.is_empty() { None } else { find_index_span(frame.data.as_bytes())? };
     let Some(digits) = digits else {
         out.extend_from_slice(raw);
         return Ok(());
     };
     let mut data = Vec::with_capacity(frame.data.len() + 8);
-    splice(&mut data, frame.data.as_bytes(), digits, index);
+    write_with_index(&mut data, frame.data.as_bytes(), digits, index);
     write_data(out, frame.event, &data);
     Ok(())
 }
 
 /// Returns the span of the top-level `index` in an event's data.
-fn index_span(data: &[u8]) -> Result<Option<Span>, Error> {
+fn find_index_span(data: &[u8]) -> Result<Option<Span>, Error> {
     let mut cursor = Cursor::from_bytes(data)?;
     let mut found = None;
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         if member.key == "index" {
             let span = cursor.clone().skip_value()?;
             // A value that the event reader does not accept as an index is not accepted here
             // either.
-            let index = cursor.uint_or_skip()?.and_then(|index| u32::try_from(index).ok());
+            let index = cursor.read_uint_or_skip()?.and_then(|index| u32::try_from(index).ok());
             found = index.map(|_| span);
         }
         Ok::<_, Error>(())
     })?;
-    cursor.end()?;
+    cursor.expect_end()?;
     Ok(found)
 }
 
-fn splice(out: &mut Vec<u8>, bytes: &[u8], span: Span, index: u32) {
+fn write_with_index(out: &mut Vec<u8>, bytes: &[u8], span: Span, index: u32) {
     out.extend_from_slice(bytes.get(..span.start).unwrap_or_default());
     out.extend_from_slice(index.to_string().as_bytes());
     out.extend_from_slice(bytes.get(span.end..).unwrap_or_default());

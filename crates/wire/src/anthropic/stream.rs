@@ -7,11 +7,11 @@
 
 mod fields;
 
-pub(super) use fields::blocks;
+pub(super) use fields::read_blocks;
 #[cfg(test)]
 mod tests;
 
-use fields::Fields;
+use fields::EventFields;
 
 use super::usage::UsageUpdate;
 use crate::json::{Cursor, Error, Str};
@@ -187,11 +187,11 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// Fails if the data is not a JSON object.
-    pub fn decode(name: &'a str, data: &'a str) -> Result<Self, Error> {
+    pub fn from_data(name: &'a str, data: &'a str) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
-        let mut fields = Fields::default();
-        cursor.members(|cursor, member| fields.read(cursor, member))?;
-        cursor.end()?;
+        let mut fields = EventFields::default();
+        cursor.read_members(|cursor, member| fields.read_member(cursor, member))?;
+        cursor.expect_end()?;
         Ok(fields.into_event(name))
     }
 

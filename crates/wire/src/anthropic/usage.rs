@@ -10,9 +10,9 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::{
-    Served, Tokens,
+    ServiceTier, Tokens,
     json::{Cursor, Error, Kind},
-    tokens::reported,
+    tokens::read_token_count,
 };
 
 /// A model call within a request, as listed in `usage.iterations`.
@@ -45,19 +45,19 @@ impl Usage {
     /// Returns the tokens billed for the request: the sum of the iterations if they are listed (a
     /// compaction's tokens appear only there), otherwise the response's own tokens.
     #[must_use]
-    pub fn billed(&self) -> Tokens {
+    pub fn billed_tokens(&self) -> Tokens {
         let searches = u32::try_from(self.web_searches).unwrap_or(u32::MAX);
         let mut beside = self.tokens.beside;
         beside.web_searches = beside.web_searches.max(searches);
         if self.iterations.is_empty() {
             return Tokens { beside, ..self.tokens };
         }
-        let sum = self.iterations.iter().fold(Tokens::default(), |sum, i| sum.plus(i.tokens));
-        Tokens { beside, ..sum }.plausible()
+        let sum = self.iterations.iter().fold(Tokens::default(), |sum, i| sum.saturating_add(i.tokens));
+        Tokens { beside, ..sum }.clamp_counts()
     }
 
     /// Overrides the counts that a later report states, and keeps the others.
-    pub fn update(&mut self, report: &UsageUpdate) {
+    pub fn apply_update(&mut self, report: &UsageUpdate) {
         let tokens = &mut self.tokens;
         let set = |target: &mut u64, value: Option<u64>| {
             if let Some(value) = value {
@@ -73,7 +73,7 @@ impl Usage {
         let beside = &mut tokens.beside;
         beside.served = beside.served.max(report.served);
         beside.in_one_country |= report.in_one_country;
-        if let Some((five_minutes, hour)) = report.cache_writes(tokens) {
+        if let Some((five_minutes, hour)) = report.merge_cache_writes(tokens) {
             tokens.cache_write_5m = five_minutes;
             tokens.cache_write_1h = hour;
         }
@@ -83,7 +83,7 @@ impl Usage {
     }
 
     /// Appends the JSON object that the API would send.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         write_tokens(out, &self.tokens);
         if self.thinking > 0 {
@@ -102,7 +102,7 @@ impl Usage {
             out.extend_from_slice(br#","iterations":["#);
             for (n, iteration) in self.iterations.iter().enumerate() {
                 out.extend_from_slice(if n == 0 { b"{" } else { b",{" });
-                iteration.write(out);
+                iteration.write_members(out);
             }
             out.push(b']');
         }
@@ -111,7 +111,7 @@ impl Usage {
 }
 
 impl Iteration {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write_members(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#""type":"#);
         crate::json::write_str(out, &self.kind);
         if let Some(model) = &self.model {
@@ -164,7 +164,7 @@ pub struct UsageUpdate {
     /// `server_tool_use.web_fetch_requests`
     pub web_fetches: Option<u64>,
     /// The service tier, from `speed` and `service_tier`.
-    pub served: Served,
+    pub served: ServiceTier,
     /// True if `inference_geo` names a country.
     pub in_one_country: bool,
     /// `iterations`
@@ -176,20 +176,20 @@ impl UsageUpdate {
     ///
     /// # Errors
     /// Fails if the value is not JSON.
-    pub fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+    pub fn from_cursor(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut usage = Self::default();
         if cursor.peek()? != Kind::Object {
             cursor.skip_value()?;
             return Ok(usage);
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "output_tokens_details" => usage.read_nested(cursor)?,
                 "server_tool_use" | "cache_creation" => usage.read_nested(cursor)?,
-                "iterations" => usage.iterations = iterations(cursor)?,
-                "speed" => usage.serve(Served::by_speed(&text(cursor)?)),
-                "service_tier" => usage.serve(Served::by_tier(&text(cursor)?, true)),
-                "inference_geo" => usage.in_one_country = is_country(&text(cursor)?),
+                "iterations" => usage.iterations = read_iterations(cursor)?,
+                "speed" => usage.raise_tier(ServiceTier::from_speed(&read_text(cursor)?)),
+                "service_tier" => usage.raise_tier(ServiceTier::from_tier(&read_text(cursor)?, true)),
+                "inference_geo" => usage.in_one_country = is_country(&read_text(cursor)?),
                 key => usage.read_count(key, cursor)?,
             }
             Ok::<_, Error>(())
@@ -197,7 +197,7 @@ impl UsageUpdate {
         Ok(usage)
     }
 
-    fn serve(&mut self, served: Served) {
+    fn raise_tier(&mut self, served: ServiceTier) {
         self.served = self.served.max(served);
     }
 
@@ -214,7 +214,7 @@ impl UsageUpdate {
             "web_fetch_requests" => &mut self.web_fetches,
             _ => return Ok(()),
         };
-        *target = reported(cursor)?;
+        *target = read_token_count(cursor)?;
         Ok(())
     }
 
@@ -222,13 +222,13 @@ impl UsageUpdate {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| self.read_count(&member.key.unescape(), cursor))?;
+        cursor.read_members(|cursor, member| self.read_count(&member.key.unescape(), cursor))?;
         Ok(())
     }
 
     /// Returns both kinds of cache writes after this report, or `None` if it does not state them.
     /// The part of the total beyond its components counts as written for five minutes.
-    fn cache_writes(&self, before: &Tokens) -> Option<(u64, u64)> {
+    fn merge_cache_writes(&self, before: &Tokens) -> Option<(u64, u64)> {
         match (self.cache_write, self.cache_write_5m, self.cache_write_1h) {
             (None, None, None) => None,
             (None, five, hour) => {
@@ -247,9 +247,9 @@ impl UsageUpdate {
         }
     }
 
-    fn tokens(&self) -> Tokens {
+    fn to_tokens(&self) -> Tokens {
         let mut usage = Usage::default();
-        usage.update(self);
+        usage.apply_update(self);
         usage.tokens
     }
 }
@@ -259,35 +259,35 @@ pub(crate) fn is_country(geo: &str) -> bool {
     !matches!(geo, "" | "global" | "not_available")
 }
 
-fn text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, Error> {
-    Ok(cursor.string_or_skip()?.map(|(text, _)| text.unescape()).unwrap_or_default())
+fn read_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, Error> {
+    Ok(cursor.read_string_or_skip()?.map(|(text, _)| text.unescape()).unwrap_or_default())
 }
 
-fn iterations(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Iteration>>, Error> {
+fn read_iterations(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Iteration>>, Error> {
     if cursor.peek()? != Kind::Array {
         cursor.skip_value()?;
         return Ok(None);
     }
     let mut list = Vec::new();
-    cursor.elements(|cursor| {
+    cursor.read_elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            list.push(iteration(cursor)?);
+            list.push(read_iteration(cursor)?);
         }
         Ok::<_, Error>(())
     })?;
     Ok(Some(list))
 }
 
-fn iteration(cursor: &mut Cursor<'_>) -> Result<Iteration, Error> {
-    let tokens = UsageUpdate::read_flat(&mut cursor.clone())?.tokens();
+fn read_iteration(cursor: &mut Cursor<'_>) -> Result<Iteration, Error> {
+    let tokens = UsageUpdate::read_flat(&mut cursor.clone())?.to_tokens();
     let mut iteration = Iteration { tokens, ..Iteration::default() };
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         let target = match &*member.key.unescape() {
             "type" => &mut iteration.kind,
             "model" => iteration.model.get_or_insert_default(),
             _ => return Ok(()),
         };
-        *target = cursor.string_or_skip()?.unwrap_or_default().0.unescape().into_owned();
+        *target = cursor.read_string_or_skip()?.unwrap_or_default().0.unescape().into_owned();
         Ok::<_, Error>(())
     })?;
     iteration.model = iteration.model.filter(|model| !model.is_empty());
@@ -299,7 +299,7 @@ impl UsageUpdate {
     /// which do not exist.
     fn read_flat(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut usage = Self::default();
-        cursor.members(|cursor, member| match &*member.key.unescape() {
+        cursor.read_members(|cursor, member| match &*member.key.unescape() {
             "cache_creation" => usage.read_nested(cursor),
             key => usage.read_count(key, cursor),
         })?;

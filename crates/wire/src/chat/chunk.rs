@@ -9,13 +9,13 @@ mod delta;
 #[cfg(test)]
 mod tests;
 
-pub(super) use delta::call as read_call;
+pub(super) use delta::read_call;
 pub use delta::{CallDelta, Choice, Delta};
 
 use super::usage::Usage;
 use crate::{
-    Served,
-    json::{Cursor, Error, Kind, Member, Str},
+    ServiceTier,
+    json::{Cursor, Error, Kind, MemberKey, Str},
 };
 
 /// An event of a response stream.
@@ -43,7 +43,7 @@ pub struct Chunk<'a> {
     /// (Moonshot).
     pub usage: Option<Box<Usage>>,
     /// `service_tier`
-    pub served: Served,
+    pub served: ServiceTier,
     /// The error, if there is one. Only usage is relevant after it.
     pub error: Option<Box<StreamError<'a>>>,
 }
@@ -71,24 +71,24 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// Fails if the data is neither `[DONE]` nor a JSON object.
-    pub fn decode(name: &str, data: &'a str) -> Result<Self, Error> {
+    pub fn from_data(name: &str, data: &'a str) -> Result<Self, Error> {
         if data.trim_ascii() == "[DONE]" {
             return Ok(Self::Done);
         }
-        Chunk::read(data, name == "error").map(Self::Chunk)
+        Chunk::from_data(data, name == "error").map(Self::Chunk)
     }
 }
 
 impl<'a> Chunk<'a> {
     /// Reads a chunk, or a whole response, which has `message` in place of `delta`.
-    pub(super) fn read(data: &'a str, is_error: bool) -> Result<Self, Error> {
+    pub(super) fn from_data(data: &'a str, is_error: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
         let mut chunk = Self::default();
         let mut flat_error = is_error;
-        cursor.members(|cursor, member| chunk.read_member(cursor, member, &mut flat_error))?;
-        cursor.end()?;
+        cursor.read_members(|cursor, member| chunk.read_member(cursor, member, &mut flat_error))?;
+        cursor.expect_end()?;
         if flat_error && chunk.error.is_none() {
-            chunk.error = Some(Box::new(StreamError::read(&mut Cursor::new(data))?));
+            chunk.error = Some(Box::new(StreamError::from_cursor(&mut Cursor::new(data))?));
         }
         Ok(chunk)
     }
@@ -97,27 +97,27 @@ impl<'a> Chunk<'a> {
     fn read_member(
         &mut self,
         cursor: &mut Cursor<'a>,
-        member: Member<'a>,
+        member: MemberKey<'a>,
         flat_error: &mut bool,
     ) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "id" => self.id = cursor.text_or_skip()?.unwrap_or_default(),
-            "created" => self.created = cursor.uint_or_skip()?,
-            "model" => self.model = cursor.text_or_skip()?.unwrap_or_default(),
+            "id" => self.id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "created" => self.created = cursor.read_uint_or_skip()?,
+            "model" => self.model = cursor.read_text_or_skip()?.unwrap_or_default(),
             "choices" => self.read_choices(cursor)?,
             "usage" => {
-                let usage = Usage::read(cursor)?.map(Box::new);
+                let usage = Usage::from_cursor(cursor)?.map(Box::new);
                 self.usage = usage.or_else(|| self.usage.take());
             }
             "service_tier" => {
-                let tier = cursor.text_or_skip()?.unwrap_or_default();
-                self.served = Served::by_tier(&tier.unescape(), false);
+                let tier = cursor.read_text_or_skip()?.unwrap_or_default();
+                self.served = ServiceTier::from_tier(&tier.unescape(), false);
             }
             "x_groq" => self.read_groq(cursor)?,
-            "error" => self.error = error(cursor)?,
+            "error" => self.error = read_error_member(cursor)?,
             // Mistral and vLLM: `{"object":"error","message":…}`.
             "object" => {
-                *flat_error |= cursor.text_or_skip()?.is_some_and(|object| object == "error")
+                *flat_error |= cursor.read_text_or_skip()?.is_some_and(|object| object == "error")
             }
             _ => {}
         }
@@ -129,9 +129,9 @@ impl<'a> Chunk<'a> {
             return Ok(());
         }
         self.choices.clear();
-        cursor.elements(|cursor| {
+        cursor.read_elements(|cursor| {
             if cursor.peek()? == Kind::Object {
-                let (choice, usage, error) = delta::choice(cursor)?;
+                let (choice, usage, error) = delta::read_choice(cursor)?;
                 self.choices.push(choice);
                 self.usage = self.usage.take().or(usage);
                 self.error = self.error.take().or(error);
@@ -145,9 +145,9 @@ impl<'a> Chunk<'a> {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             if member.key == "usage" {
-                let usage = Usage::read(cursor)?.map(Box::new);
+                let usage = Usage::from_cursor(cursor)?.map(Box::new);
                 self.usage = self.usage.take().or(usage);
             }
             Ok::<_, Error>(())
@@ -157,9 +157,9 @@ impl<'a> Chunk<'a> {
 }
 
 /// Reads an `error` member: an object, or a bare string. Null is not an error.
-fn error<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Box<StreamError<'a>>>, Error> {
+fn read_error_member<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Box<StreamError<'a>>>, Error> {
     match cursor.peek()? {
-        Kind::Object | Kind::String => Ok(Some(Box::new(StreamError::read_error(cursor)?))),
+        Kind::Object | Kind::String => Ok(Some(Box::new(StreamError::from_error_member(cursor)?))),
         Kind::Array | Kind::Number | Kind::Bool | Kind::Null => {
             cursor.skip_value()?;
             Ok(None)

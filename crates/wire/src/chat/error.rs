@@ -14,7 +14,7 @@ use std::fmt;
 use super::chunk::StreamError;
 use crate::blame::Blame;
 use crate::json::Cursor;
-use crate::words::{bounded, garbage};
+use crate::words::{bound_message, describe_garbage};
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,17 +72,17 @@ impl ApiError {
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
         let found =
-            Cursor::from_bytes(body).and_then(|mut cursor| StreamError::read(&mut cursor)).ok();
+            Cursor::from_bytes(body).and_then(|mut cursor| StreamError::from_cursor(&mut cursor)).ok();
         match found {
             Some(body) if !body.message.is_empty() || !body.code.is_empty() => {
                 Self::from_body(status, &body)
             }
             _ => Self {
                 status,
-                kind: ErrorKind::of_status(status)
+                kind: ErrorKind::from_status(status)
                     .unwrap_or_else(|| ErrorKind::Other("unexpected_answer".to_owned())),
                 code: None,
-                message: garbage(body),
+                message: describe_garbage(body),
                 request_id: None,
             },
         }
@@ -95,7 +95,7 @@ impl ApiError {
     }
 
     /// Creates the error of a response that ended with `finish_reason: "error"` without details.
-    pub(super) fn unexplained() -> Self {
+    pub(super) fn new_unexplained() -> Self {
         Self {
             status: 200,
             kind: ErrorKind::Server,
@@ -118,10 +118,10 @@ impl ApiError {
         }
         Self {
             status,
-            kind: ErrorKind::found(status, &kind, &code),
-            code: Some(bounded(&code)).filter(|code| !code.is_empty()),
-            message: bounded(&message),
-            request_id: body.request_id.map(|id| bounded(&id.unescape())),
+            kind: ErrorKind::from_error(status, &kind, &code),
+            code: Some(bound_message(&code)).filter(|code| !code.is_empty()),
+            message: bound_message(&message),
+            request_id: body.request_id.map(|id| bound_message(&id.unescape())),
         }
     }
 
@@ -192,17 +192,17 @@ impl ErrorKind {
         }
     }
 
-    fn found(status: u16, kind: &str, code: &str) -> Self {
-        let worded = || Self::of_word(code).or_else(|| Self::of_word(kind));
+    fn from_error(status: u16, kind: &str, code: &str) -> Self {
+        let worded = || Self::from_name(code).or_else(|| Self::from_name(kind));
         let named = || [kind, code].into_iter().find(|name| !name.is_empty());
         worded()
-            .or_else(|| Self::of_status(status))
+            .or_else(|| Self::from_status(status))
             .or_else(|| (kind == "invalid_request_error").then_some(Self::InvalidRequest))
-            .unwrap_or_else(|| Self::Other(bounded(named().unwrap_or("unexpected_answer"))))
+            .unwrap_or_else(|| Self::Other(bound_message(named().unwrap_or("unexpected_answer"))))
     }
 
     /// Returns the kind for a word that is more specific than a status.
-    fn of_word(word: &str) -> Option<Self> {
+    fn from_name(word: &str) -> Option<Self> {
         Some(match word {
             "context_length_exceeded" => Self::ContextLength,
             "content_filter" | "content_policy_violation" => Self::ContentFilter,
@@ -220,7 +220,7 @@ impl ErrorKind {
         })
     }
 
-    fn of_status(status: u16) -> Option<Self> {
+    fn from_status(status: u16) -> Option<Self> {
         Some(match status {
             400 | 422 => Self::InvalidRequest,
             401 => Self::Authentication,

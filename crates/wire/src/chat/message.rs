@@ -18,9 +18,9 @@ mod tests;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use assemble::{Assembler, End, Finished};
+pub use assemble::{Assembler, StreamEnd, Finished};
 pub use call::{Call, CallKind};
-pub use parts::{Part, Piece, pieces};
+pub use parts::{ResponsePart, Piece, read_pieces};
 
 use super::{
     chunk::{Chunk, Event},
@@ -34,7 +34,7 @@ pub type Extra = BTreeMap<String, String>;
 
 /// A response of the model: one choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Message {
+pub struct ResponseMessage {
     /// The response's id.
     pub id: String,
     /// The creation time, in seconds since 1970; 0 if no chunk states it.
@@ -44,7 +44,7 @@ pub struct Message {
     /// All text.
     pub text: String,
     /// The content in parts, if it came as a list (Mistral); empty if it is plain text.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ResponsePart>,
     /// The refusal that the model gave instead of an answer.
     pub refusal: Option<String>,
     /// `reasoning` (OpenRouter, Groq) and the thinking of Mistral's parts.
@@ -92,7 +92,7 @@ pub enum Finish {
 impl Finish {
     /// Returns the reason that the API calls `name`.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "stop" => Self::Stop,
             "length" => Self::Length,
@@ -169,7 +169,7 @@ impl From<json::Error> for MessageError {
     }
 }
 
-impl Message {
+impl ResponseMessage {
     /// Reads the first choice of a whole, non-streamed response.
     ///
     /// # Errors
@@ -178,8 +178,8 @@ impl Message {
     pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
         let finished = Finished::from_json(body)?;
         match finished.end {
-            End::Error(error) => Err(MessageError::Api(error)),
-            End::Stop | End::Cut => Ok(finished.message),
+            StreamEnd::Error(error) => Err(MessageError::Api(error)),
+            StreamEnd::Stop | StreamEnd::Cut => Ok(finished.message),
         }
     }
 
@@ -202,11 +202,11 @@ impl Finished {
     /// Fails if the body is not JSON, or has neither a choice nor an error.
     pub fn from_json(body: &[u8]) -> Result<Self, MessageError> {
         let cursor = json::Cursor::from_bytes(body)?;
-        let chunk = Chunk::read(cursor.text(), false)?;
+        let chunk = Chunk::from_data(cursor.text(), false)?;
         if chunk.choices.is_empty() && chunk.error.is_none() {
             return Err(MessageError::NoChoices);
         }
-        let mut assembler = Assembler::whole();
+        let mut assembler = Assembler::for_whole_response();
         // Without a limit, nothing can fail.
         let _ = assembler.push(&Event::Chunk(chunk));
         let _ = assembler.push(&Event::Done);

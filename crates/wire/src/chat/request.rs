@@ -12,19 +12,19 @@ mod tests;
 mod thinking;
 
 pub use members::{
-    Choice, MaxTokens, ResponseFormat, StreamOptions, Switch, Tool, ToolChoice, ToolKind, Tools,
+    RequestToolChoiceKind, MaxTokens, ResponseFormat, StreamOptions, Flag, RequestTool, RequestToolChoice, ToolKind, RequestTools,
 };
 pub use messages::{
-    Content, Member, Message, Messages, Part, PartKind, Role, ToolCall, ToolCallKind,
+    RequestContent, Member, RequestMessage, RequestMessages, RequestPart, PartKind, RequestRole, ToolCall, ToolCallKind,
 };
-pub use thinking::{Asked, Thinking};
+pub use thinking::{RequestedThinking, RequestThinking};
 
 use crate::json::{self, Cursor, Kind, Span, Str};
-use crate::request::{RequestError, Terms};
+use crate::request::{RequestError, PricingTerms};
 
 /// A borrowed view of a Chat Completions request.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct RequestBody<'a> {
     /// The whole body; every span points into it.
     pub text: &'a str,
     /// The body's object.
@@ -40,15 +40,15 @@ pub struct Request<'a> {
     /// `max_completion_tokens`, if it is a whole number.
     pub max_completion_tokens: Option<MaxTokens>,
     /// `tools`
-    pub tools: Option<Tools<'a>>,
+    pub tools: Option<RequestTools<'a>>,
     /// The value of the deprecated `functions`, if it is a list.
     pub functions: Option<Span>,
     /// `tool_choice`
-    pub tool_choice: Option<ToolChoice<'a>>,
+    pub tool_choice: Option<RequestToolChoice<'a>>,
     /// `parallel_tool_calls`, if it is a boolean.
-    pub parallel_tool_calls: Option<Switch>,
+    pub parallel_tool_calls: Option<Flag>,
     /// The thinking settings, in any dialect.
-    pub thinking: Thinking<'a>,
+    pub thinking: RequestThinking<'a>,
     /// `user`
     pub user: Option<Str<'a>>,
     /// The value of `metadata`, unless null.
@@ -63,22 +63,22 @@ pub struct Request<'a> {
     /// `response_format`, if it is an object.
     pub response_format: Option<ResponseFormat<'a>>,
     /// The members that affect the price.
-    pub terms: Terms,
+    pub terms: PricingTerms,
     /// `messages`
-    pub messages: Messages<'a>,
+    pub messages: RequestMessages<'a>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RequestBody<'a> {
     /// Reads a request body.
     ///
     /// # Errors
     /// Fails if the body is not JSON, if it has no `model` string or no `messages` list, or if a
     /// message has no `role` or a `content` that is neither a string, null nor a list.
-    pub fn scan(body: &'a [u8]) -> Result<Self, RequestError> {
+    pub fn from_body(body: &'a [u8]) -> Result<Self, RequestError> {
         let mut cursor = Cursor::from_bytes(body)?;
-        let mut found = Found::default();
-        let span = cursor.members(|cursor, member| found.read(cursor, member))?;
-        cursor.end()?;
+        let mut found = RequestMembers::default();
+        let span = cursor.read_members(|cursor, member| found.read_member(cursor, member))?;
+        cursor.expect_end()?;
         Ok(Self {
             text: cursor.text(),
             span,
@@ -120,64 +120,64 @@ impl<'a> Request<'a> {
 
 /// The top-level members read so far.
 #[derive(Default)]
-struct Found<'a> {
+struct RequestMembers<'a> {
     model: Option<Str<'a>>,
     stream: bool,
     stream_options: Option<StreamOptions>,
     max_tokens: Option<MaxTokens>,
     max_completion_tokens: Option<MaxTokens>,
-    tools: Option<Tools<'a>>,
+    tools: Option<RequestTools<'a>>,
     functions: Option<Span>,
-    tool_choice: Option<ToolChoice<'a>>,
-    parallel_tool_calls: Option<Switch>,
-    thinking: Thinking<'a>,
+    tool_choice: Option<RequestToolChoice<'a>>,
+    parallel_tool_calls: Option<Flag>,
+    thinking: RequestThinking<'a>,
     user: Option<Str<'a>>,
     metadata: Option<Span>,
     prompt_cache_key: Option<Str<'a>>,
     store: Option<bool>,
     n: Option<u64>,
     response_format: Option<ResponseFormat<'a>>,
-    terms: Terms,
-    messages: Option<Messages<'a>>,
+    terms: PricingTerms,
+    messages: Option<RequestMessages<'a>>,
 }
 
-impl<'a> Found<'a> {
-    fn read(
+impl<'a> RequestMembers<'a> {
+    fn read_member(
         &mut self,
         cursor: &mut Cursor<'a>,
-        member: json::Member<'a>,
+        member: json::MemberKey<'a>,
     ) -> Result<(), RequestError> {
         let key = member.span;
         match &*member.key.unescape() {
-            "model" => self.model = cursor.text_or_skip()?,
-            "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
-            "stream_options" => self.stream_options = members::stream_options(cursor)?,
-            "max_tokens" => self.max_tokens = members::max_tokens(cursor, key)?,
+            "model" => self.model = cursor.read_text_or_skip()?,
+            "stream" => self.stream = cursor.read_bool_or_skip()? == Some(true),
+            "stream_options" => self.stream_options = members::read_stream_options(cursor)?,
+            "max_tokens" => self.max_tokens = members::read_max_tokens(cursor, key)?,
             "max_completion_tokens" => {
-                self.max_completion_tokens = members::max_tokens(cursor, key)?;
+                self.max_completion_tokens = members::read_max_tokens(cursor, key)?;
             }
-            "tools" => self.tools = members::tools(cursor)?,
+            "tools" => self.tools = members::read_tools(cursor)?,
             "functions" => {
                 let list = cursor.peek()? == Kind::Array;
                 self.functions = Some(cursor.skip_value()?).filter(|_| list);
             }
-            "tool_choice" => self.tool_choice = members::tool_choice(cursor, key)?,
-            "parallel_tool_calls" => self.parallel_tool_calls = members::switch(cursor)?,
-            "user" => self.user = cursor.text_or_skip()?,
+            "tool_choice" => self.tool_choice = members::read_tool_choice(cursor, key)?,
+            "parallel_tool_calls" => self.parallel_tool_calls = members::read_flag(cursor)?,
+            "user" => self.user = cursor.read_text_or_skip()?,
             "metadata" => self.metadata = cursor.skip_unless_null()?,
-            "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
-            "store" => self.store = cursor.bool_or_skip()?,
+            "prompt_cache_key" => self.prompt_cache_key = cursor.read_text_or_skip()?,
+            "store" => self.store = cursor.read_bool_or_skip()?,
             "n" => {
                 // Some servers accept `"2"` for 2.
                 let absent = cursor.peek()? == Kind::Null;
                 let other = (!absent).then_some(u64::MAX);
-                self.n = cursor.uint_or_skip()?.or(other);
+                self.n = cursor.read_uint_or_skip()?.or(other);
             }
-            "response_format" => self.response_format = members::response_format(cursor)?,
-            "messages" => self.messages = Some(messages::messages(cursor)?),
+            "response_format" => self.response_format = members::read_response_format(cursor)?,
+            "messages" => self.messages = Some(messages::read_messages(cursor)?),
             key => {
-                self.terms.read(key, cursor, false)?;
-                self.thinking.read(key, cursor)?;
+                self.terms.read_member(key, cursor, false)?;
+                self.thinking.read_member(key, cursor)?;
             }
         }
         Ok(())

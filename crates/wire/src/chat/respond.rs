@@ -8,10 +8,10 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
-pub use rewrite::{Place, Rewrite, write_reindexed, write_rewritten, write_with_id};
+pub use rewrite::{CallEdit, Rewrite, write_reindexed, write_rewritten, write_with_id};
 
 use super::{
-    message::{Call, Finish, Message},
+    message::{Call, Finish, ResponseMessage},
     usage::Usage,
 };
 use crate::{json::write_str, sse::write_event};
@@ -51,7 +51,7 @@ pub fn write_reasoning(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &s
 /// Writes a chunk with a list of `reasoning_details`, each given as JSON.
 pub fn write_reasoning_details<D: AsRef<[u8]>>(out: &mut Vec<u8>, head: Head<'_>, details: &[D]) {
     let list = details.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
-    let data = chunk(head, |data| {
+    let data = format_chunk(head, |data| {
         data.extend_from_slice(br#"{"reasoning_details":["#);
         data.extend_from_slice(&list);
         data.extend_from_slice(b"]}");
@@ -65,7 +65,7 @@ pub fn write_members<'m>(
     head: Head<'_>,
     members: impl IntoIterator<Item = (&'m str, &'m str)>,
 ) {
-    let data = chunk(head, |data| {
+    let data = format_chunk(head, |data| {
         for (n, (name, value)) in members.into_iter().enumerate() {
             data.push(if n == 0 { b'{' } else { b',' });
             write_str(data, name);
@@ -79,7 +79,7 @@ pub fn write_members<'m>(
 
 /// Writes a chunk with a whole call. `index` is the call's index in the stream that is written.
 pub fn write_call(out: &mut Vec<u8>, head: Head<'_>, index: u32, call: &Call) {
-    let data = chunk(head, |data| {
+    let data = format_chunk(head, |data| {
         data.extend_from_slice(format!(r#"{{"tool_calls":[{{"index":{index},"id":"#).as_bytes());
         write_str(data, &call.id);
         call.write_body(data);
@@ -90,7 +90,7 @@ pub fn write_call(out: &mut Vec<u8>, head: Head<'_>, index: u32, call: &Call) {
 
 /// Writes a chunk that begins a function call: its id and name, without arguments.
 pub fn write_call_start(out: &mut Vec<u8>, head: Head<'_>, index: u32, id: &str, name: &str) {
-    let data = chunk(head, |data| {
+    let data = format_chunk(head, |data| {
         data.extend_from_slice(format!(r#"{{"tool_calls":[{{"index":{index},"id":"#).as_bytes());
         write_str(data, id);
         data.extend_from_slice(br#","type":"function","function":{"name":"#);
@@ -102,7 +102,7 @@ pub fn write_call_start(out: &mut Vec<u8>, head: Head<'_>, index: u32, id: &str,
 
 /// Writes a chunk with more of a function call's arguments.
 pub fn write_call_arguments(out: &mut Vec<u8>, head: Head<'_>, index: u32, piece: &str) {
-    let data = chunk(head, |data| {
+    let data = format_chunk(head, |data| {
         let open = format!(r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":"#);
         data.extend_from_slice(open.as_bytes());
         write_str(data, piece);
@@ -113,13 +113,13 @@ pub fn write_call_arguments(out: &mut Vec<u8>, head: Head<'_>, index: u32, piece
 
 /// Writes a chunk with a `delta` given as JSON.
 pub fn write_delta(out: &mut Vec<u8>, head: Head<'_>, delta_json: &str) {
-    let data = chunk(head, |data| data.extend_from_slice(delta_json.as_bytes()));
+    let data = format_chunk(head, |data| data.extend_from_slice(delta_json.as_bytes()));
     write_data(out, &data);
 }
 
 /// Writes the chunk with the finish reason.
 pub fn write_finish(out: &mut Vec<u8>, head: Head<'_>, finish: &Finish) {
-    let mut data = open(head, "chat.completion.chunk");
+    let mut data = format_head(head, "chat.completion.chunk");
     data.extend_from_slice(br#""choices":[{"index":0,"delta":{},"finish_reason":"#);
     write_str(&mut data, finish.name());
     data.extend_from_slice(b"}]}");
@@ -128,9 +128,9 @@ pub fn write_finish(out: &mut Vec<u8>, head: Head<'_>, finish: &Finish) {
 
 /// Writes the chunk with the usage, without choices.
 pub fn write_usage(out: &mut Vec<u8>, head: Head<'_>, usage: &Usage) {
-    let mut data = open(head, "chat.completion.chunk");
+    let mut data = format_head(head, "chat.completion.chunk");
     data.extend_from_slice(br#""choices":[],"usage":"#);
-    usage.write(&mut data);
+    usage.write_json(&mut data);
     data.push(b'}');
     write_data(out, &data);
 }
@@ -162,9 +162,9 @@ pub fn error_body(kind: &str, message: &str, code: Option<&str>) -> Vec<u8> {
 }
 
 /// Writes a whole, non-streamed response.
-pub fn write_completion(out: &mut Vec<u8>, message: &Message) {
+pub fn write_completion(out: &mut Vec<u8>, message: &ResponseMessage) {
     let head = Head { id: &message.id, created: message.created, model: &message.model };
-    out.extend_from_slice(&open(head, "chat.completion"));
+    out.extend_from_slice(&format_head(head, "chat.completion"));
     out.extend_from_slice(br#""choices":[{"index":0,"message":{"role":"assistant","content":"#);
     message.write_content(out);
     message.write_refusal(out);
@@ -180,16 +180,16 @@ pub fn write_completion(out: &mut Vec<u8>, message: &Message) {
         out.push(b':');
         out.extend_from_slice(value.as_bytes());
     }
-    write_ends(out, message);
+    write_choice_end(out, message);
     if message.usage.present {
         out.extend_from_slice(br#","usage":"#);
-        message.usage.write(out);
+        message.usage.write_json(out);
     }
     out.push(b'}');
 }
 
 /// Writes the end of the message, of its choice and of the list of choices.
-fn write_ends(out: &mut Vec<u8>, message: &Message) {
+fn write_choice_end(out: &mut Vec<u8>, message: &ResponseMessage) {
     out.extend_from_slice(br#"},"finish_reason":"#);
     match &message.finish {
         Some(finish) => write_str(out, finish.name()),
@@ -204,7 +204,7 @@ fn write_ends(out: &mut Vec<u8>, message: &Message) {
 
 /// Returns a request message with plain text: `system`, `developer`, `user` or `assistant`.
 #[must_use]
-pub fn message(role: &str, text: &str) -> Vec<u8> {
+pub fn request_message(role: &str, text: &str) -> Vec<u8> {
     let mut out = br#"{"role":"#.to_vec();
     write_str(&mut out, role);
     out.extend_from_slice(br#","content":"#);
@@ -225,7 +225,7 @@ pub fn tool_message(call_id: &str, content: &str) -> Vec<u8> {
 }
 
 fn write_member(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &str) {
-    let data = chunk(head, |data| {
+    let data = format_chunk(head, |data| {
         data.push(b'{');
         write_str(data, member);
         data.push(b':');
@@ -236,8 +236,8 @@ fn write_member(out: &mut Vec<u8>, head: Head<'_>, member: &str, text: &str) {
 }
 
 /// Returns a chunk around a delta.
-fn chunk(head: Head<'_>, delta: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut data = open(head, "chat.completion.chunk");
+fn format_chunk(head: Head<'_>, delta: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut data = format_head(head, "chat.completion.chunk");
     data.extend_from_slice(br#""choices":[{"index":0,"delta":"#);
     delta(&mut data);
     data.extend_from_slice(br#","finish_reason":null}]}"#);
@@ -245,7 +245,7 @@ fn chunk(head: Head<'_>, delta: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 /// Returns the beginning of a chunk or completion, up to the comma after its head.
-fn open(head: Head<'_>, object: &str) -> Vec<u8> {
+fn format_head(head: Head<'_>, object: &str) -> Vec<u8> {
     let mut data = br#"{"id":"#.to_vec();
     write_str(&mut data, head.id);
     let middle = format!(r#","object":"{object}","created":{},"model":"#, head.created);

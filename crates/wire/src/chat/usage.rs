@@ -10,9 +10,9 @@ mod cost;
 mod tests;
 
 use crate::{
-    Beside, Tokens,
+    ExtraCharges, Tokens,
     json::{Cursor, Error, Kind},
-    tokens::reported,
+    tokens::read_token_count,
 };
 
 /// The usage of a response.
@@ -34,27 +34,27 @@ impl Usage {
     ///
     /// # Errors
     /// Fails if the value is not JSON.
-    pub fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
+    pub fn from_cursor(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
         if cursor.peek()? != Kind::Object {
             cursor.skip_value()?;
             return Ok(None);
         }
-        let mut report = Report::default();
-        cursor.members(|cursor, member| report.read(&member.key.unescape(), cursor))?;
-        Ok(Some(report.usage()))
+        let mut report = UsageReport::default();
+        cursor.read_members(|cursor, member| report.read_member(&member.key.unescape(), cursor))?;
+        Ok(Some(report.to_usage()))
     }
 
     /// Returns the tokens billed for the request, with the cost stated by the vendor.
     #[must_use]
-    pub fn billed(&self) -> Tokens {
-        let beside = Beside { stated: self.cost_nano_usd, ..self.tokens.beside };
+    pub fn billed_tokens(&self) -> Tokens {
+        let beside = ExtraCharges { stated: self.cost_nano_usd, ..self.tokens.beside };
         Tokens { beside, ..self.tokens }
     }
 
     /// Replaces the counts of an earlier report. A cost stays if the later report states none.
-    pub fn update(&mut self, later: &Self) {
+    pub fn apply_update(&mut self, later: &Self) {
         let cost = later.cost_nano_usd.or(self.cost_nano_usd);
-        let beside = Beside {
+        let beside = ExtraCharges {
             served: later.tokens.beside.served.max(self.tokens.beside.served),
             ..later.tokens.beside
         };
@@ -63,7 +63,7 @@ impl Usage {
     }
 
     /// Appends the JSON object that OpenAI would send, with OpenRouter's `cost` if it is known.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         let tokens = &self.tokens;
         let prompt = tokens.input_total();
         let written = tokens.cache_write_5m.saturating_add(tokens.cache_write_1h);
@@ -83,7 +83,7 @@ impl Usage {
         out.extend_from_slice(text.as_bytes());
         if let Some(nano) = self.cost_nano_usd {
             out.extend_from_slice(br#","cost":"#);
-            out.extend_from_slice(cost::decimal(nano).as_bytes());
+            out.extend_from_slice(cost::format_usd(nano).as_bytes());
         }
         out.push(b'}');
     }
@@ -91,7 +91,7 @@ impl Usage {
 
 /// A `usage` object as received. A value it does not state is `None`.
 #[derive(Debug, Default)]
-struct Report {
+struct UsageReport {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
@@ -107,8 +107,8 @@ struct Report {
     sources: u64,
 }
 
-impl Report {
-    fn read(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+impl UsageReport {
+    fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let target = match key {
             "prompt_tokens" => &mut self.prompt,
             "completion_tokens" => &mut self.completion,
@@ -122,14 +122,14 @@ impl Report {
             "prompt_cache_hit_tokens" => &mut self.hit,
             "prompt_cache_miss_tokens" => &mut self.miss,
             "cost_in_usd_ticks" => &mut self.ticks,
-            "cost" => return cost::read(cursor, &mut self.cost),
-            "upstream_inference_cost" => return cost::read(cursor, &mut self.upstream_cost),
+            "cost" => return cost::read_cost(cursor, &mut self.cost),
+            "upstream_inference_cost" => return cost::read_cost(cursor, &mut self.upstream_cost),
             "num_sources_used" => {
-                self.sources = cursor.uint_or_skip()?.unwrap_or_default();
+                self.sources = cursor.read_uint_or_skip()?.unwrap_or_default();
                 return Ok(());
             }
             "is_byok" => {
-                self.own_key = cursor.bool_or_skip()? == Some(true);
+                self.own_key = cursor.read_bool_or_skip()? == Some(true);
                 return Ok(());
             }
             "prompt_tokens_details" | "completion_tokens_details" | "cost_details" => {
@@ -139,7 +139,7 @@ impl Report {
         };
         // A cost is not a token count.
         let known =
-            if key == "cost_in_usd_ticks" { cursor.uint_or_skip()? } else { reported(cursor)? };
+            if key == "cost_in_usd_ticks" { cursor.read_uint_or_skip()? } else { read_token_count(cursor)? };
         *target = known.or(*target);
         Ok(())
     }
@@ -148,15 +148,15 @@ impl Report {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| match &*member.key.unescape() {
+        cursor.read_members(|cursor, member| match &*member.key.unescape() {
             // Details contain no details, whatever a hostile upstream nests.
             "prompt_tokens_details" | "completion_tokens_details" | "cost_details" => Ok(()),
-            key => self.read(key, cursor),
+            key => self.read_member(key, cursor),
         })?;
         Ok(())
     }
 
-    fn usage(&self) -> Usage {
+    fn to_usage(&self) -> Usage {
         let read = self.cached.or(self.hit).unwrap_or(0);
         let written = self.written.unwrap_or(0);
         let from_cache = read.saturating_add(written);
@@ -169,10 +169,10 @@ impl Report {
         let apart = beyond > 0 && beyond == from_cache;
         let input = if apart { prompt } else { prompt.saturating_sub(from_cache) };
         let output = if apart { completion } else { completion.saturating_add(beyond) };
-        let cost_nano_usd = self.cost_nano_usd();
-        let beside = Beside {
+        let cost_nano_usd = self.stated_cost();
+        let beside = ExtraCharges {
             sources: u32::try_from(self.sources).unwrap_or(u32::MAX),
-            ..Beside::default()
+            ..ExtraCharges::default()
         };
         let tokens = Tokens {
             input,
@@ -188,7 +188,7 @@ impl Report {
     /// Returns the stated cost. With the user's own key, OpenRouter's `cost` is its fee alone, and
     /// the vendor bills the inference separately. Otherwise the inference is part of the cost (both
     /// recorded or documented).
-    fn cost_nano_usd(&self) -> Option<u64> {
+    fn stated_cost(&self) -> Option<u64> {
         let upstream = if self.own_key { self.upstream_cost } else { None };
         match (self.cost, upstream) {
             (Some(cost), Some(upstream)) => Some(cost.saturating_add(upstream)),

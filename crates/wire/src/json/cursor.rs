@@ -1,7 +1,7 @@
 //! The cursor: one pass over a JSON text that checks it on the way.
 
-use super::ends::string_end;
-use super::{Error, ErrorKind, MAX_DESCENT, Span, Str};
+use super::ends::find_string_end;
+use super::{Error, JsonErrorKind, MAX_DESCENT, Span, Str};
 
 /// A position in a JSON text.
 ///
@@ -34,7 +34,7 @@ pub enum Kind {
 
 /// The key of an object member, as passed to the callback of [`Cursor::read_members`].
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
+pub struct MemberKey<'a> {
     /// The key.
     pub key: Str<'a>,
     /// The key's span, including its quotes.
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self::new(text)),
-            Err(e) => Err(Error { kind: ErrorKind::Utf8, at: e.valid_up_to() }),
+            Err(e) => Err(Error { kind: JsonErrorKind::Utf8, at: e.valid_up_to() }),
         }
     }
 
@@ -72,14 +72,14 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn peek(&mut self) -> Result<Kind, Error> {
         self.skip_space();
-        match self.byte() {
+        match self.current_byte() {
             Some(b'"') => Ok(Kind::String),
             Some(b'{') => Ok(Kind::Object),
             Some(b'[') => Ok(Kind::Array),
             Some(b'-' | b'0'..=b'9') => Ok(Kind::Number),
             Some(b't' | b'f') => Ok(Kind::Bool),
             Some(b'n') => Ok(Kind::Null),
-            _ => Err(self.error(ErrorKind::Value)),
+            _ => Err(self.error_here(JsonErrorKind::Value)),
         }
     }
 
@@ -88,9 +88,9 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Fails if the next value is not a string, or if it is malformed.
     #[inline]
-    pub fn string(&mut self) -> Result<(Str<'a>, Span), Error> {
+    pub fn read_string(&mut self) -> Result<(Str<'a>, Span), Error> {
         self.skip_space();
-        self.string_here()
+        self.read_string_here()
     }
 
     /// Reads a string, or skips a value of another kind.
@@ -98,10 +98,10 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Fails if the value is malformed.
     #[inline]
-    pub fn string_or_skip(&mut self) -> Result<Option<(Str<'a>, Span)>, Error> {
+    pub fn read_string_or_skip(&mut self) -> Result<Option<(Str<'a>, Span)>, Error> {
         self.skip_space();
-        if self.byte() == Some(b'"') {
-            return self.string_here().map(Some);
+        if self.current_byte() == Some(b'"') {
+            return self.read_string_here().map(Some);
         }
         self.skip_value()?;
         Ok(None)
@@ -111,10 +111,10 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// Fails if the value is malformed.
-    pub fn bool_or_skip(&mut self) -> Result<Option<bool>, Error> {
+    pub fn read_bool_or_skip(&mut self) -> Result<Option<bool>, Error> {
         let kind = self.peek()?;
         let span = self.skip_value()?;
-        Ok((kind == Kind::Bool).then(|| span.of(self.text) == "true"))
+        Ok((kind == Kind::Bool).then(|| span.slice_of(self.text) == "true"))
     }
 
     /// Reads a whole, non-negative number that fits, or skips any other value. `3.0` and `3e0`
@@ -122,12 +122,12 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// Fails if the value is malformed.
-    pub fn uint_or_skip(&mut self) -> Result<Option<u64>, Error> {
+    pub fn read_uint_or_skip(&mut self) -> Result<Option<u64>, Error> {
         self.skip_space();
         let start = self.pos;
         // The usual case, a short run of digits, is read in place.
         let mut value: u64 = 0;
-        while let Some(digit @ b'0'..=b'9') = self.byte() {
+        while let Some(digit @ b'0'..=b'9') = self.current_byte() {
             if self.pos - start == 15 {
                 break;
             }
@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
             self.pos += 1;
         }
         let plain = self.pos > start
-            && !matches!(self.byte(), Some(b'0'..=b'9' | b'.' | b'e' | b'E'))
+            && !matches!(self.current_byte(), Some(b'0'..=b'9' | b'.' | b'e' | b'E'))
             && (self.pos - start == 1 || self.text.as_bytes().get(start) != Some(&b'0'));
         if plain {
             return Ok(Some(value));
@@ -143,7 +143,7 @@ impl<'a> Cursor<'a> {
         self.pos = start;
         let kind = self.peek()?;
         let span = self.skip_value()?;
-        Ok(if kind == Kind::Number { whole(span.of(self.text)) } else { None })
+        Ok(if kind == Kind::Number { parse_whole(span.slice_of(self.text)) } else { None })
     }
 
     /// Skips a value of any kind and checks it.
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
     pub fn skip_value(&mut self) -> Result<Span, Error> {
         self.skip_space();
         let start = self.pos;
-        match self.byte() {
+        match self.current_byte() {
             Some(b'{' | b'[') => self.skip_container()?,
             _ => self.skip_scalar()?,
         }
@@ -166,28 +166,28 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Fails if the next value is not an object or is malformed, or if `each` fails.
     #[inline]
-    pub fn members<E: From<Error>>(
+    pub fn read_members<E: From<Error>>(
         &mut self,
-        mut each: impl FnMut(&mut Self, Member<'a>) -> Result<(), E>,
+        mut each: impl FnMut(&mut Self, MemberKey<'a>) -> Result<(), E>,
     ) -> Result<Span, E> {
-        let start = self.enter(b'{', ErrorKind::Object)?;
+        let start = self.enter_container(b'{', JsonErrorKind::Object)?;
         self.skip_space();
-        if self.byte() == Some(b'}') {
-            return Ok(self.leave(start));
+        if self.current_byte() == Some(b'}') {
+            return Ok(self.leave_container(start));
         }
         loop {
-            let (key, span) = self.key()?;
+            let (key, span) = self.read_key()?;
             self.skip_space();
             let value = self.pos;
-            each(self, Member { key, span })?;
+            each(self, MemberKey { key, span })?;
             if self.pos == value {
                 self.skip_value()?;
             }
             self.skip_space();
-            match self.byte() {
+            match self.current_byte() {
                 Some(b',') => self.pos += 1,
-                Some(b'}') => return Ok(self.leave(start)),
-                _ => return Err(self.error(ErrorKind::Comma).into()),
+                Some(b'}') => return Ok(self.leave_container(start)),
+                _ => return Err(self.error_here(JsonErrorKind::Comma).into()),
             }
         }
     }
@@ -198,14 +198,14 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Fails if the next value is not an array or is malformed, or if `each` fails.
     #[inline]
-    pub fn elements<E: From<Error>>(
+    pub fn read_elements<E: From<Error>>(
         &mut self,
         mut each: impl FnMut(&mut Self) -> Result<(), E>,
     ) -> Result<Span, E> {
-        let start = self.enter(b'[', ErrorKind::Array)?;
+        let start = self.enter_container(b'[', JsonErrorKind::Array)?;
         self.skip_space();
-        if self.byte() == Some(b']') {
-            return Ok(self.leave(start));
+        if self.current_byte() == Some(b']') {
+            return Ok(self.leave_container(start));
         }
         loop {
             self.skip_space();
@@ -215,10 +215,10 @@ impl<'a> Cursor<'a> {
                 self.skip_value()?;
             }
             self.skip_space();
-            match self.byte() {
+            match self.current_byte() {
                 Some(b',') => self.pos += 1,
-                Some(b']') => return Ok(self.leave(start)),
-                _ => return Err(self.error(ErrorKind::Comma).into()),
+                Some(b']') => return Ok(self.leave_container(start)),
+                _ => return Err(self.error_here(JsonErrorKind::Comma).into()),
             }
         }
     }
@@ -227,35 +227,35 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// Returns [`JsonErrorKind::Trailing`] if something else follows.
-    pub fn end(&mut self) -> Result<(), Error> {
+    pub fn expect_end(&mut self) -> Result<(), Error> {
         self.skip_space();
-        if self.pos < self.text.len() { Err(self.error(ErrorKind::Trailing)) } else { Ok(()) }
+        if self.pos < self.text.len() { Err(self.error_here(JsonErrorKind::Trailing)) } else { Ok(()) }
     }
 
     #[inline]
-    fn byte(&self) -> Option<u8> {
+    fn current_byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.pos).copied()
     }
 
     #[inline]
     fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.current_byte() {
             self.pos += 1;
         }
     }
 
-    const fn error(&self, kind: ErrorKind) -> Error {
+    const fn error_here(&self, kind: JsonErrorKind) -> Error {
         Error { kind, at: self.pos }
     }
 
     #[inline]
-    fn enter(&mut self, open: u8, kind: ErrorKind) -> Result<usize, Error> {
+    fn enter_container(&mut self, open: u8, kind: JsonErrorKind) -> Result<usize, Error> {
         self.skip_space();
-        if self.byte() != Some(open) {
-            return Err(self.error(kind));
+        if self.current_byte() != Some(open) {
+            return Err(self.error_here(kind));
         }
         if self.depth >= MAX_DESCENT {
-            return Err(self.error(ErrorKind::TooDeep));
+            return Err(self.error_here(JsonErrorKind::TooDeep));
         }
         self.depth += 1;
         let start = self.pos;
@@ -264,85 +264,85 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    const fn leave(&mut self, start: usize) -> Span {
+    const fn leave_container(&mut self, start: usize) -> Span {
         self.depth -= 1;
         self.pos += 1;
         Span::new(start, self.pos)
     }
 
     #[inline]
-    fn key(&mut self) -> Result<(Str<'a>, Span), Error> {
+    fn read_key(&mut self) -> Result<(Str<'a>, Span), Error> {
         self.skip_space();
-        let key = self.string_here()?;
+        let key = self.read_string_here()?;
         self.skip_space();
-        if self.byte() != Some(b':') {
-            return Err(self.error(ErrorKind::Colon));
+        if self.current_byte() != Some(b':') {
+            return Err(self.error_here(JsonErrorKind::Colon));
         }
         self.pos += 1;
         Ok(key)
     }
 
     #[inline]
-    fn string_here(&mut self) -> Result<(Str<'a>, Span), Error> {
+    fn read_string_here(&mut self) -> Result<(Str<'a>, Span), Error> {
         let start = self.pos;
-        if self.byte() != Some(b'"') {
-            return Err(self.error(ErrorKind::String));
+        if self.current_byte() != Some(b'"') {
+            return Err(self.error_here(JsonErrorKind::String));
         }
-        let (close, escapes) = string_end(self.text.as_bytes(), start + 1)?;
+        let (close, escapes) = find_string_end(self.text.as_bytes(), start + 1)?;
         self.pos = close + 1;
         let raw = self.text.get(start + 1..close).unwrap_or_default();
         Ok((Str::new(raw, escapes), Span::new(start, self.pos)))
     }
 
     fn skip_scalar(&mut self) -> Result<(), Error> {
-        match self.byte() {
-            Some(b'"') => self.string_here().map(|_| ()),
+        match self.current_byte() {
+            Some(b'"') => self.read_string_here().map(|_| ()),
             Some(b'-' | b'0'..=b'9') => self.skip_number(),
-            Some(b't') => self.literal("true"),
-            Some(b'f') => self.literal("false"),
-            Some(b'n') => self.literal("null"),
-            _ => Err(self.error(ErrorKind::Value)),
+            Some(b't') => self.skip_literal("true"),
+            Some(b'f') => self.skip_literal("false"),
+            Some(b'n') => self.skip_literal("null"),
+            _ => Err(self.error_here(JsonErrorKind::Value)),
         }
     }
 
-    fn literal(&mut self, word: &str) -> Result<(), Error> {
+    fn skip_literal(&mut self, word: &str) -> Result<(), Error> {
         let end = self.pos + word.len();
         if self.text.as_bytes().get(self.pos..end) != Some(word.as_bytes()) {
-            return Err(self.error(ErrorKind::Value));
+            return Err(self.error_here(JsonErrorKind::Value));
         }
         self.pos = end;
         Ok(())
     }
 
     fn skip_number(&mut self) -> Result<(), Error> {
-        if self.byte() == Some(b'-') {
+        if self.current_byte() == Some(b'-') {
             self.pos += 1;
         }
-        match self.byte() {
+        match self.current_byte() {
             Some(b'0') => self.pos += 1,
-            Some(b'1'..=b'9') => self.digits()?,
-            _ => return Err(self.error(ErrorKind::Number)),
+            Some(b'1'..=b'9') => self.skip_digits()?,
+            _ => return Err(self.error_here(JsonErrorKind::Number)),
         }
-        if self.byte() == Some(b'.') {
+        if self.current_byte() == Some(b'.') {
             self.pos += 1;
-            self.digits()?;
+            self.skip_digits()?;
         }
-        if let Some(b'e' | b'E') = self.byte() {
+        if let Some(b'e' | b'E') = self.current_byte() {
             self.pos += 1;
-            if let Some(b'+' | b'-') = self.byte() {
+            if let Some(b'+' | b'-') = self.current_byte() {
                 self.pos += 1;
             }
-            self.digits()?;
+            self.skip_digits()?;
         }
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Error> {
+    fn skip_digits(&mut self) -> Result<(), Error> {
         let start = self.pos;
-        while let Some(b'0'..=b'9') = self.byte() {
+        while let Some(b'0'..=b'9') = self.current_byte() {
             self.pos += 1;
         }
-        if self.pos == start { Err(self.error(ErrorKind::Number)) } else { Ok(()) }
+        if self.pos == start { Err(self.error_here(JsonErrorKind::Number)) } else { Ok(()) }
     }
 
     /// Skips an object or array of any depth, without recursion.
@@ -350,23 +350,23 @@ impl<'a> Cursor<'a> {
         let mut open = Brackets::default();
         loop {
             self.skip_space();
-            match self.byte() {
+            match self.current_byte() {
                 Some(bracket @ (b'{' | b'[')) => {
                     let object = bracket == b'{';
                     open.push(object);
                     self.pos += 1;
                     self.skip_space();
-                    let empty = self.byte() == Some(if object { b'}' } else { b']' });
+                    let empty = self.current_byte() == Some(if object { b'}' } else { b']' });
                     if !empty {
                         if object {
-                            self.key()?;
+                            self.read_key()?;
                         }
                         continue;
                     }
                 }
                 _ => self.skip_scalar()?,
             }
-            if self.close(&mut open)? {
+            if self.close_containers(&mut open)? {
                 return Ok(());
             }
         }
@@ -374,21 +374,21 @@ impl<'a> Cursor<'a> {
 
     /// Closes the containers that end after a value, then steps over the comma. Returns true if all
     /// are closed.
-    fn close(&mut self, open: &mut Brackets) -> Result<bool, Error> {
+    fn close_containers(&mut self, open: &mut Brackets) -> Result<bool, Error> {
         while open.depth > 0 {
             self.skip_space();
             let object = open.bits & 1 == 1;
-            match self.byte() {
+            match self.current_byte() {
                 Some(b',') => {
                     self.pos += 1;
                     if object {
-                        self.key()?;
+                        self.read_key()?;
                     }
                     return Ok(false);
                 }
                 Some(b'}') if object => {}
                 Some(b']') if !object => {}
-                _ => return Err(self.error(ErrorKind::Comma)),
+                _ => return Err(self.error_here(JsonErrorKind::Comma)),
             }
             self.pos += 1;
             open.pop();
@@ -428,7 +428,7 @@ impl Brackets {
 }
 
 /// Parses a JSON number that is whole, non-negative and fits.
-fn whole(number: &str) -> Option<u64> {
+fn parse_whole(number: &str) -> Option<u64> {
     if let Ok(value) = number.parse::<u64>() {
         return Some(value);
     }

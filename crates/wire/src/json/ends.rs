@@ -8,7 +8,7 @@
 
 use memchr::memchr2;
 
-use super::{Error, ErrorKind};
+use super::{Error, JsonErrorKind};
 
 /// Bytes examined at once: one bit each.
 const BLOCK: usize = 64;
@@ -24,12 +24,12 @@ const HIGHS: u64 = ONES << 7;
 /// Returns the offset of the closing quote of the string whose first byte is at `from`, and the
 /// number of escapes before it.
 #[inline]
-pub(super) fn string_end(bytes: &[u8], from: usize) -> Result<(usize, usize), Error> {
+pub(super) fn find_string_end(bytes: &[u8], from: usize) -> Result<(usize, usize), Error> {
     let mut at = from;
     while at < from + SHORT {
         let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) else { break };
         let word = u64::from_le_bytes(*word);
-        let hits = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
+        let hits = mark_equal_bytes(word, b'"') | mark_equal_bytes(word, b'\\');
         if hits != 0 {
             at += hits.trailing_zeros() as usize / 8;
             if bytes.get(at) == Some(&b'"') {
@@ -39,13 +39,13 @@ pub(super) fn string_end(bytes: &[u8], from: usize) -> Result<(usize, usize), Er
         }
         at += 8;
     }
-    long_end(bytes, at)
+    find_long_end(bytes, at)
 }
 
-fn long_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
+fn find_long_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
     let mut escapes = 0;
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        let mut marks = marks(block);
+        let mut marks = mark_delimiters(block);
         if marks == 0 {
             let rest = bytes.get(at + BLOCK..).unwrap_or_default();
             at += BLOCK + memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
@@ -58,33 +58,33 @@ fn long_end(bytes: &[u8], mut at: usize) -> Result<(usize, usize), Error> {
                 return Ok((hit, escapes));
             }
             escapes += 1;
-            let end = escape_end(bytes, hit)?;
+            let end = find_escape_end(bytes, hit)?;
             // The bytes of the escape itself do not count as marks.
             marks &= u64::MAX.checked_shl((end - at) as u32).unwrap_or(0);
             next = next.max(end);
         }
         at = next;
     }
-    short_end(bytes, at, escapes)
+    find_short_end(bytes, at, escapes)
 }
 
 /// Finds the end of a string in the last bytes of the text.
-fn short_end(bytes: &[u8], mut at: usize, mut escapes: usize) -> Result<(usize, usize), Error> {
+fn find_short_end(bytes: &[u8], mut at: usize, mut escapes: usize) -> Result<(usize, usize), Error> {
     loop {
         match bytes.get(at) {
             Some(b'"') => return Ok((at, escapes)),
             Some(b'\\') => {
                 escapes += 1;
-                at = escape_end(bytes, at)?;
+                at = find_escape_end(bytes, at)?;
             }
             Some(_) => at += 1,
-            None => return Err(Error { kind: ErrorKind::UnclosedString, at: bytes.len() }),
+            None => return Err(Error { kind: JsonErrorKind::UnclosedString, at: bytes.len() }),
         }
     }
 }
 
 #[inline]
-fn escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
+fn find_escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
     // A table, because the jumps of a compiled match are mispredicted.
     static SHORT: [bool; 256] = {
         let mut short = [false; 256];
@@ -97,23 +97,23 @@ fn escape_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
     };
     match bytes.get(backslash + 1) {
         Some(&byte) if SHORT.get(usize::from(byte)) == Some(&true) => Ok(backslash + 2),
-        _ => unicode_end(bytes, backslash),
+        _ => find_unicode_end(bytes, backslash),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn unicode_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
+fn find_unicode_end(bytes: &[u8], backslash: usize) -> Result<usize, Error> {
     let hex = bytes.get(backslash + 2..backslash + 6);
     match bytes.get(backslash + 1) {
         Some(b'u') if hex.is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit)) => Ok(backslash + 6),
-        _ => Err(Error { kind: ErrorKind::Escape, at: backslash }),
+        _ => Err(Error { kind: JsonErrorKind::Escape, at: backslash }),
     }
 }
 
 /// Returns a bit for each byte of a block that is `"` or `\`.
 #[inline]
-fn marks(block: &[u8; BLOCK]) -> u64 {
+fn mark_delimiters(block: &[u8; BLOCK]) -> u64 {
     // Compiles to vector comparisons.
     let marked = block.map(|byte| u8::from((byte == b'"') | (byte == b'\\')));
     let (words, _) = marked.as_chunks::<8>();
@@ -126,7 +126,7 @@ fn marks(block: &[u8; BLOCK]) -> u64 {
 
 /// Returns a word whose lowest set bit marks the first byte of `word` that equals `byte`.
 #[inline]
-pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
+pub(super) const fn mark_equal_bytes(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & HIGHS
 }
@@ -159,7 +159,7 @@ mod tests {
                 .iter()
                 .rev()
                 .fold(0, |marks: u64, byte| marks << 1 | u64::from(matches!(byte, b'"' | b'\\')));
-            assert_eq!(marks(&block), plain, "{block:?}");
+            assert_eq!(mark_delimiters(&block), plain, "{block:?}");
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
             if !round.is_multiple_of(7) {
                 text.extend_from_slice(b"\" and what follows it: \"x\\n\"");
             }
-            assert_eq!(string_end(&text, 0), short_end(&text, 0, 0), "{}", text.escape_ascii());
+            assert_eq!(find_string_end(&text, 0), find_short_end(&text, 0, 0), "{}", text.escape_ascii());
         }
     }
 }

@@ -5,19 +5,19 @@ use super::{Cursor, Error, Kind, Span, Str};
 impl<'a> Cursor<'a> {
     /// Reads a string, or skips a value of another kind.
     #[inline]
-    pub(crate) fn text_or_skip(&mut self) -> Result<Option<Str<'a>>, Error> {
-        Ok(self.string_or_skip()?.map(|(text, _)| text))
+    pub(crate) fn read_text_or_skip(&mut self) -> Result<Option<Str<'a>>, Error> {
+        Ok(self.read_string_or_skip()?.map(|(text, _)| text))
     }
 
     /// Reads an index, or skips any other value.
     #[inline]
-    pub(crate) fn index_or_skip(&mut self) -> Result<Option<u32>, Error> {
-        Ok(self.uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
+    pub(crate) fn read_index_or_skip(&mut self) -> Result<Option<u32>, Error> {
+        Ok(self.read_uint_or_skip()?.and_then(|index| u32::try_from(index).ok()))
     }
 
     /// Reads an object with `read`, or skips a value of another kind.
     #[inline]
-    pub(crate) fn object_or_skip<T>(
+    pub(crate) fn read_object_or_skip<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
@@ -36,12 +36,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the string member `name` of an object. Returns `None` for any other value.
-    pub(crate) fn member_text_or_skip(&mut self, name: &str) -> Result<Option<Str<'a>>, Error> {
-        let found = self.object_or_skip(|cursor| {
+    pub(crate) fn read_member_text_or_skip(&mut self, name: &str) -> Result<Option<Str<'a>>, Error> {
+        let found = self.read_object_or_skip(|cursor| {
             let mut found = None;
-            cursor.members(|cursor, member| {
+            cursor.read_members(|cursor, member| {
                 if member.key.eq_str(name) {
-                    found = cursor.text_or_skip()?;
+                    found = cursor.read_text_or_skip()?;
                 }
                 Ok::<_, Error>(())
             })?;
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
 
 impl Str<'_> {
     /// Returns the unescaped string.
-    pub(crate) fn owned(self) -> String {
+    pub(crate) fn into_string(self) -> String {
         self.unescape().into_owned()
     }
 }

@@ -12,13 +12,13 @@ use super::MAX_DEPTH;
 /// again, and a history that goes back is parsed by the API, so this crate's own leniency is not
 /// enough. An object nested deeper than [`MAX_DEPTH`] is rejected.
 pub(crate) fn is_strict_object(text: &str) -> bool {
-    depth(text) <= MAX_DEPTH && serde_json::from_str::<StrictObject>(text).is_ok()
+    nesting_depth(text) <= MAX_DEPTH && serde_json::from_str::<StrictObject>(text).is_ok()
 }
 
 /// Returns the nesting depth of objects and arrays in a JSON text. Does not check that the text is
 /// JSON.
 #[must_use]
-pub fn depth(text: &str) -> usize {
+pub fn nesting_depth(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut open, mut deepest) = (0, 0_usize, 0);
     while let Some(byte) = bytes.get(at) {
@@ -28,7 +28,7 @@ pub fn depth(text: &str) -> usize {
                 deepest = deepest.max(open);
             }
             b'}' | b']' => open = open.saturating_sub(1),
-            b'"' => at = quote_after(bytes, at + 1),
+            b'"' => at = find_closing_quote(bytes, at + 1),
             _ => {}
         }
         at += 1;
@@ -37,7 +37,7 @@ pub fn depth(text: &str) -> usize {
 }
 
 /// Finds the end of a string from a byte inside it: its closing quote, or the end of the text.
-fn quote_after(bytes: &[u8], mut at: usize) -> usize {
+fn find_closing_quote(bytes: &[u8], mut at: usize) -> usize {
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found;
         if bytes.get(at) == Some(&b'"') {
@@ -53,14 +53,14 @@ struct StrictObject;
 
 impl<'de> Deserialize<'de> for StrictObject {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-        reader.deserialize_map(Strict).map(|()| Self)
+        reader.deserialize_map(StrictValue).map(|()| Self)
     }
 }
 
 /// Any value, read to its end: every string is unescaped and every number has to fit.
-struct Strict;
+struct StrictValue;
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictValue {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -68,7 +68,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictValue {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +149,7 @@ mod tests {
         }
         for levels in [MAX_DEPTH, 126, 127, 128, 100_000] {
             assert!(!is_strict_object(&deep(levels)), "{levels}");
-            assert_eq!(depth(&deep(levels)), levels + 1);
+            assert_eq!(nesting_depth(&deep(levels)), levels + 1);
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
             (r#"[{},[{}]]"#, 3),
             (r#"["open"#, 1),
         ] {
-            assert_eq!(depth(text), levels, "{text}");
+            assert_eq!(nesting_depth(text), levels, "{text}");
         }
     }
 

@@ -2,7 +2,7 @@ use super::*;
 
 /// Reads `json` as a single string.
 fn string(json: &str) -> Str<'_> {
-    Cursor::new(json).string().unwrap().0
+    Cursor::new(json).read_string().unwrap().0
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn strings_mean_what_they_say() {
         let text = string(json);
         assert_eq!(text.unescape(), meaning, "{json}");
         assert_eq!(text.iter().collect::<String>(), meaning, "{json}");
-        assert_eq!(text.chars(), meaning.chars().count(), "{json}");
+        assert_eq!(text.char_count(), meaning.chars().count(), "{json}");
         assert!(text.eq_str(meaning), "{json}");
         assert!(!text.eq_str("something else"), "{json}");
         assert_eq!(text.is_escaped(), json.contains('\\'), "{json}");
@@ -47,23 +47,23 @@ fn blank_means_nothing_but_whitespace() {
 #[test]
 fn the_tail_of_a_string_begins_at_a_character() {
     assert_eq!(
-        string(r#""abc\nd""#).tail(2),
+        string(r#""abc\nd""#).unescape_tail(2),
         "nd".strip_prefix('n').map(|d| format!("\n{d}")).unwrap()
     );
-    assert_eq!(string(r#""a\\nb""#).tail(2), "nb");
-    assert_eq!(string(r#""aé""#).tail(1), "");
-    assert_eq!(string(r#""aé""#).tail(99), "aé");
+    assert_eq!(string(r#""a\\nb""#).unescape_tail(2), "nb");
+    assert_eq!(string(r#""aé""#).unescape_tail(1), "");
+    assert_eq!(string(r#""aé""#).unescape_tail(99), "aé");
 }
 
 #[test]
 fn the_head_of_a_string_ends_at_a_character() {
-    assert_eq!(string(r#""abc\nd""#).head(3), "abc");
-    assert_eq!(string(r#""abc\nd""#).head(4), "abc\n");
-    assert_eq!(string(r#""abc\nd""#).head(5), "abc\n");
-    assert_eq!(string(r#""abc\nd""#).head(99), "abc\nd");
-    assert_eq!(string(r#""a\ud83d\ude00b""#).head(2), "a😀");
-    assert_eq!(string(r#""aé""#).head(2), "a");
-    assert_eq!(string(r#""""#).head(2), "");
+    assert_eq!(string(r#""abc\nd""#).unescape_head(3), "abc");
+    assert_eq!(string(r#""abc\nd""#).unescape_head(4), "abc\n");
+    assert_eq!(string(r#""abc\nd""#).unescape_head(5), "abc\n");
+    assert_eq!(string(r#""abc\nd""#).unescape_head(99), "abc\nd");
+    assert_eq!(string(r#""a\ud83d\ude00b""#).unescape_head(2), "a😀");
+    assert_eq!(string(r#""aé""#).unescape_head(2), "a");
+    assert_eq!(string(r#""""#).unescape_head(2), "");
 }
 
 #[test]
@@ -75,46 +75,46 @@ fn characters_are_counted_as_they_would_be_read() {
         r#""C:\\users""#,
         r#""\u00e9\ud83d\ude00\ud83d \\u00e9 é\n""#,
     ] {
-        assert_eq!(string(json).chars(), string(json).unescape().chars().count(), "{json}");
+        assert_eq!(string(json).char_count(), string(json).unescape().chars().count(), "{json}");
     }
 }
 
 #[test]
 fn plain_text_needs_no_escape() {
-    assert_eq!(Str::plain("message_stop").unwrap(), "message_stop");
+    assert_eq!(Str::from_plain("message_stop").unwrap(), "message_stop");
     for bad in ["a\"b", "a\\b", "a\nb"] {
-        assert!(Str::plain(bad).is_none());
+        assert!(Str::from_plain(bad).is_none());
     }
 }
 
 #[test]
 fn errors_say_what_and_where() {
     for (json, kind, at) in [
-        ("", ErrorKind::Value, 0),
-        ("  x", ErrorKind::Value, 2),
-        ("{\"a\" 1}", ErrorKind::Colon, 5),
-        ("{\"a\":1,}", ErrorKind::String, 7),
-        ("{a:1}", ErrorKind::String, 1),
-        ("[1 2]", ErrorKind::Comma, 3),
-        ("[1,]", ErrorKind::Value, 3),
-        ("[1}", ErrorKind::Comma, 2),
-        ("\"abc", ErrorKind::UnclosedString, 4),
-        ("\"a\\x\"", ErrorKind::Escape, 2),
-        ("\"a\\u12g4\"", ErrorKind::Escape, 2),
-        ("\"a\\", ErrorKind::Escape, 2),
-        ("-", ErrorKind::Number, 1),
-        ("1.", ErrorKind::Number, 2),
-        ("1e+", ErrorKind::Number, 3),
-        ("01", ErrorKind::Trailing, 1),
-        ("truth", ErrorKind::Value, 0),
-        ("{} {}", ErrorKind::Trailing, 3),
+        ("", JsonErrorKind::Value, 0),
+        ("  x", JsonErrorKind::Value, 2),
+        ("{\"a\" 1}", JsonErrorKind::Colon, 5),
+        ("{\"a\":1,}", JsonErrorKind::String, 7),
+        ("{a:1}", JsonErrorKind::String, 1),
+        ("[1 2]", JsonErrorKind::Comma, 3),
+        ("[1,]", JsonErrorKind::Value, 3),
+        ("[1}", JsonErrorKind::Comma, 2),
+        ("\"abc", JsonErrorKind::UnclosedString, 4),
+        ("\"a\\x\"", JsonErrorKind::Escape, 2),
+        ("\"a\\u12g4\"", JsonErrorKind::Escape, 2),
+        ("\"a\\", JsonErrorKind::Escape, 2),
+        ("-", JsonErrorKind::Number, 1),
+        ("1.", JsonErrorKind::Number, 2),
+        ("1e+", JsonErrorKind::Number, 3),
+        ("01", JsonErrorKind::Trailing, 1),
+        ("truth", JsonErrorKind::Value, 0),
+        ("{} {}", JsonErrorKind::Trailing, 3),
     ] {
-        assert_eq!(check(json), Err(Error { kind, at }), "{json}");
+        assert_eq!(check_text(json), Err(Error { kind, at }), "{json}");
         let said = Error { kind, at }.to_string();
         assert!(said.ends_with(&format!("at byte {at}")), "{said}");
     }
     let utf8 = Cursor::from_bytes(b"\"\xff\"").unwrap_err();
-    assert_eq!(utf8, Error { kind: ErrorKind::Utf8, at: 1 });
+    assert_eq!(utf8, Error { kind: JsonErrorKind::Utf8, at: 1 });
 }
 
 /// Returns `levels` nested lists or objects.
@@ -127,14 +127,14 @@ fn a_text_is_walked_however_deep_it_is() {
     for (open, close) in [("[", "]"), ("{\"k\":", "}"), ("[{\"k\":", "}]"), ("[0,[", ",0],{}]")] {
         for levels in [1, 63, 64, 65, 127, 128, 129, 255, 256, 257, 100_000] {
             let text = nested(levels, open, close);
-            assert_eq!(check(&text), Ok(Span::new(0, text.len())), "{open} {levels}");
+            assert_eq!(check_text(&text), Ok(Span::new(0, text.len())), "{open} {levels}");
             let at = text.len() - close.len();
             let cut = text.get(..at).unwrap();
-            let error = check(cut).unwrap_err();
-            assert_eq!((error.kind, error.at), (ErrorKind::Comma, at), "{open} {levels}");
+            let error = check_text(cut).unwrap_err();
+            assert_eq!((error.kind, error.at), (JsonErrorKind::Comma, at), "{open} {levels}");
         }
     }
-    assert_eq!(check(&"[".repeat(1_000_000)).unwrap_err().kind, ErrorKind::Value);
+    assert_eq!(check_text(&"[".repeat(1_000_000)).unwrap_err().kind, JsonErrorKind::Value);
 }
 
 /// The kind of each bracket is tracked at every depth. A bracket closed by the other kind is an
@@ -153,26 +153,26 @@ fn each_bracket_is_closed_by_its_own_at_every_depth() {
         });
         opened + "0" + &closed.collect::<String>()
     };
-    assert!(check(&text(None)).is_ok());
+    assert!(check_text(&text(None)).is_ok());
     for wrong in 0..levels {
         let text = text(Some(wrong));
-        let error = check(&text).unwrap_err();
-        assert_eq!((error.kind, error.at), (ErrorKind::Comma, text.len() - 1 - wrong), "{wrong}");
+        let error = check_text(&text).unwrap_err();
+        assert_eq!((error.kind, error.at), (JsonErrorKind::Comma, text.len() - 1 - wrong), "{wrong}");
     }
 }
 
 #[test]
 fn a_readers_own_descent_is_bounded_by_name() {
     fn descend(cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        if cursor.peek()? == Kind::Array { cursor.elements(descend).map(|_| ()) } else { Ok(()) }
+        if cursor.peek()? == Kind::Array { cursor.read_elements(descend).map(|_| ()) } else { Ok(()) }
     }
     assert!(descend(&mut Cursor::new(&nested(128, "[", "]"))).is_ok());
     let deep = nested(1_000_000, "[", "]");
     let error = descend(&mut Cursor::new(&deep)).unwrap_err();
-    assert_eq!((error.kind, error.at), (ErrorKind::TooDeep, 128));
+    assert_eq!((error.kind, error.at), (JsonErrorKind::TooDeep, 128));
     // Values that are skipped may be deeper.
     let wrapped = format!("{{\"a\":{deep}}}");
-    assert!(Cursor::new(&wrapped).members(|_, _| Ok::<_, Error>(())).is_ok());
+    assert!(Cursor::new(&wrapped).read_members(|_, _| Ok::<_, Error>(())).is_ok());
 }
 
 #[test]
@@ -181,18 +181,18 @@ fn members_come_in_order_and_unread_values_are_skipped() {
     let mut cursor = Cursor::new(json);
     let mut keys = Vec::new();
     let span = cursor
-        .members(|cursor, member| {
+        .read_members(|cursor, member| {
             keys.push(member.key.unescape().into_owned());
-            assert_eq!(member.span.of(json), format!("\"{}\"", member.key));
+            assert_eq!(member.span.slice_of(json), format!("\"{}\"", member.key));
             if member.key == "c" {
-                assert_eq!(cursor.string()?.0, "x");
+                assert_eq!(cursor.read_string()?.0, "x");
             }
             Ok::<_, Error>(())
         })
         .unwrap();
-    cursor.end().unwrap();
+    cursor.expect_end().unwrap();
     assert_eq!(keys, ["a", "c", "a", "n"]);
-    assert_eq!(span.of(json), json.trim());
+    assert_eq!(span.slice_of(json), json.trim());
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn whole_numbers_are_read_and_others_skipped() {
         ("[1]", None),
     ] {
         let mut cursor = Cursor::new(json);
-        assert_eq!(cursor.uint_or_skip().unwrap(), value, "{json}");
-        cursor.end().unwrap();
+        assert_eq!(cursor.read_uint_or_skip().unwrap(), value, "{json}");
+        cursor.expect_end().unwrap();
     }
-    assert!(Cursor::new("00").uint_or_skip().is_ok_and(|_| check("00").is_err()));
+    assert!(Cursor::new("00").read_uint_or_skip().is_ok_and(|_| check_text("00").is_err()));
 }
 
 #[test]

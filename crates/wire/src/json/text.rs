@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use super::ends::bytes_equal;
+use super::ends::mark_equal_bytes;
 use memchr::{memchr, memchr_iter, memmem};
 
 /// A JSON string as written in the text: the bytes between the quotes, already checked.
@@ -25,7 +25,7 @@ impl<'a> Str<'a> {
 
     /// Creates a string from text that needs no escaping. Returns `None` if it does.
     #[must_use]
-    pub fn plain(text: &'a str) -> Option<Self> {
+    pub fn from_plain(text: &'a str) -> Option<Self> {
         let bad = |b: u8| b == b'"' || b == b'\\' || b < 0x20;
         (!text.bytes().any(bad)).then_some(Self { raw: text, escapes: 0 })
     }
@@ -53,7 +53,7 @@ impl<'a> Str<'a> {
     #[must_use]
     #[inline]
     pub fn unescape(&self) -> Cow<'a, str> {
-        if self.is_escaped() { Cow::Owned(self.unescaped()) } else { Cow::Borrowed(self.raw) }
+        if self.is_escaped() { Cow::Owned(self.unescape_slow()) } else { Cow::Borrowed(self.raw) }
     }
 
     /// Appends the unescaped string to `out`.
@@ -81,7 +81,7 @@ impl<'a> Str<'a> {
 
     /// Returns the number of Unicode scalar values of the unescaped string, without allocating.
     #[must_use]
-    pub fn chars(&self) -> usize {
+    pub fn char_count(&self) -> usize {
         let written = self.raw.chars().count();
         // Every escape stands for one character, and all but `\u…` are two bytes long. A sequence
         // that only looks like one (`\\u`) merely leads to the slow count. A few escapes are
@@ -108,14 +108,14 @@ impl<'a> Str<'a> {
     /// Unescapes the first `bytes` bytes of the string as written. An escape that begins within
     /// them is read whole. A character that they cut is left out.
     #[must_use]
-    pub fn head(&self, bytes: usize) -> String {
-        unescaped(self.raw, self.raw.floor_char_boundary(bytes))
+    pub fn unescape_head(&self, bytes: usize) -> String {
+        unescape_until(self.raw, self.raw.floor_char_boundary(bytes))
     }
 
     /// Unescapes the last `bytes` bytes of the string as written. If they begin within an escape,
     /// the rest of that escape stays as written.
     #[must_use]
-    pub fn tail(&self, bytes: usize) -> String {
+    pub fn unescape_tail(&self, bytes: usize) -> String {
         let mut start = self.raw.len().saturating_sub(bytes);
         while !self.raw.is_char_boundary(start) {
             start += 1;
@@ -144,8 +144,8 @@ impl<'a> Str<'a> {
     }
 
     #[cold]
-    fn unescaped(&self) -> String {
-        unescaped(self.raw, self.raw.len())
+    fn unescape_slow(&self) -> String {
+        unescape_until(self.raw, self.raw.len())
     }
 }
 
@@ -210,7 +210,7 @@ impl Iterator for Chars<'_> {
 /// It copies eight bytes at a time, because escapes come in clusters (source text, JSON within
 /// JSON), where calling the vectorised search and then a copy costs more than the few bytes between
 /// escapes.
-fn unescaped(raw: &str, until: usize) -> String {
+fn unescape_until(raw: &str, until: usize) -> String {
     let mut out = Vec::with_capacity(until);
     let bytes = raw.as_bytes();
     let mut at = 0;
@@ -218,7 +218,7 @@ fn unescaped(raw: &str, until: usize) -> String {
         let rest = bytes.get(at..until).unwrap_or_default();
         let plain = if let Some(word) = rest.first_chunk::<8>() {
             out.extend_from_slice(word);
-            let hits = bytes_equal(u64::from_le_bytes(*word), b'\\');
+            let hits = mark_equal_bytes(u64::from_le_bytes(*word), b'\\');
             let plain = if hits == 0 { 8 } else { hits.trailing_zeros() as usize / 8 };
             out.truncate(out.len() - (8 - plain));
             plain
@@ -272,10 +272,10 @@ fn read_escape(text: &str) -> (char, &str) {
 
 fn read_unicode_escape(text: &str) -> (char, &str) {
     let after = |n| text.get(n..).unwrap_or_default();
-    let high = hex4(text.get(2..6));
+    let high = parse_hex4(text.get(2..6));
     if let 0xD800..=0xDBFF = high
         && text.get(6..8) == Some("\\u")
-        && let low @ 0xDC00..=0xDFFF = hex4(text.get(8..12))
+        && let low @ 0xDC00..=0xDFFF = parse_hex4(text.get(8..12))
     {
         let scalar = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
         return (char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER), after(12));
@@ -285,19 +285,19 @@ fn read_unicode_escape(text: &str) -> (char, &str) {
 
 /// Parses four hex digits. Returns the value of a lone surrogate, which no character has, for
 /// anything else.
-fn hex4(digits: Option<&str>) -> u32 {
+fn parse_hex4(digits: Option<&str>) -> u32 {
     digits.and_then(|d| u32::from_str_radix(d, 16).ok()).unwrap_or(0xDFFF)
 }
 
 /// Appends `text` as a JSON string, including quotes. Escapes only what must be escaped.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    write_inner(out, text);
+    write_escaped(out, text);
     out.push(b'"');
 }
 
 /// Appends `text`, escaped for the inside of a JSON string.
-pub(crate) fn write_inner(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\') {
         let (plain, special) = rest.split_at(at);

@@ -9,16 +9,16 @@ use crate::{
     Api,
     json::{self, Cursor, Span, Str},
     request::{
-        MaxTokens, Messages, Request, RequestError, Terms, Thinking, Thread, ToolChoice, Tools,
+        OutputLimit, Messages, Request, RequestError, PricingTerms, Thinking, Thread, ToolChoice, Tools,
     },
 };
 
 /// Reads a request body.
-pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
+pub(super) fn scan_body(body: &[u8]) -> Result<Request<'_>, RequestError> {
     let mut cursor = Cursor::from_bytes(body)?;
-    let mut found = Found::default();
-    let span = cursor.members(|cursor, member| found.read(cursor, member))?;
-    cursor.end()?;
+    let mut found = RequestMembers::default();
+    let span = cursor.read_members(|cursor, member| found.read_member(cursor, member))?;
+    cursor.expect_end()?;
     Ok(Request {
         api: Api::Anthropic,
         text: cursor.text(),
@@ -49,10 +49,10 @@ pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
 
 /// The top-level members read so far.
 #[derive(Default)]
-struct Found<'a> {
+struct RequestMembers<'a> {
     model: Option<Str<'a>>,
     stream: bool,
-    max_tokens: Option<MaxTokens>,
+    max_tokens: Option<OutputLimit>,
     system: Option<Span>,
     tools: Option<Tools<'a>>,
     tool_choice: Option<ToolChoice<'a>>,
@@ -60,29 +60,29 @@ struct Found<'a> {
     cache_control: bool,
     user_id: Option<Str<'a>>,
     thread: Option<Thread<'a>>,
-    terms: Terms,
+    terms: PricingTerms,
     messages: Option<Messages<'a>>,
 }
 
-impl<'a> Found<'a> {
-    fn read(
+impl<'a> RequestMembers<'a> {
+    fn read_member(
         &mut self,
         cursor: &mut Cursor<'a>,
-        member: json::Member<'a>,
+        member: json::MemberKey<'a>,
     ) -> Result<(), RequestError> {
         match &*member.key.unescape() {
-            "model" => self.model = cursor.text_or_skip()?,
-            "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
-            "max_tokens" => self.max_tokens = members::max_tokens(cursor, member.span)?,
+            "model" => self.model = cursor.read_text_or_skip()?,
+            "stream" => self.stream = cursor.read_bool_or_skip()? == Some(true),
+            "max_tokens" => self.max_tokens = members::read_max_tokens(cursor, member.span)?,
             "system" => self.system = cursor.skip_unless_null()?,
-            "tools" => self.tools = members::tools(cursor)?,
-            "tool_choice" => self.tool_choice = members::tool_choice(cursor, member.span)?,
-            "thinking" => self.thinking = members::thinking(cursor)?,
+            "tools" => self.tools = members::read_tools(cursor)?,
+            "tool_choice" => self.tool_choice = members::read_tool_choice(cursor, member.span)?,
+            "thinking" => self.thinking = members::read_thinking(cursor)?,
             "cache_control" => self.cache_control = cursor.skip_unless_null()?.is_some(),
-            "metadata" => self.user_id = cursor.member_text_or_skip("user_id")?,
-            "thread" => self.thread = members::thread(cursor)?,
-            "messages" => self.messages = Some(blocks::messages(cursor)?),
-            key => self.terms.read(key, cursor, true)?,
+            "metadata" => self.user_id = cursor.read_member_text_or_skip("user_id")?,
+            "thread" => self.thread = members::read_thread(cursor)?,
+            "messages" => self.messages = Some(blocks::read_messages(cursor)?),
+            key => self.terms.read_member(key, cursor, true)?,
         }
         Ok(())
     }

@@ -83,7 +83,7 @@ pub enum BlockKind<'a> {
         /// `name`; empty where absent.
         name: Str<'a>,
         /// The arguments of the call.
-        input: Input<'a>,
+        input: CallInput<'a>,
         /// True if the provider runs the tool.
         server: bool,
     },
@@ -102,19 +102,19 @@ pub enum BlockKind<'a> {
 
 /// The arguments of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input<'a> {
+pub enum CallInput<'a> {
     /// A JSON value in place. The span is empty if the value is absent.
     Json(Span),
     /// JSON text, or any other text, within a string.
     Text(Str<'a>),
 }
 
-impl<'a> Input<'a> {
+impl<'a> CallInput<'a> {
     /// Returns the input's text. `text` is the body that contains it.
     #[must_use]
-    pub fn of(self, text: &'a str) -> Cow<'a, str> {
+    pub fn text_in(self, text: &'a str) -> Cow<'a, str> {
         match self {
-            Self::Json(span) => Cow::Borrowed(span.of(text)),
+            Self::Json(span) => Cow::Borrowed(span.slice_of(text)),
             Self::Text(text) => text.unescape(),
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     Api, Splice,
     chat::StreamOptions,
     json::{Cursor, Error, Span, write_str},
-    splice::quoted,
+    splice::quote_text,
 };
 
 impl Splice {
@@ -21,16 +21,16 @@ impl Splice {
         match &result.content {
             ResultContent::Text(text, span) => self.append_to_text(*text, *span, line),
             ResultContent::Opaque => return false,
-            ResultContent::Absent(Some(null)) => self.replace(*null, quoted(line)),
+            ResultContent::Absent(Some(null)) => self.replace(*null, quote_text(line)),
             ResultContent::Absent(None) => {
-                self.append_member(block.span, api.result_member(), &quoted(line))
+                self.append_member(block.span, api.result_member_name(), &quote_text(line))
             }
             ResultContent::Parts { span, parts } => {
                 match parts.iter().rev().find_map(|part| part.text) {
                     Some((text, inside)) => self.append_to_text(text, inside, line),
                     None => {
                         let last = parts.last().map(|part| part.span);
-                        self.append_element(*span, last, &text_block(api, line));
+                        self.append_element(*span, last, &format_text_part(api, line));
                     }
                 }
             }
@@ -51,12 +51,12 @@ impl Splice {
                 }
                 last if *span != message.span => {
                     let last = last.map(|block| block.span);
-                    self.append_element(*span, last, &text_block(api, text));
+                    self.append_element(*span, last, &format_text_part(api, text));
                 }
                 // The message has no list. A content of another shape precedes this one, which
                 // wins.
                 None if message.role != Role::System => {
-                    self.append_member(message.span, "content", &quoted(text));
+                    self.append_member(message.span, "content", &quote_text(text));
                 }
                 _ => {}
             },
@@ -73,7 +73,7 @@ impl Splice {
         let joined = messages.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(b",".as_slice());
         let list = || [b"[", joined.as_slice(), b"]"].concat();
         let span = request.messages.span;
-        match span.of(request.text) {
+        match span.slice_of(request.text) {
             _ if request.messages.string => {
                 // The edits surround the string instead of replacing it, so that text can be added
                 // to it as well. The second edit replaces the closing quote, because members may be
@@ -102,7 +102,7 @@ impl Splice {
     /// Sets the output limit in tokens, replacing any present value.
     pub fn set_max_tokens(&mut self, request: &Request<'_>, tokens: u64) {
         let span = request.max_tokens.map(|m| m.span);
-        let tokens = tokens.max(request.api.least_output());
+        let tokens = tokens.max(request.api.min_output_tokens());
         self.set_member(request, span, request.limit_member, &tokens.to_string());
     }
 
@@ -110,10 +110,10 @@ impl Splice {
     /// tool's `max_uses`, all tools of Responses by a single `max_tool_calls`. A smaller number
     /// stays. Returns false and edits nothing if the API has no such limit. Call this once for each
     /// tool, and with Responses once for each body.
-    pub fn limit_uses(&mut self, request: &Request<'_>, tool: &Tool<'_>, most: u64) -> bool {
+    pub fn limit_tool_uses(&mut self, request: &Request<'_>, tool: &Tool<'_>, most: u64) -> bool {
         match request.api {
             Api::Anthropic => {
-                let said = max_uses(request.text, tool.span);
+                let said = find_max_uses(request.text, tool.span);
                 match said {
                     Some((Some(uses), _)) if uses <= most => {}
                     Some((_, value)) => self.replace(value, most.to_string()),
@@ -137,7 +137,7 @@ impl Splice {
     /// Makes a stream of Chat Completions report its usage: sets `stream_options.include_usage` to
     /// true and keeps the other options. `text` is the body, `object` the span of its object.
     /// Returns false and edits nothing if the request asks for it already.
-    pub fn include_usage(
+    pub fn request_stream_usage(
         &mut self,
         text: &str,
         object: Span,
@@ -151,7 +151,7 @@ impl Splice {
         match options.include_usage {
             Some(asked) if asked.value => return false,
             Some(asked) => self.replace(asked.span, "true"),
-            None if is_empty(options.span.of(text)) => {
+            None if is_empty_object(options.span.slice_of(text)) => {
                 self.replace(options.span, [b"{", MEMBER, b"}"].concat());
             }
             None => self.append_member(options.span, "include_usage", b"true"),
@@ -170,13 +170,13 @@ impl Splice {
 
 /// Returns `max_uses` of a tool and the span of its value. Of a repeated member the last value
 /// wins.
-fn max_uses(body: &str, tool: Span) -> Option<(Option<u64>, Span)> {
+fn find_max_uses(body: &str, tool: Span) -> Option<(Option<u64>, Span)> {
     let mut found = None;
-    let mut cursor = Cursor::new(tool.of(body));
+    let mut cursor = Cursor::new(tool.slice_of(body));
     // The tool was scanned with the request, so there is no error to report.
-    let _ = cursor.members(|cursor, member| {
+    let _ = cursor.read_members(|cursor, member| {
         if member.key.eq_str("max_uses") {
-            let uses = cursor.clone().uint_or_skip()?;
+            let uses = cursor.clone().read_uint_or_skip()?;
             let span = cursor.skip_value()?;
             found = Some((uses, Span::new(tool.start + span.start, tool.start + span.end)));
         }
@@ -186,9 +186,9 @@ fn max_uses(body: &str, tool: Span) -> Option<(Option<u64>, Span)> {
 }
 
 /// Returns `{"type":"text","text":…}`, with the type's name for the API.
-fn text_block(api: Api, text: &str) -> Vec<u8> {
+fn format_text_part(api: Api, text: &str) -> Vec<u8> {
     let mut out = br#"{"type":"#.to_vec();
-    write_str(&mut out, api.text_part());
+    write_str(&mut out, api.text_part_type());
     out.extend_from_slice(br#","text":"#);
     write_str(&mut out, text);
     out.push(b'}');
@@ -196,6 +196,6 @@ fn text_block(api: Api, text: &str) -> Vec<u8> {
 }
 
 /// Returns true if a scanned object has no members.
-fn is_empty(object: &str) -> bool {
+fn is_empty_object(object: &str) -> bool {
     object.strip_prefix('{').is_some_and(|rest| rest.trim_ascii_start() == "}")
 }

@@ -28,7 +28,7 @@ pub enum RequestError {
 
 impl RequestError {
     /// Returns an error that names the member if the next value is none of `kinds`.
-    pub(crate) fn unless(
+    pub(crate) fn expect_kind(
         cursor: &mut Cursor<'_>,
         kinds: &[Kind],
         member: &'static str,

@@ -4,7 +4,7 @@ use crate::json::{Span, Str};
 
 /// `max_tokens`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MaxTokens {
+pub struct OutputLimit {
     /// The value, in tokens.
     pub value: u64,
     /// The value's span.

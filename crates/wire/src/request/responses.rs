@@ -1,25 +1,25 @@
 //! The view of a Responses request.
 
 use super::{
-    Block, BlockKind, Content, Input, MaxTokens, Message, Messages, Part, Request, RequestError,
-    ResultContent, Role, Terms, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind,
-    ToolResult, Tools, is_results, join, known,
+    Block, BlockKind, Content, CallInput, OutputLimit, Message, Messages, Part, Request, RequestError,
+    ResultContent, Role, PricingTerms, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind,
+    ToolResult, Tools, ends_in_result, append_block, known_name,
 };
 use crate::{
     Api,
     json::{Span, Str},
     responses::{
-        self, Content as Said, Input as Given, Item, ItemKind, Output, Role as Who,
-        ToolChoiceKind as Choice,
+        self, RequestContent as Said, Input as Given, Item, ItemKind, Output, RequestRole as Who,
+        RequestToolChoiceKind as Choice,
     },
 };
 
 /// Reads a request body.
-pub(super) fn scan(body: &[u8]) -> Result<Request<'_>, RequestError> {
-    responses::Request::scan(body).map(view)
+pub(super) fn scan_body(body: &[u8]) -> Result<Request<'_>, RequestError> {
+    responses::RequestBody::from_body(body).map(view_request)
 }
 
-fn view(request: responses::Request<'_>) -> Request<'_> {
+fn view_request(request: responses::RequestBody<'_>) -> Request<'_> {
     let messages = match &request.input {
         Given::Absent(span) => {
             let span = span.unwrap_or_default();
@@ -33,7 +33,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         Given::Items(items) => {
             let mut list = Vec::with_capacity(items.list.len());
             for item in &items.list {
-                add(&mut list, item);
+                add_item(&mut list, item);
             }
             Messages { span: items.span, string: false, list }
         }
@@ -44,15 +44,15 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         span: request.span,
         model: request.model,
         stream: request.stream,
-        max_tokens: request.max_output_tokens.map(|max| MaxTokens {
+        max_tokens: request.max_output_tokens.map(|max| OutputLimit {
             value: max.value,
             span: max.span,
             member: max.span,
         }),
         system: request.instructions,
-        tools: declared(request.tools, &request.input),
-        tool_choice: request.tool_choice.map(choice),
-        thinking: thinking(request.reasoning.as_ref()),
+        tools: view_tools(request.tools, &request.input),
+        tool_choice: request.tool_choice.map(view_tool_choice),
+        thinking: view_thinking(request.reasoning.as_ref()),
         cache_control: false,
         user_id: request.user,
         cache_key: request.prompt_cache_key,
@@ -65,7 +65,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
         conversation: request.conversation.and_then(|conversation| conversation.id),
         stored: request.store != Some(false),
         apart: request.background.then_some("background"),
-        terms: Terms {
+        terms: PricingTerms {
             max_tool_calls: request.max_tool_calls.map(|most| (most.value, most.span)),
             ..request.terms
         },
@@ -74,7 +74,7 @@ fn view(request: responses::Request<'_>) -> Request<'_> {
 }
 
 /// Returns the tools of the request and those that its input declares.
-fn declared<'a>(own: Option<responses::Tools<'a>>, input: &Given<'a>) -> Option<Tools<'a>> {
+fn view_tools<'a>(own: Option<responses::RequestTools<'a>>, input: &Given<'a>) -> Option<Tools<'a>> {
     let more = match input {
         Given::Items(items) => items.list.as_slice(),
         Given::Absent(_) | Given::Text(..) => &[],
@@ -92,7 +92,7 @@ fn declared<'a>(own: Option<responses::Tools<'a>>, input: &Given<'a>) -> Option<
 }
 
 /// Adds a tool after the tools within it, which are the client's as well.
-fn add_tool<'a>(list: &mut Vec<Tool<'a>>, tool: &responses::Tool<'a>) {
+fn add_tool<'a>(list: &mut Vec<Tool<'a>>, tool: &responses::RequestTool<'a>) {
     for inner in &tool.tools {
         let (name, span) = (inner.name, inner.span);
         list.push(Tool { name, kind: None, span, cache_control: false });
@@ -102,7 +102,7 @@ fn add_tool<'a>(list: &mut Vec<Tool<'a>>, tool: &responses::Tool<'a>) {
     list.push(Tool { name: tool.name, kind, span: tool.span, cache_control: false });
 }
 
-fn choice(choice: responses::ToolChoice<'_>) -> ToolChoice<'_> {
+fn view_tool_choice(choice: responses::RequestToolChoice<'_>) -> ToolChoice<'_> {
     let kind = match choice.kind {
         Choice::None => ToolChoiceKind::None,
         Choice::Auto => ToolChoiceKind::Auto,
@@ -115,7 +115,7 @@ fn choice(choice: responses::ToolChoice<'_>) -> ToolChoice<'_> {
     ToolChoice { kind, disable_parallel: false, span: choice.span, member: choice.span }
 }
 
-fn thinking(reasoning: Option<&responses::Reasoning<'_>>) -> Thinking {
+fn view_thinking(reasoning: Option<&responses::Reasoning<'_>>) -> Thinking {
     let mode = match reasoning.and_then(|reasoning| reasoning.effort) {
         None => ThinkingMode::Absent,
         Some(effort) if effort.eq_str("none") => ThinkingMode::Disabled,
@@ -124,64 +124,64 @@ fn thinking(reasoning: Option<&responses::Reasoning<'_>>) -> Thinking {
     Thinking { mode, span: reasoning.map(|reasoning| reasoning.span) }
 }
 
-fn add<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
+fn add_item<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
     let (role, kind) = match &item.kind {
         ItemKind::Message { role, content, .. } => match role {
             Who::Assistant => {
                 // The parts of the message share its item, which is the unit that can be left out
                 // or moved. A message without text is still a turn.
-                let mut blocks = said(item.span, content);
+                let mut blocks = view_texts(item.span, content);
                 if blocks.is_empty() {
-                    let kind = BlockKind::Other { kind: known("message") };
+                    let kind = BlockKind::Other { kind: known_name("message") };
                     blocks.push(Block { span: item.span, cache_control: false, kind });
                 }
                 for block in blocks {
-                    join(list, Role::Assistant, true, block);
+                    append_block(list, Role::Assistant, true, block);
                 }
                 return;
             }
             Who::User | Who::System | Who::Developer | Who::Other => {
-                list.push(other_message(item, *role, content));
+                list.push(view_other_message(item, *role, content));
                 return;
             }
         },
         ItemKind::FunctionCall(call) | ItemKind::CustomToolCall(call) => {
-            let (id, name, input) = (call.call_id, call.name, Input::Text(call.arguments));
+            let (id, name, input) = (call.call_id, call.name, CallInput::Text(call.arguments));
             (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })
         }
         ItemKind::FunctionCallOutput(output) | ItemKind::CustomToolCallOutput(output) => {
-            (Role::User, result(output))
+            (Role::User, view_result(output))
         }
         ItemKind::Reasoning { .. } => (Role::Assistant, BlockKind::Thinking),
         // A reference may be to any item. Its item is the model's, as are all items that clients
         // refer to.
         ItemKind::ItemReference => {
-            (Role::Assistant, BlockKind::Other { kind: known("item_reference") })
+            (Role::Assistant, BlockKind::Other { kind: known_name("item_reference") })
         }
         ItemKind::ConfigurationUpdate | ItemKind::AdditionalTools(_) => {
             let content = Content::Blocks { span: item.span, blocks: Vec::new() };
             list.push(Message { role: Role::System, name: None, span: item.span, content });
             return;
         }
-        ItemKind::Compaction => (Role::Assistant, BlockKind::Other { kind: known("compaction") }),
+        ItemKind::Compaction => (Role::Assistant, BlockKind::Other { kind: known_name("compaction") }),
         ItemKind::ToolCall { kind, call_id } if !call_id.is_empty() => {
-            let (id, name, input) = (*call_id, *kind, Input::Json(item.span));
+            let (id, name, input) = (*call_id, *kind, CallInput::Json(item.span));
             (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })
         }
         ItemKind::ToolCall { kind, .. } => {
-            let (name, input) = (*kind, Input::Json(item.span));
+            let (name, input) = (*kind, CallInput::Json(item.span));
             let id = item.id;
             (Role::Assistant, BlockKind::ToolUse { id, name, input, server: true })
         }
-        ItemKind::ToolOutput { output, .. } => (Role::User, result(output)),
+        ItemKind::ToolOutput { output, .. } => (Role::User, view_result(output)),
         ItemKind::Other { kind } => (Role::Assistant, BlockKind::Other { kind: *kind }),
     };
-    let joins = role == Role::Assistant || list.last().is_some_and(is_results);
-    join(list, role, joins, Block { span: item.span, cache_control: false, kind });
+    let joins = role == Role::Assistant || list.last().is_some_and(ends_in_result);
+    append_block(list, role, joins, Block { span: item.span, cache_control: false, kind });
 }
 
 /// Returns a message that does not come from the model.
-fn other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<'a> {
+fn view_other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<'a> {
     let role = match role {
         Who::User => Role::User,
         Who::System | Who::Developer => Role::System,
@@ -206,7 +206,7 @@ fn other_message<'a>(item: &Item<'a>, role: Who, content: &Said<'a>) -> Message<
 }
 
 /// Returns the model's texts, each as a block with the item's span.
-fn said<'a>(item: Span, content: &Said<'a>) -> Vec<Block<'a>> {
+fn view_texts<'a>(item: Span, content: &Said<'a>) -> Vec<Block<'a>> {
     let text = |text: Str<'a>, span: Span| Block {
         span: item,
         cache_control: false,
@@ -222,7 +222,7 @@ fn said<'a>(item: Span, content: &Said<'a>) -> Vec<Block<'a>> {
     }
 }
 
-fn result<'a>(output: &Output<'a>) -> BlockKind<'a> {
+fn view_result<'a>(output: &Output<'a>) -> BlockKind<'a> {
     let content = match &output.content {
         Said::Absent(span) => ResultContent::Absent(*span),
         Said::Text(text, span) => ResultContent::Text(*text, *span),

@@ -1,16 +1,16 @@
 //! The top-level members that change a request's price or refer to content outside of the body.
 
 use crate::{
-    Served,
+    ServiceTier,
     anthropic::is_country,
     json::{Cursor, Error, Kind, Span},
 };
 
 /// The members of a request that affect its price, apart from its tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct PricingTerms {
     /// The service tier, from `speed` and `service_tier`.
-    pub served: Served,
+    pub served: ServiceTier,
     /// True if `inference_geo` restricts the request to one country.
     pub in_one_country: bool,
     /// True if `mcp_servers` is not empty: the provider runs their tools.
@@ -36,66 +36,66 @@ pub struct Terms {
     pub max_tool_calls: Option<(u64, Span)>,
 }
 
-impl Terms {
+impl PricingTerms {
     /// Reads a member if it is one of these. `anthropic` is true for a body in Anthropic's format.
-    pub(crate) fn read(
+    pub(crate) fn read_member(
         &mut self,
         key: &str,
         cursor: &mut Cursor<'_>,
         anthropic: bool,
     ) -> Result<(), Error> {
         match key {
-            "service_tier" => self.serve(|tier| Served::by_tier(tier, anthropic), cursor)?,
-            "speed" => self.serve(Served::by_speed, cursor)?,
-            "inference_geo" => self.in_one_country = text(cursor, is_country)?,
-            "mcp_servers" => self.mcp_servers = holds(cursor)?,
-            "prompt" => self.stored_prompt = holds(cursor)?,
+            "service_tier" => self.read_tier(|tier| ServiceTier::from_tier(tier, anthropic), cursor)?,
+            "speed" => self.read_tier(ServiceTier::from_speed, cursor)?,
+            "inference_geo" => self.in_one_country = read_text_matches(cursor, is_country)?,
+            "mcp_servers" => self.mcp_servers = read_is_nonempty(cursor)?,
+            "prompt" => self.stored_prompt = read_is_nonempty(cursor)?,
             "web_search_options" => self.search = cursor.skip_unless_null()?.is_some(),
             "search_parameters" => self.live_search = cursor.skip_unless_null()?.is_some(),
-            "plugins" => self.plugins = holds(cursor)?,
-            "context_management" => self.manages_context = holds(cursor)?,
+            "plugins" => self.plugins = read_is_nonempty(cursor)?,
+            "context_management" => self.manages_context = read_is_nonempty(cursor)?,
             "prompt_cache_retention" => {
-                self.keeps_cache |= text(cursor, |kept| !matches!(kept, "" | "in_memory"))?;
+                self.keeps_cache |= read_text_matches(cursor, |kept| !matches!(kept, "" | "in_memory"))?;
             }
-            "prompt_cache_options" => self.keeps_cache |= holds(cursor)?,
-            "modalities" => self.speaks = speaks(cursor)?,
-            "fallbacks" => self.fallbacks = holds(cursor)?,
+            "prompt_cache_options" => self.keeps_cache |= read_is_nonempty(cursor)?,
+            "modalities" => self.speaks = read_other_modalities(cursor)?,
+            "fallbacks" => self.fallbacks = read_is_nonempty(cursor)?,
             _ => {}
         }
         Ok(())
     }
 
     /// Reads a tier and keeps the more expensive one: a later provider may read either member.
-    fn serve(&mut self, by: impl Fn(&str) -> Served, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn read_tier(&mut self, by: impl Fn(&str) -> ServiceTier, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         // A value that is not a text is refused, or read by a server that reports the tier it used.
-        let asked = cursor.string_or_skip()?.map(|(text, _)| by(&text.unescape()));
+        let asked = cursor.read_string_or_skip()?.map(|(text, _)| by(&text.unescape()));
         self.served = self.served.max(asked.unwrap_or_default());
         Ok(())
     }
 }
 
-fn text(cursor: &mut Cursor<'_>, of: impl Fn(&str) -> bool) -> Result<bool, Error> {
-    Ok(cursor.string_or_skip()?.is_some_and(|(text, _)| of(&text.unescape())))
+fn read_text_matches(cursor: &mut Cursor<'_>, of: impl Fn(&str) -> bool) -> Result<bool, Error> {
+    Ok(cursor.read_string_or_skip()?.is_some_and(|(text, _)| of(&text.unescape())))
 }
 
 /// Returns true unless the value is `null` or an empty list, object or text.
-fn holds(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
+fn read_is_nonempty(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
     let mut any = false;
     match cursor.peek()? {
         Kind::Null => cursor.skip_value().map(drop)?,
         Kind::Array => {
-            cursor.elements(|cursor| {
+            cursor.read_elements(|cursor| {
                 any = true;
                 cursor.skip_value().map(drop)
             })?;
         }
         Kind::Object => {
-            cursor.members(|_, _| {
+            cursor.read_members(|_, _| {
                 any = true;
                 Ok::<_, Error>(())
             })?;
         }
-        Kind::String => any = text(cursor, |text| !text.is_empty())?,
+        Kind::String => any = read_text_matches(cursor, |text| !text.is_empty())?,
         Kind::Number | Kind::Bool => {
             any = true;
             cursor.skip_value()?;
@@ -104,13 +104,13 @@ fn holds(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
     Ok(any)
 }
 
-fn speaks(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
+fn read_other_modalities(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
     let mut speaks = false;
     if cursor.peek()? != Kind::Array {
         return cursor.skip_value().map(|_| false);
     }
-    cursor.elements(|cursor| {
-        speaks |= text(cursor, |modality| modality != "text")?;
+    cursor.read_elements(|cursor| {
+        speaks |= read_text_matches(cursor, |modality| modality != "text")?;
         Ok::<_, Error>(())
     })?;
     Ok(speaks)

@@ -9,7 +9,7 @@ fn outline(request: &Request<'_>) -> Vec<(Role, Vec<String>)> {
         BlockKind::Thinking | BlockKind::RedactedThinking => "k".to_owned(),
         BlockKind::ToolUse { id, name, input, server } => {
             let side = if *server { "s" } else { "c" };
-            format!("{side} {} {} {}", id.unescape(), name.unescape(), input.of(request.text))
+            format!("{side} {} {} {}", id.unescape(), name.unescape(), input.text_in(request.text))
         }
         BlockKind::ToolResult(result) => {
             let text = match &result.content {
@@ -62,7 +62,7 @@ fn chat() -> Value {
 #[test]
 fn a_chat_is_seen_turn_by_turn() {
     let body = chat().to_string();
-    let request = Request::of(Api::Chat, body.as_bytes()).unwrap();
+    let request = Request::from_body(Api::Chat, body.as_bytes()).unwrap();
     let args = r#"{"a":1}"#;
     let calls = [1, 2, 3].map(|n| format!("c c{n} grep {args}"));
     assert_eq!(
@@ -109,7 +109,7 @@ fn responses() -> Value {
 #[test]
 fn items_are_seen_turn_by_turn() {
     let body = responses().to_string();
-    let request = Request::of(Api::Responses, body.as_bytes()).unwrap();
+    let request = Request::from_body(Api::Responses, body.as_bytes()).unwrap();
     let args = r#"{"a":1}"#;
     let calls = [1, 2].map(|n| format!("c c{n} grep {args}"));
     assert_eq!(
@@ -136,7 +136,7 @@ fn items_are_seen_turn_by_turn() {
 #[test]
 fn an_input_that_is_a_text_is_one_message() {
     let body = r#"{"model":"gpt-5.2","input":"what"}"#;
-    let request = Request::of(Api::Responses, body.as_bytes()).unwrap();
+    let request = Request::from_body(Api::Responses, body.as_bytes()).unwrap();
     assert!(request.messages.string);
     assert_eq!(outline(&request), expect(&[(Role::User, &["t what"])]));
 }
@@ -148,7 +148,7 @@ fn edits_by_the_view_are_the_protocols() {
         [(Api::Chat, chat(), "messages"), (Api::Responses, responses(), "input")]
     {
         let text = body.to_string();
-        let request = Request::of(api, text.as_bytes()).unwrap();
+        let request = Request::from_body(api, text.as_bytes()).unwrap();
         let mut splice = Splice::new();
         let mut lines = 0;
         for message in &request.messages.list {
@@ -193,10 +193,10 @@ fn edits_by_the_view_are_the_protocols() {
 fn what_is_no_request_is_refused() {
     for api in [Api::Chat, Api::Responses] {
         for body in ["", "[]", "{", r#"{"model":1}"#, r#"{"input":[],"messages":[]}"#] {
-            assert!(Request::of(api, body.as_bytes()).is_err(), "{api:?} {body}");
+            assert!(Request::from_body(api, body.as_bytes()).is_err(), "{api:?} {body}");
         }
     }
-    assert!(Request::of(Api::Chat, br#"{"model":"m","messages":"x"}"#).is_err());
+    assert!(Request::from_body(Api::Chat, br#"{"model":"m","messages":"x"}"#).is_err());
 }
 
 /// Codex 0.169 declares its tools in the input: the first item contains them (recorded shape).
@@ -208,7 +208,7 @@ fn tools_that_the_input_declares_are_tools() {
                 {"type":"custom","name":"exec"},{"type":"function","name":"wait"}]},
             {"type":"web_search"}]},
         {"role":"user","content":"hi"}]}"#;
-    let request = Request::of(Api::Responses, body.as_bytes()).unwrap();
+    let request = Request::from_body(Api::Responses, body.as_bytes()).unwrap();
     let tools = request.tools.unwrap();
     let list = tools.list.iter().map(|t| (t.name.unescape(), t.kind.map(|kind| kind.unescape())));
     let list: Vec<_> = list.collect();
@@ -242,7 +242,7 @@ fn what_nobody_can_follow_stands_apart() {
         ("", answered, Some("functions")),
     ] {
         let body = body(member, message);
-        let request = Request::of(Api::Chat, body.as_bytes()).unwrap();
+        let request = Request::from_body(Api::Chat, body.as_bytes()).unwrap();
         assert_eq!(request.apart, apart, "{body}");
     }
 }
@@ -256,7 +256,7 @@ fn a_speaker_is_named() {
         {"role": "user", "content": "so"}
     ]);
     let body = json!({"model": "m", "messages": messages}).to_string();
-    let request = Request::of(Api::Chat, body.as_bytes()).unwrap();
+    let request = Request::from_body(Api::Chat, body.as_bytes()).unwrap();
     let names = request.messages.list.iter().map(|m| m.name.map(|name| name.unescape()));
     let names: Vec<_> = names.map(|name| name.map(std::borrow::Cow::into_owned)).collect();
     assert_eq!(names, [Some("user".to_owned()), Some("critic".to_owned()), None]);

@@ -14,7 +14,7 @@ use std::fmt;
 use super::response::Failure;
 use crate::blame::Blame;
 use crate::json::{Cursor, Error, Kind, Str};
-use crate::words::{bounded, garbage};
+use crate::words::{bound_message, describe_garbage};
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,14 +70,14 @@ impl ApiError {
     /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
-        let found = Cursor::from_bytes(body).and_then(|mut cursor| Body::read(&mut cursor)).ok();
+        let found = Cursor::from_bytes(body).and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor)).ok();
         match found {
-            Some(Body { type_name, code, param, message: Some(message) }) => {
+            Some(ErrorBody { type_name, code, param, message: Some(message) }) => {
                 Self::new(status, type_name, code, param, &message)
             }
             _ => {
                 let none = String::new;
-                Self::new(status, none(), none(), none(), &garbage(body))
+                Self::new(status, none(), none(), none(), &describe_garbage(body))
             }
         }
     }
@@ -120,14 +120,14 @@ impl ApiError {
     }
 
     fn new(status: u16, type_name: String, code: String, param: String, message: &str) -> Self {
-        let kind = ErrorKind::of(status, &type_name, &code);
+        let kind = ErrorKind::from_error(status, &type_name, &code);
         Self {
             status,
             kind,
-            type_name: bounded(&type_name),
-            code: bounded(&code),
-            param: bounded(&param),
-            message: bounded(message),
+            type_name: bound_message(&type_name),
+            code: bound_message(&code),
+            param: bound_message(&param),
+            message: bound_message(message),
         }
     }
 }
@@ -146,9 +146,9 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl ErrorKind {
-    fn of(status: u16, type_name: &str, code: &str) -> Self {
-        Self::of_name(code).or_else(|| Self::of_status(status)).unwrap_or_else(|| {
-            let by_type = Self::of_name(type_name);
+    fn from_error(status: u16, type_name: &str, code: &str) -> Self {
+        Self::from_name(code).or_else(|| Self::from_status(status)).unwrap_or_else(|| {
+            let by_type = Self::from_name(type_name);
             by_type.unwrap_or(match status {
                 400..=499 => Self::InvalidRequest,
                 500..=599 => Self::Server,
@@ -158,7 +158,7 @@ impl ErrorKind {
     }
 
     /// Returns the kind for a code or a type alone.
-    fn of_name(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "context_length_exceeded" => Self::ContextLength,
             "previous_response_not_found" => Self::PreviousResponse,
@@ -178,7 +178,7 @@ impl ErrorKind {
     }
 
     /// Returns the kind for a status alone, except for the unspecific 400 and 500.
-    const fn of_status(status: u16) -> Option<Self> {
+    const fn from_status(status: u16) -> Option<Self> {
         Some(match status {
             401 => Self::Authentication,
             402 => Self::Billing,
@@ -196,23 +196,23 @@ impl ErrorKind {
 
 /// The members of an error body.
 #[derive(Default)]
-struct Body {
+struct ErrorBody {
     type_name: String,
     code: String,
     param: String,
     message: Option<String>,
 }
 
-impl Body {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+impl ErrorBody {
+    fn from_cursor(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut body = Self::default();
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             if member.key.eq_str("error") {
                 body.read_error(cursor)?;
             }
             Ok::<_, Error>(())
         })?;
-        cursor.end()?;
+        cursor.expect_end()?;
         Ok(body)
     }
 
@@ -220,17 +220,17 @@ impl Body {
     /// string.
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
-            self.message = cursor.text_or_skip()?.map(Str::owned);
+            self.message = cursor.read_text_or_skip()?.map(Str::into_string);
             return Ok(());
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "type" => {
-                    self.type_name = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default()
+                    self.type_name = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default()
                 }
-                "code" => self.code = code(cursor)?,
-                "param" => self.param = cursor.text_or_skip()?.map(Str::owned).unwrap_or_default(),
-                "message" => self.message = cursor.text_or_skip()?.map(Str::owned),
+                "code" => self.code = read_code(cursor)?,
+                "param" => self.param = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default(),
+                "message" => self.message = cursor.read_text_or_skip()?.map(Str::into_string),
                 _ => {}
             }
             Ok::<_, Error>(())
@@ -240,9 +240,9 @@ impl Body {
 }
 
 /// Reads a code, which is a word. Some dialects send a number.
-fn code(cursor: &mut Cursor<'_>) -> Result<String, Error> {
+fn read_code(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     if cursor.peek()? == Kind::Number {
-        return Ok(cursor.skip_value()?.of(cursor.text()).to_owned());
+        return Ok(cursor.skip_value()?.slice_of(cursor.text()).to_owned());
     }
-    Ok(cursor.text_or_skip()?.map(Str::owned).unwrap_or_default())
+    Ok(cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default())
 }

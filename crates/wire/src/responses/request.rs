@@ -10,17 +10,17 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-pub use items::{Call, Content, Input, Item, ItemKind, Items, Output, Part, Role};
+pub use items::{Call, RequestContent, Input, Item, ItemKind, Items, Output, RequestPart, RequestRole};
 pub use members::{
-    Conversation, Count, Flag, Include, Reasoning, Tool, ToolChoice, ToolChoiceKind, Tools,
+    Conversation, Count, Flag, Include, Reasoning, RequestTool, RequestToolChoice, RequestToolChoiceKind, RequestTools,
 };
 
 use crate::json::{self, Cursor, Kind, Span, Str};
-use crate::request::{RequestError, Terms};
+use crate::request::{RequestError, PricingTerms};
 
 /// A borrowed view of a Responses request.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct RequestBody<'a> {
     /// The whole body; every span points into it.
     pub text: &'a str,
     /// The body's object.
@@ -40,9 +40,9 @@ pub struct Request<'a> {
     /// The value of `instructions`.
     pub instructions: Option<Span>,
     /// `tools`
-    pub tools: Option<Tools<'a>>,
+    pub tools: Option<RequestTools<'a>>,
     /// `tool_choice`
-    pub tool_choice: Option<ToolChoice<'a>>,
+    pub tool_choice: Option<RequestToolChoice<'a>>,
     /// `parallel_tool_calls`, if stated. Changing it invalidates the prompt cache.
     pub parallel_tool_calls: Option<Flag>,
     /// `reasoning`
@@ -64,7 +64,7 @@ pub struct Request<'a> {
     /// `text.format.type`: `text`, `json_object` or `json_schema`.
     pub text_format: Option<Str<'a>>,
     /// The members that affect the price.
-    pub terms: Terms,
+    pub terms: PricingTerms,
     /// `input`
     pub input: Input<'a>,
     /// Every top-level member, in order.
@@ -80,17 +80,17 @@ pub struct Member<'a> {
     pub value: Span,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RequestBody<'a> {
     /// Reads a request body.
     ///
     /// # Errors
     /// Fails if the body is not JSON, has no `model` string, or has an `input` that is neither
     /// absent, a string nor a list of objects.
-    pub fn scan(body: &'a [u8]) -> Result<Self, RequestError> {
+    pub fn from_body(body: &'a [u8]) -> Result<Self, RequestError> {
         let mut cursor = Cursor::from_bytes(body)?;
-        let mut found = Found::default();
-        let span = cursor.members(|cursor, member| found.read(cursor, member))?;
-        cursor.end()?;
+        let mut found = RequestMembers::default();
+        let span = cursor.read_members(|cursor, member| found.read_member(cursor, member))?;
+        cursor.expect_end()?;
         Ok(Self {
             text: cursor.text(),
             span,
@@ -121,7 +121,7 @@ impl<'a> Request<'a> {
 
     /// Returns the span of a top-level member's value. Of a repeated key the last value wins.
     #[must_use]
-    pub fn member(&self, name: &str) -> Option<Span> {
+    pub fn find_member(&self, name: &str) -> Option<Span> {
         self.members.iter().rev().find(|member| member.key.eq_str(name)).map(|member| member.value)
     }
 
@@ -137,7 +137,7 @@ impl<'a> Request<'a> {
 
 /// The top-level members read so far.
 #[derive(Default)]
-struct Found<'a> {
+struct RequestMembers<'a> {
     model: Option<Str<'a>>,
     stream: bool,
     background: bool,
@@ -145,8 +145,8 @@ struct Found<'a> {
     max_output_tokens: Option<Count>,
     max_tool_calls: Option<Count>,
     instructions: Option<Span>,
-    tools: Option<Tools<'a>>,
-    tool_choice: Option<ToolChoice<'a>>,
+    tools: Option<RequestTools<'a>>,
+    tool_choice: Option<RequestToolChoice<'a>>,
     parallel_tool_calls: Option<Flag>,
     reasoning: Option<Reasoning<'a>>,
     include: Option<Include>,
@@ -157,25 +157,25 @@ struct Found<'a> {
     user: Option<Str<'a>>,
     prompt_cache_key: Option<Str<'a>>,
     text_format: Option<Str<'a>>,
-    terms: Terms,
+    terms: PricingTerms,
     input: Input<'a>,
     members: Vec<Member<'a>>,
 }
 
-impl<'a> Found<'a> {
-    fn read(
+impl<'a> RequestMembers<'a> {
+    fn read_member(
         &mut self,
         cursor: &mut Cursor<'a>,
-        member: json::Member<'a>,
+        member: json::MemberKey<'a>,
     ) -> Result<(), RequestError> {
         let value = match &*member.key.unescape() {
             "input" => {
-                let (input, span) = items::input(cursor)?;
+                let (input, span) = items::read_input(cursor)?;
                 self.input = input;
                 span
             }
             "tools" => {
-                let (tools, span) = members::tools(cursor)?;
+                let (tools, span) = members::read_tools(cursor)?;
                 self.tools = tools;
                 span
             }
@@ -183,7 +183,7 @@ impl<'a> Found<'a> {
                 let mut ahead = cursor.clone();
                 let present = ahead.peek()? != Kind::Null;
                 let span = ahead.skip_value()?;
-                self.read_member(name, cursor, present.then_some(span))?;
+                self.read_value(name, cursor, present.then_some(span))?;
                 *cursor = ahead;
                 span
             }
@@ -193,36 +193,36 @@ impl<'a> Found<'a> {
     }
 
     /// Reads a member. `value` is the span of its value, unless that is `null`.
-    fn read_member(
+    fn read_value(
         &mut self,
         name: &str,
         cursor: &mut Cursor<'a>,
         value: Option<Span>,
     ) -> Result<(), RequestError> {
         match name {
-            "model" => self.model = cursor.text_or_skip()?,
-            "stream" => self.stream = cursor.bool_or_skip()? == Some(true),
+            "model" => self.model = cursor.read_text_or_skip()?,
+            "stream" => self.stream = cursor.read_bool_or_skip()? == Some(true),
             "background" => {
                 // Some servers accept `"true"` for true.
                 let absent = cursor.peek()? == Kind::Null;
-                self.background = cursor.bool_or_skip()?.unwrap_or(!absent);
+                self.background = cursor.read_bool_or_skip()?.unwrap_or(!absent);
             }
-            "store" => self.store = cursor.bool_or_skip()?,
-            "max_output_tokens" => self.max_output_tokens = members::count(cursor, value)?,
-            "max_tool_calls" => self.max_tool_calls = members::count(cursor, value)?,
+            "store" => self.store = cursor.read_bool_or_skip()?,
+            "max_output_tokens" => self.max_output_tokens = members::read_count(cursor, value)?,
+            "max_tool_calls" => self.max_tool_calls = members::read_count(cursor, value)?,
             "instructions" => self.instructions = value,
-            "tool_choice" => self.tool_choice = members::tool_choice(cursor, value)?,
-            "parallel_tool_calls" => self.parallel_tool_calls = members::flag(cursor, value)?,
-            "reasoning" => self.reasoning = members::reasoning(cursor, value)?,
-            "include" => self.include = members::include(cursor, value)?,
-            "previous_response_id" => self.previous_response_id = cursor.string_or_skip()?,
-            "conversation" => self.conversation = members::conversation(cursor, value)?,
+            "tool_choice" => self.tool_choice = members::read_tool_choice(cursor, value)?,
+            "parallel_tool_calls" => self.parallel_tool_calls = members::read_flag(cursor, value)?,
+            "reasoning" => self.reasoning = members::read_reasoning(cursor, value)?,
+            "include" => self.include = members::read_include(cursor, value)?,
+            "previous_response_id" => self.previous_response_id = cursor.read_string_or_skip()?,
+            "conversation" => self.conversation = members::read_conversation(cursor, value)?,
             "metadata" => self.metadata = value,
             "client_metadata" => self.client_metadata = value,
-            "user" => self.user = cursor.text_or_skip()?,
-            "prompt_cache_key" => self.prompt_cache_key = cursor.text_or_skip()?,
-            "text" => self.text_format = members::text_format(cursor)?,
-            name => self.terms.read(name, cursor, false)?,
+            "user" => self.user = cursor.read_text_or_skip()?,
+            "prompt_cache_key" => self.prompt_cache_key = cursor.read_text_or_skip()?,
+            "text" => self.text_format = members::read_text_format(cursor)?,
+            name => self.terms.read_member(name, cursor, false)?,
         }
         Ok(())
     }

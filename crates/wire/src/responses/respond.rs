@@ -12,10 +12,10 @@ mod tests;
 mod whole;
 
 pub use items::{
-    custom_tool_call, custom_tool_call_output, function_call, function_call_output, message,
+    custom_tool_call, custom_tool_call_output, function_call, function_call_output, request_message,
 };
 pub use renumber::{Renumber, write_renumbered};
-pub use whole::{Changes, EndOf, Head, changed, error_body, response};
+pub use whole::{Changes, ResponseEnd, Head, apply_changes, error_body, format_response};
 
 use super::{
     response::{Failure, Status},
@@ -31,7 +31,7 @@ pub fn write_head(out: &mut Vec<u8>, sequence: &mut u64, response_json: &str) {
 
 /// Writes the event that announces a phase of the response, with a response object as JSON.
 pub fn write_response(out: &mut Vec<u8>, sequence: &mut u64, phase: Phase, response_json: &str) {
-    write(out, sequence, phase.event(), |data| {
+    write_numbered_event(out, sequence, phase.event_type(), |data| {
         data.extend_from_slice(br#","response":"#);
         data.extend_from_slice(response_json.as_bytes());
     });
@@ -60,7 +60,7 @@ pub fn write_item_done(out: &mut Vec<u8>, sequence: &mut u64, index: u32, item_j
 
 /// Writes the beginning of a message with one text: the item, then its part.
 pub fn write_text_start(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str) {
-    write_item_added(out, sequence, index, &items::text_message(id, "in_progress", None));
+    write_item_added(out, sequence, index, &items::format_text_message(id, "in_progress", None));
     write_part(out, sequence, "response.content_part.added", index, id, "");
 }
 
@@ -73,7 +73,7 @@ pub fn write_text_delta(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &
 pub fn write_text_end(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &str, text: &str) {
     write_piece(out, sequence, Channel::Text, "done", index, id, text);
     write_part(out, sequence, "response.content_part.done", index, id, text);
-    write_item_done(out, sequence, index, &items::text_message(id, "completed", Some(text)));
+    write_item_done(out, sequence, index, &items::format_text_message(id, "completed", Some(text)));
 }
 
 /// Writes a whole message with one text.
@@ -86,7 +86,7 @@ pub fn write_text_item(out: &mut Vec<u8>, sequence: &mut u64, index: u32, id: &s
 /// Returns the message that [`write_text_item`] writes, as it appears in the response's `output`.
 #[must_use]
 pub fn text_item(id: &str, text: &str) -> Vec<u8> {
-    items::text_message(id, "completed", Some(text))
+    items::format_text_message(id, "completed", Some(text))
 }
 
 /// Writes a whole `function_call`, with its arguments in one piece.
@@ -97,7 +97,7 @@ pub fn write_call_item(
     id: &str,
     (call_id, name, arguments): (&str, &str, &str),
 ) {
-    let begun = items::call(Some((id, "in_progress")), call_id, name, "");
+    let begun = items::format_call(Some((id, "in_progress")), call_id, name, "");
     write_item_added(out, sequence, index, &begun);
     write_piece(out, sequence, Channel::Arguments, "delta", index, id, arguments);
     write_piece(out, sequence, Channel::Arguments, "done", index, id, arguments);
@@ -107,7 +107,7 @@ pub fn write_call_item(
 /// Returns the call that [`write_call_item`] writes, as it appears in the response's `output`.
 #[must_use]
 pub fn call_item(id: &str, call_id: &str, name: &str, arguments: &str) -> Vec<u8> {
-    items::call(Some((id, "completed")), call_id, name, arguments)
+    items::format_call(Some((id, "completed")), call_id, name, arguments)
 }
 
 /// Writes a piece of streamed content: the `….delta` event of a channel.
@@ -123,7 +123,7 @@ pub fn write_delta(
 
 /// Writes an `error` event, in the flat shape of the vendor's SDKs. `response.failed` may follow.
 pub fn write_error(out: &mut Vec<u8>, sequence: &mut u64, failure: &Failure) {
-    write(out, sequence, "error", |data| {
+    write_numbered_event(out, sequence, "error", |data| {
         data.extend_from_slice(br#","code":"#);
         match [&failure.code, &failure.kind].into_iter().find(|word| !word.is_empty()) {
             Some(code) => write_str(data, code),
@@ -136,7 +136,7 @@ pub fn write_error(out: &mut Vec<u8>, sequence: &mut u64, failure: &Failure) {
 }
 
 fn write_item(out: &mut Vec<u8>, sequence: &mut u64, event: &str, index: u32, item_json: &[u8]) {
-    write(out, sequence, event, |data| {
+    write_numbered_event(out, sequence, event, |data| {
         data.extend_from_slice(format!(r#","output_index":{index},"item":"#).as_bytes());
         data.extend_from_slice(item_json);
     });
@@ -150,10 +150,10 @@ fn write_part(
     id: &str,
     text: &str,
 ) {
-    write(out, sequence, event, |data| {
-        place(data, index, id, true);
+    write_numbered_event(out, sequence, event, |data| {
+        write_position(data, index, id, true);
         data.extend_from_slice(br#","part":"#);
-        items::text_part(data, text);
+        items::write_text_part(data, text);
     });
 }
 
@@ -167,8 +167,8 @@ fn write_piece(
     text: &str,
 ) {
     let event = format!("response.{}.{step}", channel.name());
-    write(out, sequence, &event, |data| {
-        place(data, index, id, matches!(channel, Channel::Text | Channel::Refusal));
+    write_numbered_event(out, sequence, &event, |data| {
+        write_position(data, index, id, matches!(channel, Channel::Text | Channel::Refusal));
         match channel {
             Channel::Summary => data.extend_from_slice(br#","summary_index":0"#),
             Channel::Reasoning => data.extend_from_slice(br#","content_index":0"#),
@@ -177,13 +177,13 @@ fn write_piece(
             Channel::Refusal | Channel::Arguments | Channel::Input => {}
         }
         data.push(b',');
-        write_str(data, if step == "delta" { step } else { channel.member() });
+        write_str(data, if step == "delta" { step } else { channel.member_name() });
         data.push(b':');
         write_str(data, text);
     });
 }
 
-fn place(data: &mut Vec<u8>, index: u32, id: &str, content: bool) {
+fn write_position(data: &mut Vec<u8>, index: u32, id: &str, content: bool) {
     data.extend_from_slice(br#","item_id":"#);
     write_str(data, id);
     data.extend_from_slice(format!(r#","output_index":{index}"#).as_bytes());
@@ -193,7 +193,7 @@ fn place(data: &mut Vec<u8>, index: u32, id: &str, content: bool) {
 }
 
 /// Writes an event: its type, its number and the members that `members` adds.
-fn write(out: &mut Vec<u8>, sequence: &mut u64, event: &str, members: impl FnOnce(&mut Vec<u8>)) {
+fn write_numbered_event(out: &mut Vec<u8>, sequence: &mut u64, event: &str, members: impl FnOnce(&mut Vec<u8>)) {
     let mut data = format!(r#"{{"type":"{event}","sequence_number":{sequence}"#).into_bytes();
     members(&mut data);
     data.push(b'}');
@@ -215,7 +215,7 @@ impl Channel {
     }
 
     /// Returns the member that holds the whole text in the `….done` event.
-    const fn member(self) -> &'static str {
+    const fn member_name(self) -> &'static str {
         match self {
             Self::Text | Self::Summary | Self::Reasoning => "text",
             Self::Refusal => "refusal",

@@ -13,15 +13,15 @@ mod tests;
 
 use std::fmt;
 
-pub use assemble::{Assembler, End, Finished};
+pub use assemble::{Assembler, StreamEnd, Finished};
 pub use item::{OutputItem, OutputKind};
 
 use super::{
-    stream::{Snapshot, StreamError, snapshot, stream_item},
+    stream::{Snapshot, StreamError, read_snapshot, read_stream_item},
     usage::Usage,
 };
 use crate::{
-    Beside, Served,
+    ExtraCharges, ServiceTier,
     json::{self, Cursor, Kind, Str},
 };
 
@@ -110,7 +110,7 @@ impl From<json::Error> for ResponseError {
 impl Status {
     /// Returns the status that the API calls `name`.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         match name {
             "completed" => Self::Completed,
             "incomplete" => Self::Incomplete,
@@ -139,7 +139,7 @@ impl Status {
 
 impl Failure {
     pub(super) fn new(error: &StreamError<'_>) -> Self {
-        Self { kind: error.kind.owned(), code: error.code.owned(), message: error.message.owned() }
+        Self { kind: error.kind.into_string(), code: error.code.into_string(), message: error.message.into_string() }
     }
 }
 
@@ -150,15 +150,15 @@ impl Response {
     /// Fails if the body is not JSON, or has neither an `output` list nor a `status`.
     pub fn from_json(body: &[u8]) -> Result<Self, ResponseError> {
         let mut cursor = Cursor::from_bytes(body)?;
-        let found = snapshot(&mut cursor)?;
-        cursor.end()?;
+        let found = read_snapshot(&mut cursor)?;
+        cursor.expect_end()?;
         if found.output.is_empty() && found.status.is_none() {
             return Err(ResponseError::NoOutput);
         }
         let mut response = Self::default();
-        response.update(&found);
-        response.items = whole_items(found.output);
-        response.settle();
+        response.apply_snapshot(&found);
+        response.items = read_whole_items(found.output);
+        response.settle_calls();
         Ok(response)
     }
 
@@ -177,7 +177,7 @@ impl Response {
             OutputKind::Call { .. } => true,
             OutputKind::Other { kind, call_id } => match kind.as_str() {
                 "local_shell_call" | "computer_call" | "apply_patch_call" | "shell_call"
-                | "tool_search_call" => !self.answers(kind, call_id),
+                | "tool_search_call" => !self.has_output_of(kind, call_id),
                 "mcp_approval_request" => true,
                 _ => false,
             },
@@ -186,7 +186,7 @@ impl Response {
     }
 
     /// Returns true if the output of a built-in tool's call is among the items.
-    fn answers(&self, call: &str, call_id: &str) -> bool {
+    fn has_output_of(&self, call: &str, call_id: &str) -> bool {
         let output = |kind: &str| kind.strip_prefix(call) == Some("_output");
         let search = |kind: &str| call == "tool_search_call" && kind == "tool_search_output";
         self.items.iter().any(|item| match &item.kind {
@@ -198,19 +198,19 @@ impl Response {
     }
 
     /// Takes over the members of a response object, except for its output.
-    fn update(&mut self, found: &Snapshot<'_>) {
+    fn apply_snapshot(&mut self, found: &Snapshot<'_>) {
         let set = |target: &mut String, text: Str<'_>| {
             if !text.is_empty() {
-                *target = text.owned();
+                *target = text.into_string();
             }
         };
         set(&mut self.id, found.id);
         set(&mut self.model, found.model);
         self.created_at = found.created_at.or(self.created_at);
         if let Some(status) = found.status {
-            self.status = Some(Status::named(&status.unescape()));
+            self.status = Some(Status::from_name(&status.unescape()));
         }
-        self.incomplete_reason = found.incomplete_reason.map(Str::owned);
+        self.incomplete_reason = found.incomplete_reason.map(Str::into_string);
         if let Some(error) = &found.error {
             self.error = Some(Failure::new(error));
         }
@@ -219,7 +219,7 @@ impl Response {
             self.usage = usage;
             self.usage.tokens.beside = beside;
         }
-        if found.served != Served::Unsaid {
+        if found.served != ServiceTier::Unsaid {
             self.usage.tokens.beside.served = found.served;
         }
         found.raw.clone_into(&mut self.raw);
@@ -228,10 +228,10 @@ impl Response {
     /// Counts the uses of the provider's tools by the items received.
     fn count_uses(&mut self) {
         let served = self.usage.tokens.beside.served;
-        let mut beside = Beside { served, ..Beside::default() };
+        let mut beside = ExtraCharges { served, ..ExtraCharges::default() };
         for item in &self.items {
             if let OutputKind::Other { kind, .. } = &item.kind {
-                beside.count(kind);
+                beside.count_item(kind);
             }
         }
         self.usage.tokens.beside = beside;
@@ -239,7 +239,7 @@ impl Response {
 
     /// Rechecks the calls by the response's status: in a response that was cut, only calls with
     /// status `completed` are complete.
-    fn settle(&mut self) {
+    fn settle_calls(&mut self) {
         self.count_uses();
         let cut = [Status::Incomplete, Status::Failed, Status::Cancelled];
         if !self.status.as_ref().is_some_and(|status| cut.contains(status)) {
@@ -254,15 +254,15 @@ impl Response {
 }
 
 /// Reads the items of an `output` list.
-fn whole_items(output: &str) -> Vec<OutputItem> {
+fn read_whole_items(output: &str) -> Vec<OutputItem> {
     let mut items = Vec::new();
     if output.is_empty() {
         return items;
     }
     // The list was scanned before, so there is no error to report.
-    let _ = Cursor::new(output).elements(|cursor| {
+    let _ = Cursor::new(output).read_elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            items.push(OutputItem::whole(&stream_item(cursor)?));
+            items.push(OutputItem::from_whole(&read_stream_item(cursor)?));
         }
         Ok::<_, json::Error>(())
     });

@@ -9,12 +9,12 @@ mod fields;
 #[cfg(test)]
 mod tests;
 
-use fields::Fields;
-pub(super) use fields::{snapshot, stream_item};
+use fields::EventFields;
+pub(super) use fields::{read_snapshot, read_stream_item};
 
 use super::usage::Usage;
 use crate::{
-    Served,
+    ServiceTier,
     json::{Cursor, Error, Str},
 };
 
@@ -149,7 +149,7 @@ pub struct Snapshot<'a> {
     /// `usage`, in the last event.
     pub usage: Option<Usage>,
     /// `service_tier`: the tier requested and, in the last event, the tier used.
-    pub served: Served,
+    pub served: ServiceTier,
     /// The list `output` as received; empty if it is not a list.
     pub output: &'a str,
     /// The object as received.
@@ -222,11 +222,11 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// Fails if the data is not a JSON object.
-    pub fn decode(name: &'a str, data: &'a str) -> Result<Self, Error> {
+    pub fn from_data(name: &'a str, data: &'a str) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
-        let mut fields = Fields::default();
-        cursor.members(|cursor, member| fields.read(cursor, member))?;
-        cursor.end()?;
+        let mut fields = EventFields::default();
+        cursor.read_members(|cursor, member| fields.read_member(cursor, member))?;
+        cursor.expect_end()?;
         Ok(fields.into_event(name))
     }
 }
@@ -240,7 +240,7 @@ impl Phase {
 
     /// Returns the event's type.
     #[must_use]
-    pub const fn event(self) -> &'static str {
+    pub const fn event_type(self) -> &'static str {
         match self {
             Self::Created => "response.created",
             Self::Queued => "response.queued",

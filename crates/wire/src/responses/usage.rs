@@ -6,7 +6,7 @@
 use crate::{
     Tokens,
     json::{Cursor, Error, Kind},
-    tokens::reported,
+    tokens::read_token_count,
 };
 
 /// The usage of a response. It arrives only with the terminal event.
@@ -24,21 +24,21 @@ impl Usage {
     ///
     /// # Errors
     /// Fails if the value is not JSON.
-    pub fn read(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
+    pub fn from_cursor(cursor: &mut Cursor<'_>) -> Result<Option<Self>, Error> {
         if cursor.peek()? != Kind::Object {
             cursor.skip_value()?;
             return Ok(None);
         }
-        let mut counts = Counts::default();
-        cursor.members(|cursor, member| match &*member.key.unescape() {
+        let mut counts = UsageReport::default();
+        cursor.read_members(|cursor, member| match &*member.key.unescape() {
             "input_tokens_details" | "output_tokens_details" => counts.read_details(cursor),
-            key => counts.read(key, cursor),
+            key => counts.read_member(key, cursor),
         })?;
         Ok(Some(counts.into_usage()))
     }
 
     /// Appends the JSON object that the API would send.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         let tokens = &self.tokens;
         let written = tokens.cache_write_5m.saturating_add(tokens.cache_write_1h);
         let input = tokens.input_total();
@@ -61,7 +61,7 @@ impl Usage {
 
 /// The counts as written in the object.
 #[derive(Default)]
-struct Counts {
+struct UsageReport {
     input: u64,
     output: u64,
     cached: u64,
@@ -69,8 +69,8 @@ struct Counts {
     reasoning: u64,
 }
 
-impl Counts {
-    fn read(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+impl UsageReport {
+    fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let target = match key {
             "input_tokens" => &mut self.input,
             "output_tokens" => &mut self.output,
@@ -79,13 +79,13 @@ impl Counts {
             "reasoning_tokens" => &mut self.reasoning,
             _ => return Ok(()),
         };
-        *target = reported(cursor)?.unwrap_or_default();
+        *target = read_token_count(cursor)?.unwrap_or_default();
         Ok(())
     }
 
     fn read_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? == Kind::Object {
-            cursor.members(|cursor, member| self.read(&member.key.unescape(), cursor))?;
+            cursor.read_members(|cursor, member| self.read_member(&member.key.unescape(), cursor))?;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<Usage> {
-        Usage::read(&mut Cursor::new(text)).unwrap()
+        Usage::from_cursor(&mut Cursor::new(text)).unwrap()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         };
         assert_eq!(usage, Usage { tokens, reasoning: 4 });
         let mut out = Vec::new();
-        usage.write(&mut out);
+        usage.write_json(&mut out);
         let text = std::str::from_utf8(&out).unwrap();
         assert!(text.contains(r#""input_tokens":100"#) && text.ends_with(r#""total_tokens":109}"#));
         assert_eq!(read(text), Some(usage));

@@ -1,6 +1,6 @@
 //! Writing events, and locating the data in a received frame.
 
-use super::lines::{each_line, field};
+use super::lines::{for_each_line, split_field};
 use crate::json::Span;
 
 /// Appends an event and its blank line. Data of several lines becomes several `data:` lines. An
@@ -16,7 +16,7 @@ pub fn write_event(out: &mut Vec<u8>, event: &str, data: &str) {
         out.extend_from_slice(b"data:\n");
     }
     let mut last_end = 0;
-    each_line(bytes, |start, end| {
+    for_each_line(bytes, |start, end| {
         write_data_line(out, bytes.get(start..end).unwrap_or_default());
         last_end = end;
     });
@@ -35,12 +35,12 @@ fn write_data_line(out: &mut Vec<u8>, line: &[u8]) {
 
 /// Returns the span of the data in a frame's raw bytes if the frame has exactly one `data:` line.
 #[must_use]
-pub fn data_span(raw: &[u8]) -> Option<Span> {
+pub fn find_data_span(raw: &[u8]) -> Option<Span> {
     let mut found = None;
     let mut lines = 0;
-    each_line(raw, |start, text_end| {
+    for_each_line(raw, |start, text_end| {
         let line = raw.get(start..text_end).unwrap_or_default();
-        if let (b"data", value) = field(line, start == 0) {
+        if let (b"data", value) = split_field(line, start == 0) {
             found = Some(Span::new(text_end - value.len(), text_end));
             lines += 1;
         }

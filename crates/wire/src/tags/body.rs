@@ -9,13 +9,13 @@ use memchr::{memchr, memmem};
 
 use super::{
     MAX_TAG, Tags,
-    json::{self, Json},
-    markup::{Fed, Markup, View, looked},
+    json::{self, JsonScanner},
+    markup::{TagProgress, TagReader, View, looked},
 };
 
 /// The next part found in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum BodyPart {
     /// A parameter element.
     Child {
         /// From the `<` of the opening tag to its end.
@@ -34,113 +34,113 @@ pub(super) enum Part {
 
 /// A body that is being read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Body {
-    scan: Scan,
+pub(super) struct BlockBody {
+    scan: BodyState,
     /// True if there is text between parameter elements.
     pub(super) stray: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Scan {
+enum BodyState {
     /// Before the first byte other than whitespace.
     Begin,
-    Json(Json),
+    Json(JsonScanner),
     /// Only the closing tag matters.
     Free,
-    FreeTag(Markup),
+    FreeTag(TagReader),
     /// Between parameter elements.
     Between,
-    BetweenTag(Markup),
-    Child(Child),
+    BetweenTag(TagReader),
+    Child(ChildElement),
 }
 
 /// An open parameter element.
 #[derive(Clone, Copy, Debug)]
-struct Child {
+struct ChildElement {
     opening: (usize, usize),
     name: (usize, usize),
     /// The number of open elements with this name, including this one.
     depth: usize,
-    content: Content,
+    content: ChildState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Content {
+enum ChildState {
     /// Before the first byte other than whitespace.
     Begin,
-    Json(Json),
+    Json(JsonScanner),
     Cdata,
     Text,
-    Tag(Markup),
+    Tag(TagReader),
 }
 
 const CDATA: &str = "<![CDATA[";
 
-impl Body {
+impl BlockBody {
     pub(super) const fn new() -> Self {
-        Self { scan: Scan::Begin, stray: false }
+        Self { scan: BodyState::Begin, stray: false }
     }
 
     /// Returns the next part, or `None` at the end of the text. `name` is the name of the block's
     /// tag.
-    pub(super) fn next(
+    pub(super) fn next_part(
         &mut self,
         view: View<'_>,
         pos: &mut usize,
         name: &str,
         tags: &Tags,
-    ) -> Option<Part> {
+    ) -> Option<BodyPart> {
         loop {
             match &mut self.scan {
-                Scan::Begin => self.begin(view, pos)?,
-                Scan::Json(json) => match json.feed(view, pos) {
-                    json::Fed::More => return None,
-                    json::Fed::Bad | json::Fed::Done => self.scan = Scan::Free,
+                BodyState::Begin => self.begin_body(view, pos)?,
+                BodyState::Json(json) => match json.feed_view(view, pos) {
+                    json::JsonProgress::More => return None,
+                    json::JsonProgress::Bad | json::JsonProgress::Done => self.scan = BodyState::Free,
                 },
-                Scan::Free => self.scan = Scan::FreeTag(next_tag(view, pos)?),
-                Scan::FreeTag(tag) => {
-                    let wanted = |found: &str, whole: bool| fits(found, whole, name);
-                    match tag.feed(view, pos, wanted) {
-                        Fed::More => return None,
-                        Fed::Close => return Some(Part::Closed { at: tag.start, end: *pos }),
-                        Fed::Not | Fed::Open { .. } => {
+                BodyState::Free => self.scan = BodyState::FreeTag(find_next_tag(view, pos)?),
+                BodyState::FreeTag(tag) => {
+                    let wanted = |found: &str, whole: bool| matches_name(found, whole, name);
+                    match tag.feed_view(view, pos, wanted) {
+                        TagProgress::More => return None,
+                        TagProgress::Close => return Some(BodyPart::Closed { at: tag.start, end: *pos }),
+                        TagProgress::Not | TagProgress::Open { .. } => {
                             *pos = tag.start + 1;
-                            self.scan = Scan::Free;
+                            self.scan = BodyState::Free;
                         }
                     }
                 }
-                Scan::Between => self.between(view, pos)?,
-                Scan::BetweenTag(tag) => {
-                    let fed = tag.feed(view, pos, |_, _| true);
+                BodyState::Between => self.scan_between(view, pos)?,
+                BodyState::BetweenTag(tag) => {
+                    let fed = tag.feed_view(view, pos, |_, _| true);
                     let tag = *tag;
-                    if fed == Fed::More {
+                    if fed == TagProgress::More {
                         return None;
                     }
-                    if let Some(part) = self.at_tag(tag, fed, view, pos, name, tags) {
+                    if let Some(part) = self.handle_tag(tag, fed, view, pos, name, tags) {
                         return Some(part);
                     }
                 }
-                Scan::Child(child) => {
-                    let part = child.next(view, pos)?;
-                    self.scan = Scan::Between;
+                BodyState::Child(child) => {
+                    let part = child.next_part(view, pos)?;
+                    self.scan = BodyState::Between;
                     return Some(part);
                 }
             }
         }
     }
 
-    fn begin(&mut self, view: View<'_>, pos: &mut usize) -> Option<()> {
+    fn begin_body(&mut self, view: View<'_>, pos: &mut usize) -> Option<()> {
         self.scan = match skip_space(view, pos)? {
-            b'{' | b'[' => Scan::Json(Json::new()),
-            b'<' => Scan::Between,
-            _ => Scan::Free,
+            b'{' | b'[' => BodyState::Json(JsonScanner::new()),
+            b'<' => BodyState::Between,
+            _ => BodyState::Free,
         };
         Some(())
     }
 
-    fn between(&mut self, view: View<'_>, pos: &mut usize) -> Option<()> {
+    fn scan_between(&mut self, view: View<'_>, pos: &mut usize) -> Option<()> {
         if skip_space(view, pos)? == b'<' {
-            self.scan = Scan::BetweenTag(Markup::new(*pos));
+            self.scan = BodyState::BetweenTag(TagReader::new(*pos));
             *pos += 1;
         } else {
             self.stray = true;
@@ -153,30 +153,30 @@ impl Body {
     }
 
     /// Handles a complete tag between parameter elements.
-    fn at_tag(
+    fn handle_tag(
         &mut self,
-        tag: Markup,
-        fed: Fed,
+        tag: TagReader,
+        fed: TagProgress,
         view: View<'_>,
         pos: &mut usize,
         name: &str,
         tags: &Tags,
-    ) -> Option<Part> {
+    ) -> Option<BodyPart> {
         let found = tag.name(view);
-        self.scan = Scan::Between;
+        self.scan = BodyState::Between;
         let named = found.starts_with(|c: char| c.is_alphabetic() || c == '_');
         match fed {
-            Fed::Close if found == name => {
-                return Some(Part::Closed { at: tag.start, end: *pos });
+            TagProgress::Close if found == name => {
+                return Some(BodyPart::Closed { at: tag.start, end: *pos });
             }
-            Fed::Open { empty } if named && !tags.has(found) => {
+            TagProgress::Open { empty } if named && !tags.has_name(found) => {
                 let opening = (tag.start, *pos);
                 if empty {
-                    return Some(Part::Child { opening, content: (*pos, *pos) });
+                    return Some(BodyPart::Child { opening, content: (*pos, *pos) });
                 }
-                let name = tag.name_at();
-                let content = Content::Begin;
-                self.scan = Scan::Child(Child { opening, name, depth: 1, content });
+                let name = tag.name_range();
+                let content = ChildState::Begin;
+                self.scan = BodyState::Child(ChildElement { opening, name, depth: 1, content });
             }
             _ => {
                 self.stray = true;
@@ -187,23 +187,23 @@ impl Body {
     }
 }
 
-impl Child {
+impl ChildElement {
     /// Returns the whole element once its closing tag is read.
-    fn next(&mut self, view: View<'_>, pos: &mut usize) -> Option<Part> {
+    fn next_part(&mut self, view: View<'_>, pos: &mut usize) -> Option<BodyPart> {
         let name = view.get(self.name.0, self.name.1);
         loop {
             match &mut self.content {
-                Content::Begin => self.content = begin_content(view, pos)?,
-                Content::Json(json) => match json.feed(view, pos) {
-                    json::Fed::More => return None,
-                    json::Fed::Done => self.content = Content::Text,
+                ChildState::Begin => self.content = begin_child_content(view, pos)?,
+                ChildState::Json(json) => match json.feed_view(view, pos) {
+                    json::JsonProgress::More => return None,
+                    json::JsonProgress::Done => self.content = ChildState::Text,
                     // The text only began like JSON: it is read again as text, from its beginning.
-                    json::Fed::Bad => {
+                    json::JsonProgress::Bad => {
                         *pos = self.opening.1;
-                        self.content = Content::Text;
+                        self.content = ChildState::Text;
                     }
                 },
-                Content::Cdata => {
+                ChildState::Cdata => {
                     let rest = view.bytes(*pos);
                     let found = memmem::find(rest, b"]]>");
                     looked(found.unwrap_or(rest.len()));
@@ -213,49 +213,49 @@ impl Child {
                         return None;
                     };
                     *pos += end + 3;
-                    self.content = Content::Text;
+                    self.content = ChildState::Text;
                 }
-                Content::Text => self.content = Content::Tag(next_tag(view, pos)?),
-                Content::Tag(tag) => {
-                    let wanted = |found: &str, whole: bool| fits(found, whole, name);
-                    match tag.feed(view, pos, wanted) {
-                        Fed::More => return None,
-                        Fed::Not => *pos = tag.start + 1,
-                        Fed::Open { empty } => self.depth += usize::from(!empty),
-                        Fed::Close if self.depth > 1 => self.depth -= 1,
-                        Fed::Close => {
+                ChildState::Text => self.content = ChildState::Tag(find_next_tag(view, pos)?),
+                ChildState::Tag(tag) => {
+                    let wanted = |found: &str, whole: bool| matches_name(found, whole, name);
+                    match tag.feed_view(view, pos, wanted) {
+                        TagProgress::More => return None,
+                        TagProgress::Not => *pos = tag.start + 1,
+                        TagProgress::Open { empty } => self.depth += usize::from(!empty),
+                        TagProgress::Close if self.depth > 1 => self.depth -= 1,
+                        TagProgress::Close => {
                             let content = (self.opening.1, tag.start);
-                            return Some(Part::Child { opening: self.opening, content });
+                            return Some(BodyPart::Child { opening: self.opening, content });
                         }
                     }
-                    self.content = Content::Text;
+                    self.content = ChildState::Text;
                 }
             }
         }
     }
 }
 
-fn begin_content(view: View<'_>, pos: &mut usize) -> Option<Content> {
+fn begin_child_content(view: View<'_>, pos: &mut usize) -> Option<ChildState> {
     Some(match skip_space(view, pos)? {
-        b'{' | b'[' => Content::Json(Json::new()),
+        b'{' | b'[' => ChildState::Json(JsonScanner::new()),
         b'<' => {
             let rest = view.bytes(*pos);
             let shown = rest.get(..CDATA.len()).unwrap_or(rest);
             if !CDATA.as_bytes().starts_with(shown) {
-                Content::Text
+                ChildState::Text
             } else if shown.len() < CDATA.len() {
                 return None;
             } else {
                 *pos += CDATA.len();
-                Content::Cdata
+                ChildState::Cdata
             }
         }
-        _ => Content::Text,
+        _ => ChildState::Text,
     })
 }
 
 /// Finds the next possible tag and moves `pos` after its `<`.
-fn next_tag(view: View<'_>, pos: &mut usize) -> Option<Markup> {
+fn find_next_tag(view: View<'_>, pos: &mut usize) -> Option<TagReader> {
     let rest = view.bytes(*pos);
     let Some(found) = memchr(b'<', rest) else {
         looked(rest.len());
@@ -265,7 +265,7 @@ fn next_tag(view: View<'_>, pos: &mut usize) -> Option<Markup> {
     looked(found + 1);
     let start = *pos + found;
     *pos = start + 1;
-    Some(Markup::new(start))
+    Some(TagReader::new(start))
 }
 
 /// Skips whitespace and returns the byte after it.
@@ -280,12 +280,12 @@ fn skip_space(view: View<'_>, pos: &mut usize) -> Option<u8> {
     None
 }
 
-fn fits(found: &str, whole: bool, name: &str) -> bool {
+fn matches_name(found: &str, whole: bool, name: &str) -> bool {
     if whole { found == name } else { name.starts_with(found) }
 }
 
 /// Counts the opening tags of `tags` in a text, by their first characters.
-pub(super) fn nested_openings(text: &str, tags: &Tags) -> usize {
+pub(super) fn count_nested_openings(text: &str, tags: &Tags) -> usize {
     let opens = |at: usize| {
         let rest = text.get(at + 1..).unwrap_or_default();
         tags.names().iter().any(|name| {
@@ -298,17 +298,17 @@ pub(super) fn nested_openings(text: &str, tags: &Tags) -> usize {
 
 /// Splits a text into its elements, each with opening tag and content. Returns `None` if the text
 /// contains anything else.
-pub(super) fn elements<'t>(text: &'t str, tags: &Tags) -> Option<Vec<(&'t str, &'t str)>> {
+pub(super) fn split_elements<'t>(text: &'t str, tags: &Tags) -> Option<Vec<(&'t str, &'t str)>> {
     let view = View { text, base: 0 };
-    let (mut body, mut pos) = (Body::new(), 0);
+    let (mut body, mut pos) = (BlockBody::new(), 0);
     let mut found = Vec::new();
     // No tag has an empty name, so nothing in the text closes the body.
-    while let Some(part) = body.next(view, &mut pos, "", tags) {
-        if let Part::Child { opening, content } = part {
+    while let Some(part) = body.next_part(view, &mut pos, "", tags) {
+        if let BodyPart::Child { opening, content } = part {
             found.push((view.get(opening.0, opening.1), view.get(content.0, content.1)));
         }
     }
-    let ended = matches!(body.scan, Scan::Between | Scan::Begin);
+    let ended = matches!(body.scan, BodyState::Between | BodyState::Begin);
     (ended && !body.stray).then_some(found)
 }
 
@@ -324,32 +324,32 @@ pub(super) struct Element {
 
 /// Finds the next element with a wanted name, wherever it begins, and moves `pos` after it. After
 /// an element that is not closed, nothing more is found.
-pub(super) fn next_element(
+pub(super) fn find_next_element(
     view: View<'_>,
     pos: &mut usize,
     wanted: impl Fn(&str) -> bool,
 ) -> Option<Element> {
     loop {
-        let mut tag = next_tag(view, pos)?;
+        let mut tag = find_next_tag(view, pos)?;
         let start = tag.start;
-        let fed = tag.feed(view, pos, |name, whole| !whole || wanted(name));
+        let fed = tag.feed_view(view, pos, |name, whole| !whole || wanted(name));
         let opening = (start, *pos);
         match fed {
-            Fed::Open { empty: true } => {
+            TagProgress::Open { empty: true } => {
                 return Some(Element { start, opened: *pos, closing: *pos });
             }
-            Fed::Open { empty: false } => {
-                let (name, content) = (tag.name_at(), Content::Begin);
-                let mut child = Child { opening, name, depth: 1, content };
-                let found = child.next(view, pos).or_else(|| {
+            TagProgress::Open { empty: false } => {
+                let (name, content) = (tag.name_range(), ChildState::Begin);
+                let mut child = ChildElement { opening, name, depth: 1, content };
+                let found = child.next_part(view, pos).or_else(|| {
                     // The text only began like JSON and was cut within it, so it is text.
                     *pos = opening.1;
-                    Child { opening, name, depth: 1, content: Content::Text }.next(view, pos)
+                    ChildElement { opening, name, depth: 1, content: ChildState::Text }.next_part(view, pos)
                 });
-                let Part::Child { content, .. } = found? else { return None };
+                let BodyPart::Child { content, .. } = found? else { return None };
                 return Some(Element { start, opened: opening.1, closing: content.1 });
             }
-            Fed::More | Fed::Not | Fed::Close => *pos = start + 1,
+            TagProgress::More | TagProgress::Not | TagProgress::Close => *pos = start + 1,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Block, Tags, body::elements, markup::attributes};
+use super::{TagBlock, Tags, body::split_elements, markup::split_attributes};
 use crate::json::{self, Cursor, Kind, Str};
 
 /// Members, attributes and elements that name the tool.
@@ -43,23 +43,23 @@ const GENERAL: &[&str] = &[
 
 /// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct TextCall {
     /// The tool's name.
     pub name: String,
     /// Its arguments.
-    pub input: Input,
+    pub input: TextCallInput,
 }
 
 /// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum TextCallInput {
     /// A JSON object that is valid for every parser.
     Json(String),
     /// Parameter elements by name, each with its text. The schema decides whether `5` is a number.
     Texts(Vec<(String, String)>),
 }
 
-impl Input {
+impl TextCallInput {
     /// Returns the arguments as a JSON object, for use without a schema. Texts that are JSON
     /// objects or arrays become these, all others become strings. The texts of a repeated name
     /// become an array.
@@ -67,7 +67,7 @@ impl Input {
     pub fn to_json(&self) -> Cow<'_, str> {
         match self {
             Self::Json(object) => Cow::Borrowed(object),
-            Self::Texts(texts) => Cow::Owned(object_of(texts)),
+            Self::Texts(texts) => Cow::Owned(object_from_texts(texts)),
         }
     }
 }
@@ -75,7 +75,7 @@ impl Input {
 /// The reason a block is not a call. The text fits after "The tool call could not be read: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Malformed {
+pub enum MalformedCall {
     /// The block never ends.
     Unclosed,
     /// The block is empty, and no attribute names a tool.
@@ -97,7 +97,7 @@ pub enum Malformed {
     Stray,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unclosed => "its closing tag is missing",
@@ -115,9 +115,9 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedCall {}
 
-impl From<json::Error> for Malformed {
+impl From<json::Error> for MalformedCall {
     fn from(error: json::Error) -> Self {
         Self::Json(error)
     }
@@ -125,7 +125,7 @@ impl From<json::Error> for Malformed {
 
 /// The tool's name as far as it is known before the body is read.
 #[derive(Clone, Copy, Debug)]
-enum Outside<'a> {
+enum OuterName<'a> {
     /// Not known.
     No,
     /// Named by the tag itself. A body that names a tool and holds arguments takes precedence.
@@ -134,9 +134,9 @@ enum Outside<'a> {
     Attribute(&'a str),
 }
 
-impl<'a> Outside<'a> {
-    fn of(block: &Block<'a>) -> Self {
-        let mut named = attributes(block.opening()).filter(|(key, _)| NAMES.contains(key));
+impl<'a> OuterName<'a> {
+    fn from_block(block: &TagBlock<'a>) -> Self {
+        let mut named = split_attributes(block.opening()).filter(|(key, _)| NAMES.contains(key));
         match named.next().map(|(_, value)| value.trim()) {
             Some(name) if !name.is_empty() => Self::Attribute(name),
             _ if !GENERAL.contains(&block.tag()) => Self::Tag(block.tag()),
@@ -152,24 +152,24 @@ impl<'a> Outside<'a> {
     }
 }
 
-pub(super) fn decode(block: &Block<'_>) -> Result<Call, Malformed> {
-    let outside = Outside::of(block);
-    let body = unfenced(block.inner().trim_ascii());
+pub(super) fn decode_block(block: &TagBlock<'_>) -> Result<TextCall, MalformedCall> {
+    let outside = OuterName::from_block(block);
+    let body = strip_fence(block.inner().trim_ascii());
     match body.as_bytes().first() {
         None => {
-            let name = outside.name().ok_or(Malformed::Empty)?;
-            Ok(Call { name: name.to_owned(), input: Input::Json("{}".to_owned()) })
+            let name = outside.name().ok_or(MalformedCall::Empty)?;
+            Ok(TextCall { name: name.to_owned(), input: TextCallInput::Json("{}".to_owned()) })
         }
-        Some(b'{') => of_object(body, outside),
-        Some(b'[') => of_array(body, outside),
-        Some(b'<') if block.stray => Err(Malformed::Stray),
-        Some(b'<') => of_elements(block, body, outside),
-        Some(_) => Err(Malformed::Text),
+        Some(b'{') => decode_object(body, outside),
+        Some(b'[') => decode_array(body, outside),
+        Some(b'<') if block.stray => Err(MalformedCall::Stray),
+        Some(b'<') => decode_elements(block, body, outside),
+        Some(_) => Err(MalformedCall::Text),
     }
 }
 
 /// Removes the fence of a body that is a single fenced code block.
-fn unfenced(body: &str) -> &str {
+fn strip_fence(body: &str) -> &str {
     let inside = || {
         let rest = body.strip_prefix("```")?.strip_suffix("```")?;
         let (info, rest) = rest.split_once('\n')?;
@@ -178,25 +178,25 @@ fn unfenced(body: &str) -> &str {
     inside().unwrap_or(body)
 }
 
-fn of_array(body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
+fn decode_array(body: &str, outside: OuterName<'_>) -> Result<TextCall, MalformedCall> {
     let mut cursor = Cursor::new(body);
     let mut items = Vec::new();
-    cursor.elements(|cursor| {
-        items.push(cursor.skip_value()?.of(body));
+    cursor.read_elements(|cursor| {
+        items.push(cursor.skip_value()?.slice_of(body));
         Ok::<_, json::Error>(())
     })?;
-    cursor.end()?;
+    cursor.expect_end()?;
     match items.as_slice() {
-        [] => Err(Malformed::Empty),
-        [only] if only.starts_with('{') => of_object(only, outside),
-        [_] => Err(Malformed::NotObject),
-        _ => Err(Malformed::Several),
+        [] => Err(MalformedCall::Empty),
+        [only] if only.starts_with('{') => decode_object(only, outside),
+        [_] => Err(MalformedCall::NotObject),
+        _ => Err(MalformedCall::Several),
     }
 }
 
 /// The members of a call as JSON.
 #[derive(Default)]
-struct Members<'a> {
+struct CallMembers<'a> {
     name: Option<Str<'a>>,
     /// `{"function": {"name": …, "arguments": …}}`
     inner: Option<&'a str>,
@@ -205,83 +205,83 @@ struct Members<'a> {
     rest: Vec<(&'a str, &'a str)>,
 }
 
-fn of_object(body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
-    let members = members(body)?;
+fn decode_object(body: &str, outside: OuterName<'_>) -> Result<TextCall, MalformedCall> {
+    let members = read_call_members(body)?;
     let name = members.name.map(|name| name.unescape().trim().to_owned());
     let name = name.filter(|name| !name.is_empty());
     // If the name is given outside, the whole object is the arguments, unless the object is a call.
     let whole = match outside {
-        Outside::No => None,
-        Outside::Tag(tag) => (name.is_none() || members.arguments.is_none()).then_some(tag),
-        Outside::Attribute(given) => {
+        OuterName::No => None,
+        OuterName::Tag(tag) => (name.is_none() || members.arguments.is_none()).then_some(tag),
+        OuterName::Attribute(given) => {
             let again = name.as_deref() == Some(given) && members.arguments.is_some();
             (!again).then_some(given)
         }
     };
     if let Some(name) = whole {
-        return Ok(Call { name: name.to_owned(), input: Input::Json(object(body)?) });
+        return Ok(TextCall { name: name.to_owned(), input: TextCallInput::Json(to_strict_object(body)?) });
     }
     let Some(name) = name else {
         // Only two levels: a `function` within the inner object is ignored.
-        let inner = members.inner.ok_or(Malformed::NoName)?;
-        let members = self::members(inner)?;
+        let inner = members.inner.ok_or(MalformedCall::NoName)?;
+        let members = self::read_call_members(inner)?;
         let name = members.name.map(|name| name.unescape().trim().to_owned());
-        let name = name.filter(|name| !name.is_empty()).ok_or(Malformed::NoName)?;
-        return Ok(Call { name, input: Input::Json(members.input()?) });
+        let name = name.filter(|name| !name.is_empty()).ok_or(MalformedCall::NoName)?;
+        return Ok(TextCall { name, input: TextCallInput::Json(members.to_arguments()?) });
     };
-    Ok(Call { name, input: Input::Json(members.input()?) })
+    Ok(TextCall { name, input: TextCallInput::Json(members.to_arguments()?) })
 }
 
-fn members(body: &str) -> Result<Members<'_>, Malformed> {
+fn read_call_members(body: &str) -> Result<CallMembers<'_>, MalformedCall> {
     let mut cursor = Cursor::new(body);
-    let mut found = Members::default();
-    cursor.members(|cursor, member| {
+    let mut found = CallMembers::default();
+    cursor.read_members(|cursor, member| {
         let key = member.key.unescape();
         let kind = cursor.peek()?;
         let text = cursor.text();
         if NAMES.contains(&&*key) && kind == Kind::String && found.name.is_none() {
-            found.name = Some(cursor.string()?.0);
+            found.name = Some(cursor.read_string()?.0);
             return Ok(());
         }
-        let value = cursor.skip_value()?.of(text);
+        let value = cursor.skip_value()?.slice_of(text);
         if &*key == "function" && kind == Kind::Object {
             found.inner = Some(value);
         } else if ARGUMENTS.contains(&&*key) && found.arguments.is_none() {
             found.arguments = Some(value);
         } else {
-            found.rest.push((member.span.of(text), value));
+            found.rest.push((member.span.slice_of(text), value));
         }
         Ok::<_, json::Error>(())
     })?;
-    cursor.end()?;
+    cursor.expect_end()?;
     Ok(found)
 }
 
-impl Members<'_> {
+impl CallMembers<'_> {
     /// Returns the arguments: the member that holds them, otherwise the members beside the name.
-    fn input(&self) -> Result<String, Malformed> {
+    fn to_arguments(&self) -> Result<String, MalformedCall> {
         let Some(value) = self.arguments else {
             let rest: Vec<_> =
                 self.rest.iter().map(|(key, value)| format!("{key}:{value}")).collect();
-            return object(&format!("{{{}}}", rest.join(",")));
+            return to_strict_object(&format!("{{{}}}", rest.join(",")));
         };
         let mut cursor = Cursor::new(value);
         match cursor.peek()? {
             Kind::Null => Ok("{}".to_owned()),
             // The form of OpenAI's API: JSON within a string.
-            Kind::String => match cursor.string()?.0.unescape().trim_ascii() {
+            Kind::String => match cursor.read_string()?.0.unescape().trim_ascii() {
                 "" => Ok("{}".to_owned()),
-                text => object(text),
+                text => to_strict_object(text),
             },
-            Kind::Object | Kind::Array | Kind::Number | Kind::Bool => object(value),
+            Kind::Object | Kind::Array | Kind::Number | Kind::Bool => to_strict_object(value),
         }
     }
 }
 
 /// Returns a JSON object that every parser accepts, with the same values. Line breaks and other
 /// control characters that models leave in strings are escaped.
-fn object(text: &str) -> Result<String, Malformed> {
-    json::check(text)?;
+fn to_strict_object(text: &str) -> Result<String, MalformedCall> {
+    json::check_text(text)?;
     let mut out = String::with_capacity(text.len());
     let (mut inside, mut escaped) = (false, false);
     for c in text.chars() {
@@ -295,48 +295,48 @@ fn object(text: &str) -> Result<String, Malformed> {
     }
     match json::is_strict_object(&out) {
         true => Ok(out),
-        false if text.trim_ascii_start().starts_with('{') => Err(Malformed::Unreadable),
-        false => Err(Malformed::NotObject),
+        false if text.trim_ascii_start().starts_with('{') => Err(MalformedCall::Unreadable),
+        false => Err(MalformedCall::NotObject),
     }
 }
 
-fn of_elements(block: &Block<'_>, body: &str, outside: Outside<'_>) -> Result<Call, Malformed> {
+fn decode_elements(block: &TagBlock<'_>, body: &str, outside: OuterName<'_>) -> Result<TextCall, MalformedCall> {
     let tags = Tags(vec![block.tag().to_owned()]);
-    let mut found = named_elements(body, &tags)?;
+    let mut found = split_named_elements(body, &tags)?;
     let named = found.iter().position(|(key, _)| NAMES.contains(key));
     let called = found.len() == 2 && found.iter().any(|(key, _)| ARGUMENTS.contains(key));
     let named = match outside {
-        Outside::No => named,
-        Outside::Tag(_) => named.filter(|_| called),
-        Outside::Attribute(given) => named.filter(|&at| {
+        OuterName::No => named,
+        OuterName::Tag(_) => named.filter(|_| called),
+        OuterName::Attribute(given) => named.filter(|&at| {
             called && found.get(at).is_some_and(|(_, content)| content.trim() == given)
         }),
     };
     let name = match named {
         Some(at) => found.remove(at).1.trim(),
-        None => outside.name().ok_or(Malformed::NoName)?,
+        None => outside.name().ok_or(MalformedCall::NoName)?,
     };
     if name.is_empty() {
-        return Err(Malformed::NoName);
+        return Err(MalformedCall::NoName);
     }
     let input = match found.as_slice() {
-        [] => Input::Json("{}".to_owned()),
-        [(key, content)] if ARGUMENTS.contains(key) => all_of(content, &tags)?,
-        _ => texts_of(&found),
+        [] => TextCallInput::Json("{}".to_owned()),
+        [(key, content)] if ARGUMENTS.contains(key) => decode_all_arguments(content, &tags)?,
+        _ => collect_texts(&found),
     };
-    Ok(Call { name: name.to_owned(), input })
+    Ok(TextCall { name: name.to_owned(), input })
 }
 
 /// Splits a text into its elements, by name.
-fn named_elements<'t>(text: &'t str, tags: &Tags) -> Result<Vec<(&'t str, &'t str)>, Malformed> {
-    let found = elements(text, tags).ok_or(Malformed::Stray)?;
-    Ok(found.into_iter().map(|(opening, content)| (key_of(opening), content)).collect())
+fn split_named_elements<'t>(text: &'t str, tags: &Tags) -> Result<Vec<(&'t str, &'t str)>, MalformedCall> {
+    let found = split_elements(text, tags).ok_or(MalformedCall::Stray)?;
+    Ok(found.into_iter().map(|(opening, content)| (element_name(opening), content)).collect())
 }
 
 /// Returns an element's name: the value of its `name` attribute, as in `<parameter name="path">`,
 /// or the name of its tag.
-pub(super) fn key_of(opening: &str) -> &str {
-    if let Some((_, value)) = attributes(opening).find(|(key, _)| *key == "name") {
+pub(super) fn element_name(opening: &str) -> &str {
+    if let Some((_, value)) = split_attributes(opening).find(|(key, _)| *key == "name") {
         return value;
     }
     let rest = opening.get(1..).unwrap_or_default();
@@ -344,22 +344,22 @@ pub(super) fn key_of(opening: &str) -> &str {
 }
 
 /// Reads the content of an element that holds all arguments.
-fn all_of(content: &str, tags: &Tags) -> Result<Input, Malformed> {
-    let text = unfenced(argument(content).trim_ascii());
+fn decode_all_arguments(content: &str, tags: &Tags) -> Result<TextCallInput, MalformedCall> {
+    let text = strip_fence(trim_argument(content).trim_ascii());
     match text.as_bytes().first() {
-        None => Ok(Input::Json("{}".to_owned())),
-        Some(b'<') => Ok(texts_of(&named_elements(text, tags)?)),
-        Some(_) => object(text).map(Input::Json),
+        None => Ok(TextCallInput::Json("{}".to_owned())),
+        Some(b'<') => Ok(collect_texts(&split_named_elements(text, tags)?)),
+        Some(_) => to_strict_object(text).map(TextCallInput::Json),
     }
 }
 
-fn texts_of(elements: &[(&str, &str)]) -> Input {
-    let text = |(key, content): &(&str, &str)| ((*key).to_owned(), argument(content).to_owned());
-    Input::Texts(elements.iter().map(text).collect())
+fn collect_texts(elements: &[(&str, &str)]) -> TextCallInput {
+    let text = |(key, content): &(&str, &str)| ((*key).to_owned(), trim_argument(content).to_owned());
+    TextCallInput::Texts(elements.iter().map(text).collect())
 }
 
 /// Returns an element's text without the whitespace of its layout.
-fn argument(content: &str) -> &str {
+fn trim_argument(content: &str) -> &str {
     let whole = content.trim_ascii();
     let cdata = whole.strip_prefix("<![CDATA[").and_then(|rest| rest.strip_suffix("]]>"));
     if let Some(inside) = cdata.filter(|inside| !inside.contains("]]>")) {
@@ -372,7 +372,7 @@ fn argument(content: &str) -> &str {
 }
 
 /// Builds a JSON object from texts by name.
-fn object_of(texts: &[(String, String)]) -> String {
+fn object_from_texts(texts: &[(String, String)]) -> String {
     let mut members = Map::new();
     for (key, text) in texts {
         let trimmed = text.trim_ascii();

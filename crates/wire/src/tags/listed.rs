@@ -21,7 +21,7 @@ pub struct ListedCall {
 /// Returns the calls of a text that ends in a list of calls after a line `heading`, or nothing if
 /// it does not. Several lists, each after its own heading, are read as one.
 #[must_use]
-pub fn listed(text: &str, heading: &str) -> Vec<ListedCall> {
+pub fn parse_listed_calls(text: &str, heading: &str) -> Vec<ListedCall> {
     let (mut calls, mut rest) = (Vec::new(), text);
     let mut starts_line = true;
     while let Some(at) = rest.find(heading) {
@@ -30,8 +30,8 @@ pub fn listed(text: &str, heading: &str) -> Vec<ListedCall> {
         let own_line = if before.is_empty() { starts_line } else { before.ends_with('\n') };
         starts_line = false;
         rest = behind;
-        let Some((elements, behind)) = own_line.then(|| elements(rest)).flatten() else { continue };
-        calls.extend(elements.iter().map(|element| call(element)));
+        let Some((elements, behind)) = own_line.then(|| split_list(rest)).flatten() else { continue };
+        calls.extend(elements.iter().map(|element| read_listed_call(element)));
         rest = behind;
     }
     if rest.trim().is_empty() { calls } else { Vec::new() }
@@ -39,7 +39,7 @@ pub fn listed(text: &str, heading: &str) -> Vec<ListedCall> {
 
 /// Splits the list at the start of a text into its elements, each as JSON. Also returns the text
 /// after the list.
-fn elements(text: &str) -> Option<(Vec<String>, &str)> {
+fn split_list(text: &str) -> Option<(Vec<String>, &str)> {
     let mut rest = text.trim_start().strip_prefix('[')?;
     let (mut elements, mut element) = (Vec::new(), Vec::new());
     let mut depth = 0_usize;
@@ -47,7 +47,7 @@ fn elements(text: &str) -> Option<(Vec<String>, &str)> {
         let behind = rest.get(first.len_utf8()..)?;
         match first {
             '\'' | '"' => {
-                let (said, behind) = quoted(behind, first)?;
+                let (said, behind) = read_quoted(behind, first)?;
                 write_str(&mut element, &said);
                 rest = behind;
                 continue;
@@ -90,13 +90,13 @@ fn write_word(out: &mut Vec<u8>, word: &str) {
         "True" | "true" => out.extend(b"true"),
         "False" | "false" => out.extend(b"false"),
         "None" | "null" => out.extend(b"null"),
-        _ if crate::json::check(word).is_ok() => out.extend(word.bytes()),
+        _ if crate::json::check_text(word).is_ok() => out.extend(word.bytes()),
         _ => write_str(out, word),
     }
 }
 
 /// Reads a string up to its closing quote. Returns it unescaped, and the text after it.
-fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+fn read_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut said = String::new();
     let mut rest = text;
     loop {
@@ -129,14 +129,14 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     }
 }
 
-fn call(json: &str) -> ListedCall {
+fn read_listed_call(json: &str) -> ListedCall {
     let mut call = ListedCall::default();
-    let read = Cursor::new(json).members(|cursor, member| match &*member.key.unescape() {
-        "id" => cursor.string_or_skip().map(|id| call.id = id.map_or_else(String::new, text)),
+    let read = Cursor::new(json).read_members(|cursor, member| match &*member.key.unescape() {
+        "id" => cursor.read_string_or_skip().map(|id| call.id = id.map_or_else(String::new, unescape_text)),
         "function" if cursor.peek()? == Kind::Object => cursor
-            .members(|cursor, member| field(cursor, &member.key.unescape(), &mut call))
+            .read_members(|cursor, member| read_call_field(cursor, &member.key.unescape(), &mut call))
             .map(|_| ()),
-        key => field(cursor, key, &mut call),
+        key => read_call_field(cursor, key, &mut call),
     });
     if read.is_err() || call.input.is_empty() {
         "{}".clone_into(&mut call.input);
@@ -144,24 +144,24 @@ fn call(json: &str) -> ListedCall {
     call
 }
 
-fn field(cursor: &mut Cursor<'_>, key: &str, call: &mut ListedCall) -> Result<(), Error> {
+fn read_call_field(cursor: &mut Cursor<'_>, key: &str, call: &mut ListedCall) -> Result<(), Error> {
     match key {
-        "name" => call.name = cursor.string_or_skip()?.map_or_else(String::new, text),
+        "name" => call.name = cursor.read_string_or_skip()?.map_or_else(String::new, unescape_text),
         "arguments" | "input" if cursor.peek()? == Kind::String => {
-            call.input = text(cursor.string()?);
-            if crate::json::check(&call.input).is_err() {
+            call.input = unescape_text(cursor.read_string()?);
+            if crate::json::check_text(&call.input).is_err() {
                 let mut quoted = Vec::new();
                 write_str(&mut quoted, &call.input);
                 call.input = String::from_utf8(quoted).unwrap_or_default();
             }
         }
-        "arguments" | "input" => call.input = cursor.skip_value()?.of(cursor.text()).to_owned(),
+        "arguments" | "input" => call.input = cursor.skip_value()?.slice_of(cursor.text()).to_owned(),
         _ => {}
     }
     Ok(())
 }
 
-fn text((said, _): (crate::json::Str<'_>, crate::json::Span)) -> String {
+fn unescape_text((said, _): (crate::json::Str<'_>, crate::json::Span)) -> String {
     said.unescape().into_owned()
 }
 
@@ -171,7 +171,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(text: &str) -> Vec<String> {
-        listed(text, "Calling tools:\n").into_iter().map(|call| call.name).collect()
+        parse_listed_calls(text, "Calling tools:\n").into_iter().map(|call| call.name).collect()
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
                     {'name': 'bash', 'arguments': {'command': \"echo 'a' \\\\n\", 'n': 3, 'ok': \
                     True, 'x': None, 'l': ['\\n', (1,)], 'é': '\\xe9\\u20ac'}}}, {'id': 'call_2', \
                     'type': 'function', 'function': {'name': 'read', 'arguments': '{\"p\": 1}'}}]";
-        let calls = listed(text, "Calling tools:\n");
+        let calls = parse_listed_calls(text, "Calling tools:\n");
         assert_eq!(calls.len(), 2);
         assert_eq!((&*calls[0].id, &*calls[0].name), ("call_1", "bash"));
         let input =
@@ -219,8 +219,8 @@ mod tests {
         #[test]
         fn any_text_is_read(text in "\\PC{0,60}", inside in "[\\[\\]{}(),:'\"\\\\a1\n]{0,60}") {
             let whole = format!("{text}\nCalling tools:\n[{inside}]");
-            for call in listed(&whole, "Calling tools:\n") {
-                prop_assert!(crate::json::check(&call.input).is_ok(), "{}", call.input);
+            for call in parse_listed_calls(&whole, "Calling tools:\n") {
+                prop_assert!(crate::json::check_text(&call.input).is_ok(), "{}", call.input);
             }
         }
     }

@@ -59,7 +59,7 @@ const RESULT_LINES: &[(&str, &str)] = &[
 
 /// The verdict on a line: does it begin like a result?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum MarkVerdict {
     No,
     /// The available part of the line is too short to decide.
     More,
@@ -67,10 +67,10 @@ pub(super) enum Verdict {
     Yes(usize),
 }
 
-impl Verdict {
+impl MarkVerdict {
     /// Combines two verdicts into the one that needs the shorter part of the line, so that the
     /// length of the available part does not matter.
-    fn or(self, other: Self) -> Self {
+    fn combine_with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Yes(one), Self::Yes(two)) => Self::Yes(one.min(two)),
             (Self::Yes(length), _) | (_, Self::Yes(length)) => Self::Yes(length),
@@ -80,7 +80,7 @@ impl Verdict {
     }
 
     /// Returns the same verdict for a line with `bytes` more bytes at its beginning.
-    const fn behind(self, bytes: usize) -> Self {
+    const fn shift_by(self, bytes: usize) -> Self {
         match self {
             Self::Yes(length) => Self::Yes(length + bytes),
             other => other,
@@ -88,81 +88,81 @@ impl Verdict {
     }
 
     /// Returns the verdict for an undecided line: `More`, unless the line is complete.
-    const fn open(whole: bool) -> Self {
+    const fn undecided_unless(whole: bool) -> Self {
         if whole { Self::No } else { Self::More }
     }
 }
 
 /// Judges a line by its beginning. `whole` is true if no more of the line can arrive. Bytes beyond
 /// [`MAX_MARK`] are not examined.
-pub(super) fn judge(line: &str, whole: bool, tags: &Tags) -> Verdict {
+pub(super) fn judge_line(line: &str, whole: bool, tags: &Tags) -> MarkVerdict {
     let bytes = line.as_bytes();
     let whole = whole || bytes.len() >= MAX_MARK;
     let bytes = bytes.get(..MAX_MARK).unwrap_or(bytes);
     let decorated = bytes.iter().take_while(|b| DECORATION.contains(b)).count();
     let bytes = bytes.get(decorated..).unwrap_or_default();
-    let lines = RESULT_LINES.iter().filter(|(mark, _)| may_begin(mark, bytes));
-    let lines = lines.map(|(mark, _)| begins(mark.as_bytes(), bytes, whole));
-    lines.fold(judge_tag(bytes, whole, tags), Verdict::or).behind(decorated)
+    let lines = RESULT_LINES.iter().filter(|(mark, _)| may_begin_with(mark, bytes));
+    let lines = lines.map(|(mark, _)| match_mark(mark.as_bytes(), bytes, whole));
+    lines.fold(judge_tag(bytes, whole, tags), MarkVerdict::combine_with).shift_by(decorated)
 }
 
-fn judge_tag(line: &[u8], whole: bool, tags: &Tags) -> Verdict {
+fn judge_tag(line: &[u8], whole: bool, tags: &Tags) -> MarkVerdict {
     let Some(line) = line.strip_prefix(b"<") else {
-        return Verdict::open(whole || !line.is_empty());
+        return MarkVerdict::undecided_unless(whole || !line.is_empty());
     };
-    let known = RESULT_TAGS.iter().filter(|(name, _)| may_begin(name, line));
-    let known = known.map(|(name, _)| begins_tag(&[name], line, whole));
-    let made = tags.names().iter().filter(|name| may_begin(name, line)).flat_map(|name| {
-        RESULT_ENDINGS.iter().map(|ending| begins_tag(&[name.as_str(), ending], line, whole))
+    let known = RESULT_TAGS.iter().filter(|(name, _)| may_begin_with(name, line));
+    let known = known.map(|(name, _)| match_tag_name(&[name], line, whole));
+    let made = tags.names().iter().filter(|name| may_begin_with(name, line)).flat_map(|name| {
+        RESULT_ENDINGS.iter().map(|ending| match_tag_name(&[name.as_str(), ending], line, whole))
     });
-    known.chain(made).fold(Verdict::No, Verdict::or).behind(1)
+    known.chain(made).fold(MarkVerdict::No, MarkVerdict::combine_with).shift_by(1)
 }
 
 /// Returns true if the first byte of a line is that of the mark. No mark begins with a gap. Most
 /// lines are rejected here.
-fn may_begin(mark: &str, line: &[u8]) -> bool {
+fn may_begin_with(mark: &str, line: &[u8]) -> bool {
     let (first, found) = (mark.as_bytes().first(), line.first());
     found.is_none_or(|found| first.is_none_or(|first| found.eq_ignore_ascii_case(first)))
 }
 
 /// Returns a verdict on a line that may begin with a name, given in parts, and a byte that ends it.
-fn begins_tag(parts: &[&str], line: &[u8], whole: bool) -> Verdict {
+fn match_tag_name(parts: &[&str], line: &[u8], whole: bool) -> MarkVerdict {
     let mut rest = line;
     for part in parts {
         let length = part.len().min(rest.len());
         let (head, after) = rest.split_at(length);
         if !part.as_bytes().starts_with(head) {
-            return Verdict::No;
+            return MarkVerdict::No;
         }
         if length < part.len() {
-            return Verdict::open(whole);
+            return MarkVerdict::undecided_unless(whole);
         }
         rest = after;
     }
     match rest.first() {
-        Some(b'>' | b' ' | b'\t' | b'/') => Verdict::Yes(line.len() - rest.len() + 1),
-        Some(_) => Verdict::No,
-        None => Verdict::open(whole),
+        Some(b'>' | b' ' | b'\t' | b'/') => MarkVerdict::Yes(line.len() - rest.len() + 1),
+        Some(_) => MarkVerdict::No,
+        None => MarkVerdict::undecided_unless(whole),
     }
 }
 
-fn begins(mark: &[u8], line: &[u8], whole: bool) -> Verdict {
-    let Some((&expected, rest)) = mark.split_first() else { return Verdict::Yes(0) };
-    let Some((&found, after)) = line.split_first() else { return Verdict::open(whole) };
+fn match_mark(mark: &[u8], line: &[u8], whole: bool) -> MarkVerdict {
+    let Some((&expected, rest)) = mark.split_first() else { return MarkVerdict::Yes(0) };
+    let Some((&found, after)) = line.split_first() else { return MarkVerdict::undecided_unless(whole) };
     if expected != b'*' {
         let same = found.eq_ignore_ascii_case(&expected);
-        return if same { begins(rest, after, whole).behind(1) } else { Verdict::No };
+        return if same { match_mark(rest, after, whole).shift_by(1) } else { MarkVerdict::No };
     }
     let gap = line.iter().take(MAX_GAP).take_while(|b| !b"<\n".contains(b)).count();
     // A gap that extends to the end of the available text may continue.
-    let open = Verdict::open(whole || gap < line.len() || gap == MAX_GAP);
-    let after = |n: usize| begins(rest, line.get(n..).unwrap_or_default(), whole).behind(n);
-    (1..=gap).map(after).fold(open, Verdict::or)
+    let open = MarkVerdict::undecided_unless(whole || gap < line.len() || gap == MAX_GAP);
+    let after = |n: usize| match_mark(rest, line.get(n..).unwrap_or_default(), whole).shift_by(n);
+    (1..=gap).map(after).fold(open, MarkVerdict::combine_with)
 }
 
 /// Parses a line that begins with the mark of [`RESULT_LINES`] that names the tool. Returns the
 /// name and the length of the mark.
-pub(super) fn named_line(line: &str) -> Option<(&str, usize)> {
+pub(super) fn parse_named_line(line: &str) -> Option<(&str, usize)> {
     let rest = line.strip_prefix("Tool '")?;
     let (name, _) = rest.split_once("' result:")?;
     let fits = name.len() <= MAX_GAP && !name.contains(['<', '\n']);

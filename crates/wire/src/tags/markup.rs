@@ -47,7 +47,7 @@ pub(super) const fn looked(_: usize) {}
 
 /// The result of reading a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fed {
+pub(super) enum TagProgress {
     /// The text ends before the tag does.
     More,
     /// Not a tag, or not a wanted one.
@@ -63,16 +63,16 @@ pub(super) enum Fed {
 
 /// A tag that is being read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Markup {
+pub(super) struct TagReader {
     /// Offset of its `<`.
     pub(super) start: usize,
     name: (usize, usize),
     closing: bool,
-    phase: Phase,
+    phase: TagState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum TagState {
     /// After the `<`.
     Lead,
     Name,
@@ -90,9 +90,9 @@ enum Phase {
     Slash,
 }
 
-impl Markup {
+impl TagReader {
     pub(super) const fn new(start: usize) -> Self {
-        Self { start, name: (start + 1, start + 1), closing: false, phase: Phase::Lead }
+        Self { start, name: (start + 1, start + 1), closing: false, phase: TagState::Lead }
     }
 
     /// Returns the name, once it is read.
@@ -101,32 +101,32 @@ impl Markup {
     }
 
     /// Returns the offsets of the name.
-    pub(super) const fn name_at(&self) -> (usize, usize) {
+    pub(super) const fn name_range(&self) -> (usize, usize) {
         self.name
     }
 
     /// Continues reading at `pos`, which is after the bytes read so far. `wanted` judges the name,
     /// or the part of it available (`whole` is false). An unwanted tag is given up at once.
-    pub(super) fn feed(
+    pub(super) fn feed_view(
         &mut self,
         view: View<'_>,
         pos: &mut usize,
         wanted: impl Fn(&str, bool) -> bool,
-    ) -> Fed {
+    ) -> TagProgress {
         for &byte in view.bytes(*pos) {
             looked(1);
             if *pos - self.start >= MAX_TAG {
-                return Fed::Not;
+                return TagProgress::Not;
             }
-            if matches!(self.phase, Phase::Name) && !in_name(byte) {
+            if matches!(self.phase, TagState::Name) && !is_name_byte(byte) {
                 self.name.1 = *pos;
                 if !wanted(self.name(view), true) {
-                    return Fed::Not;
+                    return TagProgress::Not;
                 }
             }
-            match self.step(byte, *pos) {
-                Fed::More => *pos += 1,
-                Fed::Not => return Fed::Not,
+            match self.step_byte(byte, *pos) {
+                TagProgress::More => *pos += 1,
+                TagProgress::Not => return TagProgress::Not,
                 done => {
                     *pos += 1;
                     return done;
@@ -134,50 +134,50 @@ impl Markup {
             }
         }
         looked(1 + view.end().min(self.name.0 + MAX_NAME) - self.start);
-        let unnamed = matches!(self.phase, Phase::Name | Phase::Lead);
+        let unnamed = matches!(self.phase, TagState::Name | TagState::Lead);
         if unnamed && !wanted(view.get(self.name.0, view.end()), false) {
-            return Fed::Not;
+            return TagProgress::Not;
         }
-        Fed::More
+        TagProgress::More
     }
 
-    fn step(&mut self, byte: u8, at: usize) -> Fed {
+    fn step_byte(&mut self, byte: u8, at: usize) -> TagProgress {
         let space = byte.is_ascii_whitespace();
         self.phase = match (self.phase, byte) {
-            (Phase::Lead, b'/') if !self.closing => {
+            (TagState::Lead, b'/') if !self.closing => {
                 self.closing = true;
                 self.name = (at + 1, at + 1);
-                Phase::Lead
+                TagState::Lead
             }
-            (Phase::Lead, _) if in_name(byte) => Phase::Name,
-            (Phase::Name, _) if in_name(byte) => Phase::Name,
-            (Phase::Name | Phase::Gap, b'>') if self.closing => return Fed::Close,
-            (Phase::Name | Phase::Gap | Phase::Bare, b'>') => return Fed::Open { empty: false },
-            (Phase::Slash, b'>') => return Fed::Open { empty: true },
-            (Phase::Name | Phase::Gap | Phase::Bare, b'/') if !self.closing => Phase::Slash,
-            (Phase::Name | Phase::Gap | Phase::Bare, _) if space => Phase::Gap,
-            (Phase::Gap, _) if in_name(byte) && !self.closing => Phase::Key,
-            (Phase::Key, _) if in_name(byte) => Phase::Key,
-            (Phase::Key | Phase::Equals, b'=') => Phase::Before,
-            (Phase::Key | Phase::Equals, _) if space => Phase::Equals,
-            (Phase::Before, _) if space => Phase::Before,
-            (Phase::Before, b'"' | b'\'') => Phase::Quoted(byte),
-            (Phase::Before | Phase::Bare, _) if in_name(byte) => Phase::Bare,
-            (Phase::Quoted(quote), _) if byte == quote => Phase::Gap,
-            (Phase::Quoted(_), _) if byte != b'<' => return Fed::More,
-            _ => return Fed::Not,
+            (TagState::Lead, _) if is_name_byte(byte) => TagState::Name,
+            (TagState::Name, _) if is_name_byte(byte) => TagState::Name,
+            (TagState::Name | TagState::Gap, b'>') if self.closing => return TagProgress::Close,
+            (TagState::Name | TagState::Gap | TagState::Bare, b'>') => return TagProgress::Open { empty: false },
+            (TagState::Slash, b'>') => return TagProgress::Open { empty: true },
+            (TagState::Name | TagState::Gap | TagState::Bare, b'/') if !self.closing => TagState::Slash,
+            (TagState::Name | TagState::Gap | TagState::Bare, _) if space => TagState::Gap,
+            (TagState::Gap, _) if is_name_byte(byte) && !self.closing => TagState::Key,
+            (TagState::Key, _) if is_name_byte(byte) => TagState::Key,
+            (TagState::Key | TagState::Equals, b'=') => TagState::Before,
+            (TagState::Key | TagState::Equals, _) if space => TagState::Equals,
+            (TagState::Before, _) if space => TagState::Before,
+            (TagState::Before, b'"' | b'\'') => TagState::Quoted(byte),
+            (TagState::Before | TagState::Bare, _) if is_name_byte(byte) => TagState::Bare,
+            (TagState::Quoted(quote), _) if byte == quote => TagState::Gap,
+            (TagState::Quoted(_), _) if byte != b'<' => return TagProgress::More,
+            _ => return TagProgress::Not,
         };
-        Fed::More
+        TagProgress::More
     }
 }
 
 /// Returns true if a byte may be part of the name of a tag or attribute.
-pub(super) const fn in_name(byte: u8) -> bool {
+pub(super) const fn is_name_byte(byte: u8) -> bool {
     !matches!(byte, 0..=b' ' | b'<' | b'>' | b'/' | b'=' | b'"' | b'\'' | b'`')
 }
 
 /// Returns the attributes of an opening tag that was read before.
-pub(super) fn attributes(opening: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn split_attributes(opening: &str) -> impl Iterator<Item = (&str, &str)> {
     let name_end = opening.find(|c: char| c.is_ascii_whitespace()).unwrap_or(opening.len());
     let inside = opening.get(name_end..).unwrap_or_default().trim_end_matches('>');
     let mut rest = inside;

@@ -6,10 +6,10 @@
 
 use super::{
     Tags,
-    body::{elements, next_element},
-    call::{NAMES, key_of},
-    marks::{is_result_tag, named_line},
-    markup::{View, attributes},
+    body::{split_elements, find_next_element},
+    call::{NAMES, element_name},
+    marks::{is_result_tag, parse_named_line},
+    markup::{View, split_attributes},
 };
 use crate::json::Span;
 
@@ -21,7 +21,7 @@ const LISTS: &[&str] = &["function_results", "tool_results", "fnr"];
 
 /// A result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer<'t> {
+pub struct TextResult<'t> {
     /// The tool's name, if given.
     pub name: Option<&'t str>,
     /// The result's text, without its name and its wrapping.
@@ -30,9 +30,9 @@ pub struct Answer<'t> {
 
 /// The results in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Results<'t> {
+pub struct ParsedResults<'t> {
     /// The results in order, at least one.
-    pub answers: Vec<Answer<'t>>,
+    pub answers: Vec<TextResult<'t>>,
     /// True if the results were separated. Otherwise there is one, the whole message.
     pub apart: bool,
     /// Offset at which a line for the model is added: the end of the message.
@@ -43,97 +43,97 @@ pub struct Results<'t> {
 
 /// Reads the message that follows a turn with text calls.
 #[must_use]
-pub fn results<'t>(text: &'t str, tags: &Tags) -> Results<'t> {
+pub fn parse_results<'t>(text: &'t str, tags: &Tags) -> ParsedResults<'t> {
     let mut found =
-        Results { answers: Vec::new(), apart: true, line_at: text.len(), beside: vec![] };
-    tagged(text, tags, &mut found);
+        ParsedResults { answers: Vec::new(), apart: true, line_at: text.len(), beside: vec![] };
+    find_tagged(text, tags, &mut found);
     if found.answers.is_empty() {
         found.beside.clear();
-        lines(text, &mut found);
+        find_named_lines(text, &mut found);
     }
     if found.answers.is_empty() {
         found.apart = false;
         found.beside.clear();
-        found.answers.push(Answer { name: None, content: text });
+        found.answers.push(TextResult { name: None, content: text });
     }
     found
 }
 
 /// Finds results in tags, anywhere in the text.
-fn tagged<'t>(text: &'t str, tags: &Tags, found: &mut Results<'t>) {
+fn find_tagged<'t>(text: &'t str, tags: &Tags, found: &mut ParsedResults<'t>) {
     let view = View { text, base: 0 };
     let (mut pos, mut from) = (0, 0);
-    while let Some(element) = next_element(view, &mut pos, |name| is_result_tag(name, tags)) {
-        beside(text, from, element.start, found);
+    while let Some(element) = find_next_element(view, &mut pos, |name| is_result_tag(name, tags)) {
+        push_text_beside(text, from, element.start, found);
         from = pos;
         let opening = view.get(element.start, element.opened);
         let content = view.get(element.opened, element.closing);
-        if LISTS.contains(&key_of_tag(opening)) && list(content, tags, found) {
+        if LISTS.contains(&tag_name(opening)) && read_result_list(content, tags, found) {
             continue;
         }
-        found.answers.push(answer(opening, content, tags));
+        found.answers.push(read_result(opening, content, tags));
     }
-    beside(text, from, text.len(), found);
+    push_text_beside(text, from, text.len(), found);
 }
 
 /// Reads the results of a tag that holds several. Returns true if there are any.
-fn list<'t>(content: &'t str, tags: &Tags, found: &mut Results<'t>) -> bool {
+fn read_result_list<'t>(content: &'t str, tags: &Tags, found: &mut ParsedResults<'t>) -> bool {
     let before = found.answers.len();
     let view = View { text: content, base: 0 };
     let mut pos = 0;
     let wanted = |name: &str| name == "result" || is_result_tag(name, tags);
-    while let Some(element) = next_element(view, &mut pos, wanted) {
+    while let Some(element) = find_next_element(view, &mut pos, wanted) {
         let opening = view.get(element.start, element.opened);
-        found.answers.push(answer(opening, view.get(element.opened, element.closing), tags));
+        found.answers.push(read_result(opening, view.get(element.opened, element.closing), tags));
     }
     found.answers.len() > before
 }
 
-fn answer<'t>(opening: &'t str, content: &'t str, tags: &Tags) -> Answer<'t> {
-    let mut parts = elements(content, tags).unwrap_or_default();
-    let inside = parts.iter().position(|(opening, _)| NAMES.contains(&key_of(opening)));
+fn read_result<'t>(opening: &'t str, content: &'t str, tags: &Tags) -> TextResult<'t> {
+    let mut parts = split_elements(content, tags).unwrap_or_default();
+    let inside = parts.iter().position(|(opening, _)| NAMES.contains(&element_name(opening)));
     let name = inside.map(|at| parts.remove(at).1.trim());
-    let named = attributes(opening).find(|(key, _)| NAMES.contains(key));
+    let named = split_attributes(opening).find(|(key, _)| NAMES.contains(key));
     let name = name.or_else(|| named.map(|(_, value)| value));
     let content = match parts.as_slice() {
-        [(opening, only)] if CONTENTS.contains(&key_of(opening)) => only,
+        [(opening, only)] if CONTENTS.contains(&element_name(opening)) => only,
         _ => content,
     };
-    Answer { name, content: content.trim_ascii() }
+    TextResult { name, content: content.trim_ascii() }
 }
 
-fn key_of_tag(opening: &str) -> &str {
+fn tag_name(opening: &str) -> &str {
     let rest = opening.get(1..).unwrap_or_default();
     rest.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or_default()
 }
 
 /// Finds results after lines that name the tool: `Tool 'name' result: …`, each up to the next.
-fn lines<'t>(text: &'t str, found: &mut Results<'t>) {
+fn find_named_lines<'t>(text: &'t str, found: &mut ParsedResults<'t>) {
     let mut open: Option<(&str, usize)> = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        if let Some((name, length)) = named_line(line) {
+        if let Some((name, length)) = parse_named_line(line) {
             match open {
-                Some(earlier) => push(text, earlier, at, found),
-                None => beside(text, 0, at, found),
+                Some(earlier) => push_result(text, earlier, at, found),
+                None => push_text_beside(text, 0, at, found),
             }
             open = Some((name, at + length));
         }
         at += line.len();
     }
     if let Some(last) = open {
-        push(text, last, at, found);
+        push_result(text, last, at, found);
     }
 }
 
-fn push<'t>(text: &'t str, (name, from): (&'t str, usize), to: usize, found: &mut Results<'t>) {
+fn push_result<'t>(text: &'t str, (name, from): (&'t str, usize), to: usize, found: &mut ParsedResults<'t>) {
     let content = text.get(from..to).unwrap_or_default().trim_ascii();
-    found.answers.push(Answer { name: Some(name), content });
+    found.answers.push(TextResult { name: Some(name), content });
 }
 
-fn beside(text: &str, from: usize, to: usize, found: &mut Results<'_>) {
+fn push_text_beside(text: &str, from: usize, to: usize, found: &mut ParsedResults<'_>) {
     let span = Span::new(from, to);
-    if !span.of(text).trim().is_empty() {
+    if !span.slice_of(text).trim().is_empty() {
         found.beside.push(span);
     }
 }

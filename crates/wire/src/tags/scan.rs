@@ -8,10 +8,10 @@
 use memchr::{memchr, memchr2};
 
 use super::{
-    Block, Tags,
-    body::{Body, Part},
-    marks::{MAX_MARK, Verdict, judge},
-    markup::{Fed, Markup, View, looked},
+    TagBlock, Tags,
+    body::{BlockBody, BodyPart},
+    marks::{MAX_MARK, MarkVerdict, judge_line},
+    markup::{TagProgress, TagReader, View, looked},
 };
 
 /// The number of bytes of an opening fence's line that are examined to tell it from inline code. A
@@ -28,7 +28,7 @@ pub(super) enum Token {
     /// A block begins.
     Opened { start: usize },
     /// The block is complete.
-    Closed(Place),
+    Closed(BlockPosition),
     /// A line begins like a result.
     Mark {
         at: usize,
@@ -39,7 +39,7 @@ pub(super) enum Token {
 
 /// The position of a complete block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockPosition {
     pub(super) start: usize,
     /// The end of the opening tag.
     opened: usize,
@@ -49,9 +49,9 @@ pub(super) struct Place {
     stray: bool,
 }
 
-impl Place {
-    pub(super) fn block<'w>(&self, view: View<'w>) -> Block<'w> {
-        Block {
+impl BlockPosition {
+    pub(super) fn slice_block<'w>(&self, view: View<'w>) -> TagBlock<'w> {
+        TagBlock {
             raw: view.get(self.start, self.end),
             opening: self.opened - self.start,
             closing: self.closing - self.start,
@@ -65,7 +65,7 @@ impl Place {
 pub(super) struct Scanner {
     /// Offset of the next byte to examine.
     pos: usize,
-    state: State,
+    state: ScanState,
     /// True if lines that begin like results are reported.
     pub(super) marks: bool,
     /// A token that was found together with the last one.
@@ -73,7 +73,7 @@ pub(super) struct Scanner {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ScanState {
     /// At the beginning of a line, after `indent` spaces; or after a block, where no fence can open
     /// (`fresh` is false).
     Line {
@@ -93,7 +93,7 @@ enum State {
     Fence {
         byte: u8,
         run: usize,
-        at: InFence,
+        at: FenceState,
     },
     Think {
         kind: usize,
@@ -103,17 +103,17 @@ enum State {
         from: usize,
     },
     Text,
-    Tag(Markup),
+    Tag(TagReader),
     Body {
         start: usize,
         opened: usize,
         name: (usize, usize),
-        body: Body,
+        body: BlockBody,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
-enum InFence {
+enum FenceState {
     /// At the beginning of a line, after this number of spaces.
     Start(u8),
     /// In a run of the fence's character that began a line, with its length.
@@ -126,65 +126,65 @@ enum InFence {
 
 impl Scanner {
     pub(super) const fn new() -> Self {
-        Self { pos: 0, state: State::Line { indent: 0, fresh: true }, marks: false, queued: None }
+        Self { pos: 0, state: ScanState::Line { indent: 0, fresh: true }, marks: false, queued: None }
     }
 
     /// Returns the offset up to which everything is known to be text, unless a block is open.
-    pub(super) const fn safe(&self) -> usize {
+    pub(super) const fn safe_end(&self) -> usize {
         match &self.state {
-            State::Info { from, .. } | State::Mark { from } => *from,
-            State::Tag(tag) => tag.start,
-            State::Body { start, .. } => *start,
+            ScanState::Info { from, .. } | ScanState::Mark { from } => *from,
+            ScanState::Tag(tag) => tag.start,
+            ScanState::Body { start, .. } => *start,
             _ => self.pos,
         }
     }
 
     /// Returns the start of the open block and the end of its opening tag.
-    pub(super) const fn open(&self) -> Option<(usize, usize)> {
+    pub(super) const fn open_block(&self) -> Option<(usize, usize)> {
         match &self.state {
-            State::Body { start, opened, .. } => Some((*start, *opened)),
+            ScanState::Body { start, opened, .. } => Some((*start, *opened)),
             _ => None,
         }
     }
 
     /// Returns the next token, or `None` if more text is needed. `end` is true if no more will
     /// come.
-    pub(super) fn next(&mut self, view: View<'_>, tags: &Tags, end: bool) -> Option<Token> {
+    pub(super) fn next_token(&mut self, view: View<'_>, tags: &Tags, end: bool) -> Option<Token> {
         if let Some(token) = self.queued.take() {
             return Some(token);
         }
         loop {
             let before = self.pos;
-            let step = self.step(view, tags, end);
+            let step = self.step_state(view, tags, end);
             looked(1 + self.pos.abs_diff(before));
             match step {
-                Step::Go => {}
-                Step::More => return None,
-                Step::Found(token) => return Some(token),
+                ScanStep::Go => {}
+                ScanStep::More => return None,
+                ScanStep::Found(token) => return Some(token),
             }
         }
     }
 
-    fn step(&mut self, view: View<'_>, tags: &Tags, end: bool) -> Step {
+    fn step_state(&mut self, view: View<'_>, tags: &Tags, end: bool) -> ScanStep {
         match self.state {
-            State::Text => self.text(view, tags),
-            State::Line { indent, fresh } => self.line(view, indent, fresh, end),
-            State::Ticks { byte, start } => self.ticks(view, byte, start),
-            State::Info { run, from } => self.info(view, run, from),
-            State::Fence { byte, run, at } => self.fence(view, byte, run, at),
-            State::Think { kind } => self.think(view, kind, end),
-            State::Mark { from } => self.mark(view, from, tags, end),
-            State::Tag(tag) => self.tag(view, tag, tags, end),
-            State::Body { .. } => self.body(view, tags),
+            ScanState::Text => self.scan_text(view, tags),
+            ScanState::Line { indent, fresh } => self.scan_line(view, indent, fresh, end),
+            ScanState::Ticks { byte, start } => self.scan_ticks(view, byte, start),
+            ScanState::Info { run, from } => self.scan_info(view, run, from),
+            ScanState::Fence { byte, run, at } => self.scan_fence(view, byte, run, at),
+            ScanState::Think { kind } => self.scan_think(view, kind, end),
+            ScanState::Mark { from } => self.scan_mark(view, from, tags, end),
+            ScanState::Tag(tag) => self.scan_tag(view, tag, tags, end),
+            ScanState::Body { .. } => self.scan_body(view, tags),
         }
     }
 
-    const fn go(&mut self, state: State) -> Step {
+    const fn go_to(&mut self, state: ScanState) -> ScanStep {
         self.state = state;
-        Step::Go
+        ScanStep::Go
     }
 
-    fn text(&mut self, view: View<'_>, tags: &Tags) -> Step {
+    fn scan_text(&mut self, view: View<'_>, tags: &Tags) -> ScanStep {
         let rest = view.bytes(self.pos);
         let mut from = 0;
         while let Some(found) = memchr2(b'\n', b'<', rest.get(from..).unwrap_or_default()) {
@@ -194,208 +194,208 @@ impl Scanner {
             let last = from + found + many - 1;
             if run.first() == Some(&b'\n') {
                 self.pos += last + 1;
-                return self.go(State::Line { indent: 0, fresh: true });
+                return self.go_to(ScanState::Line { indent: 0, fresh: true });
             }
             from = last + 1;
-            if rest.get(from).is_none_or(|byte| tags.begin_with(*byte)) {
+            if rest.get(from).is_none_or(|byte| tags.any_starts_with_byte(*byte)) {
                 self.pos += from;
-                return self.go(State::Tag(Markup::new(self.pos - 1)));
+                return self.go_to(ScanState::Tag(TagReader::new(self.pos - 1)));
             }
         }
         self.pos = view.end();
-        Step::More
+        ScanStep::More
     }
 
-    fn line(&mut self, view: View<'_>, indent: u8, fresh: bool, end: bool) -> Step {
-        let Some(byte) = view.byte(self.pos) else { return Step::More };
+    fn scan_line(&mut self, view: View<'_>, indent: u8, fresh: bool, end: bool) -> ScanStep {
+        let Some(byte) = view.byte(self.pos) else { return ScanStep::More };
         match byte {
             b' ' if indent < 3 => {
                 self.pos += 1;
-                return self.go(State::Line { indent: indent + 1, fresh });
+                return self.go_to(ScanState::Line { indent: indent + 1, fresh });
             }
-            b'`' | b'~' if fresh => return self.go(State::Ticks { byte, start: self.pos }),
+            b'`' | b'~' if fresh => return self.go_to(ScanState::Ticks { byte, start: self.pos }),
             b'<' => {
                 let rest = view.bytes(self.pos);
                 for (kind, (open, _)) in THINKING.iter().enumerate() {
-                    match starts(rest, open.as_bytes()) {
+                    match may_start_with(rest, open.as_bytes()) {
                         Some(true) => {
                             self.pos += open.len();
-                            return self.go(State::Think { kind });
+                            return self.go_to(ScanState::Think { kind });
                         }
-                        None if !end => return Step::More,
+                        None if !end => return ScanStep::More,
                         _ => {}
                     }
                 }
             }
             _ => {}
         }
-        self.go(if self.marks && byte != b'\n' {
-            State::Mark { from: self.pos }
+        self.go_to(if self.marks && byte != b'\n' {
+            ScanState::Mark { from: self.pos }
         } else {
-            State::Text
+            ScanState::Text
         })
     }
 
-    fn ticks(&mut self, view: View<'_>, byte: u8, start: usize) -> Step {
+    fn scan_ticks(&mut self, view: View<'_>, byte: u8, start: usize) -> ScanStep {
         let rest = view.bytes(self.pos);
         let run = rest.iter().take_while(|b| **b == byte).count();
         self.pos += run;
         if run == rest.len() {
-            return Step::More;
+            return ScanStep::More;
         }
         let run = self.pos - start;
-        self.go(match byte {
-            _ if run < 3 => State::Text,
-            b'`' => State::Info { run, from: self.pos },
-            _ => State::Fence { byte, run, at: InFence::Rest },
+        self.go_to(match byte {
+            _ if run < 3 => ScanState::Text,
+            b'`' => ScanState::Info { run, from: self.pos },
+            _ => ScanState::Fence { byte, run, at: FenceState::Rest },
         })
     }
 
-    fn info(&mut self, view: View<'_>, run: usize, from: usize) -> Step {
+    fn scan_info(&mut self, view: View<'_>, run: usize, from: usize) -> ScanStep {
         let rest = view.bytes(self.pos);
         let room = (from + MAX_INFO).saturating_sub(self.pos);
         let near = rest.get(..room).unwrap_or(rest);
         match memchr2(b'\n', b'`', near) {
             Some(found) if near.get(found) == Some(&b'\n') => {
                 self.pos += found + 1;
-                self.go(State::Fence { byte: b'`', run, at: InFence::Start(0) })
+                self.go_to(ScanState::Fence { byte: b'`', run, at: FenceState::Start(0) })
             }
             None if near.len() < room => {
                 self.pos = view.end();
-                Step::More
+                ScanStep::More
             }
             // A backtick in the line: inline code. Or the line is too long.
             _ => {
                 self.pos = from;
-                self.go(State::Text)
+                self.go_to(ScanState::Text)
             }
         }
     }
 
-    fn fence(&mut self, view: View<'_>, byte: u8, run: usize, at: InFence) -> Step {
-        if matches!(at, InFence::Rest) {
+    fn scan_fence(&mut self, view: View<'_>, byte: u8, run: usize, at: FenceState) -> ScanStep {
+        if matches!(at, FenceState::Rest) {
             let rest = view.bytes(self.pos);
             let Some(found) = memchr(b'\n', rest) else {
                 self.pos = view.end();
-                return Step::More;
+                return ScanStep::More;
             };
             self.pos += found + 1;
-            return self.go(State::Fence { byte, run, at: InFence::Start(0) });
+            return self.go_to(ScanState::Fence { byte, run, at: FenceState::Start(0) });
         }
-        let Some(found) = view.byte(self.pos) else { return Step::More };
+        let Some(found) = view.byte(self.pos) else { return ScanStep::More };
         let at = match (at, found) {
-            (InFence::Start(indent), b' ') if indent < 3 => InFence::Start(indent + 1),
-            (InFence::Start(_), _) if found == byte => InFence::Run(1),
-            (InFence::Run(length), _) if found == byte => InFence::Run(length + 1),
-            (InFence::Run(length), b'\n') if length >= run => return self.behind(),
-            (InFence::Tail, b'\n') => return self.behind(),
-            (InFence::Run(length), b' ' | b'\t' | b'\r') if length >= run => InFence::Tail,
-            (InFence::Tail, b' ' | b'\t' | b'\r') => InFence::Tail,
+            (FenceState::Start(indent), b' ') if indent < 3 => FenceState::Start(indent + 1),
+            (FenceState::Start(_), _) if found == byte => FenceState::Run(1),
+            (FenceState::Run(length), _) if found == byte => FenceState::Run(length + 1),
+            (FenceState::Run(length), b'\n') if length >= run => return self.leave_fence(),
+            (FenceState::Tail, b'\n') => return self.leave_fence(),
+            (FenceState::Run(length), b' ' | b'\t' | b'\r') if length >= run => FenceState::Tail,
+            (FenceState::Tail, b' ' | b'\t' | b'\r') => FenceState::Tail,
             // The byte is examined again in that state: it may end the line.
-            _ => return self.go(State::Fence { byte, run, at: InFence::Rest }),
+            _ => return self.go_to(ScanState::Fence { byte, run, at: FenceState::Rest }),
         };
         self.pos += 1;
-        self.go(State::Fence { byte, run, at })
+        self.go_to(ScanState::Fence { byte, run, at })
     }
 
     /// Moves after the line that closed a fence.
-    const fn behind(&mut self) -> Step {
+    const fn leave_fence(&mut self) -> ScanStep {
         self.pos += 1;
-        self.go(State::Line { indent: 0, fresh: true })
+        self.go_to(ScanState::Line { indent: 0, fresh: true })
     }
 
-    fn think(&mut self, view: View<'_>, kind: usize, end: bool) -> Step {
+    fn scan_think(&mut self, view: View<'_>, kind: usize, end: bool) -> ScanStep {
         let rest = view.bytes(self.pos);
         let Some(found) = memchr(b'<', rest) else {
             self.pos = view.end();
-            return Step::More;
+            return ScanStep::More;
         };
         self.pos += found;
         let close = THINKING.get(kind).map_or("", |(_, close)| close);
-        match starts(rest.get(found..).unwrap_or_default(), close.as_bytes()) {
-            None if !end => return Step::More,
+        match may_start_with(rest.get(found..).unwrap_or_default(), close.as_bytes()) {
+            None if !end => return ScanStep::More,
             Some(true) => {
                 self.pos += close.len();
-                self.state = State::Line { indent: 0, fresh: false };
+                self.state = ScanState::Line { indent: 0, fresh: false };
             }
             _ => self.pos += 1,
         }
-        Step::Go
+        ScanStep::Go
     }
 
-    fn mark(&mut self, view: View<'_>, from: usize, tags: &Tags, end: bool) -> Step {
+    fn scan_mark(&mut self, view: View<'_>, from: usize, tags: &Tags, end: bool) -> ScanStep {
         let rest = view.bytes(from);
         let near = rest.get(..MAX_MARK).unwrap_or(rest);
         let length = memchr(b'\n', near).unwrap_or(near.len());
         looked(length);
         // A mark may be cut inside a character, where its bytes no longer matter.
-        let line = floor(view.get(from, view.end()), length);
+        let line = floor_text(view.get(from, view.end()), length);
         let whole = end || length < rest.len() || near.len() == MAX_MARK;
-        match judge(line, whole, tags) {
-            Verdict::More => Step::More,
-            Verdict::No => self.go(State::Text),
-            Verdict::Yes(length) => {
-                self.state = State::Text;
+        match judge_line(line, whole, tags) {
+            MarkVerdict::More => ScanStep::More,
+            MarkVerdict::No => self.go_to(ScanState::Text),
+            MarkVerdict::Yes(length) => {
+                self.state = ScanState::Text;
                 self.marks = false;
-                Step::Found(Token::Mark { at: from, length })
+                ScanStep::Found(Token::Mark { at: from, length })
             }
         }
     }
 
-    fn tag(&mut self, view: View<'_>, mut tag: Markup, tags: &Tags, end: bool) -> Step {
+    fn scan_tag(&mut self, view: View<'_>, mut tag: TagReader, tags: &Tags, end: bool) -> ScanStep {
         // A stray closing tag is text.
         let wanted = |found: &str, whole: bool| {
-            if whole { tags.has(found) } else { tags.begin(found) }
+            if whole { tags.has_name(found) } else { tags.any_starts_with(found) }
         };
         let closing = view.byte(tag.start + 1) == Some(b'/');
-        let fed = if closing { Fed::Not } else { tag.feed(view, &mut self.pos, wanted) };
+        let fed = if closing { TagProgress::Not } else { tag.feed_view(view, &mut self.pos, wanted) };
         let opened = match fed {
-            Fed::More if !end => {
-                self.state = State::Tag(tag);
-                return Step::More;
+            TagProgress::More if !end => {
+                self.state = ScanState::Tag(tag);
+                return ScanStep::More;
             }
-            Fed::Open { empty } => (self.pos, empty),
+            TagProgress::Open { empty } => (self.pos, empty),
             _ => {
                 self.pos = tag.start + 1;
-                return self.go(State::Text);
+                return self.go_to(ScanState::Text);
             }
         };
         let (opened, empty) = opened;
         let start = tag.start;
         if empty {
-            let place = Place { start, opened, closing: opened, end: opened, stray: false };
+            let place = BlockPosition { start, opened, closing: opened, end: opened, stray: false };
             self.queued = Some(Token::Closed(place));
-            self.state = State::Line { indent: 0, fresh: false };
+            self.state = ScanState::Line { indent: 0, fresh: false };
         } else {
-            let name = tag.name_at();
-            self.state = State::Body { start, opened, name, body: Body::new() };
+            let name = tag.name_range();
+            self.state = ScanState::Body { start, opened, name, body: BlockBody::new() };
         }
-        Step::Found(Token::Opened { start })
+        ScanStep::Found(Token::Opened { start })
     }
 
-    fn body(&mut self, view: View<'_>, tags: &Tags) -> Step {
-        let State::Body { start, opened, name, body } = &mut self.state else { return Step::Go };
+    fn scan_body(&mut self, view: View<'_>, tags: &Tags) -> ScanStep {
+        let ScanState::Body { start, opened, name, body } = &mut self.state else { return ScanStep::Go };
         let name = view.get(name.0, name.1);
-        while let Some(part) = body.next(view, &mut self.pos, name, tags) {
-            if let Part::Closed { at, end } = part {
+        while let Some(part) = body.next_part(view, &mut self.pos, name, tags) {
+            if let BodyPart::Closed { at, end } = part {
                 let (start, opened, stray) = (*start, *opened, body.stray);
-                let place = Place { start, opened, closing: at, end, stray };
-                self.state = State::Line { indent: 0, fresh: false };
-                return Step::Found(Token::Closed(place));
+                let place = BlockPosition { start, opened, closing: at, end, stray };
+                self.state = ScanState::Line { indent: 0, fresh: false };
+                return ScanStep::Found(Token::Closed(place));
             }
         }
-        Step::More
+        ScanStep::More
     }
 }
 
-enum Step {
+enum ScanStep {
     Go,
     More,
     Found(Token),
 }
 
 /// Returns true if `text` starts with `with`, or `None` if it is too short to decide.
-fn starts(text: &[u8], with: &[u8]) -> Option<bool> {
+fn may_start_with(text: &[u8], with: &[u8]) -> Option<bool> {
     if text.len() >= with.len() {
         return Some(text.starts_with(with));
     }
@@ -403,6 +403,6 @@ fn starts(text: &[u8], with: &[u8]) -> Option<bool> {
 }
 
 /// Returns the first `length` bytes, or fewer if that would cut a character.
-fn floor(text: &str, length: usize) -> &str {
+fn floor_text(text: &str, length: usize) -> &str {
     text.get(..text.floor_char_boundary(length)).unwrap_or_default()
 }

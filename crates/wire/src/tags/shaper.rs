@@ -7,10 +7,10 @@ use std::{
 };
 
 use super::{
-    MAX_TAG, PartialBlocks, Piece, Shape, ShapeError, StopAfter, StopReason, Summary,
-    body::nested_openings,
+    MAX_TAG, PartialBlocks, ShapedPiece, Shape, ShapeError, StopAfter, StopReason, ShapeSummary,
+    body::count_nested_openings,
     markup::{View, looked},
-    scan::{Place, Scanner, Token},
+    scan::{BlockPosition, Scanner, Token},
 };
 
 /// Shapes the text of a response. See the [module](super) for the rules.
@@ -44,12 +44,12 @@ pub struct Shaper {
     sent: usize,
     /// The number of complete blocks, including repeated ones.
     closed: u32,
-    seen: Seen,
+    seen: SeenBlocks,
     /// The time of the last [`tick`](Self::tick), milliseconds.
     now_ms: u64,
     /// The time at which the last block was complete, milliseconds.
     closed_ms: u64,
-    summary: Summary,
+    summary: ShapeSummary,
     failed: Option<ShapeError>,
     ended: bool,
 }
@@ -58,7 +58,7 @@ pub struct Shaper {
 const MIN_HELD: usize = 4 * MAX_TAG;
 
 /// The receiver of pieces.
-type Sink<'s> = &'s mut dyn FnMut(Piece<'_>);
+type Sink<'s> = &'s mut dyn FnMut(ShapedPiece<'_>);
 
 impl Shaper {
     /// Creates a shaper for a response.
@@ -74,10 +74,10 @@ impl Shaper {
             held: String::new(),
             sent: 0,
             closed: 0,
-            seen: Seen { texts: BTreeMap::new(), bytes: 0 },
+            seen: SeenBlocks { texts: BTreeMap::new(), bytes: 0 },
             now_ms: 0,
             closed_ms: 0,
-            summary: Summary {
+            summary: ShapeSummary {
                 calls: 0,
                 repeated: 0,
                 partial: false,
@@ -103,13 +103,13 @@ impl Shaper {
             return Ok(());
         }
         if self.held.is_empty() {
-            let done = self.run(View { text, base: self.sent }, false, sink);
+            let done = self.process_view(View { text, base: self.sent }, false, sink);
             self.held.push_str(text.get(done..).unwrap_or_default());
             looked(self.held.len());
         } else {
             let mut held = mem::take(&mut self.held);
             held.push_str(text);
-            let done = self.run(View { text: &held, base: self.sent }, false, sink);
+            let done = self.process_view(View { text: &held, base: self.sent }, false, sink);
             held.drain(..done);
             if done > 0 {
                 looked(held.len());
@@ -127,7 +127,7 @@ impl Shaper {
         let over = self.deadline_ms().is_some_and(|deadline| deadline <= self.now_ms);
         if over && !self.ended && self.failed.is_none() {
             let held = mem::take(&mut self.held);
-            self.stop(StopReason::Burst, self.sent + held.len(), sink);
+            self.stop_response(StopReason::Burst, self.sent + held.len(), sink);
         }
     }
 
@@ -139,7 +139,7 @@ impl Shaper {
             StopAfter::Burst { burst_ms }
                 if self.closed > 0
                     && self.summary.stop.is_none()
-                    && self.scanner.open().is_none() =>
+                    && self.scanner.open_block().is_none() =>
             {
                 Some(self.closed_ms.saturating_add(burst_ms))
             }
@@ -162,9 +162,9 @@ impl Shaper {
         if !self.ended && self.failed.is_none() {
             let held = mem::take(&mut self.held);
             let view = View { text: &held, base: self.sent };
-            self.run(view, true, sink);
+            self.process_view(view, true, sink);
             if self.failed.is_none() && self.summary.stop.is_none() {
-                self.close(view, sink);
+                self.close_text(view, sink);
             }
             self.sent = 0;
             self.scanner = Scanner::new();
@@ -177,23 +177,23 @@ impl Shaper {
     ///
     /// # Errors
     /// Returns the [`ShapeError`] that ended reading.
-    pub fn finish(&mut self, sink: Sink<'_>) -> Result<Summary, ShapeError> {
+    pub fn finish(&mut self, sink: Sink<'_>) -> Result<ShapeSummary, ShapeError> {
         self.end_text(sink)?;
         if !self.ended && self.summary.dropped_bytes > 0 {
-            sink(Piece::Trimmed { bytes: self.summary.dropped_bytes });
+            sink(ShapedPiece::Trimmed { bytes: self.summary.dropped_bytes });
         }
         self.ended = true;
         Ok(self.summary)
     }
 
     /// Processes the available text. Returns the number of bytes that were returned or dropped.
-    fn run(&mut self, view: View<'_>, end: bool, sink: Sink<'_>) -> usize {
+    fn process_view(&mut self, view: View<'_>, end: bool, sink: Sink<'_>) -> usize {
         while self.summary.stop.is_none() && self.failed.is_none() {
-            let Some(token) = self.scanner.next(view, &self.shape.tags, end) else { break };
+            let Some(token) = self.scanner.next_token(view, &self.shape.tags, end) else { break };
             match token {
-                Token::Opened { start } => self.opened(view, start, sink),
-                Token::Closed(place) => self.closed(view, place, sink),
-                Token::Mark { at, length } => self.echo(view, at, length, sink),
+                Token::Opened { start } => self.handle_opened(view, start, sink),
+                Token::Closed(place) => self.handle_closed(view, place, sink),
+                Token::Mark { at, length } => self.handle_echo(view, at, length, sink),
             }
         }
         if self.failed.is_some() {
@@ -202,7 +202,7 @@ impl Shaper {
         if self.summary.stop.is_some() {
             self.drop_to(view.end());
         } else if !self.holds_tail() {
-            self.forward(view, self.scanner.safe(), sink);
+            self.forward_to(view, self.scanner.safe_end(), sink);
         }
         self.check_held(view.end());
         self.sent - view.base
@@ -213,92 +213,92 @@ impl Shaper {
         self.shape.suppress_tail && self.closed > 0
     }
 
-    fn opened(&mut self, view: View<'_>, start: usize, sink: Sink<'_>) {
+    fn handle_opened(&mut self, view: View<'_>, start: usize, sink: Sink<'_>) {
         if !self.holds_tail() {
-            self.forward(view, start, sink);
+            self.forward_to(view, start, sink);
         }
         let name = view.get(start + 1, view.end());
         let of = |tag: &&String| name.starts_with(tag.as_str());
         // The longest match, because one name may be a prefix of another.
         let tag = self.shape.tags.names().iter().filter(of).max_by_key(|tag| tag.len());
-        sink(Piece::Opened { tag: tag.map_or("", String::as_str) });
+        sink(ShapedPiece::Opened { tag: tag.map_or("", String::as_str) });
     }
 
-    fn closed(&mut self, view: View<'_>, place: Place, sink: Sink<'_>) {
+    fn handle_closed(&mut self, view: View<'_>, place: BlockPosition, sink: Sink<'_>) {
         self.check_held(place.end);
         if self.failed.is_some() {
             return;
         }
-        let block = place.block(view);
-        let repeated = self.shape.drop_repeated && self.seen.before(block.raw);
+        let block = place.slice_block(view);
+        let repeated = self.shape.drop_repeated && self.seen.record_text(block.raw);
         if self.shape.drop_repeated && self.seen.bytes > self.shape.held_limit {
             self.failed = Some(ShapeError::Kept { limit: self.shape.held_limit });
             return;
         }
-        self.forward(view, place.start, sink);
+        self.forward_to(view, place.start, sink);
         self.sent = place.end;
         self.closed = self.closed.saturating_add(1);
         self.closed_ms = self.now_ms;
         self.scanner.marks = !self.summary.echo;
         if repeated {
             self.summary.repeated = self.summary.repeated.saturating_add(1);
-            sink(Piece::Repeated(block));
+            sink(ShapedPiece::Repeated(block));
             return;
         }
         self.summary.calls = self.summary.calls.saturating_add(1);
-        sink(Piece::Block(block));
+        sink(ShapedPiece::Block(block));
         let full = self.shape.max_tools.is_some_and(|max| self.summary.calls >= max.get());
         if self.shape.stop_after == StopAfter::First {
-            self.stop(StopReason::First, view.end(), sink);
+            self.stop_response(StopReason::First, view.end(), sink);
         } else if full {
-            self.stop(StopReason::MaxTools, view.end(), sink);
+            self.stop_response(StopReason::MaxTools, view.end(), sink);
         }
     }
 
-    fn echo(&mut self, view: View<'_>, at: usize, length: usize, sink: Sink<'_>) {
+    fn handle_echo(&mut self, view: View<'_>, at: usize, length: usize, sink: Sink<'_>) {
         self.summary.echo = true;
         if !self.holds_tail() {
-            self.forward(view, at, sink);
+            self.forward_to(view, at, sink);
         }
-        sink(Piece::Echo { mark: view.get(at, at + length) });
+        sink(ShapedPiece::Echo { mark: view.get(at, at + length) });
         if self.shape.stop_at_echo {
-            self.stop(StopReason::Echo, view.end(), sink);
+            self.stop_response(StopReason::Echo, view.end(), sink);
         }
     }
 
     /// Handles the end of the text: its last block may be open, its tail may be suppressed.
-    fn close(&mut self, view: View<'_>, sink: Sink<'_>) {
+    fn close_text(&mut self, view: View<'_>, sink: Sink<'_>) {
         let suppressed = self.holds_tail();
-        let Some((start, opened)) = self.scanner.open() else {
+        let Some((start, opened)) = self.scanner.open_block() else {
             if !suppressed {
-                self.forward(view, view.end(), sink);
+                self.forward_to(view, view.end(), sink);
             }
             return self.drop_to(view.end());
         };
         if !suppressed {
-            self.forward(view, start, sink);
+            self.forward_to(view, start, sink);
         }
         let passed = !suppressed && self.shape.partial == PartialBlocks::Pass;
         let raw = view.get(start, view.end());
-        let nested = nested_openings(view.get(opened, view.end()), &self.shape.tags);
+        let nested = count_nested_openings(view.get(opened, view.end()), &self.shape.tags);
         self.summary.partial = true;
-        sink(Piece::Partial { raw, nested, passed });
+        sink(ShapedPiece::Partial { raw, nested, passed });
         if passed {
             self.sent = view.end();
         }
         self.drop_to(view.end());
     }
 
-    fn stop(&mut self, reason: StopReason, end: usize, sink: Sink<'_>) {
+    fn stop_response(&mut self, reason: StopReason, end: usize, sink: Sink<'_>) {
         self.summary.stop = Some(reason);
-        sink(Piece::Stop(reason));
+        sink(ShapedPiece::Stop(reason));
         self.drop_to(end);
     }
 
-    fn forward(&mut self, view: View<'_>, to: usize, sink: Sink<'_>) {
+    fn forward_to(&mut self, view: View<'_>, to: usize, sink: Sink<'_>) {
         let text = view.get(self.sent, to);
         if !text.is_empty() {
-            sink(Piece::Text(text));
+            sink(ShapedPiece::Text(text));
             self.sent = to;
         }
     }
@@ -318,14 +318,14 @@ impl Shaper {
 
 /// The texts of earlier blocks by hash, so that a lookup costs time linear in the text looked up.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenBlocks {
     texts: BTreeMap<u64, Vec<Box<str>>>,
     bytes: usize,
 }
 
-impl Seen {
+impl SeenBlocks {
     /// Records the text. Returns true if it was recorded before.
-    fn before(&mut self, text: &str) -> bool {
+    fn record_text(&mut self, text: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         let same = self.texts.entry(hasher.finish()).or_default();

@@ -27,7 +27,7 @@ fn work(text: &str, chunk: usize, shape: &Shape) -> usize {
 
 #[test]
 fn hostile_text_costs_in_proportion_to_its_length() {
-    let mut shape = Shape::watch(tags());
+    let mut shape = Shape::watch_only(tags());
     shape.held_limit = 1 << 24;
     shape.suppress_tail = true;
     shape.drop_repeated = true;
@@ -99,8 +99,8 @@ const HOSTILE: &[&str] = &[
     "<use_tool>a</use_tool>\nb",
 ];
 
-fn call_of(block: &str) -> Result<Call, Malformed> {
-    let reading = read(block, &tags());
+fn call_of(block: &str) -> Result<TextCall, MalformedCall> {
+    let reading = parse_text(block, &tags());
     assert_eq!(reading.blocks.len(), 1, "{block}");
     assert_eq!(reading.blocks[0].span.len(), block.len());
     reading.blocks[0].call.clone()
@@ -156,7 +156,7 @@ fn parameter_elements_are_texts_as_written() {
         "all": "true", "empty": "", "p": ["1", "&lt;2"],
     });
     assert_eq!(json(&call.input.to_json()), expected);
-    let Input::Texts(texts) = &call.input else { panic!("texts") };
+    let TextCallInput::Texts(texts) = &call.input else { panic!("texts") };
     assert_eq!(texts[3], ("list".to_owned(), "[\"a\", \"b\"]".to_owned()));
     let nested = "<use_tool name=\"q\"><parameters><a>1</a><b><c>2</c></b></parameters></use_tool>";
     let expected = serde_json::json!({"a": "1", "b": "<c>2</c>"});
@@ -221,7 +221,7 @@ fn each_way_to_be_malformed_has_its_reason() {
         assert_eq!(name.split('(').next(), Some(expected), "{block}");
         assert!(!reason.to_string().is_empty());
     }
-    assert_eq!(read("<use_tool>{", &tags()).malformed(), Some(&Malformed::Unclosed));
+    assert_eq!(parse_text("<use_tool>{", &tags()).first_malformed(), Some(&MalformedCall::Unclosed));
 }
 
 #[test]
@@ -229,14 +229,14 @@ fn results_are_told_apart_by_tags_and_by_names() {
     let text = "<tool_use_result>\n  <name>ls</name>\n  <result>a\nb</result>\n</tool_use_result>\n\
                 <tool_result name=\"cat\">x <tool_result> y</tool_result></tool_result>\n\
                 And be quick.\n<use_tool_result/>";
-    let found = results(text, &tags());
+    let found = parse_results(text, &tags());
     let expected = [
-        Answer { name: Some("ls"), content: "a\nb" },
-        Answer { name: Some("cat"), content: "x <tool_result> y</tool_result>" },
-        Answer { name: None, content: "" },
+        TextResult { name: Some("ls"), content: "a\nb" },
+        TextResult { name: Some("cat"), content: "x <tool_result> y</tool_result>" },
+        TextResult { name: None, content: "" },
     ];
     assert_eq!((found.answers.as_slice(), found.apart), (&expected[..], true));
-    let beside: Vec<_> = found.beside.iter().map(|span| span.of(text).trim()).collect();
+    let beside: Vec<_> = found.beside.iter().map(|span| span.slice_of(text).trim()).collect();
     assert_eq!(beside, ["And be quick."]);
     assert_eq!(found.line_at, text.len());
 
@@ -244,12 +244,12 @@ fn results_are_told_apart_by_tags_and_by_names() {
                 </result>\n<result><tool_name>cat</tool_name><stdout>b</stdout></result>\n\
                 </function_results>";
     let names: Vec<_> =
-        results(text, &tags()).answers.iter().map(|a| (a.name, a.content)).collect();
+        parse_results(text, &tags()).answers.iter().map(|a| (a.name, a.content)).collect();
     assert_eq!(names, [(Some("ls"), "a"), (Some("cat"), "b")]);
 
     let text = "Tool 'localSearch' result: {\"a\": 1}\n\nTool 'webSearch' result: two\nlines";
     let names: Vec<_> =
-        results(text, &tags()).answers.iter().map(|a| (a.name, a.content)).collect();
+        parse_results(text, &tags()).answers.iter().map(|a| (a.name, a.content)).collect();
     assert_eq!(names, [(Some("localSearch"), "{\"a\": 1}"), (Some("webSearch"), "two\nlines")]);
 }
 
@@ -258,8 +258,8 @@ fn other_messages_are_one_result() {
     for text in
         ["", "3 files", "<p>x</p>", "<tool_result>never closed", "I have Tool 'x' result: y"]
     {
-        let found = results(text, &tags());
-        assert_eq!(found.answers, [Answer { name: None, content: text }]);
+        let found = parse_results(text, &tags());
+        assert_eq!(found.answers, [TextResult { name: None, content: text }]);
         assert!(!found.apart && found.beside.is_empty());
         assert_eq!(found.line_at, text.len());
     }
@@ -268,27 +268,27 @@ fn other_messages_are_one_result() {
         write!(many, "<tool_result>").unwrap();
     }
     LOOKED.with(|count| count.set(0));
-    assert!(!results(&many, &tags()).apart);
+    assert!(!parse_results(&many, &tags()).apart);
     assert!(LOOKED.with(Cell::get) < 16 * many.len());
 }
 
 #[test]
 fn blocks_say_what_they_are() {
-    let reading = read("<use_tool a='1' b=2 >x<use_tool/></use_tool\n>", &tags());
+    let reading = parse_text("<use_tool a='1' b=2 >x<use_tool/></use_tool\n>", &tags());
     let block = reading.blocks[0].block;
     assert_eq!((block.tag(), block.opening()), ("use_tool", "<use_tool a='1' b=2 >"));
-    assert_eq!((block.inner(), block.nested(&tags())), ("x<use_tool/>", 1));
-    let found: Vec<_> = markup::attributes(block.opening()).collect();
+    assert_eq!((block.inner(), block.count_nested(&tags())), ("x<use_tool/>", 1));
+    let found: Vec<_> = markup::split_attributes(block.opening()).collect();
     assert_eq!(found, [("a", "1"), ("b", "2")]);
 }
 
 #[test]
 fn the_shape_that_watches_changes_nothing() {
-    let shape = Shape::watch(tags());
+    let shape = Shape::watch_only(tags());
     assert_eq!(shape.stop_after, StopAfter::Off);
     let mut shaper = Shaper::new(shape);
     let mut out = String::new();
-    let mut sink = |piece: Piece<'_>| out.push_str(piece.forward().unwrap_or_default());
+    let mut sink = |piece: ShapedPiece<'_>| out.push_str(piece.forward_text().unwrap_or_default());
     shaper.push("a <use_tool>x</use_tool>\nTool result: b <use_tool>", &mut sink).unwrap();
     let summary = shaper.finish(&mut sink).unwrap();
     assert_eq!(out, "a <use_tool>x</use_tool>\nTool result: b <use_tool>");

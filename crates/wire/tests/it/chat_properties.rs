@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use softland_wire::chat::{
-    Assembler, Call, CallKind, End, Event, Finish, Finished,
+    Assembler, Call, CallKind, StreamEnd, Event, Finish, Finished,
     respond::{self, Head},
 };
 use softland_wire::{Api, sse::Decoder};
@@ -97,7 +97,7 @@ fn folded(stream: &[u8]) -> Finished {
     let mut assembler = Assembler::new(1 << 20);
     while let Some(frame) = decoder.next() {
         let frame = frame.unwrap();
-        assembler.push(&Event::decode(frame.event, &frame.data).unwrap()).unwrap();
+        assembler.push(&Event::from_data(frame.event, &frame.data).unwrap()).unwrap();
     }
     assembler.finish()
 }
@@ -228,7 +228,7 @@ proptest! {
         respond::write_finish(&mut out, head, &Finish::Stop);
         respond::write_done(&mut out);
         let Finished { message, end, strays, .. } = folded(&out);
-        prop_assert_eq!((end, strays, &message.id), (End::Stop, 0, &id));
+        prop_assert_eq!((end, strays, &message.id), (StreamEnd::Stop, 0, &id));
         prop_assert_eq!(message.text, texts.concat());
         prop_assert_eq!(message.refusal.unwrap_or_default(), refusal);
         prop_assert_eq!(message.reasoning, reasoning);

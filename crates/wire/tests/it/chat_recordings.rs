@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use softland_wire::{
     Splice,
     chat::{
-        ApiError, Assembler, Blame, Content, End, Event, Finished, Message, Request, Role,
-        respond::{self, Place},
+        ApiError, Assembler, Blame, RequestContent, StreamEnd, Event, Finished, ResponseMessage, RequestBody, RequestRole,
+        respond::{self, CallEdit},
     },
     sse::Decoder,
 };
@@ -76,7 +76,7 @@ fn folded(chunks: &[&[u8]]) -> Finished {
     let mut assembler = Assembler::new(1 << 26);
     each_frame(chunks, |event, data, _| {
         if !data.is_empty() {
-            assembler.push(&Event::decode(event, data).unwrap()).unwrap();
+            assembler.push(&Event::from_data(event, data).unwrap()).unwrap();
         }
     });
     assembler.finish()
@@ -179,7 +179,7 @@ impl Reading {
 }
 
 /// Compares the crate's reading of a response with the independent one.
-fn check_message(name: &str, message: &Message, reading: &Reading) {
+fn check_message(name: &str, message: &ResponseMessage, reading: &Reading) {
     let head = json!({"id": message.id, "model": message.model, "created": message.created});
     assert_eq!(head, Value::Object(reading.head.clone()), "{name}");
     assert_eq!(message.text, reading.text("content").unwrap_or(""), "{name}");
@@ -199,7 +199,7 @@ fn check_message(name: &str, message: &Message, reading: &Reading) {
     check_usage(name, message, &reading.usage);
 }
 
-fn check_calls(name: &str, message: &Message, reading: &Reading) {
+fn check_calls(name: &str, message: &ResponseMessage, reading: &Reading) {
     assert_eq!(message.calls.len(), reading.calls.len(), "{name}");
     let last = reading.calls.len().saturating_sub(1);
     for (at, (call, (index, [id, tool, arguments]))) in
@@ -213,7 +213,7 @@ fn check_calls(name: &str, message: &Message, reading: &Reading) {
     }
 }
 
-fn check_usage(name: &str, message: &Message, usage: &Value) {
+fn check_usage(name: &str, message: &ResponseMessage, usage: &Value) {
     assert_eq!(message.usage.present, !usage.is_null(), "{name}");
     let count = |value: &Value| value.as_u64().unwrap_or(0);
     let details = &usage["prompt_tokens_details"];
@@ -264,9 +264,9 @@ fn streams_say_what_their_json_says() {
         check_message(&name, &finished.message, &reading);
         assert_eq!((finished.strays, finished.others), (0, 0), "{name}");
         match &finished.end {
-            End::Stop => assert!(reading.done && reading.error.is_null(), "{name}"),
-            End::Cut => panic!("{name} is whole"),
-            End::Error(error) => {
+            StreamEnd::Stop => assert!(reading.done && reading.error.is_null(), "{name}"),
+            StreamEnd::Cut => panic!("{name} is whole"),
+            StreamEnd::Error(error) => {
                 assert_eq!(error.message, reading.error["message"].as_str().unwrap(), "{name}");
                 assert_eq!(Some(u64::from(error.status)), reading.error["code"].as_u64(), "{name}");
             }
@@ -288,9 +288,9 @@ fn cut_streams_end_as_cut_and_their_last_call_is_incomplete() {
             let finished = folded(&[head]);
             let said = !reading.finish.is_null() || reading.done;
             match &finished.end {
-                End::Error(_) => assert!(!reading.error.is_null(), "{name} at {end}"),
-                End::Stop => assert!(said, "{name} at {end}"),
-                End::Cut => {
+                StreamEnd::Error(_) => assert!(!reading.error.is_null(), "{name} at {end}"),
+                StreamEnd::Stop => assert!(said, "{name} at {end}"),
+                StreamEnd::Cut => {
                     assert!(!said, "{name} at {end}");
                     assert!(finished.message.calls.last().is_none_or(|call| !call.complete));
                 }
@@ -307,13 +307,13 @@ fn whole_responses_say_what_their_json_says() {
         }
         let mut reading = Reading::default();
         reading.chunk(&serde_json::from_slice(&bytes).unwrap(), "message");
-        check_message(&name, &Message::from_json(&bytes).unwrap(), &reading);
-        check_back(&name, &Message::from_json(&bytes).unwrap(), &reading);
+        check_message(&name, &ResponseMessage::from_json(&bytes).unwrap(), &reading);
+        check_back(&name, &ResponseMessage::from_json(&bytes).unwrap(), &reading);
     }
 }
 
 /// The content that goes back in the next request is the content received.
-fn check_back(name: &str, message: &Message, reading: &Reading) {
+fn check_back(name: &str, message: &ResponseMessage, reading: &Reading) {
     let mut out = Vec::new();
     message.write_back(&mut out);
     let back: Value = serde_json::from_slice(&out).unwrap();
@@ -409,7 +409,7 @@ fn frames_are_rewritten_and_back_without_a_trace() {
                 let mut out = Vec::new();
                 let rewrite = respond::Rewrite { id, ..Default::default() };
                 respond::write_rewritten(&mut out, raw, &rewrite, |call| {
-                    call.index.map_or(Place::Keep, |index| Place::At(by(index)))
+                    call.index.map_or(CallEdit::Keep, |index| CallEdit::At(by(index)))
                 })
                 .unwrap();
                 out
@@ -418,11 +418,11 @@ fn frames_are_rewritten_and_back_without_a_trace() {
             if data.is_empty() {
                 return;
             }
-            let Event::Chunk(chunk) = Event::decode(event, data).unwrap() else { return };
+            let Event::Chunk(chunk) = Event::from_data(event, data).unwrap() else { return };
             let there = rewritten(raw, |index| index + 70, Some("other"));
             let id = chunk.id.unescape().into_owned();
             each_frame(&[&there], |event, data, _| {
-                let Event::Chunk(moved) = Event::decode(event, data).unwrap() else {
+                let Event::Chunk(moved) = Event::from_data(event, data).unwrap() else {
                     panic!("{name}: {data}")
                 };
                 assert_eq!(moved.id, "other", "{name}");
@@ -476,15 +476,15 @@ fn requests() -> Vec<(String, Vec<u8>)> {
 #[test]
 fn requests_scan_and_stay_as_they_are() {
     for (name, bytes) in requests() {
-        let request = Request::scan(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let request = RequestBody::from_body(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(Splice::new().apply(&bytes).unwrap(), bytes, "{name}");
         check_request(&name, &request, &serde_json::from_slice(&bytes).unwrap());
     }
 }
 
-fn check_request(name: &str, request: &Request<'_>, expected: &Value) {
+fn check_request(name: &str, request: &RequestBody<'_>, expected: &Value) {
     let under = |span: softland_wire::json::Span| -> Value {
-        serde_json::from_str(span.of(request.text)).unwrap()
+        serde_json::from_str(span.slice_of(request.text)).unwrap()
     };
     assert_eq!(request.model, *expected["model"].as_str().unwrap(), "{name}");
     assert_eq!(request.stream, expected["stream"] == true, "{name}");
@@ -509,11 +509,11 @@ fn check_request(name: &str, request: &Request<'_>, expected: &Value) {
     assert_eq!(request.messages.list.len(), messages.len(), "{name}");
     for (message, expected) in request.messages.list.iter().zip(messages) {
         assert_eq!(under(message.span), *expected, "{name}");
-        assert_ne!(message.role, Role::Other, "{name}");
+        assert_ne!(message.role, RequestRole::Other, "{name}");
         let content = match &message.content {
-            Content::Absent => Value::Null,
-            Content::Null(span) | Content::Text(_, span) => under(*span),
-            Content::Parts { span, .. } => under(*span),
+            RequestContent::Absent => Value::Null,
+            RequestContent::Null(span) | RequestContent::Text(_, span) => under(*span),
+            RequestContent::Parts { span, .. } => under(*span),
         };
         assert_eq!(content, expected["content"], "{name}");
         let calls: Vec<(String, String)> = message

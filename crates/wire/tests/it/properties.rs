@@ -76,11 +76,11 @@ fn nearly_json() -> impl Strategy<Value = String> {
 /// The scanner accepts what `serde_json` accepts, and also control characters within strings.
 fn agrees(text: &str) -> Result<(), TestCaseError> {
     let theirs = serde_json::from_str::<IgnoredAny>(text).is_ok();
-    let ours = json::check(text);
+    let ours = json::check_text(text);
     let lenient = text.bytes().any(|b| b < 0x20);
     prop_assert!(ours.is_ok() == theirs || (ours.is_ok() && lenient), "{:?}: {:?}", text, ours);
     if let Ok(span) = ours {
-        prop_assert_eq!(span.of(text), text.trim_matches([' ', '\n', '\r', '\t']));
+        prop_assert_eq!(span.slice_of(text), text.trim_matches([' ', '\n', '\r', '\t']));
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ fn rebuilt(cursor: &mut Cursor<'_>) -> Result<Value, json::Error> {
     Ok(match cursor.peek()? {
         json::Kind::Object => {
             let mut members = Map::new();
-            cursor.members(|cursor, member| {
+            cursor.read_members(|cursor, member| {
                 members.insert(member.key.unescape().into_owned(), rebuilt(cursor)?);
                 Ok::<_, json::Error>(())
             })?;
@@ -98,22 +98,22 @@ fn rebuilt(cursor: &mut Cursor<'_>) -> Result<Value, json::Error> {
         }
         json::Kind::Array => {
             let mut list = Vec::new();
-            cursor.elements(|cursor| {
+            cursor.read_elements(|cursor| {
                 list.push(rebuilt(cursor)?);
                 Ok::<_, json::Error>(())
             })?;
             Value::Array(list)
         }
         json::Kind::String => {
-            let (text, span) = cursor.string()?;
+            let (text, span) = cursor.read_string()?;
             let meaning = text.unescape().into_owned();
-            assert_eq!(text.chars(), meaning.chars().count());
+            assert_eq!(text.char_count(), meaning.chars().count());
             assert_eq!(text.is_blank(), meaning.trim().is_empty());
             assert!(text.eq_str(&meaning));
             assert_eq!(span.len(), text.raw().len() + 2);
             Value::String(meaning)
         }
-        _ => serde_json::from_str(cursor.skip_value()?.of(cursor.text())).unwrap(),
+        _ => serde_json::from_str(cursor.skip_value()?.slice_of(cursor.text())).unwrap(),
     })
 }
 
@@ -254,9 +254,9 @@ proptest! {
     fn any_bytes_are_judged_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         match Cursor::from_bytes(&bytes) {
             Ok(cursor) => agrees(cursor.text())?,
-            Err(error) => prop_assert_eq!(error.kind, json::ErrorKind::Utf8),
+            Err(error) => prop_assert_eq!(error.kind, json::JsonErrorKind::Utf8),
         }
-        let _ = Request::of(Api::Anthropic, &bytes);
+        let _ = Request::from_body(Api::Anthropic, &bytes);
     }
 
     #[test]
@@ -278,7 +278,7 @@ proptest! {
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
         let mut cursor = Cursor::new(&text);
         prop_assert_eq!(rebuilt(&mut cursor).unwrap(), serde_json::from_str::<Value>(&text).unwrap());
-        cursor.end().unwrap();
+        cursor.expect_end().unwrap();
     }
 
     #[test]
@@ -287,7 +287,7 @@ proptest! {
         json::write_str(&mut out, &text);
         prop_assert_eq!(&serde_json::from_slice::<String>(&out).unwrap(), &text);
         let written = std::str::from_utf8(&out).unwrap();
-        prop_assert_eq!(Cursor::new(written).string().unwrap().0.unescape(), text);
+        prop_assert_eq!(Cursor::new(written).read_string().unwrap().0.unescape(), text);
     }
 
     #[test]
@@ -295,8 +295,8 @@ proptest! {
         let mut out = Vec::new();
         json::write_str(&mut out, &text);
         let written = std::str::from_utf8(&out).unwrap();
-        let string = Cursor::new(written).string().unwrap().0;
-        let tail = string.tail(bytes);
+        let string = Cursor::new(written).read_string().unwrap().0;
+        let tail = string.unescape_tail(bytes);
         prop_assert!(bytes < string.raw().len() || tail == text);
         // Within `\u0001` the rest stays as written. Otherwise the tail is that of the text.
         let inside_hex = tail.starts_with(['u', '0', '1']);
@@ -330,7 +330,7 @@ proptest! {
         line in "[a-zA-Z0-9 \"\\\\\n\u{e9}]{1,20}",
     ) {
         let body = if pretty { format!("{request:#}") } else { request.to_string() };
-        let view = Request::of(Api::Anthropic, body.as_bytes()).unwrap();
+        let view = Request::from_body(Api::Anthropic, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         // The order in which edits are made does not matter.
         splice.append_messages(&view, &[r#"{"role":"user","content":"on"}"#]);

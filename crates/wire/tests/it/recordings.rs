@@ -20,7 +20,7 @@ use serde_json::Value;
 use softland_wire::Splice;
 use softland_wire::{
     Api,
-    anthropic::{ApiError, Event, Message},
+    anthropic::{ApiError, Event, ResponseMessage},
     request::Request,
 };
 
@@ -96,7 +96,7 @@ fn every_event_of_every_stream_is_known() {
             if frame.data.is_empty() {
                 continue;
             }
-            let event = Event::decode(&frame.event, &frame.data).unwrap();
+            let event = Event::from_data(&frame.event, &frame.data).unwrap();
             assert!(!matches!(event, Event::Unknown { .. }), "{name}: {event:?}");
             assert!(!matches!(event, Event::OtherDelta { .. }), "{name}: {event:?}");
         }
@@ -114,7 +114,7 @@ fn whole_responses_say_what_their_json_says() {
     for (name, bytes) in recordings(".json") {
         if is_response(&name) {
             let value: Value = serde_json::from_slice(&bytes).unwrap();
-            let message = Message::from_json(&bytes).unwrap();
+            let message = ResponseMessage::from_json(&bytes).unwrap();
             check_message(&name, &message, &read_message(&value));
         }
     }
@@ -126,9 +126,9 @@ fn blocks_go_back_as_they_came() {
     for (name, bytes) in recordings(".json") {
         if is_response(&name) {
             let value: Value = serde_json::from_slice(&bytes).unwrap();
-            for (n, block) in Message::from_json(&bytes).unwrap().blocks.iter().enumerate() {
+            for (n, block) in ResponseMessage::from_json(&bytes).unwrap().blocks.iter().enumerate() {
                 let mut out = Vec::new();
-                block.write(&mut out);
+                block.write_json(&mut out);
                 let written: Value = serde_json::from_slice(&out).unwrap();
                 assert_eq!(written, value["content"][n], "{name} block {n}");
             }
@@ -139,7 +139,7 @@ fn blocks_go_back_as_they_came() {
 #[test]
 fn requests_scan_and_stay_as_they_are() {
     for (name, bytes) in recordings(".req.json") {
-        let request = Request::of(Api::Anthropic, &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let request = Request::from_body(Api::Anthropic, &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(Splice::new().apply(&bytes).unwrap(), bytes, "{name}");
         support::check_request(&name, &request, &serde_json::from_slice(&bytes).unwrap());
     }

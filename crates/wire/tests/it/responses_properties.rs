@@ -9,8 +9,8 @@ use softland_wire::{
     Api, Splice,
     request::{BlockKind, Content, Request, Role},
     responses::{
-        Assembler, End, Event, OutputKind, Response, Status, Usage,
-        respond::{self, EndOf, Head},
+        Assembler, StreamEnd, Event, OutputKind, Response, Status, Usage,
+        respond::{self, ResponseEnd, Head},
     },
     sse::Decoder,
 };
@@ -227,7 +227,7 @@ fn edit_item(item: &mut Value, line: &str) {
 }
 
 /// Assembles a stream that arrives in two pieces.
-fn fold(stream: &[u8], cut: usize) -> (Response, End) {
+fn fold(stream: &[u8], cut: usize) -> (Response, StreamEnd) {
     let (head, tail) = stream.split_at(cut);
     let (mut decoder, mut assembler) = (Decoder::new(1 << 20), Assembler::new(1 << 22));
     for (piece, last) in [(head, false), (tail, true)] {
@@ -237,7 +237,7 @@ fn fold(stream: &[u8], cut: usize) -> (Response, End) {
         }
         while let Some(frame) = decoder.next() {
             let frame = frame.unwrap();
-            assembler.push(&Event::decode(frame.event, &frame.data).unwrap()).unwrap();
+            assembler.push(&Event::from_data(frame.event, &frame.data).unwrap()).unwrap();
         }
     }
     let finished = assembler.finish();
@@ -278,7 +278,7 @@ proptest! {
         line in "[a-zA-Z0-9 \"\\\\\n\u{e9}]{1,20}",
     ) {
         let body = if pretty { format!("{request:#}") } else { request.to_string() };
-        let view = Request::of(Api::Responses, body.as_bytes()).unwrap();
+        let view = Request::from_body(Api::Responses, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         // The order in which edits are made does not matter.
         splice.append_messages(&view, &[respond::function_call_output("z", "on")]);
@@ -296,7 +296,7 @@ proptest! {
         line in "[a-z\"\n]{1,9}",
     ) {
         let body = json!({"model": "m", "input": items}).to_string();
-        let view = Request::of(Api::Responses, body.as_bytes()).unwrap();
+        let view = Request::from_body(Api::Responses, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         splice.append_messages(&view, &["{}"]);
         splice.set_tool_choice(&view, "1");
@@ -324,7 +324,7 @@ proptest! {
         prop_assert_eq!((usage.tokens.input, usage.reasoning), (input, reasoning));
         let head = Head { id: "r", model: "m", created_at: 1, previous_response_id: Some("p") };
         let (mut out, mut sequence, mut items) = (Vec::new(), 0, Vec::new());
-        let empty = respond::response(&head, EndOf::InProgress, &[], None);
+        let empty = respond::format_response(&head, ResponseEnd::InProgress, &[], None);
         respond::write_head(&mut out, &mut sequence, &empty);
         for ((text, is_call), index) in texts.iter().zip(0..) {
             if *is_call {
@@ -337,10 +337,10 @@ proptest! {
             }
         }
         let shown: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
-        let whole = respond::response(&head, EndOf::Completed, &shown, Some(&usage));
+        let whole = respond::format_response(&head, ResponseEnd::Completed, &shown, Some(&usage));
         respond::write_end(&mut out, &mut sequence, &Status::Completed, &whole);
         let (response, end) = fold(&out, at.index(out.len() + 1));
-        prop_assert_eq!(end, End::Stop);
+        prop_assert_eq!(end, StreamEnd::Stop);
         prop_assert_eq!(&response, &Response::from_json(whole.as_bytes()).unwrap());
         prop_assert_eq!(response.usage, usage);
         prop_assert_eq!(response.items.len(), texts.len());

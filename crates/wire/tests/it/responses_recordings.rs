@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use crate::support::{each_frame, frames};
 use serde_json::{Value, json};
 use softland_wire::responses::{
-    ApiError, Assembler, Blame, End, Event, EventKind, Finished, OutputItem, OutputKind, Response,
+    ApiError, Assembler, Blame, StreamEnd, Event, EventKind, Finished, OutputItem, OutputKind, Response,
     respond::{self, Changes, Renumber},
 };
 
@@ -70,7 +70,7 @@ fn assembled(chunks: &[&[u8]]) -> (Finished, usize) {
         if data.is_empty() {
             return;
         }
-        match Event::decode(event, data) {
+        match Event::from_data(event, data) {
             Ok(event) => assembler.push(&event).unwrap(),
             Err(_) => broken += 1,
         }
@@ -145,11 +145,11 @@ fn streams_say_what_their_json_says() {
         match terminal(&events) {
             Some(response) => {
                 check_head(&name, &finished.response, response);
-                assert_eq!(finished.end, End::Stop, "{name}");
+                assert_eq!(finished.end, StreamEnd::Stop, "{name}");
             }
             None => {
                 assert!(is_broken(&name), "{name}");
-                assert_eq!(finished.end, End::Cut, "{name}");
+                assert_eq!(finished.end, StreamEnd::Cut, "{name}");
             }
         }
     }
@@ -199,7 +199,7 @@ fn a_cut_stream_keeps_what_came() {
         let events: Vec<Value> = events(&bytes).into_iter().take(done).collect();
         let raw: Vec<u8> = all.iter().take(done).flat_map(|frame| frame.raw.clone()).collect();
         let (finished, _) = assembled(&[&raw]);
-        assert_eq!(finished.end, End::Cut, "{name}");
+        assert_eq!(finished.end, StreamEnd::Cut, "{name}");
         let [item] = &finished.response.items[..] else { panic!("{name}") };
         assert!(!item.done, "{name}");
         let back: Value = serde_json::from_str(&item.raw).unwrap();
@@ -229,7 +229,7 @@ fn every_event_of_every_stream_is_known() {
     for (name, bytes) in streams() {
         let mut sequence = 0;
         for frame in frames(&[&bytes]) {
-            let Ok(event) = Event::decode(&frame.event, &frame.data) else { continue };
+            let Ok(event) = Event::from_data(&frame.event, &frame.data) else { continue };
             assert!(!matches!(event.kind, EventKind::Unknown { .. }), "{name}: {event:?}");
             let value: Value = serde_json::from_str(&frame.data).unwrap();
             let index = event.output_index.map(u64::from);
@@ -313,7 +313,7 @@ fn check_items(name: &str, response: &Response, expected: &[Value]) {
 
 fn check_item(name: &str, item: &OutputItem, expected: &Value) {
     let mut out = Vec::new();
-    item.write(&mut out);
+    item.write_json(&mut out);
     assert_eq!(&serde_json::from_slice::<Value>(&out).unwrap(), expected, "{name}");
     assert_eq!(item.id, expected["id"].as_str().unwrap_or(""), "{name}");
     assert!(item.done, "{name}");
@@ -382,7 +382,7 @@ fn whole_responses_say_what_their_json_says() {
 fn renumbered_frames_change_in_nothing_else() {
     for (name, bytes) in streams() {
         for frame in frames(&[&bytes]) {
-            let Ok(event) = Event::decode(&frame.event, &frame.data) else { continue };
+            let Ok(event) = Event::from_data(&frame.event, &frame.data) else { continue };
             let numbers = Renumber {
                 sequence_number: Some(70_001),
                 output_index: Some(80_002),
@@ -439,7 +439,7 @@ fn ends_are_rebuilt_around_what_was_shown() {
             usage: Some(&response.usage),
             ..Changes::default()
         };
-        let changed = respond::changed(&response.raw, &changes).unwrap();
+        let changed = respond::apply_changes(&response.raw, &changes).unwrap();
         let mut expected: Value = serde_json::from_str(&response.raw).unwrap();
         expected["id"] = "resp_shown".into();
         expected["output"] = items_of(&events(&bytes)).into();

@@ -15,8 +15,8 @@ use body::{
     shaped as run, shapes, tags,
 };
 use softland_wire::tags::{
-    Malformed, PartialBlocks, Piece, Shape, ShapeError, Shaper, StopAfter, StopReason, Summary,
-    Tags, read,
+    MalformedCall, PartialBlocks, ShapedPiece, Shape, ShapeError, Shaper, StopAfter, StopReason, ShapeSummary,
+    Tags, parse_text,
 };
 
 /// Returns the text that reaches the client.
@@ -73,7 +73,7 @@ fn b52_b55_every_cutting_gives_what_the_whole_gives() {
     }
 }
 
-fn every_single_cut(text: &str, shapes: &[Shape], whole: &[(Vec<Got>, Summary)]) {
+fn every_single_cut(text: &str, shapes: &[Shape], whole: &[(Vec<Got>, ShapeSummary)]) {
     let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     for (shape, whole) in shapes.iter().zip(whole) {
         for &at in &ends {
@@ -110,7 +110,7 @@ fn b38_text_without_calls_is_the_answer_whatever_it_quotes() {
     for text in ["<b>x</b>", "[Tool Result] 3", "<tool_result>x</tool_result>", "`<use`"] {
         let (got, summary) = run(&on(), [text]);
         assert_eq!(got, [Got::Text(text.to_owned())]);
-        assert_eq!(summary, Summary::default());
+        assert_eq!(summary, ShapeSummary::default());
     }
 }
 
@@ -120,8 +120,8 @@ fn b39_a_call_beside_an_invented_result_is_told_and_not_to_be_run() {
     let (got, summary) = run(&off(), [text.as_str()]);
     assert!(summary.echo && got.contains(&Got::Echo("[Tool Result]".to_owned())));
     assert_eq!(forwarded(&got), text);
-    let reading = read(&text, &tags());
-    assert_eq!((reading.blocks.len(), reading.calls().count()), (1, 0));
+    let reading = parse_text(&text, &tags());
+    assert_eq!((reading.blocks.len(), reading.runnable_calls().count()), (1, 0));
     // The gateway drops the text after the block, and ends there.
     let shape = Shape { stop_at_echo: true, ..on() };
     let (got, summary) = run(&shape, [text.as_str()]);
@@ -137,7 +137,7 @@ fn b39_a_call_beside_an_invented_result_is_told_and_not_to_be_run() {
         format!("{CALL}\n```\n[Tool Result] a\n```\n"),
     ] {
         assert!(!run(&off(), [text.as_str()]).1.echo, "{text}");
-        assert_eq!(read(&text, &tags()).calls().count(), 1);
+        assert_eq!(parse_text(&text, &tags()).runnable_calls().count(), 1);
     }
 }
 
@@ -149,15 +149,15 @@ fn b40_a_malformed_block_has_a_reason_and_is_no_completion() {
         ("<use_tool>{\"arguments\":{}}</use_tool>", "it names no tool"),
         ("<use_tool>{\"name\":\"x\"", "its closing tag is missing"),
     ] {
-        let reading = read(text, &tags());
-        assert_eq!(reading.malformed().map(ToString::to_string).as_deref(), Some(reason));
-        assert_eq!(reading.calls().count(), 0);
+        let reading = parse_text(text, &tags());
+        assert_eq!(reading.first_malformed().map(ToString::to_string).as_deref(), Some(reason));
+        assert_eq!(reading.runnable_calls().count(), 0);
     }
     // Text after a malformed block may have been its argument: it is not run.
     let text = format!("<use_tool>{{\"t\": \"say \"hi\" {CALL}\"}}</use_tool>");
-    let reading = read(&text, &tags());
+    let reading = parse_text(&text, &tags());
     assert!(reading.blocks[0].call.is_err());
-    assert_eq!(reading.calls().count(), 0);
+    assert_eq!(reading.runnable_calls().count(), 0);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn b50_without_a_block_all_passes_to_the_last_byte() {
         "so:\n```rust",
     ] {
         assert_eq!(sent(&on(), text), text);
-        assert_eq!(run(&on(), text.split_inclusive(|_: char| true)).1, Summary::default());
+        assert_eq!(run(&on(), text.split_inclusive(|_: char| true)).1, ShapeSummary::default());
     }
 }
 
@@ -194,7 +194,7 @@ fn b51_preamble_burst_and_the_text_between_pass_in_order() {
     // The text between is held until the second block is complete.
     let mut shaper = Shaper::new(on());
     let mut out = String::new();
-    let mut sink = |piece: Piece<'_>| out.push_str(piece.forward().unwrap_or_default());
+    let mut sink = |piece: ShapedPiece<'_>| out.push_str(piece.forward_text().unwrap_or_default());
     shaper.push(&format!("Both.{CALL} then "), &mut sink).unwrap();
     assert_eq!(shaper.held_bytes(), 6);
     shaper.push(OTHER, &mut sink).unwrap();
@@ -207,7 +207,7 @@ fn b52_never_half_a_tag_and_repeated_letters_stay() {
     let text = format!("haha haha<use_to <use_tool{CALL}hahaha");
     let mut shaper = Shaper::new(off());
     let mut chunks = Vec::new();
-    let mut sink = |piece: Piece<'_>| chunks.extend(piece.forward().map(str::to_owned));
+    let mut sink = |piece: ShapedPiece<'_>| chunks.extend(piece.forward_text().map(str::to_owned));
     for chunk in text.split_inclusive(|_: char| true) {
         shaper.push(chunk, &mut sink).unwrap();
     }
@@ -251,7 +251,7 @@ fn b54_finishing_twice_tells_it_once() {
     let mut shaper = Shaper::new(on());
     let mut trimmed = 0;
     let mut sink =
-        |piece: Piece<'_>| trimmed += usize::from(matches!(piece, Piece::Trimmed { .. }));
+        |piece: ShapedPiece<'_>| trimmed += usize::from(matches!(piece, ShapedPiece::Trimmed { .. }));
     shaper.push(&format!("{CALL}tail"), &mut sink).unwrap();
     let first = shaper.finish(&mut sink).unwrap();
     shaper.push(" more", &mut sink).unwrap();
@@ -281,7 +281,7 @@ fn b56_a_burst_ends_when_no_block_begins_in_time() {
     let shape = Shape { stop_after: StopAfter::Burst { burst_ms: 100 }, ..on() };
     let mut shaper = Shaper::new(shape.clone());
     let mut out = Vec::new();
-    let mut sink = |piece: Piece<'_>| out.push(own(piece, &shape.tags));
+    let mut sink = |piece: ShapedPiece<'_>| out.push(own(piece, &shape.tags));
     shaper.tick(1000, &mut sink);
     shaper.push("Both. ", &mut sink).unwrap();
     assert_eq!(shaper.deadline_ms(), None, "no call yet");
@@ -340,10 +340,10 @@ fn b59_only_a_broken_block_is_told_from_an_answer() {
     let broken =
         ["<use_tool>ls</use_tool>\n", "<use_tool>{\"name\"", " <use_tool></use_tool><use_tool>x"];
     for text in broken {
-        assert!(read(text, &tags()).only_broken(text), "{text}");
+        assert!(parse_text(text, &tags()).is_only_broken(text), "{text}");
     }
     for text in ["", " ", "Hi.", CALL, "Hi. <use_tool>ls</use_tool>"] {
-        assert!(!read(text, &tags()).only_broken(text), "{text}");
+        assert!(!parse_text(text, &tags()).is_only_broken(text), "{text}");
     }
 }
 
@@ -375,7 +375,7 @@ fn b60_argument_text_arrives_whole_or_the_call_is_refused() {
         ] {
             let text = format!("Go. {block} tail </use_tool>");
             assert_eq!(sent(&on(), &text), format!("Go. {block}"));
-            let reading = read(&text, &tags());
+            let reading = parse_text(&text, &tags());
             let call = reading.blocks[0].call.as_ref().unwrap();
             assert_eq!(call.name, "write");
             let got: serde_json::Value = serde_json::from_str(&call.input.to_json()).unwrap();
@@ -390,7 +390,7 @@ fn whole_or_refused(argument: &str) {
     let block = format!(
         "<use_tool><name>write</name><path>a</path><content>{argument}</content></use_tool>"
     );
-    let reading = read(&block, &tags());
+    let reading = parse_text(&block, &tags());
     let Some(Ok(call)) = reading.blocks.first().map(|found| found.call.clone()) else {
         assert!(argument.contains("</content>"), "{argument} is refused");
         return;
@@ -424,7 +424,7 @@ fn b61_blocks_in_fences_and_in_written_thinking_are_text() {
 #[test]
 fn b62_what_is_held_is_told() {
     let mut shaper = Shaper::new(on());
-    let mut sink = |_: Piece<'_>| {};
+    let mut sink = |_: ShapedPiece<'_>| {};
     shaper.push("Look. ", &mut sink).unwrap();
     assert_eq!(shaper.held_bytes(), 0);
     shaper.push("<use_tool>{", &mut sink).unwrap();
@@ -449,7 +449,7 @@ fn what_is_held_is_bounded_by_a_named_error_wherever_the_text_is_cut() {
         for size in [1, 7, 1000, text.len()] {
             let mut shaper = Shaper::new(shape.clone());
             let mut out = String::new();
-            let mut sink = |piece: Piece<'_>| out.push_str(piece.forward().unwrap_or_default());
+            let mut sink = |piece: ShapedPiece<'_>| out.push_str(piece.forward_text().unwrap_or_default());
             let chunks =
                 text.as_bytes().chunks(size).map(|chunk| std::str::from_utf8(chunk).unwrap());
             let pushed: Vec<_> = chunks.map(|chunk| shaper.push(chunk, &mut sink)).collect();
@@ -473,7 +473,7 @@ fn names_of_tags_are_checked() {
     assert!(Tags::new(Vec::<String>::new()).is_err());
     let odd = Tags::new(["appel·outil", "|call|"]).unwrap();
     let text = "<appel·outil>{\"name\":\"a\"}</appel·outil><|call|>{\"name\":\"b\"}</|call|>";
-    let reading = read(text, &odd);
+    let reading = parse_text(text, &odd);
     assert_eq!(reading.blocks.len(), 2);
-    assert_eq!(reading.malformed(), None::<&Malformed>);
+    assert_eq!(reading.first_malformed(), None::<&MalformedCall>);
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::Root;
-use crate::tools::{Means, RunLine};
+use crate::tools::{ToolResources, RunLine};
 
 const COMMANDS: &str = "commands:
   count:
@@ -94,8 +94,8 @@ fn hosts_are_named_for_http_get() {
 #[test]
 fn programs_need_a_leave_that_no_file_gives() {
     let folder = tempfile::tempdir().unwrap();
-    let means = || Means::new(Root::open(folder.path()).unwrap());
-    let programs = || crate::tools::Programs::new("/none", "x", [], &[]);
+    let means = || ToolResources::new(Root::open(folder.path()).unwrap());
+    let programs = || crate::tools::ProgramRunner::new("/none", "x", [], &[]);
     let agent =
         parse_ok(&with(&format!("tools: grep, shell, http_get\nhttp_allow: docs.rs\n{COMMANDS}")));
     let problems = agent.tool_set("a.md", means()).unwrap_err();

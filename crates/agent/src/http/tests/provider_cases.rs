@@ -1,7 +1,7 @@
 //! The address and the key that a model gets.
 
 use crate::http::Secret;
-use crate::http::provider::{Api, Given, PROVIDERS, ProviderError, Target, resolve};
+use crate::http::provider::{Api, ProviderOverrides, PROVIDERS, ProviderError, Target, resolve_model};
 
 /// Returns `ADDRESS HEADER: VALUE` of a model, or the text of the error.
 fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &str)]) -> String {
@@ -9,7 +9,7 @@ fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &s
         env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     };
     let base_url = base_url.map(|url| (url, "--base-url"));
-    shown(resolve(model, &Given { api, base_url, key_variable: None }, &look))
+    shown(resolve_model(model, &ProviderOverrides { api, base_url, key_variable: None }, &look))
 }
 
 fn shown(resolved: Result<Target, ProviderError>) -> String {
@@ -23,7 +23,7 @@ fn shown(resolved: Result<Target, ProviderError>) -> String {
                 Api::OpenAiChat => "/v1/chat/completions",
                 Api::OpenAiResponses => "/v1/responses",
             };
-            format!("{} {} {name}: {value}", endpoint.url(path), endpoint.model())
+            format!("{} {} {name}: {value}", endpoint.url_for(path), endpoint.model())
         }
         Err(error) => error.to_string(),
     }
@@ -206,14 +206,14 @@ fn bad_models_and_addresses_say_what_is_allowed() {
 fn keys_are_not_shown() {
     let secret = "sk-hunter2";
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| format!("{secret}\n"));
-    let target = resolve("anthropic/m", &Given::default(), &env).unwrap();
+    let target = resolve_model("anthropic/m", &ProviderOverrides::default(), &env).unwrap();
     assert!(!format!("{target:?} {target:#?}").contains("hunter2"));
     assert_eq!(
         format!("{} {:?}", Secret::new(secret), Secret::new(secret)),
         "[redacted] Secret([redacted])"
     );
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| format!("{secret}\nx"));
-    let error = resolve("anthropic/m", &Given::default(), &env).unwrap_err();
+    let error = resolve_model("anthropic/m", &ProviderOverrides::default(), &env).unwrap_err();
     assert_eq!(error, ProviderError::InvalidKey { variable: "ANTHROPIC_API_KEY".to_owned() });
     assert!(!error.to_string().contains("hunter2"));
 }
@@ -227,7 +227,7 @@ fn a_named_key_is_the_only_one() {
     };
     let ask = |model: &str, key_variable| {
         let base_url = Some(("https://gw.example", "c.toml:2: upstream.x.base_url"));
-        shown(resolve(model, &Given { api: Some(Api::Anthropic), base_url, key_variable }, &env))
+        shown(resolve_model(model, &ProviderOverrides { api: Some(Api::Anthropic), base_url, key_variable }, &env))
     };
     let there = "https://gw.example/v1/messages m";
     assert_eq!(ask("anthropic/m", Some("MINE")), format!("{there} x-api-key: mine"));

@@ -104,18 +104,18 @@ proptest! {
 
     #[test]
     fn jitter_is_a_share_and_repeats_for_a_seed(seed in any::<u64>()) {
-        let (mut one, mut two) = (Jitter::seeded(seed), Jitter::seeded(seed));
+        let (mut one, mut two) = (Jitter::from_seed(seed), Jitter::from_seed(seed));
         for _ in 0..20 {
-            let number = one.draw();
+            let number = one.next_number();
             prop_assert!((0.0..1.0).contains(&number));
-            prop_assert_eq!(number, two.draw());
+            prop_assert_eq!(number, two.next_number());
         }
     }
 }
 
 #[test]
 fn jitter_spreads() {
-    let mut jitter = Jitter::seeded(1);
-    let low = (0..1000).filter(|_| jitter.draw() < 0.5).count();
+    let mut jitter = Jitter::from_seed(1);
+    let low = (0..1000).filter(|_| jitter.next_number() < 0.5).count();
     assert!((400..600).contains(&low), "{low}");
 }

@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 use softland_session::core::lines;
 use softland_session::wire::anthropic::ApiError;
 
-use super::{Answered, Asks, Form, How};
+use super::{AnsweredCall, RequestParts, ApiFormat, CallStatus};
 
 pub(super) struct Anthropic;
 
-impl Form for Anthropic {
-    fn path(&self) -> &'static str {
+impl ApiFormat for Anthropic {
+    fn request_path(&self) -> &'static str {
         "/v1/messages"
     }
 
-    fn refusal(&self, status: u16, body: &[u8]) -> String {
+    fn error_message(&self, status: u16, body: &[u8]) -> String {
         ApiError::from_response(status, body).to_string()
     }
 
-    fn head(&self, asks: &Asks<'_>) -> Value {
+    fn request_head(&self, asks: &RequestParts<'_>) -> Value {
         let mut head = json!({
             "model": asks.model,
             "max_tokens": asks.max_tokens,
@@ -30,7 +30,7 @@ impl Form for Anthropic {
             head["cache_control"] = json!({"type": "ephemeral"});
         }
         if !asks.system.is_empty() {
-            let mut block = text(asks.system);
+            let mut block = text_block(asks.system);
             if marks {
                 block["cache_control"] = json!({"type": "ephemeral"});
             }
@@ -52,29 +52,29 @@ impl Form for Anthropic {
         head
     }
 
-    fn question(&self, texts: &[String]) -> Vec<Value> {
-        let blocks: Vec<Value> = texts.iter().map(|said| text(said)).collect();
+    fn user_messages(&self, texts: &[String]) -> Vec<Value> {
+        let blocks: Vec<Value> = texts.iter().map(|said| text_block(said)).collect();
         vec![json!({"role": "user", "content": blocks})]
     }
 
     /// Returns the text alone: the failure has a member of its own.
-    fn told(&self, answered: &Answered) -> String {
+    fn result_text(&self, answered: &AnsweredCall) -> String {
         answered.text.clone()
     }
 
-    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
-        let results = results.iter().map(|Answered { id, text, how, .. }| {
+    fn result_messages(&self, results: &[AnsweredCall], said: &[String]) -> Vec<Value> {
+        let results = results.iter().map(|AnsweredCall { id, text, how, .. }| {
             let mut result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
-            if *how != How::Succeeded {
+            if *how != CallStatus::Succeeded {
                 result["is_error"] = Value::Bool(true);
             }
             result
         });
-        let blocks: Vec<Value> = results.chain(said.iter().map(|said| text(said))).collect();
+        let blocks: Vec<Value> = results.chain(said.iter().map(|said| text_block(said))).collect();
         vec![json!({"role": "user", "content": blocks})]
     }
 
-    fn answer(&self, text: &str) -> Value {
+    fn model_message(&self, text: &str) -> Value {
         json!({"role": "assistant", "content": text})
     }
 
@@ -84,12 +84,12 @@ impl Form for Anthropic {
         blocks.retain(|block| block["type"] != "thinking" && block["type"] != "redacted_thinking");
         let dropped = blocks.len() != before;
         if dropped && blocks.is_empty() {
-            blocks.push(text(lines::NO_ANSWER));
+            blocks.push(text_block(lines::NO_ANSWER));
         }
         dropped
     }
 }
 
-fn text(text: &str) -> Value {
+fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }

@@ -5,20 +5,20 @@ use softland_session::wire::Api;
 use softland_session::wire::chat::ApiError;
 use softland_session::wire::request::Request;
 
-use super::{Answered, Asks, Form};
+use super::{AnsweredCall, RequestParts, ApiFormat};
 
 pub(super) struct Chat;
 
-impl Form for Chat {
-    fn path(&self) -> &'static str {
+impl ApiFormat for Chat {
+    fn request_path(&self) -> &'static str {
         "/v1/chat/completions"
     }
 
-    fn refusal(&self, status: u16, body: &[u8]) -> String {
+    fn error_message(&self, status: u16, body: &[u8]) -> String {
         ApiError::from_response(status, body).to_string()
     }
 
-    fn head(&self, asks: &Asks<'_>) -> Value {
+    fn request_head(&self, asks: &RequestParts<'_>) -> Value {
         let mut head = json!({"model": asks.model, "stream": true});
         head[limit_member(asks.posed)] = asks.max_tokens.into();
         // Mistral refuses the member with 422 `extra_forbidden` and reports usage without it
@@ -42,23 +42,23 @@ impl Form for Chat {
         head
     }
 
-    fn opening(&self, system: &str) -> Option<Value> {
+    fn system_message(&self, system: &str) -> Option<Value> {
         (!system.is_empty()).then(|| json!({"role": "system", "content": system}))
     }
 
-    fn question(&self, texts: &[String]) -> Vec<Value> {
+    fn user_messages(&self, texts: &[String]) -> Vec<Value> {
         texts.iter().map(|text| json!({"role": "user", "content": text})).collect()
     }
 
-    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
+    fn result_messages(&self, results: &[AnsweredCall], said: &[String]) -> Vec<Value> {
         let results = results.iter().map(|answered| {
-            let content = self.told(answered);
+            let content = self.result_text(answered);
             json!({"role": "tool", "tool_call_id": answered.id, "content": content})
         });
-        results.chain(self.question(said)).collect()
+        results.chain(self.user_messages(said)).collect()
     }
 
-    fn answer(&self, text: &str) -> Value {
+    fn model_message(&self, text: &str) -> Value {
         json!({"role": "assistant", "content": text})
     }
 
@@ -72,5 +72,5 @@ impl Form for Chat {
 /// Returns the member that limits the output, as the view of requests knows it by the model's name.
 fn limit_member(model: &str) -> &'static str {
     let body = json!({"model": model, "messages": []}).to_string();
-    Request::of(Api::Chat, body.as_bytes()).map_or("max_tokens", |request| request.limit_member)
+    Request::from_body(Api::Chat, body.as_bytes()).map_or("max_tokens", |request| request.limit_member)
 }

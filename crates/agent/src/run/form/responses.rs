@@ -4,23 +4,23 @@
 use serde_json::{Value, json};
 use softland_session::wire::responses::ApiError;
 
-use super::{Answered, Asks, Form};
+use super::{AnsweredCall, RequestParts, ApiFormat};
 
 /// The least output limit that the API accepts.
 const LEAST_OUTPUT: u64 = 16;
 
 pub(super) struct Responses;
 
-impl Form for Responses {
-    fn path(&self) -> &'static str {
+impl ApiFormat for Responses {
+    fn request_path(&self) -> &'static str {
         "/v1/responses"
     }
 
-    fn refusal(&self, status: u16, body: &[u8]) -> String {
+    fn error_message(&self, status: u16, body: &[u8]) -> String {
         ApiError::from_response(status, body).to_string()
     }
 
-    fn head(&self, asks: &Asks<'_>) -> Value {
+    fn request_head(&self, asks: &RequestParts<'_>) -> Value {
         let mut head = json!({
             "model": asks.model,
             "max_output_tokens": asks.max_tokens.max(LEAST_OUTPUT),
@@ -49,24 +49,24 @@ impl Form for Responses {
         head
     }
 
-    fn messages(&self) -> &'static str {
+    fn messages_member(&self) -> &'static str {
         "input"
     }
 
-    fn question(&self, texts: &[String]) -> Vec<Value> {
+    fn user_messages(&self, texts: &[String]) -> Vec<Value> {
         let message = |text: &String| json!({"type": "message", "role": "user", "content": text});
         texts.iter().map(message).collect()
     }
 
-    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
+    fn result_messages(&self, results: &[AnsweredCall], said: &[String]) -> Vec<Value> {
         let results = results.iter().map(|answered| {
-            let output = self.told(answered);
+            let output = self.result_text(answered);
             json!({"type": "function_call_output", "call_id": answered.id, "output": output})
         });
-        results.chain(self.question(said)).collect()
+        results.chain(self.user_messages(said)).collect()
     }
 
-    fn answer(&self, text: &str) -> Value {
+    fn model_message(&self, text: &str) -> Value {
         json!({"type": "message", "role": "assistant", "content": text})
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use softland_session::results_text;
 use softland_session::wire::tags::{Shape, Tags};
 
-use super::{Answered, Asks, Form, plain_text};
+use super::{AnsweredCall, RequestParts, ApiFormat, plain_text};
 use crate::tool::ToolDef;
 
 /// The tag that holds a call.
@@ -27,13 +27,13 @@ These are the tools, each with the JSON schema of its input:
 
 /// Returns the reader for responses of such a model. Text behind its calls is dropped, because the
 /// model does not know their results yet. The result is never `None`: the tag is a valid name.
-pub(in crate::run) fn shape() -> Option<Shape> {
+pub(in crate::run) fn tag_shape() -> Option<Shape> {
     let tags = Tags::new([TAG]).ok()?;
-    Some(Shape { suppress_tail: true, ..Shape::watch(tags) })
+    Some(Shape { suppress_tail: true, ..Shape::watch_only(tags) })
 }
 
 /// Returns the system prompt with a description of the tools.
-pub(in crate::run) fn system(system: &str, tools: &[ToolDef]) -> String {
+pub(in crate::run) fn system_with_tools(system: &str, tools: &[ToolDef]) -> String {
     if tools.is_empty() {
         return system.to_owned();
     }
@@ -52,7 +52,7 @@ pub(in crate::run) fn system(system: &str, tools: &[ToolDef]) -> String {
 
 /// Converts the arguments of a call to the types of the tool's schema. If each argument is an
 /// element of text, numbers and booleans arrive as text.
-pub(in crate::run) fn typed(tool: Option<&ToolDef>, input: &str) -> Option<String> {
+pub(in crate::run) fn typed_arguments(tool: Option<&ToolDef>, input: &str) -> Option<String> {
     let properties = tool?.input_schema.get("properties")?.as_object()?;
     let mut arguments: Map<String, Value> = serde_json::from_str(input).ok()?;
     let mut changed = false;
@@ -77,35 +77,35 @@ pub(in crate::run) fn typed(tool: Option<&ToolDef>, input: &str) -> Option<Strin
 }
 
 /// The messages of an API, with calls and results as text.
-pub(super) struct Written(pub(super) &'static dyn Form);
+pub(super) struct TaggedFormat(pub(super) &'static dyn ApiFormat);
 
-impl Form for Written {
-    fn path(&self) -> &'static str {
-        self.0.path()
+impl ApiFormat for TaggedFormat {
+    fn request_path(&self) -> &'static str {
+        self.0.request_path()
     }
 
-    fn refusal(&self, status: u16, body: &[u8]) -> String {
-        self.0.refusal(status, body)
+    fn error_message(&self, status: u16, body: &[u8]) -> String {
+        self.0.error_message(status, body)
     }
 
-    fn head(&self, asks: &Asks<'_>) -> Value {
-        self.0.head(asks)
+    fn request_head(&self, asks: &RequestParts<'_>) -> Value {
+        self.0.request_head(asks)
     }
 
-    fn messages(&self) -> &'static str {
-        self.0.messages()
+    fn messages_member(&self) -> &'static str {
+        self.0.messages_member()
     }
 
-    fn opening(&self, system: &str) -> Option<Value> {
-        self.0.opening(system)
+    fn system_message(&self, system: &str) -> Option<Value> {
+        self.0.system_message(system)
     }
 
-    fn question(&self, texts: &[String]) -> Vec<Value> {
-        self.0.question(texts)
+    fn user_messages(&self, texts: &[String]) -> Vec<Value> {
+        self.0.user_messages(texts)
     }
 
     /// Returns the text as the detectors read it again: the sign of failure is in it.
-    fn told(&self, answered: &Answered) -> String {
+    fn result_text(&self, answered: &AnsweredCall) -> String {
         let text = plain_text(answered);
         let whole = results_text([(answered.name.as_str(), text.as_str())]);
         match whole.split_once(">\n").and_then(|(_, rest)| rest.rsplit_once("\n</")) {
@@ -114,17 +114,17 @@ impl Form for Written {
         }
     }
 
-    fn results(&self, results: &[Answered], said: &[String]) -> Vec<Value> {
-        let told: Vec<_> = results.iter().map(|answered| self.told(answered)).collect();
+    fn result_messages(&self, results: &[AnsweredCall], said: &[String]) -> Vec<Value> {
+        let told: Vec<_> = results.iter().map(|answered| self.result_text(answered)).collect();
         let named = results.iter().zip(&told);
         let named = named.map(|(answered, text)| (answered.name.as_str(), text.as_str()));
         let mut texts = vec![results_text(named)];
         texts.extend_from_slice(said);
-        self.0.question(&texts)
+        self.0.user_messages(&texts)
     }
 
-    fn answer(&self, text: &str) -> Value {
-        self.0.answer(text)
+    fn model_message(&self, text: &str) -> Value {
+        self.0.model_message(text)
     }
 
     fn drop_signed(&self, message: &mut Value) -> bool {

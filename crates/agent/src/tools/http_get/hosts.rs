@@ -25,7 +25,7 @@ enum Pattern {
 
 /// The access that is allowed to a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Allows {
+pub(super) enum HostAccess {
     No,
     /// Allowed if the address is public.
     Public,
@@ -51,7 +51,7 @@ impl FromStr for Host {
         let url = Url::parse(&format!("http://{rest}/")).map_err(|_| ())?;
         // A URL leaves out the default port of its scheme, but here a written port counts.
         let port = Url::parse(&format!("any://{rest}/")).map_err(|_| ())?.port();
-        let host = name_of(&url).ok_or(())?;
+        let host = host_name(&url).ok_or(())?;
         let pattern = if below { Pattern::Below(host) } else { Pattern::Named(host) };
         Ok(Self { pattern, port })
     }
@@ -72,18 +72,18 @@ impl fmt::Display for Host {
 }
 
 /// Returns the access that the hosts allow to a URL.
-pub(super) fn allows(hosts: &[Host], url: &Url) -> Allows {
-    let Some(name) = name_of(url) else { return Allows::No };
-    let mut allows = Allows::No;
+pub(super) fn host_access(hosts: &[Host], url: &Url) -> HostAccess {
+    let Some(name) = host_name(url) else { return HostAccess::No };
+    let mut allows = HostAccess::No;
     let is_asked = |host: &&Host| match host.port {
         None => url.port().is_none(),
         port => port == url.port_or_known_default(),
     };
     for host in hosts.iter().filter(is_asked) {
         match &host.pattern {
-            Pattern::Named(named) if *named == name => return Allows::Named,
-            Pattern::Any => allows = Allows::Public,
-            Pattern::Below(above) if is_below(&name, above) => allows = Allows::Public,
+            Pattern::Named(named) if *named == name => return HostAccess::Named,
+            Pattern::Any => allows = HostAccess::Public,
+            Pattern::Below(above) if is_below(&name, above) => allows = HostAccess::Public,
             Pattern::Named(_) | Pattern::Below(_) => {}
         }
     }
@@ -96,7 +96,7 @@ fn is_below(name: &str, above: &str) -> bool {
 
 /// Returns the host of a URL in one form: lower case, punycode, numbers as an address, no final
 /// dot.
-fn name_of(url: &Url) -> Option<String> {
+fn host_name(url: &Url) -> Option<String> {
     let host = url.host_str()?;
     let host = host.strip_suffix('.').unwrap_or(host);
     (!host.is_empty()).then(|| host.to_owned())

@@ -74,7 +74,7 @@ fn addresses_that_are_not_public_are_known() {
 
 #[test]
 fn hosts_are_names_ports_and_stars() {
-    use Allows::{Named, No, Public};
+    use HostAccess::{Named, No, Public};
 
     let allowed = hosts(&[
         "Docs.RS",
@@ -123,8 +123,8 @@ fn hosts_are_names_ports_and_stars() {
     }
 }
 
-fn allows(hosts: &[Host], url: &str) -> Allows {
-    hosts::allows(hosts, &Url::parse(url).unwrap())
+fn allows(hosts: &[Host], url: &str) -> HostAccess {
+    hosts::host_access(hosts, &Url::parse(url).unwrap())
 }
 
 /// Answers each path of a table with its response, on a free port.
@@ -160,10 +160,10 @@ fn to(location: &str) -> String {
 }
 
 async fn get(allowed: &[&str], url: &str) -> ToolOutput {
-    let tools = ToolSet::new().with(HttpGet { allowed: hosts(allowed) }).unwrap();
+    let tools = ToolSet::new().with_tool(HttpGet { allowed: hosts(allowed) }).unwrap();
     let input_raw = json!({"url": url}).to_string();
     let call = ToolCall { id: "t".into(), name: "http_get".into(), input_raw };
-    tools.run(&call, &CancellationToken::new()).await
+    tools.run_call(&call, &CancellationToken::new()).await
 }
 
 #[tokio::test]
@@ -240,9 +240,9 @@ async fn what_is_not_allowed_is_not_connected_to() {
 #[tokio::test]
 async fn the_address_that_is_connected_to_is_the_one_that_is_checked() {
     let look = |private: bool| async move {
-        let found = Lookup { private }.resolve("localhost".parse().unwrap()).await;
+        let found = CheckedResolver { private }.resolve("localhost".parse().unwrap()).await;
         found.map(Iterator::count).map_err(|error| error.to_string())
     };
     assert!(look(true).await.unwrap() > 0);
-    assert_eq!(look(false).await, Err(not_public("localhost")));
+    assert_eq!(look(false).await, Err(not_public_message("localhost")));
 }

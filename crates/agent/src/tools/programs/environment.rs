@@ -48,7 +48,7 @@ fn has_password(value: &str) -> bool {
 }
 
 /// Returns the variables without credentials and without copies of their values.
-pub(super) fn cleaned(
+pub(super) fn without_credentials(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     withheld: &[String],
 ) -> Vec<(OsString, OsString)> {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin};
 
 use super::supervise::INTERRUPT;
-use super::{DREGS, Order, Programs, Running};
+use super::{DREGS, ProgramSpec, ProgramRunner, RunningProgram};
 
 /// The bytes of the program's last output that are kept.
 const WORDS: usize = 4 * 1024;
@@ -18,29 +18,29 @@ const WORDS: usize = 4 * 1024;
 /// A background program under its supervisor. On drop it is ended, with everything that it started,
 /// and also if this process is killed.
 #[derive(Debug)]
-pub struct Held {
+pub struct BackgroundProgram {
     supervisor: Child,
     hold: Option<ChildStdin>,
     words: Arc<Mutex<VecDeque<u8>>>,
     reading: tokio::task::JoinHandle<()>,
 }
 
-impl Programs {
+impl ProgramRunner {
     /// Starts a program in a folder, with additional variables. Its standard input is empty.
     ///
     /// # Errors
     /// Returns an error if the supervisor cannot be started. A program that cannot be started ends
     /// at once.
-    pub async fn hold(
+    pub async fn start_background(
         &self,
         folder: &Path,
         program: Vec<String>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> io::Result<Held> {
+    ) -> io::Result<BackgroundProgram> {
         let mut with_these = self.clone();
         with_these.environment.extend(environment);
-        let order = Order { program, input: None };
-        let Running { supervisor, hold, mut output, .. } = with_these.start(folder, &order).await?;
+        let order = ProgramSpec { program, input: None };
+        let RunningProgram { supervisor, hold, mut output, .. } = with_these.start_program(folder, &order).await?;
         let words = Arc::new(Mutex::new(VecDeque::new()));
         let kept = Arc::clone(&words);
         let reading = tokio::spawn(async move {
@@ -52,7 +52,7 @@ impl Programs {
                 kept.drain(..over);
             }
         });
-        Ok(Held { supervisor, hold, words, reading })
+        Ok(BackgroundProgram { supervisor, hold, words, reading })
     }
 
     /// Returns the environment variables of the programs.
@@ -61,7 +61,7 @@ impl Programs {
     }
 }
 
-impl Held {
+impl BackgroundProgram {
     /// Interrupts the program and its process group, as Ctrl-C in a terminal would.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Held {
     }
 
     /// Waits for the program's end and describes it. Cancel safe.
-    pub async fn ended(&mut self) -> String {
+    pub async fn wait_until_ended(&mut self) -> String {
         let status = self.supervisor.wait().await;
         let _ = tokio::time::timeout(DREGS, &mut self.reading).await;
         match status.map(|status| status.code()) {
@@ -87,7 +87,7 @@ impl Held {
 
     /// Returns the last output of the program.
     #[must_use]
-    pub fn last_words(&self) -> String {
+    pub fn last_output(&self) -> String {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = words.iter().copied().collect();
         String::from_utf8_lossy(&bytes).trim().to_owned()

@@ -16,7 +16,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, wait, waitid,
 };
 
-use super::Order;
+use super::ProgramSpec;
 
 /// The longest program spec, in bytes.
 const MAX_ORDER: u64 = 64 * 1024 * 1024;
@@ -41,9 +41,9 @@ const BY_SIGNAL: i32 = 128;
 /// Interrupts it if `orders` asks for that, and ends it if `orders` ends first. Returns the exit
 /// code, in the way of shells, once the program and everything that it started have ended. Only for
 /// a process that does nothing else.
-pub fn supervise(orders: impl Read + Send + 'static) -> u8 {
+pub fn supervise_program(orders: impl Read + Send + 'static) -> u8 {
     let mut orders = BufReader::new(orders);
-    match read(&mut orders).and_then(|order| run(order, orders)) {
+    match read_spec(&mut orders).and_then(|order| run_program(order, orders)) {
         Ok(code) => code,
         Err(error) => {
             // The output belongs to the program. The program would report its own failure there
@@ -54,13 +54,13 @@ pub fn supervise(orders: impl Read + Send + 'static) -> u8 {
     }
 }
 
-fn read(orders: &mut impl BufRead) -> io::Result<Order> {
+fn read_spec(orders: &mut impl BufRead) -> io::Result<ProgramSpec> {
     let mut line = Vec::new();
     orders.take(MAX_ORDER).read_until(b'\n', &mut line)?;
     Ok(serde_json::from_slice(&line)?)
 }
 
-fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
+fn run_program(order: ProgramSpec, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
     use std::os::unix::process::CommandExt as _;
 
     // Starts a session without a terminal. Ctrl-C in the terminal is for the user of this process.
@@ -100,15 +100,15 @@ fn run(order: Order, orders: impl BufRead + Send + 'static) -> io::Result<u8> {
         }
         signal(Signal::KILL);
     });
-    let code = wait_for(program)?;
+    let code = wait_for_exit(program)?;
     *running.lock().unwrap_or_else(PoisonError::into_inner) = false;
     let _ = kill_process_group(program, Signal::KILL);
-    end_all();
+    kill_descendants();
     Ok(code)
 }
 
 /// Waits for the exit code of the program. The program remains to be reaped.
-fn wait_for(program: Pid) -> io::Result<u8> {
+fn wait_for_exit(program: Pid) -> io::Result<u8> {
     loop {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(program), options) {
@@ -125,7 +125,7 @@ fn wait_for(program: Pid) -> io::Result<u8> {
 
 /// Kills children until there are none. When a child dies, its children become children of this
 /// process, and its process id is not reused before it is reaped here.
-fn end_all() {
+fn kill_descendants() {
     let until = Instant::now() + PATIENCE;
     loop {
         loop {
@@ -165,7 +165,7 @@ fn kill_children() {
             continue;
         };
         let stat = std::fs::read(process.path().join("stat")).unwrap_or_default();
-        if parent(&stat) == Some(me) {
+        if parse_parent(&stat) == Some(me) {
             let _ = rustix::process::kill_process(id, Signal::KILL);
         }
     }
@@ -178,7 +178,7 @@ fn kill_children() {}
 /// Returns the parent in `/proc/PID/stat`: the second word behind the name, which may contain
 /// anything.
 #[cfg(target_os = "linux")]
-fn parent(stat: &[u8]) -> Option<Pid> {
+fn parse_parent(stat: &[u8]) -> Option<Pid> {
     let behind = stat.get(stat.iter().rposition(|byte| *byte == b')')? + 1..)?;
     let word = std::str::from_utf8(behind).ok()?.split_ascii_whitespace().nth(1)?;
     Pid::from_raw(word.parse().ok()?)

@@ -5,12 +5,12 @@ fn output_is_kept_at_both_ends_in_bounded_room() {
     for total in [0, 1, HEAD - 1, HEAD, HEAD + TAIL, HEAD + TAIL + 1, 1_000_000] {
         let all: Vec<u8> = (0..total).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
         for piece in [1, 777, 16 * 1024, 400_000] {
-            let mut kept = Kept::default();
+            let mut kept = BoundedOutput::default();
             for bytes in all.chunks(piece) {
-                kept.add(bytes);
+                kept.push_bytes(bytes);
                 assert!(kept.head.len() <= HEAD && kept.tail.len() <= TAIL);
             }
-            let text = kept.text();
+            let text = kept.to_text();
             let all = std::str::from_utf8(&all).unwrap();
             if total <= HEAD + TAIL {
                 assert_eq!(text, all);
@@ -30,9 +30,9 @@ async fn under(script: &str, time: Duration) -> ToolOutput {
     std::fs::write(&path, script).unwrap();
     let variables = [("PATH", std::env::var("PATH").unwrap()), ("A_TOKEN", "x".to_owned())];
     let variables = variables.map(|(name, value)| (name.into(), value.into()));
-    let programs = Programs::new("/bin/sh", path.to_str().unwrap(), variables, &[]);
-    let order = Order { program: vec!["a\nb".to_owned()], input: Some("{}".to_owned()) };
-    programs.run(folder.path(), &order, time).await
+    let programs = ProgramRunner::new("/bin/sh", path.to_str().unwrap(), variables, &[]);
+    let order = ProgramSpec { program: vec!["a\nb".to_owned()], input: Some("{}".to_owned()) };
+    programs.run_program(folder.path(), &order, time).await
 }
 
 #[tokio::test]
@@ -62,9 +62,9 @@ async fn results_say_how_a_program_ended() {
     let flood = under("read o; yes | head -c 3000000; echo end", LONG).await;
     assert!(!flood.is_error && flood.content.len() < 60_000);
     assert!(flood.content.starts_with("y\ny\n") && flood.content.ends_with("y\nend\n"));
-    let none = Programs::new("/no/such/file", "x", [], &[]);
-    let order = Order { program: vec![], input: None };
-    let none = none.run(Path::new("/"), &order, LONG).await;
+    let none = ProgramRunner::new("/no/such/file", "x", [], &[]);
+    let order = ProgramSpec { program: vec![], input: None };
+    let none = none.run_program(Path::new("/"), &order, LONG).await;
     assert!(none.is_error && none.content.starts_with("the command cannot be run: "), "{none:?}");
 }
 
@@ -123,7 +123,7 @@ fn an_environment_is_cleaned_of_copies_and_of_what_is_named() {
         ("DEBUG", "1"),
     ];
     let variables = variables.map(|(name, value)| (name.into(), value.into()));
-    let cleaned = environment::cleaned(variables, &["ODD".to_owned()]);
+    let cleaned = environment::without_credentials(variables, &["ODD".to_owned()]);
     let wanted = [("PATH", "/bin"), ("DEBUG", "1")];
     assert_eq!(cleaned, wanted.map(|(name, value)| (name.into(), value.into())));
 }

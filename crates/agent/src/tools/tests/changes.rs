@@ -158,7 +158,7 @@ fn edits_of_one_batch_do_not_lose_one_another() {
         let running = calls.map(|(name, input)| {
             let tools = case.tools.clone();
             let call = ToolCall { id: "t".into(), name: name.into(), input_raw: input.to_string() };
-            tokio::spawn(async move { tools.run(&call, &CancellationToken::new()).await })
+            tokio::spawn(async move { tools.run_call(&call, &CancellationToken::new()).await })
         });
         futures_util::future::join_all(running.collect::<Vec<_>>()).await
     });
@@ -208,12 +208,12 @@ fn mode_and_links_are_kept() {
 fn a_file_that_changes_while_it_is_edited_is_left_alone() {
     let case = case(&[("a.md", "one\n")]);
     let files = Files::new(Root::open(case.root()).unwrap());
-    files.saw(files.read_text("a.md").unwrap());
+    files.mark_seen(files.read_text("a.md").unwrap());
     let meddle = |_: &[u8]| {
         fs::write(case.root().join("a.md"), "mine\n").unwrap();
         Ok(b"two\n".to_vec())
     };
-    let error = files.edit("a.md", meddle, &CancellationToken::new()).unwrap_err();
+    let error = files.edit_file("a.md", meddle, &CancellationToken::new()).unwrap_err();
     assert!(error.starts_with("`a.md` has changed since it was read"), "{error}");
     assert_eq!(text(&case, "a.md"), "mine\n");
     assert_eq!(fs::read_dir(case.root()).unwrap().count(), 1);
@@ -225,6 +225,6 @@ fn a_call_that_was_cancelled_writes_nothing() {
     let files = Files::new(Root::open(case.root()).unwrap());
     let cancel = CancellationToken::new();
     cancel.cancel();
-    assert!(files.write("a.md", b"x", &cancel).is_err());
+    assert!(files.write_file("a.md", b"x", &cancel).is_err());
     assert!(!case.root().join("a.md").exists());
 }

@@ -41,7 +41,7 @@ pub(crate) fn first_run(
         assert!(calls <= *limit, "{calls} calls of {tool}, limit {limit}");
     }
     let requests = transport.requests().len() as u64;
-    let most = (script + 2) * (Ladder::most_requests(policy)) * 3;
+    let most = (script + 2) * (Ladder::max_requests(policy)) * 3;
     assert!(requests <= most, "{requests} requests");
     if let Some(limit) = policy.turns_limit {
         assert!(report.turns <= limit.max(1), "{} turns of {limit}", report.turns);
@@ -188,7 +188,7 @@ pub(crate) fn refused(case: &Case, watching: &Watching, asked: usize) {
 }
 
 fn messages(api: Api, body: &[u8]) -> &[u8] {
-    let span = Request::of(api.into(), body).unwrap().messages.span;
+    let span = Request::from_body(api.into(), body).unwrap().messages.span;
     &body[span.start..span.end]
 }
 

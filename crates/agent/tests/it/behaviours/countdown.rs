@@ -29,8 +29,8 @@ async fn b01_at_the_limit_no_round_starts_and_the_run_ends_with_an_answer() {
     }
     // A tool's own limit refuses that tool only.
     let policy = Policy { tool_limits: [("grep".to_owned(), 1)].into(), ..Policy::default() };
-    let read = Turn::call("read_file", r#"{"path":"a"}"#);
-    let ran = play(policy, vec![grep(0), grep(1), read, Turn::say("Twelve.")]).await;
+    let read = Turn::from_call("read_file", r#"{"path":"a"}"#);
+    let ran = play(policy, vec![grep(0), grep(1), read, Turn::from_text("Twelve.")]).await;
     let names: Vec<_> = executed(&ran.events).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["grep", "read_file"]);
     assert_eq!(ran.results(2), ["grep: limit of 1 reached; other tools remain"]);
@@ -52,7 +52,7 @@ async fn b02_one_warning_in_the_last_result_once_per_limit() {
     assert_eq!(ran.lines(9), [warning]);
     // In the last result of a batch, and once, however long the run stays there.
     let policy = Policy { result_chars_limit: Some(100), ..Policy::default() };
-    let turns = vec![batch(0..2), grep(3), grep(4), Turn::say("Twelve.")];
+    let turns = vec![batch(0..2), grep(3), grep(4), Turn::from_text("Twelve.")];
     let mut case = Case::new(policy, turns);
     case.answer = |n, _| ToolOutput::ok("x".repeat(if n < 2 { 46 } else { 1 }));
     let ran = case.run().await;
@@ -77,8 +77,8 @@ async fn b02_a_warning_whose_place_is_taken_moves_to_the_next_result() {
         tool_limits: [("grep".to_owned(), 1)].into(),
         ..Policy::default()
     };
-    let read = |n: u64| Turn::call("read_file", format!(r#"{{"path":"{n}"}}"#));
-    let turns = vec![grep(0), grep(1), read(0), Turn::say("Done.")];
+    let read = |n: u64| Turn::from_call("read_file", format!(r#"{{"path":"{n}"}}"#));
+    let turns = vec![grep(0), grep(1), read(0), Turn::from_text("Done.")];
     let ran = play(policy, turns).await;
     assert_eq!(ran.results(2), ["grep: limit of 1 reached; other tools remain"]);
     assert!(ran.lines(3)[0].starts_with("About 60% of the turn limit"), "{:?}", ran.lines(3));
@@ -92,7 +92,7 @@ async fn b03_limit_one_does_not_warn_and_limit_zero_begins_with_rung_three() {
         assert_eq!(told, ["ask"], "{countdown:?}");
         assert!(!ran.raw.last().unwrap().contains("remain"), "{:?}", ran.raw.last());
     }
-    let ran = play(calls(0), vec![Turn::say("From memory: twelve.")]).await;
+    let ran = play(calls(0), vec![Turn::from_text("From memory: twelve.")]).await;
     assert_eq!(ran.requests.len(), 1);
     let request = &ran.requests[0];
     assert_eq!(request["tool_choice"]["type"], "none");
@@ -124,7 +124,7 @@ async fn b08_each_result_ends_with_what_remains() {
     // One by one, in a batch, on an error, and with an answer tool that does not count.
     let mut case = Case::new(
         Policy { answer_tool: vec!["respond".into()], ..calls(8) },
-        vec![batch(0..5), grep(5), grep(6), Turn::call("respond", r#"{"answer":"Twelve."}"#)],
+        vec![batch(0..5), grep(5), grep(6), Turn::from_call("respond", r#"{"answer":"Twelve."}"#)],
     );
     case.answer = |n, _| match n {
         5 => ToolOutput::error("no such folder"),
@@ -174,7 +174,7 @@ async fn b15_a_limit_that_is_named_is_the_one_that_holds() {
 #[tokio::test]
 async fn b16_five_calls_in_one_turn_are_five_calls_and_one_turn() {
     let policy = Policy { turns_limit: Some(9), tool_calls_limit: Some(8), ..Policy::default() };
-    let ran = play(policy, vec![batch(0..5), Turn::of(vec![call(9)]), Turn::say("Twelve.")]).await;
+    let ran = play(policy, vec![batch(0..5), Turn::from_parts(vec![call(9)]), Turn::from_text("Twelve.")]).await;
     assert_eq!((ran.report.turns, ran.report.tool_calls), (3, 6));
     let remaining = serde_json::to_value(&ran.report.ended.remaining).unwrap();
     assert_eq!(remaining["tool_calls_limit"], 2);
@@ -185,6 +185,6 @@ async fn b16_five_calls_in_one_turn_are_five_calls_and_one_turn() {
         assert!(last_line(result).ends_with(" tool calls remaining"), "{result}");
     }
     let turns = Policy { turns_limit: Some(1), ..Policy::default() };
-    let ran = play(turns, vec![Turn::say("Twelve.")]).await;
+    let ran = play(turns, vec![Turn::from_text("Twelve.")]).await;
     assert!(ran.raw[0].contains("Turn limit reached (this is the last of 1)"), "{}", ran.raw[0]);
 }

@@ -40,7 +40,7 @@ async fn b04_a_batch_past_the_limit_runs_as_policy_says() {
         [(Batch::First, 3, first), (Batch::All, 5, all), (Batch::None, 1, none)]
     {
         let policy = Policy { batch: how, ..calls(3) };
-        let ran = play(policy, vec![grep(0), batch(1..5), Turn::say("Twelve.")]).await;
+        let ran = play(policy, vec![grep(0), batch(1..5), Turn::from_text("Twelve.")]).await;
         assert_eq!(ran.executed, ran_in_all, "{how:?}");
         assert_eq!(executed(&ran.events).len() as u64, ran_in_all);
         assert_eq!(ran.results(2), shown, "{how:?}");
@@ -61,7 +61,7 @@ async fn b05_the_crossing_result_is_cut_to_the_room_and_the_rest_is_not_run() {
         (10, "[cut: result_chars_limit]".to_owned()),
     ] {
         let policy = Policy { result_chars_limit: Some(9 + room), ..Policy::default() };
-        let mut case = Case::new(policy, vec![batch(0..4), Turn::say("Twelve.")]);
+        let mut case = Case::new(policy, vec![batch(0..4), Turn::from_text("Twelve.")]);
         case.answer =
             |n, _| ToolOutput::ok(if n == 0 { "123456789".into() } else { "é".repeat(100) });
         let ran = case.run().await;
@@ -84,7 +84,7 @@ async fn b05_the_crossing_result_is_cut_to_the_room_and_the_rest_is_not_run() {
 async fn b06_the_model_has_seen_every_result_when_it_lands() {
     for landing in [Landing::Auto, Landing::Ask, Landing::None] {
         let policy = Policy { landing, ..calls(4) };
-        let ran = play(policy, vec![grep(0), batch(1..4), Turn::say("Twelve.")]).await;
+        let ran = play(policy, vec![grep(0), batch(1..4), Turn::from_text("Twelve.")]).await;
         assert_eq!(ran.report.ended.outcome.word(), "landed", "{landing:?}");
         let last = ran.raw.last().unwrap();
         for n in 0..4 {
@@ -118,19 +118,19 @@ async fn b09_tools_and_system_stay_byte_identical() {
         for body in &bodies {
             assert_eq!(head(body), first, "{model} {landing:?}");
         }
-        assert_eq!(transport.sim.refused(), 0, "{:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{:?}", transport.sim.stats().refusals);
     }
 }
 
 #[tokio::test]
 async fn b10_the_answer_tools_input_is_the_answer_and_its_call_is_closed() {
-    let respond = || Turn::of(vec![Part::tool("respond", r#"{"answer":"Twelve."}"#)]);
+    let respond = || Turn::from_parts(vec![Part::tool_call("respond", r#"{"answer":"Twelve."}"#)]);
     for policy in [
         Policy { landing: Landing::Respond, ..calls(9) },
         Policy { landing: Landing::Respond, ..calls(1) },
         Policy { answer_tool: vec!["respond".into()], ..Policy::default() },
     ] {
-        let mut case = Case::new(policy.clone(), vec![grep(0), respond(), Turn::say("As I said.")]);
+        let mut case = Case::new(policy.clone(), vec![grep(0), respond(), Turn::from_text("As I said.")]);
         case.model = FORCEABLE;
         let (agent, transport, ran) = case.agent();
         let mut conversation = Conversation::new();
@@ -148,7 +148,7 @@ async fn b10_the_answer_tools_input_is_the_answer_and_its_call_is_closed() {
         let (report, _) = ask(&agent, &mut conversation, "Sure?").await;
         assert_eq!(report.answer.as_deref(), Some("As I said."));
         all_answered(transport.requests()[2]["messages"].as_array().unwrap());
-        assert_eq!(transport.sim.refused(), 0, "{:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{:?}", transport.sim.stats().refusals);
     }
 }
 
@@ -174,8 +174,8 @@ async fn b14_landing_adds_no_cache_mark_and_there_are_never_more_than_four() {
 async fn b17_a_limit_that_was_hit_is_shown_with_its_value_and_the_findings() {
     let money = |dollars: f64| {
         let mut policy = Policy::default();
-        let value = softland_agent::core::policy::Value::Float(dollars);
-        policy.set("cost_limit_usd", &value).unwrap();
+        let value = softland_agent::core::policy::PolicyValue::Float(dollars);
+        policy.set_key("cost_limit_usd", &value).unwrap();
         policy
     };
     for (policy, key, value) in [
@@ -238,8 +238,8 @@ async fn b20a_every_end_carries_the_labels_it_is_counted_by() {
 async fn the_last_result_that_ran_carries_the_note() {
     // Beside a call over its own tool's limit, the note goes to the one that ran.
     let policy = Policy { tool_limits: [("read_file".to_owned(), 0)].into(), ..calls(2) };
-    let read = Part::tool("read_file", "{}");
-    let turns = vec![Turn::of(vec![call(0), call(1), read]), Turn::say("Twelve.")];
+    let read = Part::tool_call("read_file", "{}");
+    let turns = vec![Turn::from_parts(vec![call(0), call(1), read]), Turn::from_text("Twelve.")];
     let ran = play(policy, turns).await;
     assert!(ran.lines(1)[1].starts_with("Tool call limit reached (2 of 2)."), "{:?}", ran.lines(1));
     assert_eq!(ran.results(1)[2], "read_file: limit of 0 reached; other tools remain");

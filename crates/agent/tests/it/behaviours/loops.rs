@@ -12,7 +12,7 @@ use crate::common::{interventions, signals};
 type Nth = fn(u64) -> Turn;
 
 fn read(path: &str, n: u64) -> Turn {
-    Turn::call("read_file", format!(r#"{{"path":"{path}","offset":{n}}}"#))
+    Turn::from_call("read_file", format!(r#"{{"path":"{path}","offset":{n}}}"#))
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn b36_the_same_calls_with_the_same_results_are_noted_and_then_landed() {
     assert_eq!(ran.report.ended.reason.to_string(), "repeat");
     // Key order and presentation are no difference.
     let shapes = [r#"{"a":1,"b":2}"#, r#"{"b":2, "a":1}"#, r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#];
-    let turns = shapes.iter().map(|input| Turn::call("grep", *input)).collect();
+    let turns = shapes.iter().map(|input| Turn::from_call("grep", *input)).collect();
     let mut case = Case::new(Policy { on_loop: OnLoop::Observe, ..Policy::default() }, turns);
     case.answer = |_, _| ToolOutput::ok("nothing found");
     assert_eq!(signals(&case.run().await.events), ["repeat"; 2]);
@@ -52,7 +52,7 @@ async fn b36_work_that_moves_is_left_alone_over_any_number_of_turns() {
     ];
     for (what, answer, turn) in work {
         let mut case =
-            Case::new(Policy::default(), (0..60).map(turn).chain([Turn::say("So.")]).collect());
+            Case::new(Policy::default(), (0..60).map(turn).chain([Turn::from_text("So.")]).collect());
         case.answer = answer;
         let ran = case.run().await;
         assert_eq!(ran.answer(), "So.", "{what}");
@@ -68,7 +68,7 @@ async fn b37_the_same_text_with_other_results_goes_on_and_abab_with_the_same_sto
         turn
     };
     let changing =
-        play(Policy::default(), (0..30).map(says).chain([Turn::say("So.")]).collect()).await;
+        play(Policy::default(), (0..30).map(says).chain([Turn::from_text("So.")]).collect()).await;
     assert_eq!((changing.answer(), interventions(&changing.events).len()), ("So.", 0));
     // A, B, A, B with the same results: noted, then landed.
     let policy = Policy { repeat_limit: 0, ..Policy::default() };

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use softland_agent::core::policy::{Landing, OnLoop, Policy, Value as Set};
+use softland_agent::core::policy::{Landing, OnLoop, Policy, PolicyValue as Set};
 use softland_agent::{Agent, Conversation, Event, Report, Tool, ToolContext, ToolDef, ToolOutput};
 use softland_sim::{Fault, Part, Stop, Turn};
 
@@ -53,11 +53,11 @@ fn searcher(limit: u64) -> (Agent, Arc<Mutex<Vec<Report>>>) {
 async fn b12_each_run_of_a_sub_agent_counts_for_itself() {
     let (agent, reports) = searcher(3);
     let child = Ask { agent, reports: Arc::clone(&reports) };
-    let ask = |n: u64| Part::tool("ask", format!(r#"{{"n":{n}}}"#));
+    let ask = |n: u64| Part::tool_call("ask", format!(r#"{{"n":{n}}}"#));
     // Two siblings at once, then a new request to the same sub-agent, then calls of its own.
-    let turns = vec![Turn::of(vec![ask(1), ask(2)]), Turn::of(vec![ask(3)]), grep(0), grep(1)];
+    let turns = vec![Turn::from_parts(vec![ask(1), ask(2)]), Turn::from_parts(vec![ask(3)]), grep(0), grep(1)];
     let (mut parent, transport, ran) = Case::new(calls(4), turns).agent();
-    parent.tools.add(Arc::new(child)).unwrap();
+    parent.tools.add_tool(Arc::new(child)).unwrap();
     let (report, events) = crate::common::run(&parent, "What is it?").await;
     let children: Vec<_> = reports.lock().unwrap().iter().map(|r| r.tool_calls).collect();
     assert_eq!(children, [3, 3, 3]);
@@ -65,16 +65,16 @@ async fn b12_each_run_of_a_sub_agent_counts_for_itself() {
     assert_eq!(executed(&events).len(), 4);
     assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 1);
     assert_eq!(report.ended.reason.to_string(), "tool_calls");
-    assert_eq!(transport.sim.refused(), 0);
+    assert_eq!(transport.sim.refused_requests(), 0);
     // Limits reach every depth: an agent that asks an agent that asks an agent.
     let (agent, deepest) = searcher(2);
-    let middle_turns = (0..9).map(|n| Turn::of(vec![ask(n)])).collect();
+    let middle_turns = (0..9).map(|n| Turn::from_parts(vec![ask(n)])).collect();
     let (mut middle, ..) =
         Case::new(Policy { landing: Landing::Stop, ..calls(3) }, middle_turns).agent();
-    middle.tools.add(Arc::new(Ask { agent, reports: Arc::clone(&deepest) })).unwrap();
-    let (mut top, ..) = Case::new(calls(1), vec![Turn::of(vec![ask(0)]), Turn::say("So.")]).agent();
+    middle.tools.add_tool(Arc::new(Ask { agent, reports: Arc::clone(&deepest) })).unwrap();
+    let (mut top, ..) = Case::new(calls(1), vec![Turn::from_parts(vec![ask(0)]), Turn::from_text("So.")]).agent();
     let middles: Arc<Mutex<Vec<Report>>> = Arc::default();
-    top.tools.add(Arc::new(Ask { agent: middle, reports: Arc::clone(&middles) })).unwrap();
+    top.tools.add_tool(Arc::new(Ask { agent: middle, reports: Arc::clone(&middles) })).unwrap();
     let (report, _) = crate::common::run(&top, "What is it?").await;
     let of = |reports: &Mutex<Vec<Report>>| -> Vec<u64> {
         reports.lock().unwrap().iter().map(|r| r.tool_calls).collect()
@@ -106,14 +106,14 @@ async fn b20_every_run_says_why_it_ended_and_says_it_truly() {
     let stop = |policy: Policy| Policy { landing: Landing::Stop, ..policy };
     let tool =
         |limit| Policy { tool_limits: [("grep".to_owned(), limit)].into(), ..Policy::default() };
-    let refusal = |turn: Turn| vec![grep(0), turn.stopping(Stop::Refusal)];
-    let cut = |text: &str| vec![Turn::say(text).stopping(Stop::MaxTokens); 6];
-    let failing = || vec![Turn::fail(500, None); 4];
+    let refusal = |turn: Turn| vec![grep(0), turn.with_stop(Stop::Refusal)];
+    let cut = |text: &str| vec![Turn::from_text(text).with_stop(Stop::MaxTokens); 6];
+    let failing = || vec![Turn::from_status(500, None); 4];
     for (policy, turns, outcome, reason) in [
         (calls(9), calls_then(2, "Twelve."), "answered", "final"),
         (calls(2), calls_then(2, "Twelve."), "landed", "tool_calls"),
         (stop(calls(2)), calls_then(2, ""), "stopped", "tool_calls"),
-        (tool(1), (0..6).map(grep).chain([Turn::say("So.")]).collect(), "landed", "tool:grep"),
+        (tool(1), (0..6).map(grep).chain([Turn::from_text("So.")]).collect(), "landed", "tool:grep"),
         (
             Policy { turns_limit: Some(2), ..Policy::default() },
             calls_then(1, "So."),
@@ -137,14 +137,14 @@ async fn b20_every_run_says_why_it_ended_and_says_it_truly() {
             Policy { on_loop: OnLoop::Land, ..Policy::default() },
             {
                 let mut t = repeat();
-                t[3] = Turn::say("So.");
+                t[3] = Turn::from_text("So.");
                 t
             },
             "landed",
             "repeat",
         ),
         (Policy { on_loop: OnLoop::Stop, ..Policy::default() }, repeat(), "stopped", "repeat"),
-        (Policy::default(), refusal(Turn::say("I will not.")), "answered", "refusal"),
+        (Policy::default(), refusal(Turn::from_text("I will not.")), "answered", "refusal"),
         (Policy::default(), refusal(Turn::default()), "stopped", "refusal"),
         (Policy::default(), cut("and on and on"), "landed", "truncated"),
         (Policy::default(), cut(""), "stopped", "truncated"),
@@ -176,7 +176,7 @@ async fn b20_every_run_says_why_it_ended_and_says_it_truly() {
 async fn b41_the_cap_holds_with_every_attempt_counted() {
     let cap = |dollars: f64| {
         let mut policy = Policy { reserve_tokens: 500, ..Policy::default() };
-        policy.set("cost_limit_usd", &Set::Float(dollars)).unwrap();
+        policy.set_key("cost_limit_usd", &Set::Float(dollars)).unwrap();
         policy
     };
     for dollars in [0.02, 0.05, 0.2] {
@@ -194,8 +194,8 @@ async fn b41_the_cap_holds_with_every_attempt_counted() {
         );
     }
     // The usage of a failed attempt counts too: tokens in the sum of the events and in the report.
-    let broken = || Turn::say("Twelve or so").failing(Fault::ErrorEvent { after: 1 });
-    let turns = vec![grep(0), broken(), broken(), Turn::say("Twelve.")];
+    let broken = || Turn::from_text("Twelve or so").with_fault(Fault::ErrorEvent { after: 1 });
+    let turns = vec![grep(0), broken(), broken(), Turn::from_text("Twelve.")];
     let ran = play(cap(1.0), turns).await;
     let charges = ran.transport.sim.stats().charges;
     assert_eq!((ran.requests.len(), charges.len()), (4, 4));

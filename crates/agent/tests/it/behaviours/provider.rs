@@ -17,12 +17,12 @@ use crate::behaviours::support::{
 use crate::common::signals;
 
 fn cut(text: &str) -> Turn {
-    Turn::say(text).stopping(Stop::MaxTokens)
+    Turn::from_text(text).with_stop(Stop::MaxTokens)
 }
 
 #[tokio::test]
 async fn b22_a_truncated_text_goes_on_where_it_stopped() {
-    let turns = vec![cut("It was twelve, "), cut("of which nine "), Turn::say("in June.")];
+    let turns = vec![cut("It was twelve, "), cut("of which nine "), Turn::from_text("in June.")];
     let ran = play(Policy::default(), turns).await;
     assert_eq!(ran.answer(), "It was twelve, of which nine in June.");
     assert_eq!(streamed(&ran.events), ran.answer(), "shown twice, or not at all");
@@ -49,20 +49,20 @@ async fn b22_a_truncated_text_goes_on_where_it_stopped() {
 
 #[tokio::test]
 async fn b22_a_half_written_call_is_never_run() {
-    let half = || Turn::of(vec![Part::text("I look. "), call(7)]).stopping(Stop::MaxTokens);
-    let ran = play(Policy::default(), vec![half(), grep(0), Turn::say("Twelve.")]).await;
+    let half = || Turn::from_parts(vec![Part::text("I look. "), call(7)]).with_stop(Stop::MaxTokens);
+    let ran = play(Policy::default(), vec![half(), grep(0), Turn::from_text("Twelve.")]).await;
     assert_eq!(ran.executed, 1);
     assert_eq!(executed(&ran.events).len(), 1);
     let sent = ran.requests[1]["messages"].to_string();
     assert!(!sent.contains("tool_use"), "the cut call went back: {sent}");
     assert_eq!(ran.answer(), "Twelve.");
     // Whole calls before it are run, the cut one is not.
-    let turn = Turn::of(vec![call(1), call(2)]).stopping(Stop::MaxTokens);
-    let ran = play(Policy::default(), vec![turn, Turn::say("Twelve.")]).await;
+    let turn = Turn::from_parts(vec![call(1), call(2)]).with_stop(Stop::MaxTokens);
+    let ran = play(Policy::default(), vec![turn, Turn::from_text("Twelve.")]).await;
     assert_eq!((ran.executed, ran.results(1).len()), (1, 1));
     // Limits are obeyed: landing, nothing is continued.
     let policy = Policy { tool_calls_limit: Some(1), ..Policy::default() };
-    let ran = play(policy, vec![grep(0), half(), Turn::say("Twelve.")]).await;
+    let ran = play(policy, vec![grep(0), half(), Turn::from_text("Twelve.")]).await;
     assert_eq!((ran.executed, ran.requests.len(), ran.answer()), (1, 3, "Twelve."));
     ran.nothing_refused();
 }
@@ -71,10 +71,10 @@ async fn b22_a_half_written_call_is_never_run() {
 async fn b22_pauses_refusals_and_a_full_window_are_handled_as_documented() {
     let pause = || {
         let tool = Part::ServerTool { name: "web_search".into(), input: r#"{"query":"x"}"#.into() };
-        Turn::of(vec![Part::text("I search. "), tool]).stopping(Stop::PauseTurn)
+        Turn::from_parts(vec![Part::text("I search. "), tool]).with_stop(Stop::PauseTurn)
     };
     let run = async |pauses: usize| {
-        let turns = (0..pauses).map(|_| pause()).chain([Turn::say("Twelve.")]).collect();
+        let turns = (0..pauses).map(|_| pause()).chain([Turn::from_text("Twelve.")]).collect();
         play(Policy::default(), turns).await
     };
     // Sent back as it is, with nothing behind it.
@@ -89,20 +89,20 @@ async fn b22_pauses_refusals_and_a_full_window_are_handled_as_documented() {
     // Five times at most.
     assert_eq!(run(9).await.requests.len(), 6);
     // A refusal with words is the answer; without, softland says so; nothing is tried again.
-    let words = Turn::say("I will not.").stopping(Stop::Refusal);
+    let words = Turn::from_text("I will not.").with_stop(Stop::Refusal);
     let ran = play(Policy::default(), vec![words]).await;
     assert_eq!(
         (ran.end().1.as_str(), ran.answer(), ran.requests.len()),
         ("refusal", "I will not.", 1)
     );
-    let call = Turn::of(vec![call(0)]).stopping(Stop::Refusal);
+    let call = Turn::from_parts(vec![call(0)]).with_stop(Stop::Refusal);
     let ran = play(Policy::default(), vec![call]).await;
     assert_eq!((ran.end().0, ran.executed, ran.requests.len()), ("stopped", 0, 1));
     assert!(ran.answer().contains("The model refused"), "{}", ran.answer());
     // A full context window is not continued.
     let ran = play(
         Policy::default(),
-        vec![grep(0), Turn::say("So far: ten").stopping(Stop::ContextWindow)],
+        vec![grep(0), Turn::from_text("So far: ten").with_stop(Stop::ContextWindow)],
     )
     .await;
     assert_eq!((ran.end(), ran.requests.len()), (("landed", "truncated".into(), None), 2));
@@ -142,8 +142,8 @@ async fn b29_a_failure_is_retried_within_limits_and_as_the_provider_asks() {
 #[tokio::test]
 async fn b29_partial_text_is_not_an_answer_and_is_not_tried_again_once_shown() {
     for fault in [Fault::ErrorEvent { after: 5 }, Fault::Cut { after: 5 }] {
-        let broken = Turn::say("It was twelve").failing(fault.clone());
-        let turns = vec![grep(0), broken, Turn::say("Twelve.")];
+        let broken = Turn::from_text("It was twelve").with_fault(fault.clone());
+        let turns = vec![grep(0), broken, Turn::from_text("Twelve.")];
         let (agent, transport, _) = Case::new(Policy::default(), turns).agent();
         let mut conversation = Conversation::new();
         let (report, events) = ask(&agent, &mut conversation, "What is it?").await;
@@ -155,7 +155,7 @@ async fn b29_partial_text_is_not_an_answer_and_is_not_tried_again_once_shown() {
         assert!(!json!(stored).to_string().contains("It was"), "stored as a turn: {stored:?}");
         let (report, _) = ask(&agent, &mut conversation, "And now?").await;
         assert_eq!(report.answer.as_deref(), Some("Twelve."));
-        assert_eq!(transport.sim.refused(), 0, "{:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{:?}", transport.sim.stats().refusals);
     }
 }
 
@@ -190,9 +190,9 @@ async fn b30_thinking_goes_back_unchanged_in_order_and_signed() {
         ["anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "anthropic/claude-fable-5-1"]
     {
         let think =
-            |part: Part| Turn::of(vec![Part::Thinking("hm".into()), Part::RedactedThinking, part]);
+            |part: Part| Turn::from_parts(vec![Part::Thinking("hm".into()), Part::RedactedThinking, part]);
         let mut turns: Vec<_> = (0..4).map(|n| think(call(n))).collect();
-        turns[2] = Turn::of(vec![Part::Thinking("nothing to say".into())]);
+        turns[2] = Turn::from_parts(vec![Part::Thinking("nothing to say".into())]);
         turns.push(think(Part::text("Twelve.")));
         let policy = Policy { tool_calls_limit: Some(3), ..Policy::default() };
         let mut case = Case::new(policy, turns);
@@ -203,7 +203,7 @@ async fn b30_thinking_goes_back_unchanged_in_order_and_signed() {
         ask(&agent, &mut conversation, "And then?").await;
         let sent = transport.requests().pop().unwrap().to_string();
         assert!(sent.contains("redacted_thinking"), "{model}: nothing was tested");
-        assert_eq!(transport.sim.refused(), 0, "{model}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{model}: {:?}", transport.sim.stats().refusals);
     }
 }
 
@@ -223,7 +223,7 @@ async fn b31_when_the_user_goes_the_stream_is_let_go_and_nothing_more_is_sent() 
         assert_eq!(transport.dropped.load(Ordering::SeqCst), 1);
         cancel.cancel();
     };
-    let asked = agent.ask(&mut conversation, "What is it?", &mut sink, &cancel);
+    let asked = agent.run_in_conversation(&mut conversation, "What is it?", &mut sink, &cancel);
     let both = async { tokio::join!(asked, user).0 };
     let report = tokio::time::timeout(Duration::from_secs(60), both).await;
     let report = report.expect("it waits on for the provider");

@@ -73,9 +73,9 @@ fn hangs(seconds: u64) -> Hangs {
 #[tokio::test(start_paused = true)]
 async fn b18_a_tool_over_its_time_is_an_error_and_the_loop_goes_on() {
     let turns =
-        vec![Turn::of(vec![Part::tool("hangs", "{}"), call(0)]), grep(1), Turn::say("Twelve.")];
+        vec![Turn::from_parts(vec![Part::tool_call("hangs", "{}"), call(0)]), grep(1), Turn::from_text("Twelve.")];
     let (mut agent, transport, ran) = Case::new(Policy::default(), turns).agent();
-    agent.tools.add(Arc::new(hangs(5))).unwrap();
+    agent.tools.add_tool(Arc::new(hangs(5))).unwrap();
     let (report, _) = crate::common::run(&agent, "What is it?").await;
     let results = results_of(&transport.requests()[1]["messages"][2]);
     assert_eq!(results, ["hangs timed out after 5 s; ask for less at once", "finding 0"]);
@@ -91,11 +91,11 @@ async fn b18_the_runs_time_ends_tools_and_streams_and_the_run_lands() {
     };
     // A tool that would take an hour.
     let began = tokio::time::Instant::now();
-    let turns = vec![Turn::of(vec![Part::tool("hangs", "{}"), call(0)]), Turn::say("Twelve.")];
+    let turns = vec![Turn::from_parts(vec![Part::tool_call("hangs", "{}"), call(0)]), Turn::from_text("Twelve.")];
     let (mut agent, transport, _) = Case::new(policy(), turns).agent();
     let tool = hangs(3600);
     let ended = Arc::clone(&tool.ended);
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     let (report, _) = crate::common::run(&agent, "What is it?").await;
     assert!(began.elapsed() <= Duration::from_secs(100), "{:?}", began.elapsed());
     let results = results_of(&transport.requests()[1]["messages"][2]);
@@ -153,15 +153,15 @@ async fn b21_all_calls_run_and_one_message_holds_their_results_in_order() {
             ToolOutput::ok(format!("slow {n}"))
         }
     }
-    let slow = |n: u64| Part::tool("slow", format!(r#"{{"n":{n}}}"#));
+    let slow = |n: u64| Part::tool_call("slow", format!(r#"{{"n":{n}}}"#));
     let turns = vec![
-        Turn::of((0..4).map(slow).collect()),
-        Turn::of(vec![Part::text("Two more."), slow(4), slow(5)]),
-        Turn::of(vec![slow(6)]),
-        Turn::say("Twelve."),
+        Turn::from_parts((0..4).map(slow).collect()),
+        Turn::from_parts(vec![Part::text("Two more."), slow(4), slow(5)]),
+        Turn::from_parts(vec![slow(6)]),
+        Turn::from_text("Twelve."),
     ];
     let (mut agent, transport, _) = Case::new(Policy::default(), turns).agent();
-    agent.tools.add(Arc::new(Slow)).unwrap();
+    agent.tools.add_tool(Arc::new(Slow)).unwrap();
     let began = std::time::Instant::now();
     let (report, events) = crate::common::run(&agent, "What is it?").await;
     assert!(began.elapsed() < Duration::from_millis(240), "the calls of a turn run one by one");
@@ -179,10 +179,10 @@ async fn b21_all_calls_run_and_one_message_holds_their_results_in_order() {
 
 #[tokio::test]
 async fn b23_every_id_has_exactly_one_result_whatever_happens() {
-    let part = |name: &str, input: &str| Part::tool(name, input);
+    let part = |name: &str, input: &str| Part::tool_call(name, input);
     let mut turns = vec![
-        Turn::of(vec![call(0), part("fails", "{}"), part("panics", "{}"), part("hangs", "{}")]),
-        Turn::of(vec![
+        Turn::from_parts(vec![call(0), part("fails", "{}"), part("panics", "{}"), part("hangs", "{}")]),
+        Turn::from_parts(vec![
             part("unknown", "{}"),
             part("grep", r#"{"a":"#),
             part("grep", "[]"),
@@ -191,7 +191,7 @@ async fn b23_every_id_has_exactly_one_result_whatever_happens() {
         batch(10..19),
     ];
     turns.push(Turn { lawless: true, ..grep(5) });
-    turns.push(Turn::say("Twelve."));
+    turns.push(Turn::from_text("Twelve."));
     for how in [Batch::First, Batch::All, Batch::None] {
         let policy = Policy { tool_calls_limit: Some(10), batch: how, ..Policy::default() };
         let (mut agent, transport, _) = Case::new(policy, turns.clone()).agent();
@@ -201,10 +201,10 @@ async fn b23_every_id_has_exactly_one_result_whatever_happens() {
                 false => ToolOutput::error("no"),
             });
             let tool = crate::common::Counting { name, calls: Arc::default(), answer };
-            agent.tools.add(Arc::new(tool)).unwrap();
+            agent.tools.add_tool(Arc::new(tool)).unwrap();
         }
         let timeout = Duration::from_millis(20);
-        agent.tools.add(Arc::new(Hangs { timeout, ended: Arc::default() })).unwrap();
+        agent.tools.add_tool(Arc::new(Hangs { timeout, ended: Arc::default() })).unwrap();
         let mut conversation = Conversation::new();
         let (report, _) = ask(&agent, &mut conversation, "What is it?").await;
         assert!(report.ended.outcome.is_done());
@@ -215,14 +215,14 @@ async fn b23_every_id_has_exactly_one_result_whatever_happens() {
         for request in transport.requests() {
             all_answered(request["messages"].as_array().unwrap());
         }
-        assert_eq!(transport.sim.refused(), 0, "{:?}", transport.sim.stats().refusals);
+        assert_eq!(transport.sim.refused_requests(), 0, "{:?}", transport.sim.stats().refusals);
     }
 }
 
 #[tokio::test]
 async fn b24_an_unknown_tool_is_named_with_those_there_are_and_counts() {
     let policy = Policy { tool_calls_limit: Some(4), ..Policy::default() };
-    let ran = play(policy, vec![Turn::call("gerp", "{}"), grep(0), Turn::say("Twelve.")]).await;
+    let ran = play(policy, vec![Turn::from_call("gerp", "{}"), grep(0), Turn::from_text("Twelve.")]).await;
     assert_eq!(ran.results(1), ["unknown tool `gerp`; the tools are: grep, read_file"]);
     assert_eq!(ran.requests[1]["messages"][2]["content"][0]["is_error"], true);
     // The second call is the second of four.
@@ -260,7 +260,7 @@ async fn b25_a_call_without_an_id_gets_one_and_it_is_the_same_everywhere() {
 async fn b26_arguments_that_are_no_json_are_an_error_and_the_tool_is_not_run() {
     for input in [r#"{"pattern": "x"#, "nonsense", "[1]", "null", r#"{"a":1} {}"#] {
         let ran =
-            play(Policy::default(), vec![Turn::call("grep", input), grep(0), Turn::say("So.")])
+            play(Policy::default(), vec![Turn::from_call("grep", input), grep(0), Turn::from_text("So.")])
                 .await;
         let result = &ran.results(1)[0];
         assert!(result.starts_with("grep was not run: its arguments"), "{input}: {result}");
@@ -275,7 +275,7 @@ async fn b26_arguments_that_are_no_json_are_an_error_and_the_tool_is_not_run() {
 
 #[tokio::test]
 async fn b27_what_is_said_in_mid_round_comes_after_the_results() {
-    let turns = vec![batch(0..2), Turn::say("As you say: July.")];
+    let turns = vec![batch(0..2), Turn::from_text("As you say: July.")];
     let (report, transport) = said_in_the_first_round(Policy::default(), turns).await;
     let second = &transport.requests()[1]["messages"];
     all_answered(second.as_array().unwrap());
@@ -293,13 +293,13 @@ async fn b27_what_is_said_in_mid_round_comes_after_the_results() {
 
 #[tokio::test]
 async fn b27_what_is_said_in_mid_round_ends_every_loop_of_that_round() {
-    let turns = [batch(0..2), batch(0..2), batch(0..2), Turn::say("July.")];
+    let turns = [batch(0..2), batch(0..2), batch(0..2), Turn::from_text("July.")];
     let (report, transport) = said_in_the_first_round(Policy::default(), turns.to_vec()).await;
     assert_eq!(report.answer.as_deref(), Some("July."));
     let whole = transport.requests().pop().unwrap().to_string();
     assert!(!whole.contains("The same call"), "twice since then: {whole}");
     // Without a word in between, it is a loop.
-    let turns = [batch(0..2), batch(0..2), batch(0..2), batch(0..2), Turn::say("July.")];
+    let turns = [batch(0..2), batch(0..2), batch(0..2), batch(0..2), Turn::from_text("July.")];
     let (_, transport) = said_in_the_first_round(Policy::default(), turns.to_vec()).await;
     let whole = transport.requests().pop().unwrap().to_string();
     assert!(whole.contains("The same call"), "three times since then: {whole}");
@@ -308,7 +308,7 @@ async fn b27_what_is_said_in_mid_round_ends_every_loop_of_that_round() {
 #[tokio::test]
 async fn b27_what_is_said_in_the_last_round_is_heard_by_the_landing() {
     let policy = Policy { tool_calls_limit: Some(2), ..Policy::default() };
-    let turns = vec![batch(0..2), Turn::say("As you say: July.")];
+    let turns = vec![batch(0..2), Turn::from_text("As you say: July.")];
     let (report, transport) = said_in_the_first_round(policy, turns).await;
     let ended = (report.ended.outcome.word(), report.ended.reason.to_string());
     assert_eq!(ended, ("landed", "tool_calls".into()));
@@ -322,16 +322,16 @@ async fn b27_what_is_said_in_the_last_round_is_heard_by_the_landing() {
 #[tokio::test]
 async fn what_is_said_beside_the_answer_is_not_lost() {
     let policy = Policy { landing: Landing::Respond, ..Policy::default() };
-    let answer = || Turn::call("respond", r#"{"answer":"Twelve."}"#);
+    let answer = || Turn::from_call("respond", r#"{"answer":"Twelve."}"#);
     let (agent, transport, _) = Case::new(policy, vec![answer(), answer()]).agent();
     let mut conversation = Conversation::new();
     let (inbox, cancel) = (conversation.inbox(), CancellationToken::new());
     let mut hear = |event: &Event| {
         if matches!(event.kind, EventKind::ToolStart { .. }) {
-            inbox.say("Only July, please.");
+            inbox.send_text("Only July, please.");
         }
     };
-    agent.ask(&mut conversation, "What is it?", &mut hear, &cancel).await.unwrap();
+    agent.run_in_conversation(&mut conversation, "What is it?", &mut hear, &cancel).await.unwrap();
     assert!(!conversation.inbox().is_empty(), "it opens the next run");
     ask(&agent, &mut conversation, "").await;
     let last = transport.requests().pop().unwrap();
@@ -350,27 +350,27 @@ async fn said_in_the_first_round(
     agent.tools = softland_agent::ToolSet::new();
     let answer = Box::new(move |n, _: &Value| {
         if n == 0 {
-            inbox.say("Only July, please.");
+            inbox.send_text("Only July, please.");
         }
         ToolOutput::ok("found")
     });
     let tool = crate::common::Counting { name: "grep", calls: Arc::default(), answer };
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     let (report, _) = ask(&agent, &mut conversation, "What is it?").await;
     let whole = transport.requests().pop().unwrap().to_string();
     assert_eq!(whole.matches("Only July, please.").count(), 1);
-    assert_eq!(transport.sim.refused(), 0);
+    assert_eq!(transport.sim.refused_requests(), 0);
     (report, transport)
 }
 
 #[tokio::test(start_paused = true)]
 async fn b28_abort_ends_tools_answers_calls_and_a_later_question_works() {
     let turns =
-        vec![Turn::of(vec![call(0), Part::tool("hangs", "{}"), call(1)]), Turn::say("Twelve.")];
+        vec![Turn::from_parts(vec![call(0), Part::tool_call("hangs", "{}"), call(1)]), Turn::from_text("Twelve.")];
     let (mut agent, transport, _) = Case::new(Policy::default(), turns).agent();
     let tool = hangs(3600);
     let ended = Arc::clone(&tool.ended);
-    agent.tools.add(Arc::new(tool)).unwrap();
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
     let mut conversation = Conversation::new();
     let cancel = CancellationToken::new();
     let mut events = Vec::new();
@@ -383,7 +383,7 @@ async fn b28_abort_ends_tools_answers_calls_and_a_later_question_works() {
         }
     };
     let (report, ()) =
-        tokio::join!(agent.ask(&mut conversation, "What is it?", &mut sink, &cancel), async {
+        tokio::join!(agent.run_in_conversation(&mut conversation, "What is it?", &mut sink, &cancel), async {
             begun.notified().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
             cancel.cancel();
@@ -402,5 +402,5 @@ async fn b28_abort_ends_tools_answers_calls_and_a_later_question_works() {
     let (report, _) = ask(&agent, &mut conversation, "And now?").await;
     assert_eq!(report.answer.as_deref(), Some("Twelve."));
     all_answered(transport.requests()[1]["messages"].as_array().unwrap());
-    assert_eq!(transport.sim.refused(), 0, "{:?}", transport.sim.stats().refusals);
+    assert_eq!(transport.sim.refused_requests(), 0, "{:?}", transport.sim.stats().refusals);
 }

@@ -1,6 +1,6 @@
 //! The way from a limit to an answer: the rung that is taken, and the next one if it brings none.
 
-use softland_agent::core::models::capability::{Capability, Forced};
+use softland_agent::core::models::capability::{Capability, ForcedChoice};
 use softland_agent::core::policy::{Landing, Policy};
 use softland_sim::{Config, Fault, Part, Scenario, Stop, Turn};
 
@@ -21,14 +21,14 @@ fn lawless(turn: Turn) -> Turn {
 #[tokio::test]
 async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at_the_end() {
     let again = || lawless(grep(7));
-    let half = || lawless(Turn::call("respond", r#"{"answer":"ha"#).stopping(Stop::MaxTokens));
+    let half = || lawless(Turn::from_call("respond", r#"{"answer":"ha"#).with_stop(Stop::MaxTokens));
     let bad: [(&str, Reply); 6] = [
         ("another call", || lawless(grep(7))),
         ("nothing", Turn::default),
-        ("a blank", || Turn::say("  \n")),
-        ("a refusal", || Turn::default().stopping(Stop::Refusal)),
-        ("cut before a word", || Turn::default().stopping(Stop::MaxTokens)),
-        ("an error", || Turn::fail(500, None)),
+        ("a blank", || Turn::from_text("  \n")),
+        ("a refusal", || Turn::default().with_stop(Stop::Refusal)),
+        ("cut before a word", || Turn::default().with_stop(Stop::MaxTokens)),
+        ("an error", || Turn::from_status(500, None)),
     ];
     for (what, reply) in bad {
         for (landing, model) in [
@@ -61,7 +61,7 @@ async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at
     assert!(ran.results(2)[0].starts_with("Not run. Tool call limit reached (1 of 1). Answer now"));
     // A forced answer that is half a call is none, and `none` comes after it.
     let mut case =
-        Case::new(calls(1, Landing::Respond), vec![grep(0), half(), Turn::say("Twelve.")]);
+        Case::new(calls(1, Landing::Respond), vec![grep(0), half(), Turn::from_text("Twelve.")]);
     case.model = FORCEABLE;
     let ran = case.run().await;
     assert_eq!(interventions(&ran.events), ["ask", "respond", "none"]);
@@ -71,9 +71,9 @@ async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at
 
 #[tokio::test]
 async fn b11_limits_allow_no_nudge_and_no_continuation() {
-    let half = Turn::say("Half of an").stopping(Stop::MaxTokens);
-    for reply in [Turn::default(), Turn::say(" "), half] {
-        let ran = play(calls(1, Landing::Auto), vec![grep(0), reply, Turn::say("Twelve.")]).await;
+    let half = Turn::from_text("Half of an").with_stop(Stop::MaxTokens);
+    for reply in [Turn::default(), Turn::from_text(" "), half] {
+        let ran = play(calls(1, Landing::Auto), vec![grep(0), reply, Turn::from_text("Twelve.")]).await;
         assert_eq!(interventions(&ran.events), ["ask", "none"]);
         assert_eq!((ran.requests.len(), ran.answer()), (3, "Twelve."));
     }
@@ -85,7 +85,7 @@ async fn b13_forcing_is_never_sent_where_it_is_refused() {
     for model in softland_sim::models() {
         for thinking in [false, true] {
             let name: &'static str = Box::leak(format!("anthropic/{}", model.id).into_boxed_str());
-            let turns = vec![grep(0), Turn::say("Twelve."), Turn::say("Twelve.")];
+            let turns = vec![grep(0), Turn::from_text("Twelve."), Turn::from_text("Twelve.")];
             let mut case = Case::new(calls(1, Landing::Respond), turns);
             (case.model, case.thinking) = (name, thinking);
             let ran = case.run().await;
@@ -108,11 +108,11 @@ async fn b13_an_unlisted_model_that_refuses_is_asked_once_more_with_the_next_run
         case.config = Config { aliases: vec![alias], ..case.config };
         case
     };
-    let turns = vec![grep(0), Turn::say("Twelve.")];
+    let turns = vec![grep(0), Turn::from_text("Twelve.")];
     let (mut agent, transport, _) = unlisted(turns).agent();
-    agent.options.capability = Some(Capability { forced: Forced::Yes, ..Capability::SAFEST });
+    agent.options.capability = Some(Capability { forced: ForcedChoice::Yes, ..Capability::SAFEST });
     let (report, events) = crate::common::run(&agent, "What is it?").await;
-    assert_eq!(transport.sim.refused(), 1);
+    assert_eq!(transport.sim.refused_requests(), 1);
     let choices: Vec<_> =
         transport.requests().iter().map(|r| r["tool_choice"]["type"].clone()).collect();
     assert_eq!(choices, [serde_json::Value::Null, "tool".into(), "none".into()]);
@@ -120,15 +120,15 @@ async fn b13_an_unlisted_model_that_refuses_is_asked_once_more_with_the_next_run
     assert_eq!(report.answer.as_deref(), Some("Twelve."));
     assert_eq!(interventions(&events), ["ask", "respond", "none"]);
     // By the built-in table it is not forced in the first place.
-    let ran = unlisted(vec![grep(0), Turn::say("Twelve.")]).run().await;
+    let ran = unlisted(vec![grep(0), Turn::from_text("Twelve.")]).run().await;
     ran.nothing_refused();
     assert!(ran.requests.iter().all(|r| r["tool_choice"]["type"] != "tool"));
 }
 
 #[tokio::test]
 async fn b13_a_failure_beyond_retries_while_landing_takes_the_next_rung() {
-    let cut = Turn::say("I would").failing(Fault::Cut { after: 5 });
-    let turns = vec![grep(0), cut, Turn::say("Twelve.")];
+    let cut = Turn::from_text("I would").with_fault(Fault::Cut { after: 5 });
+    let turns = vec![grep(0), cut, Turn::from_text("Twelve.")];
     let ran = play(calls(1, Landing::Auto), turns).await;
     assert_eq!(ran.end(), ("landed", "tool_calls".into(), Some("none")));
     assert_eq!(ran.answer(), "Twelve.", "the cut text is no part of the answer");
@@ -136,7 +136,7 @@ async fn b13_a_failure_beyond_retries_while_landing_takes_the_next_rung() {
 
 #[tokio::test]
 async fn a_stubborn_model_is_stopped_within_few_requests() {
-    let lawless = || lawless(Turn::of(vec![Part::tool("grep", "{}")]));
+    let lawless = || lawless(Turn::from_parts(vec![Part::tool_call("grep", "{}")]));
     let config = Config::new(Scenario::Scripted((0..30).map(|_| lawless()).collect()));
     let mut case = Case::new(calls(3, Landing::Auto), Vec::new());
     case.config = config;

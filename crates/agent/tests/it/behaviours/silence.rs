@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use softland_agent::core::policy::Policy;
 use softland_agent::{AnsweredBy, Conversation, ToolOutput};
-use softland_session::core::models::capability;
+use softland_session::core::models::find_capability;
 use softland_session::core::{Facts, Role};
-use softland_session::{Context, Exchange, Out, Step};
+use softland_session::{Context, Exchange, Output, Step};
 use softland_sim::{Part, Turn};
 
 use crate::behaviours::canned::{self, Block, Canned};
@@ -85,7 +85,7 @@ async fn b33_the_remedy_is_the_nudge_and_never_text_after_results() {
         ("anthropic/claude-opus-5-5", true),
         ("anthropic/claude-opus-4-8", true),
     ] {
-        let turns = vec![grep(0), Turn::default(), Turn::say(" "), grep(1), Turn::say("Twelve.")];
+        let turns = vec![grep(0), Turn::default(), Turn::from_text(" "), grep(1), Turn::from_text("Twelve.")];
         let mut case = Case::new(Policy::default(), turns);
         case.model = model;
         let ran = case.run().await;
@@ -124,24 +124,24 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
         policy: Policy { empty_limit: 5, ..Policy::default() }.into(),
         records: Default::default(),
         facts: Facts::default(),
-        capability: capability(Some("anthropic"), "claude-sonnet-4-5"),
+        capability: find_capability(Some("anthropic"), "claude-sonnet-4-5"),
         output_maximum: None,
         window: None,
         shape: None,
         chain: None,
         asked_at: 0,
     };
-    let mut out = Out::default();
-    let mut exchange = Exchange::begin(body.to_string().into_bytes(), context, &mut out).unwrap();
+    let mut out = Output::default();
+    let mut exchange = Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
     let empty = canned::stream(&canned::events(&[], "end_turn"));
     let mut sent = Vec::new();
     let done = loop {
-        match exchange.step() {
+        match exchange.next_step() {
             Step::Done(done) => break done,
             Step::Send(body) => sent.push(serde_json::from_slice::<Value>(&body).unwrap()),
         }
-        exchange.push(empty.as_bytes(), &mut out).unwrap();
-        exchange.finish(&mut out).unwrap();
+        exchange.push_bytes(empty.as_bytes(), &mut out).unwrap();
+        exchange.finish_response(&mut out).unwrap();
     };
     assert_eq!(sent.len(), 2);
     let last = sent[1]["messages"].as_array().unwrap().last().unwrap();
@@ -156,7 +156,7 @@ async fn b34_a_placeholder_is_never_the_answer() {
     for said in ["[no answer]", " [no answer]\n", "", "\u{200b}"] {
         let ran = play(
             Policy::default(),
-            vec![grep(0), Turn::say(said), Turn::say(said), Turn::say(said)],
+            vec![grep(0), Turn::from_text(said), Turn::from_text(said), Turn::from_text(said)],
         )
         .await;
         assert_eq!(ran.end(), ("stopped", "empty".into(), Some("local_answer")), "{said:?}");
@@ -166,7 +166,7 @@ async fn b34_a_placeholder_is_never_the_answer() {
         assert!(answer.contains("turns were empty (3 in a row)"), "{answer}");
         // While landing, too.
         let policy = Policy { tool_calls_limit: Some(1), ..Policy::default() };
-        let ran = play(policy, vec![grep(0), Turn::say(said), Turn::say(said)]).await;
+        let ran = play(policy, vec![grep(0), Turn::from_text(said), Turn::from_text(said)]).await;
         assert_eq!(ran.end().0, "stopped", "{said:?}");
         assert!(!ran.answer().contains("[no answer]"));
     }
@@ -176,16 +176,16 @@ async fn b34_a_placeholder_is_never_the_answer() {
 async fn b35_the_count_belongs_to_one_run_and_a_real_turn_resets_it() {
     // Two empty turns before and after a real one are no row of three.
     let nothing = Turn::default;
-    let turns = vec![nothing(), nothing(), grep(0), nothing(), nothing(), Turn::say("Twelve.")];
+    let turns = vec![nothing(), nothing(), grep(0), nothing(), nothing(), Turn::from_text("Twelve.")];
     let (agent, transport, _) = Case::new(Policy::default(), turns).agent();
     let mut conversation = Conversation::new();
     let (report, events) = ask(&agent, &mut conversation, "What is it?").await;
     assert_eq!(report.answer.as_deref(), Some("Twelve."));
     assert_eq!(signals(&events), ["empty"; 4]);
     all_answered(&messages_of(&conversation));
-    assert_eq!(transport.sim.refused(), 0);
+    assert_eq!(transport.sim.refused_requests(), 0);
     // A run that ended in silence leaves nothing to the next one.
-    let turns = [vec![nothing(); 3], vec![nothing(), nothing(), Turn::say("Thirteen.")]].concat();
+    let turns = [vec![nothing(); 3], vec![nothing(), nothing(), Turn::from_text("Thirteen.")]].concat();
     let (agent, ..) = Case::new(Policy::default(), turns).agent();
     let mut conversation = Conversation::new();
     let (first, _) = ask(&agent, &mut conversation, "What is it?").await;
@@ -194,14 +194,14 @@ async fn b35_the_count_belongs_to_one_run_and_a_real_turn_resets_it() {
     assert_eq!(second.answer.as_deref(), Some("Thirteen."));
     // Calls with empty text are no empty turns, any number of them.
     let quiet = |n: u64| {
-        Turn::of(vec![
+        Turn::from_parts(vec![
             Part::text(""),
             Part::text(" "),
-            Part::tool("grep", format!(r#"{{"n":{n}}}"#)),
+            Part::tool_call("grep", format!(r#"{{"n":{n}}}"#)),
         ])
     };
     let mut case =
-        Case::new(Policy::default(), (0..6).map(quiet).chain([Turn::say("So.")]).collect());
+        Case::new(Policy::default(), (0..6).map(quiet).chain([Turn::from_text("So.")]).collect());
     case.answer = |n, _| ToolOutput::ok(format!("finding {n}"));
     let ran = case.run().await;
     assert_eq!((signals(&ran.events).len(), ran.executed, ran.answer()), (0, 6, "So."));
@@ -220,7 +220,7 @@ async fn b38_text_without_calls_is_the_answer_whatever_it_quotes() {
         "ok",
         "I said [no answer] to him.",
     ] {
-        let ran = play(Policy::default(), vec![grep(0), Turn::say(said)]).await;
+        let ran = play(Policy::default(), vec![grep(0), Turn::from_text(said)]).await;
         assert_eq!(ran.end(), ("answered", "final".into(), None), "{said}");
         assert_eq!((ran.answer(), ran.requests.len(), ran.executed), (said, 2, 1));
         assert!(signals(&ran.events).is_empty(), "{said}");

@@ -18,8 +18,8 @@ fn kinds(events: &[Event]) -> Vec<String> {
 
 #[tokio::test]
 async fn b43_events_come_in_block_order_with_one_end() {
-    let mixed = Turn::of(vec![Part::text("First."), call(0), Part::text("Then."), call(1)]);
-    let ran = play(Policy::default(), vec![mixed, Turn::say("Twelve.")]).await;
+    let mixed = Turn::from_parts(vec![Part::text("First."), call(0), Part::text("Then."), call(1)]);
+    let ran = play(Policy::default(), vec![mixed, Turn::from_text("Twelve.")]).await;
     let wanted = [
         "run_start",
         "turn_start",
@@ -52,8 +52,8 @@ async fn b43_events_come_in_block_order_with_one_end() {
     shown.dedup_by(|a, b| a == b && a.ends_with("_delta"));
     assert_eq!(shown, wanted);
     // One end, whatever happens on the way.
-    let broken = |fault| vec![grep(0), Turn::say("It was").failing(fault)];
-    let overloaded = || vec![Turn::fail(529, None); 5];
+    let broken = |fault| vec![grep(0), Turn::from_text("It was").with_fault(fault)];
+    let overloaded = || vec![Turn::from_status(529, None); 5];
     for (limit, turns) in [
         (9, calls_then(2, "Twelve.")),
         (1, (0..9).map(grep).collect()),
@@ -62,7 +62,7 @@ async fn b43_events_come_in_block_order_with_one_end() {
         (9, broken(Fault::Cut { after: 5 })),
         (9, broken(Fault::Cut { after: 0 })),
         (9, overloaded()),
-        (9, vec![Turn::default().stopping(Stop::Refusal)]),
+        (9, vec![Turn::default().with_stop(Stop::Refusal)]),
         (9, vec![Turn::default(); 5]),
         (2, vec![batch(0..5), batch(5..9), batch(9..12)]),
     ] {
@@ -209,7 +209,7 @@ async fn b46_events_are_read_once_complete_wherever_they_are_cut() {
 #[tokio::test]
 async fn b48_the_answer_is_all_visible_text_and_never_thinking() {
     let think = |text: &str| Part::Thinking(text.into());
-    let turn = Turn::of(vec![
+    let turn = Turn::from_parts(vec![
         think("secret"),
         Part::text("Nine "),
         think("secret"),
@@ -223,8 +223,8 @@ async fn b48_the_answer_is_all_visible_text_and_never_thinking() {
     assert!(kinds(&ran.events).contains(&"thinking_delta".to_owned()), "nothing was tested");
     // Thinking alone is no answer, at no rung.
     for limit in [0, 1, 9] {
-        let mut turns: Vec<_> = (0..6).map(|_| Turn::of(vec![think("secret")])).collect();
-        turns[0] = Turn::of(vec![think("secret"), call(0)]);
+        let mut turns: Vec<_> = (0..6).map(|_| Turn::from_parts(vec![think("secret")])).collect();
+        turns[0] = Turn::from_parts(vec![think("secret"), call(0)]);
         let policy = Policy { tool_calls_limit: Some(limit), ..Policy::default() };
         let mut case = Case::new(policy, turns);
         case.thinking = true;

@@ -125,7 +125,7 @@ pub(crate) fn add_tools(agent: &mut Agent, answer: Answer) -> Arc<AtomicU64> {
         let ran = Arc::clone(&ran);
         let answer =
             Box::new(move |_, input: &Value| answer(ran.fetch_add(1, Ordering::Relaxed), input));
-        agent.tools.add(Arc::new(Counting { name, calls: Arc::default(), answer })).unwrap();
+        agent.tools.add_tool(Arc::new(Counting { name, calls: Arc::default(), answer })).unwrap();
     }
     ran
 }
@@ -147,7 +147,7 @@ pub(crate) async fn ask(
     let mut events = Vec::new();
     let mut sink = |event: &Event| events.push(event.clone());
     let cancel = CancellationToken::new();
-    let report = agent.ask(conversation, prompt, &mut sink, &cancel).await.unwrap();
+    let report = agent.run_in_conversation(conversation, prompt, &mut sink, &cancel).await.unwrap();
     (report, events)
 }
 
@@ -155,21 +155,21 @@ pub(crate) async fn ask(
 
 /// A call of `grep` with an argument of its own.
 pub(crate) fn grep(n: u64) -> Turn {
-    Turn::of(vec![call(n)])
+    Turn::from_parts(vec![call(n)])
 }
 
 /// Several in one turn.
 pub(crate) fn batch(calls: std::ops::Range<u64>) -> Turn {
-    Turn::of(calls.map(call).collect())
+    Turn::from_parts(calls.map(call).collect())
 }
 
 pub(crate) fn call(n: u64) -> Part {
-    Part::tool("grep", format!(r#"{{"pattern":"p{n}"}}"#))
+    Part::tool_call("grep", format!(r#"{{"pattern":"p{n}"}}"#))
 }
 
 /// That many calls, one a turn, and then an answer.
 pub(crate) fn calls_then(calls: u64, answer: &str) -> Vec<Turn> {
-    (0..calls).map(grep).chain([Turn::say(answer)]).collect()
+    (0..calls).map(grep).chain([Turn::from_text(answer)]).collect()
 }
 
 // --- what is on the wire

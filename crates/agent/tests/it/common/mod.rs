@@ -27,7 +27,7 @@ impl SimTransport {
     }
 
     pub(crate) fn named(scenario: &str) -> Arc<Self> {
-        Self::new(Config::new(Scenario::named(scenario).unwrap()))
+        Self::new(Config::new(Scenario::from_name(scenario).unwrap()))
     }
 
     pub(crate) fn scripted(turns: Vec<Turn>) -> Arc<Self> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
-use softland_agent::journal::{Glance, JournalErrorKind, new_id};
+use softland_agent::journal::{JournalSummary, JournalErrorKind, new_run_id};
 use softland_agent::{
     Agent, Conversation, Event, Journal, Report, RunJournal, Tool, ToolContext, ToolDef,
     ToolOutput, ToolSet,
@@ -63,18 +63,18 @@ fn turn(messages: &[Value]) -> Turn {
     if rounds < ROUNDS.len() {
         let call = |key: &String| {
             let tool = if key.starts_with('n') { "note" } else { "peek" };
-            Part::tool(tool, json!({"key": key}).to_string())
+            Part::tool_call(tool, json!({"key": key}).to_string())
         };
         let mut parts = vec![Part::text(format!("Round {rounds} of the errand."))];
         parts.extend(keys(rounds).iter().map(call));
-        return Turn::of(parts);
+        return Turn::from_parts(parts);
     }
     let text = |result: &&Value| match &result["content"] {
         Value::String(text) => text.clone(),
         blocks => blocks[0]["text"].as_str().unwrap().to_owned(),
     };
     let said: Vec<String> = results.iter().map(text).collect();
-    Turn::say(format!("It came to this: {}", said.join("; ")))
+    Turn::from_text(format!("It came to this: {}", said.join("; ")))
 }
 
 #[async_trait]
@@ -152,7 +152,7 @@ impl Tool for Errand {
 pub(crate) fn tools(folder: &Path) -> ToolSet {
     let mut tools = ToolSet::new();
     for name in ["note", "peek"] {
-        tools.add(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
+        tools.add_tool(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
     }
     tools
 }
@@ -213,7 +213,7 @@ pub(crate) fn path(folder: &Path) -> PathBuf {
 pub(crate) fn journal(folder: &Path) -> Journal {
     let path = path(folder);
     match std::fs::metadata(&path) {
-        Ok(file) if file.len() > 0 && Glance::at(&path).is_ok() => opened(&path),
+        Ok(file) if file.len() > 0 && JournalSummary::from_path(&path).is_ok() => opened(&path),
         _ => {
             let _ = std::fs::remove_file(&path);
             Journal::create(&path).unwrap()
@@ -239,13 +239,13 @@ pub(crate) async fn run(agent: &Agent, journal: &RunJournal) -> Came {
     let (mut conversation, mut events) = (Conversation::new(), Vec::new());
     let mut hear = |event: &Event| events.push(event.clone());
     let cancel = CancellationToken::new();
-    let report = agent.keep(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    let report = agent.run_in_journal(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
     Came { report, events, conversation }
 }
 
 /// Runs the whole errand in one process.
 pub(crate) async fn whole(folder: &Path) -> Came {
-    let journal = journal(folder).root(&new_id());
+    let journal = journal(folder).root_run(&new_run_id());
     run(&agent(folder, &Model::new()), &journal).await
 }
 

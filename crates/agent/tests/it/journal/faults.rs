@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use softland_agent::core::{Outcome, Reason};
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
-use softland_agent::journal::{Glance, new_id};
+use softland_agent::journal::{JournalSummary, new_run_id};
 use softland_agent::{Agent, Conversation, Event, EventKind, RunJournal};
 use tokio_util::sync::CancellationToken;
 
@@ -48,8 +48,8 @@ async fn a_record_that_cannot_be_written_stops_the_run_and_the_next_goes_on() {
     for left in 2..=records {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let full = journal(folder).through(|file| Box::new(Full { file, left }));
-        let (model, run) = (Model::new(), full.root(&new_id()));
+        let full = journal(folder).with_writer(|file| Box::new(Full { file, left }));
+        let (model, run) = (Model::new(), full.root_run(&new_run_id()));
         let came = errand::run(&errand::agent(folder, &model), &run).await;
         let what = format!("full in record {left}");
         assert_eq!(came.report.ended.outcome, Outcome::Failed, "{what}");
@@ -57,7 +57,7 @@ async fn a_record_that_cannot_be_written_stops_the_run_and_the_next_goes_on() {
         assert_eq!(came.report.answer, None, "{what}");
         let failure = came.report.failure.clone().unwrap();
         assert!(failure.contains("cannot be written: no space left"), "{failure}");
-        assert_eq!(came.report.resume.as_deref(), Some(run.run()), "{what}");
+        assert_eq!(came.report.resume.as_deref(), Some(run.run_id()), "{what}");
         let ends = |event: &&Event| event.kind.is_terminal();
         assert_eq!(came.events.iter().filter(ends).count(), 1, "{what}");
         drop((run, full));
@@ -67,7 +67,7 @@ async fn a_record_that_cannot_be_written_stops_the_run_and_the_next_goes_on() {
         let requests = model.requests.load(Ordering::SeqCst);
         assert!(requests <= count("request") as u64, "{what}");
         assert!(ran(folder).values().sum::<usize>() <= count("call"), "{what}");
-        let (agent, run) = (errand::agent(folder, &Model::new()), journal(folder).root(&new_id()));
+        let (agent, run) = (errand::agent(folder, &Model::new()), journal(folder).root_run(&new_run_id()));
         let again = errand::run(&agent, &run).await;
         assert_eq!(again.report.ended.outcome, Outcome::Answered, "{what}");
     }
@@ -106,7 +106,7 @@ async fn a_run_whose_provider_failed_goes_on_when_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let run = |agent: Agent| async move {
-        let journal = journal(folder).root(&new_id());
+        let journal = journal(folder).root_run(&new_run_id());
         errand::run(&agent, &journal).await
     };
     let failed = run(away(folder, 3)).await;
@@ -134,7 +134,7 @@ async fn cancelled(agent: &Agent, journal: &RunJournal, at: u64) -> (Outcome, u6
         }
     };
     let mut conversation = Conversation::new();
-    let report = agent.keep(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    let report = agent.run_in_journal(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
     (report.ended.outcome, report.turns)
 }
 
@@ -148,9 +148,9 @@ async fn a_run_that_was_cancelled_anywhere_goes_on() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let agent = errand::agent(folder, &Model::new());
-        let (outcome, _) = cancelled(&agent, &journal(folder).root(&new_id()), at).await;
+        let (outcome, _) = cancelled(&agent, &journal(folder).root_run(&new_run_id()), at).await;
         stopped += u64::from(outcome == Outcome::Cancelled);
-        let came = errand::run(&agent, &journal(folder).root(&new_id())).await;
+        let came = errand::run(&agent, &journal(folder).root_run(&new_run_id())).await;
         assert_eq!(came.report.ended.outcome, Outcome::Answered, "at event {at}");
         let nano = |report: &softland_agent::Report| report.cost_usd.unwrap();
         assert!(nano(&came.report) >= nano(&whole.report), "at event {at}");
@@ -180,7 +180,7 @@ async fn time_goes_on_from_what_was_recorded() {
     let end = at + last[at..].find(',').unwrap();
     last.replace_range(at..end, "539000");
     std::fs::write(path(folder), kept.join("\n") + "\n").unwrap();
-    let journal = journal(folder).root(&new_id());
+    let journal = journal(folder).root_run(&new_run_id());
     let came = errand::run(&errand::agent(folder, &Model::new()), &journal).await;
     assert_eq!(came.report.ended.reason, Reason::Time);
     let facts =
@@ -193,17 +193,17 @@ async fn a_further_question_finds_the_conversation() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let whole = errand::whole(folder).await;
-    let was = Glance::at(&path(folder)).unwrap();
-    let mut conversation = was.conversation().unwrap();
+    let was = JournalSummary::from_path(&path(folder)).unwrap();
+    let mut conversation = was.rebuild_conversation().unwrap();
     let left: Vec<Vec<u8>> = conversation.messages().map(<[u8]>::to_vec).collect();
     let had: Vec<Vec<u8>> = whole.conversation.messages().map(<[u8]>::to_vec).collect();
     assert_eq!(left, had);
     let second = tempfile::tempdir().unwrap();
-    let run = journal(second.path()).root(&new_id()).continuing(&was.run);
+    let run = journal(second.path()).root_run(&new_run_id()).with_continued_run(&was.run);
     let agent = errand::agent(folder, &Model::new());
     let (mut events, cancel) = (Vec::new(), CancellationToken::new());
     let mut hear = |event: &Event| events.push(event.clone());
-    let report = agent.keep(&run, &mut conversation, "And?", &mut hear, &cancel).await.unwrap();
+    let report = agent.run_in_journal(&run, &mut conversation, "And?", &mut hear, &cancel).await.unwrap();
     assert_eq!(report.ended.outcome, Outcome::Answered);
     assert!(matches!(events[0].kind, EventKind::RunStart { .. }));
     let start = &lines(second.path())[0];
@@ -220,11 +220,11 @@ async fn what_was_said_meanwhile_is_said_again() {
     let (inbox, cancel) = (conversation.inbox(), CancellationToken::new());
     let mut hear = |event: &Event| {
         if matches!(event.kind, EventKind::ToolExecute { .. }) && event.turn == 2 {
-            inbox.say("Mind the gap.");
+            inbox.send_text("Mind the gap.");
         }
     };
-    let run = journal(folder).root(&new_id());
-    agent.keep(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    let run = journal(folder).root_run(&new_run_id());
+    agent.run_in_journal(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
     drop(run);
     let had: Vec<Vec<u8>> = conversation.messages().map(<[u8]>::to_vec).collect();
     // The answer tells of all results.
@@ -233,7 +233,7 @@ async fn what_was_said_meanwhile_is_said_again() {
         message["role"] == "user" && message.to_string().contains("Mind the gap.")
     };
     assert_eq!(had.iter().filter(told).count(), 1);
-    let again = errand::run(&agent, &journal(folder).root(&new_id())).await;
+    let again = errand::run(&agent, &journal(folder).root_run(&new_run_id())).await;
     assert_eq!(again.report.failure, None);
     let has: Vec<Vec<u8>> = again.conversation.messages().map(<[u8]>::to_vec).collect();
     assert_eq!(has, had);

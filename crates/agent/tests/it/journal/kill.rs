@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use softland_agent::core::Outcome;
-use softland_agent::journal::new_id;
+use softland_agent::journal::new_run_id;
 
 use crate::journal::errand::{self, CALLS, Came, Model, all_keys, journal, lines, ran};
 
@@ -52,8 +52,8 @@ async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let (folder, left) = (Path::new(&folder), std::env::var(AT).unwrap().parse().unwrap());
     let when = std::env::var(WHEN).unwrap();
-    let journal = journal(folder).through(|file| Box::new(Deadly { file, left, when }));
-    errand::run(&errand::agent(folder, &Model::new()), &journal.root(&new_id())).await;
+    let journal = journal(folder).with_writer(|file| Box::new(Deadly { file, left, when }));
+    errand::run(&errand::agent(folder, &Model::new()), &journal.root_run(&new_run_id())).await;
 }
 
 fn killed(folder: &Path, at: u64, when: &str) -> bool {
@@ -171,7 +171,7 @@ fn numbered(came: &Came, what: &str) {
 }
 
 async fn go_on(folder: &Path) -> Came {
-    let journal = journal(folder).root(&new_id());
+    let journal = journal(folder).root_run(&new_run_id());
     errand::run(&errand::agent(folder, &Model::new()), &journal).await
 }
 

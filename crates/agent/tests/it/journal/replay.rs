@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use softland_agent::journal::{JournalErrorKind, new_id};
+use softland_agent::journal::{JournalErrorKind, new_run_id};
 use softland_agent::{Event, EventKind, Journal, JournalError};
 
 use crate::journal::errand::{self, Came, Model, journal, lines, path, ran};
@@ -19,7 +19,7 @@ fn cut(from: &Path, to: &Path, whole: usize, bytes: usize) {
 
 async fn again(folder: &Path) -> (Came, u64) {
     let model = Model::new();
-    let journal = journal(folder).root(&new_id());
+    let journal = journal(folder).root_run(&new_run_id());
     let came = errand::run(&errand::agent(folder, &model), &journal).await;
     (came, model.requests.load(Ordering::SeqCst))
 }
@@ -195,34 +195,34 @@ fn what_keeps_nothing_is_no_journal_and_is_not_waited_for() {
 async fn a_child_is_found_again_by_its_parents_call() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let parent = journal(folder).root("run-parent");
+    let parent = journal(folder).root_run("run-parent");
     let whole = errand::run(&errand::agent(folder, &Model::new()), &parent).await;
-    let child = parent.child(2, 0);
-    let other = parent.child(2, 1);
+    let child = parent.child_run(2, 0);
+    let other = parent.child_run(2, 1);
     let of_child = errand::run(&errand::agent(folder, &Model::new()), &child).await;
-    assert_ne!(child.run(), other.run());
+    assert_ne!(child.run_id(), other.run_id());
     assert_eq!(of_child.messages(), whole.messages());
-    let ids = (child.run().to_owned(), other.run().to_owned());
+    let ids = (child.run_id().to_owned(), other.run_id().to_owned());
     drop((parent, child, other));
 
     // A child that has ended gives its recorded result; a child that never began is begun.
-    let parent = journal(folder).root("run-other");
-    assert_eq!(parent.run(), "run-parent");
-    let child = parent.child(2, 0);
-    assert_eq!(child.run(), ids.0);
-    assert!(child.start().is_some() && parent.child(2, 1).start().is_none());
+    let parent = journal(folder).root_run("run-other");
+    assert_eq!(parent.run_id(), "run-parent");
+    let child = parent.child_run(2, 0);
+    assert_eq!(child.run_id(), ids.0);
+    assert!(child.start_record().is_some() && parent.child_run(2, 1).start_record().is_none());
     let model = Model::new();
     let again = errand::run(&errand::agent(folder, &model), &child).await;
     assert_eq!(model.requests.load(Ordering::SeqCst), 0);
     assert_eq!(again.report.answer, of_child.report.answer);
-    assert_ne!(parent.child(2, 1).run(), ids.1);
+    assert_ne!(parent.child_run(2, 1).run_id(), ids.1);
     drop((parent, child));
 
     // An interrupted child is resumed.
     let text = std::fs::read_to_string(path(folder)).unwrap();
     let kept: Vec<&str> = text.lines().collect();
     std::fs::write(path(folder), kept[..kept.len() - 9].join("\n") + "\n").unwrap();
-    let child = journal(folder).root("run-other").child(2, 0);
+    let child = journal(folder).root_run("run-other").child_run(2, 0);
     let gone_on = errand::run(&errand::agent(folder, &Model::new()), &child).await;
     assert_eq!(gone_on.report.ended.outcome, of_child.report.ended.outcome);
     let told = |came: &Came| -> Vec<u64> { came.events.iter().map(|e: &Event| e.seq).collect() };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use softland_agent::http::Transport;
 use softland_agent::http::provider::Api;
-use softland_agent::journal::new_id;
+use softland_agent::journal::new_run_id;
 use softland_agent::{Agent, ToolFormat};
 use softland_sim::{Config, Scenario};
 
@@ -48,7 +48,7 @@ fn agent(transport: &Arc<SimTransport>, scenario: &str, api: Api, format: ToolFo
     agent.policy.result_chars_limit = Some(4_000);
     agent.policy.cost_limit_usd = Some("0.5".parse().unwrap());
     for name in ["grep", "read_file"] {
-        agent.tools.add(Arc::new(counting(name).0)).unwrap();
+        agent.tools.add_tool(Arc::new(counting(name).0)).unwrap();
     }
     agent
 }
@@ -71,13 +71,13 @@ async fn every_scenario_is_come_to_again() {
         for format in [ToolFormat::Native, ToolFormat::Tags] {
             for scenario in SCENARIOS {
                 let what = format!("{scenario} on {} as {format:?}", api.name());
-                let mut config = Config::new(Scenario::named(scenario).unwrap());
+                let mut config = Config::new(Scenario::from_name(scenario).unwrap());
                 config.piece_bytes = Some(61);
                 let transport = SimTransport::new(config);
                 let folder = tempfile::tempdir().unwrap();
                 let folder = folder.path();
                 let agent = agent(&transport, scenario, api, format);
-                let whole = errand::run(&agent, &journal(folder).root(&new_id())).await;
+                let whole = errand::run(&agent, &journal(folder).root_run(&new_run_id())).await;
                 runs += 1;
                 if !whole.report.ended.outcome.is_done() {
                     failed += 1;
@@ -88,7 +88,7 @@ async fn every_scenario_is_come_to_again() {
                 }
                 let records = lines(folder);
                 let (agent, model) = alone(&agent);
-                let again = errand::run(&agent, &journal(folder).root(&new_id())).await;
+                let again = errand::run(&agent, &journal(folder).root_run(&new_run_id())).await;
                 assert_eq!(again.report.failure, None, "{what}");
                 assert_eq!(model.requests.load(Ordering::SeqCst), 0, "{what}");
                 assert_eq!(again.told(), whole.told(), "{what}");

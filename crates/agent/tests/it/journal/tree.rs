@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use softland_agent::core::{Millis, NanoUsd};
 use softland_agent::http::{Request, Response, Transport, TransportError};
-use softland_agent::journal::new_id;
-use softland_agent::{Agent, Crew, Member};
+use softland_agent::journal::new_run_id;
+use softland_agent::{Agent, SubAgents, SubAgent};
 use softland_sim::{Part, Turn};
 
 use crate::journal::errand::{self, Came, answered, journal, tools};
@@ -84,20 +84,20 @@ fn turn(body: &Value) -> Turn {
         messages.iter().filter(|message| message["content"][0]["type"] == "tool_result").count();
     let Some(round) = rounds.get(done) else {
         let said: Vec<String> = results.iter().map(|result| text(&result["content"])).collect();
-        return Turn::say(format!("{prompt} came to: {}", said.join("; ")));
+        return Turn::from_text(format!("{prompt} came to: {}", said.join("; ")));
     };
     let call = |key: &String| match key.split_once(':') {
         Some((name, prompt)) => {
-            Part::tool("agent", json!({"name": name, "prompt": prompt}).to_string())
+            Part::tool_call("agent", json!({"name": name, "prompt": prompt}).to_string())
         }
         None => {
             let tool = if key.starts_with('n') { "note" } else { "peek" };
-            Part::tool(tool, json!({"key": key}).to_string())
+            Part::tool_call(tool, json!({"key": key}).to_string())
         }
     };
     let mut parts = vec![Part::text(format!("Round {done}."))];
     parts.extend(round.iter().map(call));
-    Turn::of(parts)
+    Turn::from_parts(parts)
 }
 
 #[async_trait]
@@ -121,9 +121,9 @@ fn agent(name: &str, folder: &Path, model: &Arc<Model>) -> Agent {
     agent
 }
 
-fn member(agent: Agent, delegates: bool) -> Member {
+fn member(agent: Agent, delegates: bool) -> SubAgent {
     let description = format!("does as {} does", agent.name);
-    Member { agent, description, inherits: false, delegates, depth_limit: None }
+    SubAgent { agent, description, inherits: false, delegates, depth_limit: None }
 }
 
 /// Returns the lead of the tree with this limit on money.
@@ -131,7 +131,7 @@ pub(crate) fn lead(folder: &Path, model: &Arc<Model>, dollars: f64) -> Agent {
     let scout = member(agent("scout", folder, model), false);
     let deputy = member(agent("deputy", folder, model), true);
     let mut lead = agent("lead", folder, model);
-    lead.crew = Some(Crew::new(vec![scout, deputy], 2).unwrap());
+    lead.crew = Some(SubAgents::new(vec![scout, deputy], 2).unwrap());
     lead.policy.cost_limit_usd = NanoUsd::from_dollars(dollars);
     lead.policy.session_cost_limit_usd = NanoUsd::from_dollars(dollars * 2.0);
     lead
@@ -157,7 +157,7 @@ pub(crate) fn limited(folder: &Path, model: &Arc<Model>, limit: &str) -> Agent {
         own(&mut member.agent);
         member
     });
-    lead.crew = Some(Crew::new(members.collect(), 2).unwrap());
+    lead.crew = Some(SubAgents::new(members.collect(), 2).unwrap());
     own(&mut lead);
     if limit == "few chars" {
         // The second round crosses the limit: results are cut, and calls are not run.
@@ -168,7 +168,7 @@ pub(crate) fn limited(folder: &Path, model: &Arc<Model>, limit: &str) -> Agent {
 
 /// Runs the tree to its end, from its beginning or from where it was.
 pub(crate) async fn run(folder: &Path, model: &Arc<Model>, dollars: f64) -> Came {
-    let journal = journal(folder).root(&new_id());
+    let journal = journal(folder).root_run(&new_run_id());
     errand::run(&lead(folder, model, dollars), &journal).await
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use softland_agent::core::Outcome;
-use softland_agent::journal::new_id;
+use softland_agent::journal::new_run_id;
 use softland_agent::{Conversation, Event};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let (folder, left) = (Path::new(&folder), std::env::var(AT).unwrap().parse().unwrap());
     let when = std::env::var(WHEN).unwrap();
-    let journal = journal(folder).through(|file| Box::new(Deadly { file, left, when }));
+    let journal = journal(folder).with_writer(|file| Box::new(Deadly { file, left, when }));
     let path = folder.join("told");
     let mut told = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     let mut hear = |event: &Event| {
@@ -35,8 +35,8 @@ async fn child() {
         Err(_) => tree::lead(folder, &Model::new(), ENOUGH),
     };
     let (mut conversation, cancel) = (Conversation::new(), CancellationToken::new());
-    let run = journal.root(&new_id());
-    lead.keep(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    let run = journal.root_run(&new_run_id());
+    lead.run_in_journal(&run, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
 }
 
 /// The additional limit of the tree.
@@ -191,7 +191,7 @@ async fn a_tree_killed_at_any_record_goes_on() {
 async fn a_limited_tree_killed_at_any_record_goes_on() {
     for limit in tree::LIMITS {
         let run = async |folder: &Path| {
-            let journal = journal(folder).root(&new_id());
+            let journal = journal(folder).root_run(&new_run_id());
             errand::run(&tree::limited(folder, &Model::new(), limit), &journal).await
         };
         let all = tempfile::tempdir().unwrap();

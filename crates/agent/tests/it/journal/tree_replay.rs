@@ -167,7 +167,7 @@ async fn a_tree_that_comes_out_otherwise_is_not_gone_on_with() {
 #[tokio::test]
 async fn a_tree_that_was_cancelled_goes_on_with_its_agents() {
     use softland_agent::Conversation;
-    use softland_agent::journal::new_id;
+    use softland_agent::journal::new_run_id;
     let all = tempfile::tempdir().unwrap();
     let whole = tree::run(all.path(), &Model::new(), ENOUGH).await;
     for after in [20, 45, 70, 95, 120, 160, 200, 260] {
@@ -183,9 +183,9 @@ async fn a_tree_that_was_cancelled_goes_on_with_its_agents() {
         };
         let (lead, mut conversation) =
             (tree::lead(folder, &Model::new(), ENOUGH), Conversation::new());
-        let journal = errand::journal(folder).root(&new_id());
+        let journal = errand::journal(folder).root_run(&new_run_id());
         let report =
-            lead.keep(&journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+            lead.run_in_journal(&journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
         drop(journal);
         assert_eq!(report.ended.outcome, Outcome::Cancelled, "after {after}");
         let came = tree::run(folder, &Model::new(), ENOUGH).await;

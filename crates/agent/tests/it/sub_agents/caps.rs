@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use softland_agent::core::NanoUsd;
 use softland_agent::core::policy::OnLoop;
-use softland_agent::{Agent, Crew, Member};
+use softland_agent::{Agent, SubAgents, SubAgent};
 
 use super::{checked, handed_back, of, playing};
 use crate::common::run;
@@ -56,9 +56,9 @@ impl Case {
             agent.policy.tool_calls_limit = Some(2);
             of(agent)
         };
-        let members: Vec<Member> = (0..self.members).map(member).collect();
+        let members: Vec<SubAgent> = (0..self.members).map(member).collect();
         let mut parent = self.dressed(playing("parent", &format!("delegate:{}", self.rounds)).0);
-        parent.crew = Crew::new(members, 1).ok();
+        parent.crew = SubAgents::new(members, 1).ok();
         parent.policy.result_chars_limit = self.in_order.then_some(1_000_000);
         match self.tokens {
             true => parent.policy.tokens_limit = Some(cap),

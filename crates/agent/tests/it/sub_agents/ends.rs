@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softland_agent::core::{Millis, NanoUsd, Outcome, Reason};
-use softland_agent::{Conversation, Event, EventKind, Unfit};
+use softland_agent::{Conversation, Event, EventKind, SetupError};
 use softland_sim::{Config, Part, Scenario, Turn};
 use tokio_util::sync::CancellationToken;
 
@@ -78,10 +78,10 @@ async fn what_children_use_counts_in_their_callers_tokens() {
 }
 
 /// A child that never stops by itself, and whose requests take a second.
-fn slow() -> softland_agent::Member {
+fn slow() -> softland_agent::SubAgent {
     let call = |n: u64| Turn {
         first_delay_ms: 1000,
-        ..Turn::call("grep", format!("{{\"pattern\": \"{n}\"}}"))
+        ..Turn::from_call("grep", format!("{{\"pattern\": \"{n}\"}}"))
     };
     let transport =
         SimTransport::new(Config::new(Scenario::Scripted((0..200).map(call).collect())));
@@ -121,7 +121,7 @@ async fn a_tools_timeout_does_not_cut_a_child() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_parent_cancels_its_children_at_every_depth() {
     for after in [0, 1, 7, 23, 60] {
-        let nest = super::Member { delegates: true, ..member("nest", "delegate") };
+        let nest = super::SubAgent { delegates: true, ..member("nest", "delegate") };
         let parent = calling("delegate", vec![slow(), nest, member("sweeper", "sweeper")], 2);
         let cancel = CancellationToken::new();
         let (mut events, mut begun) = (Vec::new(), None);
@@ -135,7 +135,7 @@ async fn a_cancelled_parent_cancels_its_children_at_every_depth() {
                 cancel.cancel();
             }
         };
-        let report = parent.ask(&mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+        let report = parent.run_in_conversation(&mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
         assert_eq!(
             (report.ended.outcome, &report.ended.reason),
             (Outcome::Cancelled, &Reason::User)
@@ -151,7 +151,7 @@ async fn a_cancelled_parent_cancels_its_children_at_every_depth() {
         let token = CancellationToken::new();
         let mut parent = parent;
         parent.crew = None;
-        let later = parent.ask(&mut conversation, "And now?", &mut again, &token).await.unwrap();
+        let later = parent.run_in_conversation(&mut conversation, "And now?", &mut again, &token).await.unwrap();
         assert_eq!(later.ended.outcome, Outcome::Answered, "{later:?}");
     }
 }
@@ -163,7 +163,7 @@ async fn a_limit_on_money_needs_a_price_for_everybody() {
     let mut parent = calling("delegate", vec![unknown], 3);
     parent.policy.session_cost_limit_usd = Some(NanoUsd(1_000_000_000));
     let refused = parent.run("Go.", &mut |_| panic!("nothing begins")).await.unwrap_err();
-    assert_eq!(refused, Unfit::NoPrice { model: "mine/model".to_owned() });
+    assert_eq!(refused, SetupError::NoPrice { model: "mine/model".to_owned() });
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,8 +192,8 @@ async fn calls_in_tags_call_agents() {
 #[tokio::test(start_paused = true)]
 async fn a_long_answer_is_cut_and_still_marked() {
     let long = "word ".repeat(40_000);
-    let call = Turn::of(vec![Part::tool("grep", "{}")]);
-    let transport = SimTransport::scripted(vec![call, Turn::say(long)]);
+    let call = Turn::from_parts(vec![Part::tool_call("grep", "{}")]);
+    let transport = SimTransport::scripted(vec![call, Turn::from_text(long)]);
     let (mut talker, _) = playing("talker", "tail");
     talker.transport = Arc::clone(&transport) as _;
     talker.options.max_tokens = Some(60_000);

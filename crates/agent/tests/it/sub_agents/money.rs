@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use softland_agent::core::NanoUsd;
 use softland_agent::core::models::{self, Price};
 use softland_agent::core::policy::OnLoop;
-use softland_agent::{Agent, Crew, Event, Member, Report};
+use softland_agent::{Agent, SubAgents, Event, SubAgent, Report};
 
 use super::{checked, of, playing, spent};
 use crate::common::{SimTransport, run};
@@ -53,12 +53,12 @@ impl Case {
     fn price(&self) -> Price {
         let (input, output) = self.prices;
         let (cache_read, cache_write_5m) = (input / 10, input + input / 4);
-        Price { input, output, cache_read, cache_write_5m, ..models::all()[0].price }
+        Price { input, output, cache_read, cache_write_5m, ..models::all_models()[0].price }
     }
 
     /// Returns the worst-case cost of a request of `bytes` bytes, with the least useful output.
     fn worst(&self, bytes: u64) -> u64 {
-        let input = bytes * self.price().dearest_input(false);
+        let input = bytes * self.price().highest_input(false);
         (input + self.reserve_tokens * self.prices.1).div_ceil(1000)
     }
 
@@ -84,16 +84,16 @@ impl Case {
                 self.own.map(|percent| NanoUsd(self.cap() * percent / 100));
             of(agent)
         };
-        let mut members: Vec<Member> =
+        let mut members: Vec<SubAgent> =
             (0..self.members).map(|n| member(format!("sweeper{n}"), "sweeper")).collect();
         if self.nested {
             let nest = member("nest".to_owned(), "delegate:2");
-            members.push(Member { delegates: true, ..nest });
+            members.push(SubAgent { delegates: true, ..nest });
         }
         let (parent, transport) = playing("parent", "delegate:always");
         transports.push(transport);
         let mut parent = self.dressed(parent);
-        parent.crew = Crew::new(members, 2).ok();
+        parent.crew = SubAgents::new(members, 2).ok();
         let cap = Some(NanoUsd(self.cap()));
         match self.session {
             true => parent.policy.session_cost_limit_usd = cap,

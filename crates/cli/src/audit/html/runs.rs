@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use softland_import::report::{Report, RunReport, StepLine};
 
-use super::super::worst::{money, money_of, place, signal, then, what_if, worst};
-use super::{SHOWN, push, safe};
-use crate::render::{count, grouped};
+use super::super::worst::{format_money, format_partial_money, source_position, describe_signal, describe_end, describe_what_if, worst_runs};
+use super::{SHOWN, push_format, escape_text};
+use crate::render::{format_count, group_digits};
 
 /// The source of a report's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::audit) enum Runs {
+pub(in crate::audit) enum RunSource {
     /// Files; the report is a page of its own and shows the worst runs only.
     Files,
     /// A recording that was uploaded to a gateway.
@@ -20,77 +20,77 @@ pub(in crate::audit) enum Runs {
 }
 
 /// Renders the worst runs, and the most expensive of the others.
-pub(super) fn all(report: &Report, of: Runs) -> String {
-    let worst = worst(report);
+pub(super) fn render_runs(report: &Report, of: RunSource) -> String {
+    let worst = worst_runs(report);
     let bad: BTreeSet<&str> = worst.iter().map(|run| run.run.as_str()).collect();
     let mut text = String::from("<section>\n<h2>The worst runs</h2>\n");
     if worst.is_empty() {
         text += "<p>No signal reached its limit, and the policy would have ended no run.</p>\n";
     }
     if worst.len() > SHOWN {
-        push(
+        push_format(
             &mut text,
             format_args!(
                 "<p>The worst {SHOWN} of {}; <code>--format json</code> has all of them.</p>\n",
-                grouped(worst.len() as u64)
+                group_digits(worst.len() as u64)
             ),
         );
     }
     for run in worst.into_iter().take(SHOWN) {
-        text += &one(run, of);
+        text += &render_run(run, of);
     }
     text += "</section>\n";
     let mut others: Vec<&RunReport> =
         report.runs.iter().filter(|run| !bad.contains(run.run.as_str())).collect();
-    if of == Runs::Files || others.is_empty() {
+    if of == RunSource::Files || others.is_empty() {
         return text;
     }
     others.sort_by_key(|run| std::cmp::Reverse((run.cost_usd, run.turns)));
     text += "<section>\n<h2>Runs without a signal</h2>\n";
     if others.len() > SHOWN {
-        let all = grouped(others.len() as u64);
-        push(&mut text, format_args!("<p>The dearest {SHOWN} of {all}.</p>\n"));
+        let all = group_digits(others.len() as u64);
+        push_format(&mut text, format_args!("<p>The dearest {SHOWN} of {all}.</p>\n"));
     }
     for run in others.into_iter().take(SHOWN) {
-        text += &one(run, of);
+        text += &render_run(run, of);
     }
     text + "</section>\n"
 }
 
 /// Returns the link to the page of a run.
-fn way(run: &RunReport, of: Runs) -> Option<String> {
-    let name = run.beside.name.as_ref().filter(|_| of == Runs::Ledger)?;
+fn run_link(run: &RunReport, of: RunSource) -> Option<String> {
+    let name = run.beside.name.as_ref().filter(|_| of == RunSource::Ledger)?;
     let mut way = String::from("/#run=");
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => way.push(byte.into()),
-            _ => push(&mut way, format_args!("%{byte:02X}")),
+            _ => push_format(&mut way, format_args!("%{byte:02X}")),
         }
     }
     Some(way)
 }
 
-fn one(run: &RunReport, of: Runs) -> String {
+fn render_run(run: &RunReport, of: RunSource) -> String {
     let kinds: Vec<&str> = run.signals.iter().map(|listed| listed.signal.word()).collect();
     let kinds = if kinds.is_empty() { "no signal".to_owned() } else { kinds.join(", ") };
     let mut text = String::from("<details class=\"run\">\n<summary>");
-    push(
+    push_format(
         &mut text,
         format_args!(
             "<b>{}</b> wasted of {} · {} · {} · {kinds} · <bdi>{}</bdi></summary>\n",
-            money_of(run.wasted_usd, run.beside.wasted_unpriced),
-            money_of(run.cost_usd, run.beside.unpriced_turns),
-            count(run.turns, "turn"),
-            count(run.tool_calls, "call"),
-            safe(&run.run)
+            format_partial_money(run.wasted_usd, run.beside.wasted_unpriced),
+            format_partial_money(run.cost_usd, run.beside.unpriced_turns),
+            format_count(run.turns, "turn"),
+            format_count(run.tool_calls, "call"),
+            escape_text(&run.run)
         ),
     );
-    push(&mut text, format_args!("<p><bdi>{}</bdi>", safe(&place(run))));
+    push_format(&mut text, format_args!("<p><bdi>{}</bdi>", escape_text(&source_position(run))));
     if let Some(agent) = &run.agent {
-        push(&mut text, format_args!(" · sub-agent <bdi>{}</bdi>", safe(agent)));
+        push_format(&mut text, format_args!(" · sub-agent <bdi>{}</bdi>", escape_text(agent)));
     }
-    if let Some(way) = way(run, of) {
-        push(&mut text, format_args!(" · <a href=\"{way}\">what was said and done</a>"));
+    if let Some(way) = run_link(run, of) {
+        push_format(&mut text, format_args!(" · <a href=\"{way}\">what was said and done</a>"));
     }
     if run.inferred {
         text += " · made out, not recorded as one run";
@@ -99,38 +99,38 @@ fn one(run: &RunReport, of: Runs) -> String {
         text += " · simulated money";
     }
     text += "</p>\n";
-    if let Some(ended) = then(run) {
-        push(&mut text, format_args!("<p>{}</p>\n", safe(&ended)));
+    if let Some(ended) = describe_end(run) {
+        push_format(&mut text, format_args!("<p>{}</p>\n", escape_text(&ended)));
     }
     if let Some(judged) = &run.what_if {
-        push(&mut text, format_args!("<p>{}</p>\n", safe(&what_if(judged).join(" · "))));
+        push_format(&mut text, format_args!("<p>{}</p>\n", escape_text(&describe_what_if(judged).join(" · "))));
     }
     text += "<ul>\n";
     for listed in &run.signals {
-        push(
+        push_format(
             &mut text,
             format_args!(
                 "<li><b>{}</b>, {} wasted",
-                safe(&signal(listed)),
-                money(listed.wasted_usd)
+                escape_text(&describe_signal(listed)),
+                format_money(listed.wasted_usd)
             ),
         );
         let evidence = &listed.evidence;
         for said in [&evidence.call, &evidence.text].into_iter().flatten() {
-            push(&mut text, format_args!("<br><code>{}</code>", safe(said)));
+            push_format(&mut text, format_args!("<br><code>{}</code>", escape_text(said)));
         }
         if let Some(result) = &evidence.result {
-            push(&mut text, format_args!("<br>result <code>{result}</code>"));
+            push_format(&mut text, format_args!("<br>result <code>{result}</code>"));
         }
         let turns: Vec<String> = evidence.turns.iter().map(ToString::to_string).collect();
-        push(&mut text, format_args!("<br>turns {}</li>\n", safe(&turns.join(", "))));
+        push_format(&mut text, format_args!("<br>turns {}</li>\n", escape_text(&turns.join(", "))));
     }
     text += "</ul>\n";
-    text += &steps(&run.beside.steps, run.beside.steps_left_out);
+    text += &render_steps(&run.beside.steps, run.beside.steps_left_out);
     text + "</details>\n"
 }
 
-fn steps(steps: &[StepLine], left_out: u64) -> String {
+fn render_steps(steps: &[StepLine], left_out: u64) -> String {
     if steps.is_empty() {
         return String::new();
     }
@@ -142,22 +142,22 @@ fn steps(steps: &[StepLine], left_out: u64) -> String {
         let class = if step.wasted { " class=\"wasted\"" } else { "" };
         let mark = if step.wasted { ", waste" } else { "" };
         let calls: Vec<String> =
-            step.calls.iter().map(|call| format!("<code>{}</code>", safe(call))).collect();
-        push(
+            step.calls.iter().map(|call| format!("<code>{}</code>", escape_text(call))).collect();
+        push_format(
             &mut text,
             format_args!(
                 "<tr{class}><td>{}</td><td>{}{mark}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                 step.turn,
                 step.what,
-                step.tokens.map_or_else(|| "?".to_owned(), grouped),
-                money(step.cost_usd),
+                step.tokens.map_or_else(|| "?".to_owned(), group_digits),
+                format_money(step.cost_usd),
                 calls.join("<br>")
             ),
         );
     }
     text += "</tbody></table></div>\n";
     if left_out > 0 {
-        push(&mut text, format_args!("<p>{} left out.</p>\n", count(left_out, "more turn")));
+        push_format(&mut text, format_args!("<p>{} left out.</p>\n", format_count(left_out, "more turn")));
     }
     text
 }

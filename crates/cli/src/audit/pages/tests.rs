@@ -19,11 +19,11 @@ fn session(rounds: usize) -> String {
     json!({"id": "s<b>", "messages": messages}).to_string()
 }
 
-fn asked(pages: &Pages, bytes: &[u8], form: AuditForm, stop: bool) -> String {
+fn asked(pages: &PageReports, bytes: &[u8], form: AuditFormat, stop: bool) -> String {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("spooled");
     std::fs::write(&path, bytes).unwrap();
-    let text = pages.report(&AuditAsked {
+    let text = pages.write_report(&AuditRequest {
         path: &path,
         name: Some("a <i>name"),
         form,
@@ -34,12 +34,12 @@ fn asked(pages: &Pages, bytes: &[u8], form: AuditForm, stop: bool) -> String {
     text
 }
 
-fn json_of(pages: &Pages, bytes: &[u8], stop: bool) -> Value {
-    serde_json::from_str(&asked(pages, bytes, AuditForm::Json, stop)).unwrap()
+fn json_of(pages: &PageReports, bytes: &[u8], stop: bool) -> Value {
+    serde_json::from_str(&asked(pages, bytes, AuditFormat::Json, stop)).unwrap()
 }
 
-fn pages() -> Pages {
-    Pages::new(Policy::default(), Vec::new())
+fn pages() -> PageReports {
+    PageReports::new(Policy::default(), Vec::new())
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_recording_has_the_shape_of_the_contract_under_its_own_name() {
     assert_eq!((&report["v"], &report["totals"]["turns"]), (&json!(1), &json!(6)));
     assert_eq!(report["sources"][0]["path"], "a <i>name");
     assert_eq!(report["runs"][0]["signals"][0]["signal"], "repeat");
-    let page = asked(&pages(), session(6).as_bytes(), AuditForm::Page, false);
+    let page = asked(&pages(), session(6).as_bytes(), AuditFormat::Page, false);
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;") && !page.contains("<img"));
     assert!(page.contains("a &lt;i&gt;name") && !page.contains("<i>name"));
     // The gateway's pages block inline styles and scripts.
@@ -69,7 +69,7 @@ fn what_is_no_recording_is_listed_and_nothing_panics() {
         assert!(!listed.is_empty(), "{bytes:?}: {report}");
         assert!(listed.iter().all(|one| one["path"] == "a <i>name"), "{report}");
     }
-    let page = asked(&pages(), &[0xff, 0xd8, 0], AuditForm::Page, false);
+    let page = asked(&pages(), &[0xff, 0xd8, 0], AuditFormat::Page, false);
     assert!(page.contains("Nothing in it could be read") && page.contains("<details open>"));
 }
 
@@ -79,7 +79,7 @@ fn a_report_is_bounded_and_given_up_when_nobody_waits() {
     let bytes = lines.join("\n").into_bytes();
     let all = json_of(&pages(), &bytes, false);
     assert_eq!(all["totals"]["turns"], 400);
-    let few = Pages { steps: 100, ..pages() };
+    let few = PageReports { steps: 100, ..pages() };
     let report = json_of(&few, &bytes, false);
     assert!(report["totals"]["turns"].as_u64().unwrap() < 100, "{report}");
     let said = report["unreadable"].to_string();

@@ -4,7 +4,7 @@ use std::time::Duration;
 use softland_gateway::{PartialBlocks, Shape, StopAfter, Tags};
 
 use super::*;
-use crate::config::gateway::Ledger;
+use crate::config::gateway::LedgerSetting;
 
 /// A config with all keys.
 pub(super) const WHOLE: &str = r#"
@@ -70,7 +70,7 @@ fn every_key_of_the_gateway_is_read() {
     assert_eq!(gateway.client_tokens.as_ref().unwrap().name, "TOKENS");
     assert_eq!(gateway.routes.len(), 2);
     assert_eq!(gateway.routes[1].upstream.as_deref(), Some("local"));
-    assert_eq!(gateway.ledger, Some(Ledger::Sqlite("runs/softland.db".into())));
+    assert_eq!(gateway.ledger, Some(LedgerSetting::Sqlite("runs/softland.db".into())));
     assert_eq!(gateway.events.as_deref(), Some(Path::new("softland.ndjson")));
     assert_eq!(config.upstream_names(), ["anthropic", "local", "openai"]);
     assert_eq!(gateway.routes[1].shape.as_deref(), Some("tags"));
@@ -80,7 +80,7 @@ fn every_key_of_the_gateway_is_read() {
         stop_after: StopAfter::Burst { burst_ms: 300 },
         max_tools: NonZeroU32::new(4),
         partial: PartialBlocks::Drop,
-        ..Shape::watch(Tags::new(["use_tool"]).unwrap())
+        ..Shape::watch_only(Tags::new(["use_tool"]).unwrap())
     };
     assert_eq!(*shaping.shape, shape);
     assert_eq!(shaping.keepalive, Duration::from_secs(20));
@@ -181,7 +181,7 @@ fn an_upstreams_name_can_stand_in_a_path() {
     }
     for name in ["a", "7b", "my-gw_2.eu", &long[1..]] {
         let config = Config::parse("c", &format!("[upstream.'{name}']\nbase_url = 'http://h'"));
-        assert!(config.is_ok_and(|config| config.upstream(name).is_some()), "{name}");
+        assert!(config.is_ok_and(|config| config.find_upstream(name).is_some()), "{name}");
     }
 }
 

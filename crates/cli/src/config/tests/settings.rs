@@ -17,17 +17,17 @@ fn env(name: &str) -> Option<String> {
     })
 }
 
-fn settings(text: &str, asked: &Asked) -> Result<Settings, Vec<String>> {
-    Config::parse("c.toml", text).unwrap().settings(asked, &env)
+fn settings(text: &str, asked: &Overrides) -> Result<Settings, Vec<String>> {
+    Config::parse("c.toml", text).unwrap().resolve_settings(asked, &env)
 }
 
-fn key(name: &'static str, value: &str) -> (&'static str, Value) {
-    (name, Value::Text(value.to_owned()))
+fn key(name: &'static str, value: &str) -> (&'static str, PolicyValue) {
+    (name, PolicyValue::Text(value.to_owned()))
 }
 
 #[test]
 fn without_a_config_there_are_defaults() {
-    let settings = Config::default().settings(&Asked::default(), &env).unwrap();
+    let settings = Config::default().resolve_settings(&Overrides::default(), &env).unwrap();
     assert_eq!(settings.listen.to_string(), "127.0.0.1:4141");
     let upstreams: Vec<_> = settings
         .upstreams
@@ -50,18 +50,18 @@ fn without_a_config_there_are_defaults() {
 
 #[test]
 fn a_whole_config_is_what_the_gateway_is_told() {
-    let settings = settings(WHOLE, &Asked::default()).unwrap();
+    let settings = settings(WHOLE, &Overrides::default()).unwrap();
     assert_eq!(settings.client_tokens.as_ref().map(Vec::len), Some(2));
     assert!(settings.admin.token.is_some());
     assert!(settings.upstreams["anthropic"].key.is_some());
     assert_eq!(settings.upstreams["local"].base_url.to_string(), "http://127.0.0.1:11434");
     assert_eq!(settings.policies["default"].tool_calls_limit, Some(60));
-    assert!(settings.prices.of(None, "my-model", 0).is_some());
+    assert!(settings.prices.find_price(None, "my-model", 0).is_some());
     assert_eq!(settings.retention, Some(Duration::from_secs(12 * 3600)));
     let shown = format!("{settings:?}");
     assert!(!shown.contains("hunter2"), "{shown}");
     let forever = "[ledger]\nurl = 'off'\nretention = 'forever'\n";
-    let kept = Config::parse("c", forever).unwrap().settings(&Asked::default(), &env).unwrap();
+    let kept = Config::parse("c", forever).unwrap().resolve_settings(&Overrides::default(), &env).unwrap();
     assert_eq!((kept.retention, kept.ledger), (None, None));
 }
 
@@ -87,16 +87,16 @@ fn variables_that_hold_nothing_useful_are_named_with_their_places() {
             "c.toml:2: admin.token_env: the variable GONE is not set; it must hold the value",
         ),
     ] {
-        assert_eq!(settings(text, &Asked::default()).unwrap_err(), [wanted], "{text}");
+        assert_eq!(settings(text, &Overrides::default()).unwrap_err(), [wanted], "{text}");
     }
     let all = "[upstream.openai]\napi_key_env = 'GONE'\n[upstream.anthropic]\napi_key_env = 'X'";
-    assert_eq!(settings(all, &Asked::default()).unwrap_err().len(), 2);
+    assert_eq!(settings(all, &Overrides::default()).unwrap_err().len(), 2);
 }
 
 #[test]
 fn a_key_behind_an_open_door_is_refused() {
     let open = "listen = '0.0.0.0:4141'\n[upstream.openai]\napi_key_env = 'KEY'\n";
-    let problems = settings(open, &Asked::default()).unwrap_err();
+    let problems = settings(open, &Overrides::default()).unwrap_err();
     assert_eq!(
         problems,
         ["c.toml:1: listen: 0.0.0.0:4141 can be reached from other machines, and anybody there \
@@ -104,12 +104,12 @@ fn a_key_behind_an_open_door_is_refused() {
              clients must show with [clients] tokens_env, or listen on 127.0.0.1"]
     );
     let config = Config::parse("c.toml", open).unwrap();
-    assert_eq!(config.unfit_to_serve(), problems.first().cloned());
+    assert_eq!(config.serve_problem(), problems.first().cloned());
     // A flag may open or close the gateway to other machines; tokens, or the lack of a key, make it
     // safe.
-    let at = |text: &str| Asked {
+    let at = |text: &str| Overrides {
         listen: Some((text.parse().unwrap(), "--listen")),
-        ..Asked::default()
+        ..Overrides::default()
     };
     assert!(settings(open, &at("127.0.0.1:0")).is_ok());
     assert!(settings(open, &at("[::1]:0")).is_ok());
@@ -117,31 +117,31 @@ fn a_key_behind_an_open_door_is_refused() {
     let problems = settings(&shut, &at("[::]:1")).unwrap_err();
     assert!(problems[0].starts_with("--listen: [::]:1 can be reached"), "{problems:?}");
     assert!(
-        settings(&format!("{open}[clients]\ntokens_env = 'TOKENS'\n"), &Asked::default()).is_ok()
+        settings(&format!("{open}[clients]\ntokens_env = 'TOKENS'\n"), &Overrides::default()).is_ok()
     );
-    assert!(settings("listen = '0.0.0.0:4141'", &Asked::default()).is_ok());
+    assert!(settings("listen = '0.0.0.0:4141'", &Overrides::default()).is_ok());
 }
 
 #[test]
 fn another_address_does_not_get_the_key() {
     let text = "[upstream.anthropic]\nbase_url = 'https://a.example'\napi_key_env = 'KEY'\n";
-    let asked = |url: &str| Asked {
+    let asked = |url: &str| Overrides {
         upstreams: vec![("anthropic", BaseUrl::parse(url).unwrap())],
-        ..Asked::default()
+        ..Overrides::default()
     };
     let other = settings(text, &asked("https://b.example")).unwrap();
     assert_eq!(other.upstreams["anthropic"].base_url.to_string(), "https://b.example");
     assert!(other.upstreams["anthropic"].key.is_none());
     let config = Config::parse("c.toml", text).unwrap();
     assert_eq!(
-        config.warnings(&asked("https://b.example")),
+        config.list_warnings(&asked("https://b.example")),
         ["c.toml:3: upstream.anthropic.api_key_env: is not used: the key belongs to \
              https://a.example, and https://b.example is asked"]
     );
     // The same address, given twice.
     let same = settings(text, &asked("https://a.example/v1")).unwrap();
     assert!(same.upstreams["anthropic"].key.is_some());
-    assert!(config.warnings(&asked("https://a.example/v1")).is_empty());
+    assert!(config.list_warnings(&asked("https://a.example/v1")).is_empty());
     // The variable of an unused key need not be set.
     let unset = text.replace("KEY", "GONE");
     assert!(settings(&unset, &asked("https://b.example")).is_ok());
@@ -151,8 +151,8 @@ fn another_address_does_not_get_the_key() {
 fn metrics_that_nobody_may_read_are_named() {
     let warned = |text: &str| {
         let config = Config::parse("c.toml", text).unwrap();
-        assert!(config.warnings(&Asked { private: true, ..Asked::default() }).is_empty());
-        config.warnings(&Asked::default())
+        assert!(config.list_warnings(&Overrides { private: true, ..Overrides::default() }).is_empty());
+        config.list_warnings(&Overrides::default())
     };
     let off = "listen = '0.0.0.0:4141'\n";
     for (text, says) in [
@@ -175,7 +175,7 @@ fn metrics_that_nobody_may_read_are_named() {
 
 #[test]
 fn flags_hold_whichever_policy_is_picked() {
-    let asked = Asked { keys: vec![key("turns_limit", "7")], ..Asked::default() };
+    let asked = Overrides { keys: vec![key("turns_limit", "7")], ..Overrides::default() };
     let settings = settings(WHOLE, &asked).unwrap();
     let names: Vec<_> = settings.policies.keys().map(String::as_str).collect();
     assert_eq!(names, ["coding", "default", "specialist", "strict"]);
@@ -187,26 +187,26 @@ fn flags_hold_whichever_policy_is_picked() {
 
 #[test]
 fn a_header_selects_policies_of_the_file_only() {
-    let flags = Asked { keys: vec![key("turns_limit", "7")], ..Asked::default() };
+    let flags = Overrides { keys: vec![key("turns_limit", "7")], ..Overrides::default() };
     for (top, allowed) in [
         ("", &["default", "strict"][..]),
         ("header_policies = [\"strict\"]", &["strict"]),
         ("header_policies = []", &[]),
     ] {
         let text = WHOLE.replace("header_policies = [\"strict\"]", top);
-        for asked in [&Asked::default(), &flags] {
+        for asked in [&Overrides::default(), &flags] {
             assert_eq!(settings(&text, asked).unwrap().header_policies, allowed, "{top}");
         }
     }
-    assert!(Config::default().settings(&flags, &env).unwrap().header_policies.is_empty());
+    assert!(Config::default().resolve_settings(&flags, &env).unwrap().header_policies.is_empty());
 }
 
 #[test]
 fn a_policy_that_is_asked_for_is_everybodys() {
-    let asked = |name: &str| Asked {
+    let asked = |name: &str| Overrides {
         policy: Some(name.to_owned()),
         keys: vec![key("mode", "observe")],
-        ..Asked::default()
+        ..Overrides::default()
     };
     for (name, calls) in [("strict", 5), ("specialist", 30), ("default", 60)] {
         let settings = settings(WHOLE, &asked(name)).unwrap();
@@ -220,12 +220,12 @@ fn a_policy_that_is_asked_for_is_everybodys() {
 
 #[test]
 fn a_private_gateway_has_no_pages_no_tokens_and_leaves_no_file() {
-    let asked = Asked { private: true, ..Asked::default() };
-    let settings = Config::default().settings(&asked, &env).unwrap();
+    let asked = Overrides { private: true, ..Overrides::default() };
+    let settings = Config::default().resolve_settings(&asked, &env).unwrap();
     assert_eq!(settings.ledger, None);
     let whole = Config::parse("c.toml", WHOLE)
         .unwrap()
-        .settings(&asked, &|name| (name == "KEY").then(|| "k".to_owned()));
+        .resolve_settings(&asked, &|name| (name == "KEY").then(|| "k".to_owned()));
     let whole = whole.unwrap();
     assert!(whole.client_tokens.is_none() && whole.admin.listen.is_none());
     assert!(whole.ledger.is_some() && whole.log.events.is_some());

@@ -4,20 +4,20 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::Line;
+use super::StyledLine;
 use super::layout::Layout;
 
 /// A block at the beginning of a text.
 pub(super) struct Block {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<StyledLine>,
     /// The number of lines that later text cannot change.
     pub(super) stable: usize,
     /// The byte range of complete lines of fenced code in the source.
     pub(super) code: Option<Range<usize>>,
-    kind: Kind,
+    kind: BlockKind,
 }
 
-enum Kind {
+enum BlockKind {
     Paragraph,
     Heading,
     Other,
@@ -27,15 +27,15 @@ impl Block {
     /// Returns true if text that follows this source cannot belong to the block.
     pub(super) fn is_closed(&self, source: &str) -> bool {
         match self.kind {
-            Kind::Paragraph => source.ends_with("\n\n"),
-            Kind::Heading => source.ends_with('\n'),
-            Kind::Other => false,
+            BlockKind::Paragraph => source.ends_with("\n\n"),
+            BlockKind::Heading => source.ends_with('\n'),
+            BlockKind::Other => false,
         }
     }
 }
 
 /// Returns the first block, and the byte offset of the next one.
-pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)> {
+pub(super) fn parse_first_block(source: &str, width: usize) -> Option<(Block, Option<usize>)> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut events = Parser::new_ext(source, options).into_offset_iter();
@@ -49,9 +49,9 @@ pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)
                     fenced = matches!(tag, Tag::CodeBlock(kind) if kind.is_fenced());
                 }
                 kind.get_or_insert(match tag {
-                    Tag::Paragraph => Kind::Paragraph,
-                    Tag::Heading { .. } => Kind::Heading,
-                    _ => Kind::Other,
+                    Tag::Paragraph => BlockKind::Paragraph,
+                    Tag::Heading { .. } => BlockKind::Heading,
+                    _ => BlockKind::Other,
                 });
                 // The items before this one are complete.
                 if depth == 1 && matches!(tag, Tag::Item) {
@@ -66,12 +66,12 @@ pub(super) fn first(source: &str, width: usize) -> Option<(Block, Option<usize>)
             }
             _ => {}
         }
-        layout.event(event);
+        layout.handle_event(event);
         if depth == 0 {
             break;
         }
     }
-    let kind = kind.or_else(|| (!layout.lines.is_empty()).then_some(Kind::Other))?;
+    let kind = kind.or_else(|| (!layout.lines.is_empty()).then_some(BlockKind::Other))?;
     let next = events.next().map(|(_, range)| range.start);
     // The range ends with the last complete line.
     let code = code.and_then(|code| {

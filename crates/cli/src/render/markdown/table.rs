@@ -1,31 +1,31 @@
 //! Tables, laid out as columns side by side if they fit, or else as a line for each cell.
 
 use super::super::pieces::Style;
-use super::words::{Words, columns};
-use super::{Line, Span};
+use super::words::{Words, count_columns};
+use super::{StyledLine, Span};
 
 /// A table that is being received.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    rows: Vec<Vec<Line>>,
+    rows: Vec<Vec<StyledLine>>,
 }
 
 impl Table {
-    pub(super) fn row(&mut self) {
+    pub(super) fn start_row(&mut self) {
         self.rows.push(Vec::new());
     }
 
-    pub(super) fn cell(&mut self, words: Words) {
+    pub(super) fn push_cell(&mut self, words: Words) {
         if let Some(row) = self.rows.last_mut() {
-            row.push(words.line());
+            row.push(words.into_line());
         }
     }
 
-    pub(super) fn lines(self, width: usize) -> Vec<Line> {
+    pub(super) fn into_lines(self, width: usize) -> Vec<StyledLine> {
         let number = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let wide = |at: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(at));
-            cells.map(|cell| columns(cell)).max().unwrap_or(0)
+            cells.map(|cell| count_columns(cell)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..number).map(wide).collect();
         let total = widths.iter().sum::<usize>() + number.saturating_sub(1) * 3;
@@ -37,16 +37,16 @@ impl Table {
     }
 }
 
-fn side_by_side(rows: Vec<Vec<Line>>, widths: &[usize]) -> Vec<Line> {
+fn side_by_side(rows: Vec<Vec<StyledLine>>, widths: &[usize]) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     for (at, mut row) in rows.into_iter().enumerate() {
-        row.resize(widths.len(), Line::new());
-        let mut line = Line::new();
+        row.resize(widths.len(), StyledLine::new());
+        let mut line = StyledLine::new();
         for (nth, (cell, width)) in row.into_iter().zip(widths).enumerate() {
             if nth > 0 {
                 line.push(Span::new(Style::Dim, " │ "));
             }
-            let gap = width.saturating_sub(columns(&cell));
+            let gap = width.saturating_sub(count_columns(&cell));
             line.extend(cell);
             if nth + 1 < widths.len() {
                 line.push(Span::new(Style::Plain, " ".repeat(gap)));
@@ -62,12 +62,12 @@ fn side_by_side(rows: Vec<Vec<Line>>, widths: &[usize]) -> Vec<Line> {
 }
 
 /// Lays out each row as lines of `heading: cell`.
-fn one_by_one(rows: &[Vec<Line>], width: usize) -> Vec<Line> {
+fn one_by_one(rows: &[Vec<StyledLine>], width: usize) -> Vec<StyledLine> {
     let Some((head, rows)) = rows.split_first() else { return Vec::new() };
     let mut lines = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         if at > 0 {
-            lines.push(Line::new());
+            lines.push(StyledLine::new());
         }
         for (nth, cell) in row.iter().enumerate() {
             let mut words = Words::default();
@@ -78,7 +78,7 @@ fn one_by_one(rows: &[Vec<Line>], width: usize) -> Vec<Line> {
             for span in cell {
                 words.push(span.style, &span.text);
             }
-            lines.extend(words.lines(width));
+            lines.extend(words.wrap_lines(width));
         }
     }
     lines

@@ -7,7 +7,7 @@ fn pieces(parts: &[&str], width: usize) -> Vec<Piece> {
     let mut markdown = Markdown::default();
     markdown.resize(width);
     let mut shown: Vec<Piece> = parts.iter().flat_map(|part| markdown.push(part)).collect();
-    shown.extend(markdown.end());
+    shown.extend(markdown.finish_text());
     shown
 }
 
@@ -136,7 +136,7 @@ fn what_is_finished_is_shown_at_once() {
     assert_eq!(push("\nc\n``"), "\n  c\n");
     assert_eq!(push("`\n"), "");
     assert_eq!(push("end"), "");
-    assert_eq!(plain(&markdown.end()), "\nend\n");
+    assert_eq!(plain(&markdown.finish_text()), "\nend\n");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::pieces::Style;
-use super::super::text::{chunks, harmless};
-use super::{Line, Span};
+use super::super::text::{split_chunks, make_harmless};
+use super::{StyledLine, Span};
 
 /// Words of a paragraph, each of one or more spans.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Words {
 
     /// Adds text. Spaces, tabs and line ends separate words.
     pub(super) fn push(&mut self, style: Style, text: &str) {
-        let text = harmless(text);
+        let text = make_harmless(text);
         for (at, word) in text.split([' ', '\t', '\n']).enumerate() {
             if at > 0 {
                 self.glued = false;
@@ -39,29 +39,29 @@ impl Words {
     }
 
     /// Ends the current word.
-    pub(super) fn part(&mut self) {
+    pub(super) fn end_word(&mut self) {
         self.glued = false;
     }
 
     /// Joins all words on one line.
-    pub(super) fn line(self) -> Line {
-        let mut line = Line::new();
+    pub(super) fn into_line(self) -> StyledLine {
+        let mut line = StyledLine::new();
         for word in self.words {
-            join(&mut line, word);
+            join_word(&mut line, word);
         }
         line
     }
 
     /// Wraps the words into lines of at most `width` columns. A longer word is broken.
-    pub(super) fn lines(self, width: usize) -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
+    pub(super) fn wrap_lines(self, width: usize) -> Vec<StyledLine> {
+        let mut lines: Vec<StyledLine> = Vec::new();
         let mut used = 0;
         for word in self.words {
-            let columns = columns(&word);
+            let columns = count_columns(&word);
             if used > 0 && used + 1 + columns <= width {
                 used += 1 + columns;
                 if let Some(last) = lines.last_mut() {
-                    join(last, word);
+                    join_word(last, word);
                 }
             } else if columns <= width {
                 used = columns;
@@ -69,10 +69,10 @@ impl Words {
             } else {
                 for Span { style, text } in word {
                     lines.extend(
-                        chunks(&text, width).into_iter().map(|c| vec![Span::new(style, c)]),
+                        split_chunks(&text, width).into_iter().map(|c| vec![Span::new(style, c)]),
                     );
                 }
-                used = lines.last().map_or(0, |last| self::columns(last));
+                used = lines.last().map_or(0, |last| self::count_columns(last));
             }
         }
         lines
@@ -80,7 +80,7 @@ impl Words {
 }
 
 /// Appends a word to a line. A space between two words of one style has that style.
-fn join(line: &mut Line, word: Vec<Span>) {
+fn join_word(line: &mut StyledLine, word: Vec<Span>) {
     for (at, span) in word.into_iter().enumerate() {
         match line.last_mut() {
             Some(last) if last.style == span.style => {
@@ -96,6 +96,6 @@ fn join(line: &mut Line, word: Vec<Span>) {
 }
 
 /// Returns the number of columns of a line.
-pub(super) fn columns(line: &[Span]) -> usize {
+pub(super) fn count_columns(line: &[Span]) -> usize {
     line.iter().map(|span| span.text.width()).sum()
 }

@@ -4,29 +4,29 @@ use std::time::{Duration, Instant};
 
 use softland_agent::{Event, EventKind};
 
-use super::super::text::line;
+use super::super::text::cut_line;
 
 /// The frames of the spinner.
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 /// The runs that are under way, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Board {
-    runs: Vec<Run>,
+pub(super) struct ActiveRuns {
+    runs: Vec<ActiveRun>,
 }
 
 #[derive(Debug)]
-struct Run {
+struct ActiveRun {
     id: String,
     /// The sub-agent's name, for the run of a sub-agent; otherwise empty.
     label: String,
     /// The time since which the run has been waiting for the model.
     since: Instant,
-    tools: Vec<Tool>,
+    tools: Vec<ActiveTool>,
 }
 
 #[derive(Debug)]
-struct Tool {
+struct ActiveTool {
     id: String,
     name: String,
     since: Instant,
@@ -34,31 +34,31 @@ struct Tool {
     delegated: bool,
 }
 
-impl Board {
-    pub(super) fn event(&mut self, event: &Event, now: Instant) {
+impl ActiveRuns {
+    pub(super) fn apply_event(&mut self, event: &Event, now: Instant) {
         match &event.kind {
-            EventKind::RunStart { .. } => self.begin(&event.run, String::new(), now),
+            EventKind::RunStart { .. } => self.add_run(&event.run, String::new(), now),
             EventKind::Child { child_run, agent, id } => {
                 let which = child_run.rsplit('.').next().unwrap_or_default();
-                self.begin(child_run, format!("{agent} #{which}: "), now);
-                let tools = self.run(&event.run).map(|run| run.tools.iter_mut());
+                self.add_run(child_run, format!("{agent} #{which}: "), now);
+                let tools = self.find_run(&event.run).map(|run| run.tools.iter_mut());
                 for tool in tools.into_iter().flatten().filter(|tool| tool.id == *id) {
                     tool.delegated = true;
                 }
             }
             EventKind::TurnStart { .. } => {
-                if let Some(run) = self.run(&event.run) {
+                if let Some(run) = self.find_run(&event.run) {
                     run.since = now;
                 }
             }
             EventKind::ToolExecute { id, name, .. } => {
-                if let Some(run) = self.run(&event.run) {
+                if let Some(run) = self.find_run(&event.run) {
                     let (id, name) = (id.clone(), name.clone());
-                    run.tools.push(Tool { id, name, since: now, delegated: false });
+                    run.tools.push(ActiveTool { id, name, since: now, delegated: false });
                 }
             }
             EventKind::ToolResult { id, .. } => {
-                if let Some(run) = self.run(&event.run) {
+                if let Some(run) = self.find_run(&event.run) {
                     let at = run.tools.iter().position(|tool| tool.id == *id);
                     at.map(|at| run.tools.remove(at));
                     run.since = now;
@@ -71,29 +71,29 @@ impl Board {
         }
     }
 
-    fn begin(&mut self, id: &str, label: String, now: Instant) {
+    fn add_run(&mut self, id: &str, label: String, now: Instant) {
         // An event of the caller has already added the run of a sub-agent.
-        if self.run(id).is_none() {
-            self.runs.push(Run { id: id.to_owned(), label, since: now, tools: Vec::new() });
+        if self.find_run(id).is_none() {
+            self.runs.push(ActiveRun { id: id.to_owned(), label, since: now, tools: Vec::new() });
         }
     }
 
-    fn run(&mut self, id: &str) -> Option<&mut Run> {
+    fn find_run(&mut self, id: &str) -> Option<&mut ActiveRun> {
         self.runs.iter_mut().find(|run| run.id == id)
     }
 
     /// Returns the status line, of at most `width` columns; `None` if no run is waiting.
-    pub(super) fn line(&self, frame: usize, now: Instant, width: usize) -> Option<String> {
-        let waited: Vec<String> = self.runs.iter().flat_map(|run| run.waits(now)).collect();
+    pub(super) fn status_line(&self, frame: usize, now: Instant, width: usize) -> Option<String> {
+        let waited: Vec<String> = self.runs.iter().flat_map(|run| run.describe_waits(now)).collect();
         let turning = FRAMES.get(frame % FRAMES.len()).copied().unwrap_or(' ');
-        (!waited.is_empty()).then(|| line(&format!("{turning} {}", waited.join(" · ")), width))
+        (!waited.is_empty()).then(|| cut_line(&format!("{turning} {}", waited.join(" · ")), width))
     }
 }
 
-impl Run {
-    fn waits(&self, now: Instant) -> Vec<String> {
+impl ActiveRun {
+    fn describe_waits(&self, now: Instant) -> Vec<String> {
         let Self { label, since, tools, .. } = self;
-        let wait = |what: &str, since| format!("{label}{what} {}", time(now - since));
+        let wait = |what: &str, since| format!("{label}{what} {}", format_elapsed(now - since));
         if tools.is_empty() {
             return vec![wait("model", *since)];
         }
@@ -102,7 +102,7 @@ impl Run {
     }
 }
 
-fn time(passed: Duration) -> String {
+fn format_elapsed(passed: Duration) -> String {
     match passed.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -138,36 +138,36 @@ mod tests {
     fn it_says_what_is_waited_for_and_how_long() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut board = Board::default();
-        let tell = |board: &mut Board, run: &str, seconds, kind| {
-            board.event(&event(run, kind), at(seconds));
+        let mut board = ActiveRuns::default();
+        let tell = |board: &mut ActiveRuns, run: &str, seconds, kind| {
+            board.apply_event(&event(run, kind), at(seconds));
         };
-        assert_eq!(board.line(0, began, 80), None);
+        assert_eq!(board.status_line(0, began, 80), None);
         tell(&mut board, "r", 0, start());
-        assert_eq!(board.line(0, at(3), 80).unwrap(), "⠋ model 3 s");
-        assert_eq!(board.line(11, at(75), 80).unwrap(), "⠙ model 1 min 15 s");
+        assert_eq!(board.status_line(0, at(3), 80).unwrap(), "⠋ model 3 s");
+        assert_eq!(board.status_line(11, at(75), 80).unwrap(), "⠙ model 1 min 15 s");
         tell(&mut board, "r", 4, runs("1", "grep"));
         tell(&mut board, "r", 5, runs("2", "agent"));
         let child = ("r.1".to_owned(), "looper".to_owned(), "2".to_owned());
         let child = EventKind::Child { child_run: child.0, agent: child.1, id: child.2 };
         tell(&mut board, "r", 5, child);
         tell(&mut board, "r.1", 5, start());
-        assert_eq!(board.line(0, at(6), 80).unwrap(), "⠋ grep 2 s · looper #1: model 1 s");
-        assert_eq!(board.line(0, at(6), 12).unwrap(), "⠋ grep 2 s …");
+        assert_eq!(board.status_line(0, at(6), 80).unwrap(), "⠋ grep 2 s · looper #1: model 1 s");
+        assert_eq!(board.status_line(0, at(6), 12).unwrap(), "⠋ grep 2 s …");
         tell(&mut board, "r", 7, ran("1"));
         tell(&mut board, "r.1", 7, runs("9", "glob"));
-        assert_eq!(board.line(0, at(9), 80).unwrap(), "⠋ looper #1: glob 2 s");
+        assert_eq!(board.status_line(0, at(9), 80).unwrap(), "⠋ looper #1: glob 2 s");
         board.runs.retain(|run| run.id != "r.1");
         tell(&mut board, "r", 10, ran("2"));
-        assert_eq!(board.line(0, at(10), 80).unwrap(), "⠋ model 0 s");
+        assert_eq!(board.status_line(0, at(10), 80).unwrap(), "⠋ model 0 s");
     }
 
     #[test]
     fn names_of_tools_are_made_harmless() {
         let began = Instant::now();
-        let mut board = Board::default();
-        board.event(&event("r", start()), began);
-        board.event(&event("r", runs("1", "a\u{1b}[2J\nb")), began);
-        assert_eq!(board.line(0, began, 80).unwrap(), "⠋ a␛[2J b 0 s");
+        let mut board = ActiveRuns::default();
+        board.apply_event(&event("r", start()), began);
+        board.apply_event(&event("r", runs("1", "a\u{1b}[2J\nb")), began);
+        assert_eq!(board.status_line(0, began, 80).unwrap(), "⠋ a␛[2J b 0 s");
     }
 }

@@ -3,8 +3,8 @@
 
 use softland_agent::core::Evidence;
 
-use super::super::text::{count, grouped};
-use super::View;
+use super::super::text::{format_count, group_digits};
+use super::RunView;
 
 /// The limits of a trivial turn, as the gateway's detector has them: fewer visible characters and
 /// at most this many output tokens, without a call.
@@ -12,23 +12,23 @@ const TRIVIAL: (usize, u64) = (10, 5);
 
 /// The counts of one turn.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct TurnCounts {
     characters: usize,
     pub(super) calls: usize,
     /// The output tokens of the newest response.
     output: Option<u64>,
 }
 
-impl Heard {
-    pub(super) fn text(&mut self, text: &str) {
+impl TurnCounts {
+    pub(super) fn count_text(&mut self, text: &str) {
         self.characters += text.chars().filter(|c| !c.is_whitespace()).count();
     }
 }
 
-impl View {
+impl RunView {
     /// Handles the end of a response. The tokens are uncached input, read from the cache, written
     /// to the cache, and output.
-    pub(super) fn usage(&mut self, [input, read, write, output]: [u64; 4], id: Option<&str>) {
+    pub(super) fn show_usage(&mut self, [input, read, write, output]: [u64; 4], id: Option<&str>) {
         self.heard.output = Some(output);
         if self.show.verbose == 0 {
             return;
@@ -36,32 +36,32 @@ impl View {
         let context = [input, read, write, output].into_iter().fold(0, u64::saturating_add);
         let id = id.filter(|_| self.show.verbose > 1);
         let id = id.map(|id| format!(" · request {id}")).unwrap_or_default();
-        self.did(&format!(
+        self.show_intervention(&format!(
             "usage: {} in, {} from cache, {} to cache, {} out · context {} tokens{id}",
-            grouped(input),
-            grouped(read),
-            grouped(write),
-            grouped(output),
-            grouped(context)
+            group_digits(input),
+            group_digits(read),
+            group_digits(write),
+            group_digits(output),
+            group_digits(context)
         ));
     }
 
     /// Handles the end of a turn. A response may be shown after its usage, so an empty turn can
     /// only be recognized here.
-    pub(super) fn turn_ends(&mut self) {
-        let Heard { characters, calls, output } = std::mem::take(&mut self.heard);
+    pub(super) fn end_turn(&mut self) {
+        let TurnCounts { characters, calls, output } = std::mem::take(&mut self.heard);
         let Some(output) = output.filter(|_| self.show.verbose > 0 && calls == 0) else { return };
         let text = match characters {
             0 => "no text".to_owned(),
-            some if some < TRIVIAL.0 && output <= TRIVIAL.1 => count(some as u64, "character"),
+            some if some < TRIVIAL.0 && output <= TRIVIAL.1 => format_count(some as u64, "character"),
             _ => return,
         };
-        let out = count(output, "token");
-        self.did(&format!("odd turn {}: {text} and no tool call, {out} out", self.turn));
+        let out = format_count(output, "token");
+        self.show_intervention(&format!("odd turn {}: {text} and no tool call, {out} out", self.turn));
     }
 
     /// Shows a signal with the call or the text; with `-v`, with all of its evidence.
-    pub(super) fn signal(&mut self, signal: &str, evidence: &Evidence) {
+    pub(super) fn show_signal(&mut self, signal: &str, evidence: &Evidence) {
         let turns: Vec<String> = evidence.turns.iter().map(u64::to_string).collect();
         let Evidence { call, result, text, .. } = evidence;
         let result = &result.as_ref().map(ToString::to_string);
@@ -74,6 +74,6 @@ impl View {
         };
         let about =
             if seen.is_empty() { String::new() } else { format!(": {}", seen.join(" · ")) };
-        self.did(&format!("signal {signal} [turns {}]{about}", turns.join(", ")));
+        self.show_intervention(&format!("signal {signal} [turns {}]{about}", turns.join(", ")));
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use softland_agent::core::{Because, Ended, Evidence, Reason};
+use softland_agent::core::{Because, RunEnding, Evidence, Reason};
 use softland_agent::{AnsweredBy, UsageTotal};
 
 fn event(turn: u64, kind: EventKind) -> Event {
@@ -47,13 +47,13 @@ fn ran(name: &str, ok: bool, content: &str) -> Vec<EventKind> {
 }
 
 fn did(intervention: &'static str, used: u64, text: &str) -> EventKind {
-    let because = Some(Because::count(Reason::ToolCalls, used, 2));
+    let because = Some(Because::from_counts(Reason::ToolCalls, used, 2));
     EventKind::Intervention { intervention, because, text: Some(text.to_owned()) }
 }
 
 fn report(outcome: Outcome, answer: Option<&str>) -> Box<Report> {
     Box::new(Report {
-        ended: Ended::plain(outcome, Reason::Final),
+        ended: RunEnding::without_limit(outcome, Reason::Final),
         answer: answer.map(str::to_owned),
         answered_by: answer.map(|_| AnsweredBy::Model),
         turns: 1,
@@ -70,23 +70,23 @@ fn done(answer: &str) -> EventKind {
 }
 
 /// Renders both streams as one terminal shows them.
-fn terminal(show: Show, width: usize, kinds: Vec<EventKind>) -> String {
+fn terminal(show: ViewOptions, width: usize, kinds: Vec<EventKind>) -> String {
     all(show, width, kinds).into_iter().map(|piece| piece.text).collect()
 }
 
-fn all(show: Show, width: usize, kinds: Vec<EventKind>) -> Vec<Piece> {
-    let mut view = View::new(show, width);
-    kinds.into_iter().flat_map(|kind| view.event(&event(1, kind))).collect()
+fn all(show: ViewOptions, width: usize, kinds: Vec<EventKind>) -> Vec<Piece> {
+    let mut view = RunView::new(show, width);
+    kinds.into_iter().flat_map(|kind| view.render_event(&event(1, kind))).collect()
 }
 
-fn of(to: To, pieces: &[Piece]) -> String {
+fn of(to: OutputStream, pieces: &[Piece]) -> String {
     pieces.iter().filter(|piece| piece.to == to).map(|piece| piece.text.as_str()).collect()
 }
 
-const STREAM: Show =
-    Show { stream_text: true, markdown: false, thinking: false, verbose: 0, nested: false };
-const PIPED: Show =
-    Show { stream_text: false, markdown: false, thinking: false, verbose: 0, nested: false };
+const STREAM: ViewOptions =
+    ViewOptions { stream_text: true, markdown: false, thinking: false, verbose: 0, nested: false };
+const PIPED: ViewOptions =
+    ViewOptions { stream_text: false, markdown: false, thinking: false, verbose: 0, nested: false };
 
 fn a_run() -> Vec<EventKind> {
     [
@@ -136,8 +136,8 @@ It is x.
 #[test]
 fn a_pipe_gets_the_answer_alone_and_the_notes_get_the_rest() {
     let pieces = all(PIPED, 60, a_run());
-    assert_eq!(of(To::Answer, &pieces), "It is x.\n");
-    let notes = of(To::Notes, &pieces);
+    assert_eq!(of(OutputStream::Answer, &pieces), "It is x.\n");
+    let notes = of(OutputStream::Notes, &pieces);
     assert!(notes.contains("\nI will look.\n→ grep "), "{notes}");
     assert!(!notes.contains("It is x"), "{notes}");
 }
@@ -146,7 +146,7 @@ fn a_pipe_gets_the_answer_alone_and_the_notes_get_the_rest() {
 fn no_note_is_wider_than_a_narrow_terminal() {
     for width in [0, 20, 33, 47, 60] {
         let pieces = all(PIPED, width, a_run());
-        for line in of(To::Notes, &pieces).lines() {
+        for line in of(OutputStream::Notes, &pieces).lines() {
             assert!(line.width() <= width.max(MIN_WIDTH), "{width}: {line}");
         }
     }
@@ -184,7 +184,7 @@ fn a_pipe_gets_the_answers_own_bytes() {
     let answer = "a\u{1b}[1mb\tc\r\nd";
     let pieces =
         all(PIPED, 80, [vec![begin(None), turn()], text(answer), vec![done(answer)]].concat());
-    assert_eq!(of(To::Answer, &pieces), format!("{answer}\n"));
+    assert_eq!(of(OutputStream::Answer, &pieces), format!("{answer}\n"));
 }
 
 #[test]
@@ -230,8 +230,8 @@ fn a_failed_run_marks_its_text_as_partial() {
         "half an ans\nthe text above is partial, not an answer\nerror: the connection broke\n";
     assert!(terminal(STREAM, 80, kinds.clone()).ends_with(wanted));
     let pieces = all(PIPED, 80, kinds);
-    assert_eq!(of(To::Answer, &pieces), "");
-    assert!(of(To::Notes, &pieces).ends_with(wanted));
+    assert_eq!(of(OutputStream::Answer, &pieces), "");
+    assert!(of(OutputStream::Notes, &pieces).ends_with(wanted));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn thinking_is_shown_when_asked_for_and_ends_its_line() {
         EventKind::BlockStop { index: 0 },
     ];
     let kinds = [vec![begin(None), turn()], thinking, text("yes"), vec![done("yes")]].concat();
-    let shown = terminal(Show { thinking: true, ..STREAM }, 80, kinds.clone());
+    let shown = terminal(ViewOptions { thinking: true, ..STREAM }, 80, kinds.clone());
     assert!(shown.ends_with("turn 1\nthinking: let me see\nyes\n"), "{shown}");
     assert!(!terminal(STREAM, 80, kinds).contains("let me"));
 }
@@ -297,9 +297,9 @@ fn a_folded_result_says_how_to_see_it() {
     ]
     .concat();
     let shown = |width| {
-        let mut view = View::new(STREAM, width);
-        view.keep(Some(Kept { run: "run-7".to_owned(), within: "3.1/".to_owned() }));
-        let pieces = kinds.iter().flat_map(|kind| view.event(&event(1, kind.clone())));
+        let mut view = RunView::new(STREAM, width);
+        view.set_locator(Some(CallLocator { run: "run-7".to_owned(), within: "3.1/".to_owned() }));
+        let pieces = kinds.iter().flat_map(|kind| view.render_event(&event(1, kind.clone())));
         pieces.map(|piece| piece.text).collect::<String>()
     };
     let wide = shown(80);
@@ -336,7 +336,7 @@ fn verbose_shows_phases_contexts_and_odd_turns() {
         vec![turn()],
     ]
     .concat();
-    let shown = terminal(Show { verbose: 1, ..STREAM }, 80, kinds.clone());
+    let shown = terminal(ViewOptions { verbose: 1, ..STREAM }, 80, kinds.clone());
     for wanted in [
         "turn 1 · silent\n",
         "turn 1 · countdown · 1 tool call\n",
@@ -349,7 +349,7 @@ fn verbose_shows_phases_contexts_and_odd_turns() {
     }
     assert_eq!(shown.matches("odd turn").count(), 2);
     assert!(!shown.contains("req-9"));
-    let twice = terminal(Show { verbose: 2, ..STREAM }, 80, kinds.clone());
+    let twice = terminal(ViewOptions { verbose: 2, ..STREAM }, 80, kinds.clone());
     assert!(twice.contains("    request req-9\n"), "{twice}");
     assert!(!terminal(STREAM, 80, kinds).contains("odd turn"));
 }
@@ -364,7 +364,7 @@ fn twice_verbose_leaves_nothing_out() {
         ran("grep", true, &format!("{}{long}", lines(99))),
     ]
     .concat();
-    let shown = terminal(Show { verbose: 2, ..STREAM }, 80, kinds);
+    let shown = terminal(ViewOptions { verbose: 2, ..STREAM }, 80, kinds);
     let bare: String = shown.lines().filter_map(|line| line.strip_prefix("  │ ")).collect();
     assert!(bare.starts_with(&input) && bare.ends_with(&long), "{shown}");
     assert!(shown.contains("  │ line 99\n") && !shown.contains("more lines"));
@@ -375,7 +375,7 @@ fn twice_verbose_leaves_nothing_out() {
 fn a_sub_agents_error_is_wrapped_whole() {
     let message = "the provider said no ".repeat(12);
     let failed = EventKind::Error { message, report: report(Outcome::Failed, None) };
-    let nested = Show { nested: true, ..PIPED };
+    let nested = ViewOptions { nested: true, ..PIPED };
     let shown = terminal(nested, 40, vec![begin(None), turn(), failed]);
     assert!(shown.lines().all(|line| line.width() <= 40), "{shown}");
     assert_eq!(shown.matches("said").count(), 12);
@@ -397,10 +397,10 @@ fn markdown_is_rendered_between_the_notes() {
         vec![done("**Found**:\n\n- a\n- b")],
     ]
     .concat();
-    let shown = terminal(Show { markdown: true, ..STREAM }, 80, kinds);
+    let shown = terminal(ViewOptions { markdown: true, ..STREAM }, 80, kinds);
     assert!(shown.ends_with("turn 1\nI will look.\n→ grep {}\nFound:\n\n• a\n• b\n"), "{shown}");
     let respond = [vec![begin(None), turn()], call("respond", "{}"), vec![done("a **b**")]];
-    let shown = terminal(Show { markdown: true, ..STREAM }, 80, respond.concat());
+    let shown = terminal(ViewOptions { markdown: true, ..STREAM }, 80, respond.concat());
     assert!(shown.ends_with("→ respond {}\na b\n"), "{shown}");
 }
 
@@ -411,5 +411,5 @@ fn a_long_table_is_counted() {
     for n in 0..40 {
         policy.loop_keys.insert(format!("mcp__server__tool{n}"), LoopKey::Kind(LoopKind::Reads));
     }
-    assert_eq!(set_keys(&policy), [("loop_keys".to_owned(), "for 40 tools".to_owned())]);
+    assert_eq!(changed_keys(&policy), [("loop_keys".to_owned(), "for 40 tools".to_owned())]);
 }

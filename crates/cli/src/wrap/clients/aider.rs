@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Client, Place};
+use super::{Client, SettingsLookup};
 
 /// The keys of aider's settings, of their variables and of its `.env` files that hold an address.
 const SETTINGS: [&str; 6] = [
@@ -16,12 +16,12 @@ const SETTINGS: [&str; 6] = [
 ];
 const FILES: [&str; 2] = [".aider.conf.yml", ".env"];
 
-pub(super) fn find(arguments: &[&str], place: Place<'_>) -> Result<Client, String> {
+pub(super) fn find_client(arguments: &[&str], place: SettingsLookup<'_>) -> Result<Client, String> {
     let argument = arguments.iter().any(|one| one.starts_with("--openai-api-base"));
     let argument = argument.then(|| "the argument --openai-api-base".to_owned());
-    let variable = place.set("AIDER_OPENAI_API_BASE");
+    let variable = place.read_variable("AIDER_OPENAI_API_BASE");
     let variable = variable.map(|_| "the variable AIDER_OPENAI_API_BASE".to_owned());
-    let mut files = files(place)
+    let mut files = settings_files(place)
         .into_iter()
         .filter(|path| (place.read)(path).is_some_and(|text| text.lines().any(is_address)));
     let file = || files.next().map(|path| format!("`{}`", path.display()));
@@ -45,8 +45,8 @@ fn is_address(line: &str) -> bool {
 
 /// Lists the possible files of settings: in the home folder, in the current folder and in the
 /// folders above it, which include the root of the repository.
-fn files(place: Place<'_>) -> Vec<PathBuf> {
-    let home = place.set("HOME").map(PathBuf::from);
+fn settings_files(place: SettingsLookup<'_>) -> Vec<PathBuf> {
+    let home = place.read_variable("HOME").map(PathBuf::from);
     let folders = home.into_iter().chain(place.folder.ancestors().map(Path::to_owned));
     folders.flat_map(|folder| FILES.map(|name| folder.join(name))).collect()
 }

@@ -17,12 +17,12 @@ fn of(
     let env = |name: &str| variables.get(name).map(|value| (*value).to_owned());
     let read = |path: &Path| files.get(path).map(|text| (*text).to_owned());
     let command: Vec<OsString> = command.iter().map(Into::into).collect();
-    let place = Place { env: &env, folder: Path::new("/src/repo"), read: &read };
-    super::of(&command, place)
+    let place = SettingsLookup { env: &env, folder: Path::new("/src/repo"), read: &read };
+    super::detect_client(&command, place)
 }
 
-fn given(command: &[&str], variables: &[(&str, &str)], files: &[(&str, &str)]) -> Given {
-    of(command, variables, files).unwrap().given(URL)
+fn given(command: &[&str], variables: &[(&str, &str)], files: &[(&str, &str)]) -> LaunchOptions {
+    of(command, variables, files).unwrap().launch_options(URL)
 }
 
 fn codex(variables: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<String> {
@@ -42,7 +42,7 @@ fn ours(key: &str) -> [String; 4] {
 #[test]
 fn other_programs_get_nothing() {
     for command in [&["claude"][..], &["node", "codex"], &["/opt/codex/run"], &["aider"]] {
-        assert_eq!(given(command, &[], &[]), Given::default(), "{command:?}");
+        assert_eq!(given(command, &[], &[]), LaunchOptions::default(), "{command:?}");
     }
 }
 
@@ -94,7 +94,7 @@ fn codexs_own_provider_keeps_all_but_its_address() {
     ] {
         let client = of(arguments, &[], &files).unwrap();
         assert_eq!(client.upstreams, [("openai", url("https://eu.example"))], "{arguments:?}");
-        assert_eq!(client.given(URL).arguments[1], "model_provider=\"softland\"");
+        assert_eq!(client.launch_options(URL).arguments[1], "model_provider=\"softland\"");
     }
     for (arguments, wanted) in [
         (&["codex", "-c", "model_provider=far"][..], "does not end with /v1"),

@@ -8,10 +8,10 @@
 //! party published a measurement. Where sources disagree the stricter one is taken.
 
 use super::CacheEffect::{Kept, Lost, Range};
-use super::{AnswerFromNone, Capability, Forced, Thinking, UnknownFields, matches};
+use super::{AnswerFromNone, Capability, ForcedChoice, Thinking, UnknownFields, glob_matches};
 
 /// A built-in row. The first row whose pattern matches the plain name counts.
-pub(super) struct Row {
+pub(super) struct BuiltInRow {
     /// A glob for the plain name (lower case, no date, `-` for `.`).
     pub(super) pattern: &'static str,
     pub(super) capability: Capability,
@@ -20,8 +20,8 @@ pub(super) struct Row {
     pub(super) source: &'static str,
 }
 
-const fn row(pattern: &'static str, capability: Capability, source: &'static str) -> Row {
-    Row { pattern, capability, source }
+const fn built_in_row(pattern: &'static str, capability: Capability, source: &'static str) -> BuiltInRow {
+    BuiltInRow { pattern, capability, source }
 }
 
 /// The common capability of all Claude models on Anthropic's API.
@@ -33,7 +33,7 @@ const fn row(pattern: &'static str, capability: Capability, source: &'static str
 /// not permitted" (microsoft/autogen #3034).
 const CLAUDE: Capability = Capability {
     listed: true,
-    forced: Forced::No,
+    forced: ForcedChoice::No,
     none: true,
     none_cache: Range,
     forced_cache: Lost,
@@ -65,7 +65,7 @@ const NEWEST: Capability = Capability {
 
 /// Opus 4.7 and 4.8: adaptive or off; off without a setting.
 const OPUS_4_8: Capability = Capability {
-    forced: Forced::UnlessEnabled,
+    forced: ForcedChoice::UnlessEnabled,
     mid_system: true,
     thinking_absent: Thinking::Disabled,
     ..CLAUDE
@@ -91,13 +91,13 @@ const V4: Capability = Capability {
 
 /// Models from before thinking.
 const V3: Capability =
-    Capability { forced: Forced::Yes, thinking_enabled: false, thinking_opens_turn: false, ..V4 };
+    Capability { forced: ForcedChoice::Yes, thinking_enabled: false, thinking_opens_turn: false, ..V4 };
 
 /// OpenAI: `tool_choice` is not among the settings that change the cached prefix (o-pc),
 /// `parallel_tool_calls` is; unknown fields are a 400 `unknown_parameter`. Under `none`
 /// GPT-5.6 ended with reasoning and no text (dust-tt/dust PR #29820).
 const OPENAI: Capability = Capability {
-    forced: Forced::Yes,
+    forced: ForcedChoice::Yes,
     none_cache: Kept,
     forced_cache: Kept,
     thinking_disabled: false,
@@ -111,7 +111,7 @@ const OPENAI: Capability = Capability {
 /// DeepSeek in thinking mode, which is the default: forcing is a 400 "Thinking mode does not
 /// support this `tool_choice`". The effect of `tool_choice` on its cache is not documented.
 const DEEPSEEK: Capability = Capability {
-    forced: Forced::OnlyWithoutThinking,
+    forced: ForcedChoice::OnlyWithoutThinking,
     none_cache: Range,
     forced_cache: Range,
     parallel_switch: false,
@@ -124,7 +124,7 @@ const DEEPSEEK: Capability = Capability {
 
 /// Models behind `OpenAI`-like dialects, of which only the dialect is known.
 const DIALECT: Capability = Capability {
-    forced: Forced::No,
+    forced: ForcedChoice::No,
     thinking_absent: Thinking::Adaptive,
     thinking_disabled: false,
     ..DEEPSEEK
@@ -132,72 +132,72 @@ const DIALECT: Capability = Capability {
 
 /// The rows in order: the first match counts.
 #[rustfmt::skip]
-pub(super) static ROWS: &[Row] = &[
-    row("claude-opus-5-5", NEWEST, "o55: forced, disabled and enabled are 400; adaptive only; prefix binding; pc: 512"),
-    row("claude-fable-5-1", NEWEST, "f51: forced choice is a 400; thinking cannot be disabled; prefix binding; pc: 512"),
-    row("claude-mythos-5-1", NEWEST, "f51, skill: as Fable 5.1; pc: 512"),
-    row("claude-fable-5-2", NEWEST, "taken as its predecessor, f51"),
-    row("claude-mythos-5-2", NEWEST, "taken as its predecessor, f51"),
+pub(super) static ROWS: &[BuiltInRow] = &[
+    built_in_row("claude-opus-5-5", NEWEST, "o55: forced, disabled and enabled are 400; adaptive only; prefix binding; pc: 512"),
+    built_in_row("claude-fable-5-1", NEWEST, "f51: forced choice is a 400; thinking cannot be disabled; prefix binding; pc: 512"),
+    built_in_row("claude-mythos-5-1", NEWEST, "f51, skill: as Fable 5.1; pc: 512"),
+    built_in_row("claude-fable-5-2", NEWEST, "taken as its predecessor, f51"),
+    built_in_row("claude-mythos-5-2", NEWEST, "taken as its predecessor, f51"),
     // pydantic-ai's profile refuses forcing; the Fable 5.1 page calls that a new break.
-    row("claude-fable-5", Capability { prefix_bound: false, ..NEWEST }, "skill: disabled is a 400; pydantic-ai profiles/anthropic.py: forced refused; pc: 512"),
-    row("claude-mythos-5", Capability { prefix_bound: false, ..NEWEST }, "skill: same API surface as Fable 5; pc: 512"),
-    row("claude-mythos-preview", Capability { mid_system: false, cache_minimum: 2048, ..NEWEST }, "pc: 2048; the rest as the strictest, no page read"),
-    row("claude-sonnet-5-5", Capability { mid_system: false, cache_minimum: 1024, ..NEWEST }, "s55: budgets, sampling, prefill, forced choice, disabled are 400; thinking tied to the conversation"),
+    built_in_row("claude-fable-5", Capability { prefix_bound: false, ..NEWEST }, "skill: disabled is a 400; pydantic-ai profiles/anthropic.py: forced refused; pc: 512"),
+    built_in_row("claude-mythos-5", Capability { prefix_bound: false, ..NEWEST }, "skill: same API surface as Fable 5; pc: 512"),
+    built_in_row("claude-mythos-preview", Capability { mid_system: false, cache_minimum: 2048, ..NEWEST }, "pc: 2048; the rest as the strictest, no page read"),
+    built_in_row("claude-sonnet-5-5", Capability { mid_system: false, cache_minimum: 1024, ..NEWEST }, "s55: budgets, sampling, prefill, forced choice, disabled are 400; thinking tied to the conversation"),
     // Forcing is not among h55's breaking changes, but no source says that it is accepted.
-    row("claude-haiku-5-5", Capability { thinking_disabled: true, mid_system: false, cache_minimum: 4096, keeps_thinking: false, ..NEWEST }, "h55: budgets, sampling, prefill are 400; keep earlier turns unchanged"),
-    row("claude-opus-5", Capability { thinking_absent: Thinking::Adaptive, cache_minimum: 512, ..OPUS_4_8 }, "o55: any accepted with adaptive, disabled accepted at effort high or lower; skill: thinking on by default, 512"),
-    row("claude-sonnet-5", Capability { mid_system: false, thinking_absent: Thinking::Adaptive, ..OPUS_4_8 }, "skill: adaptive by default, budgets and sampling refused; no mid-conversation system; pc: 1024"),
-    row("claude-opus-4-8", OPUS_4_8, "skill: as 4.7; mid-conversation system messages; pc: 1024"),
-    row("claude-opus-4-7", Capability { mid_system: false, cache_minimum: 2048, ..OPUS_4_8 }, "skill: adaptive only, budgets and sampling removed; pc: 2048"),
-    row("claude-opus-4-6", V4_6, "skill: adaptive; err: no prefill from 4.6; pc: 4096"),
-    row("claude-sonnet-4-6", Capability { cache_minimum: 1024, ..V4_6 }, "skill: adaptive; err: no prefill from 4.6; pc: 1024"),
-    row("claude-opus-4-5", Capability { keeps_thinking: true, cache_minimum: 4096, ..V4 }, "et: enabled thinking refuses forcing; pc: keeps thinking from Opus 4.5, 4096"),
-    row("claude-sonnet-4-5", V4, "et; pc: 1024"),
-    row("claude-haiku-4-5", Capability { cache_minimum: 4096, ..V4 }, "et; pc: 4096"),
-    row("claude-opus-4-1", V4, "et; pc: 1024"),
-    row("claude-opus-4-0", V4, "et; pc: 1024"),
-    row("claude-opus-4", V4, "et; pc: 1024"),
-    row("claude-sonnet-4-0", V4, "et; pc: 1024"),
-    row("claude-sonnet-4", V4, "et; pc: 1024"),
-    row("claude-3-7-sonnet", V4, "et; pc (2026-02): 1024"),
-    row("claude-3-5-haiku", Capability { cache_minimum: 2048, ..V3 }, "before extended thinking; pc: 2048"),
-    row("claude-3-haiku", Capability { cache_minimum: 2048, ..V3 }, "before extended thinking; pc (2026-02): 2048"),
-    row("claude-3-5-sonnet", V3, "before extended thinking"),
-    row("claude-3-opus", V3, "before extended thinking"),
-    row("claude-3-sonnet", V3, "before extended thinking"),
+    built_in_row("claude-haiku-5-5", Capability { thinking_disabled: true, mid_system: false, cache_minimum: 4096, keeps_thinking: false, ..NEWEST }, "h55: budgets, sampling, prefill are 400; keep earlier turns unchanged"),
+    built_in_row("claude-opus-5", Capability { thinking_absent: Thinking::Adaptive, cache_minimum: 512, ..OPUS_4_8 }, "o55: any accepted with adaptive, disabled accepted at effort high or lower; skill: thinking on by default, 512"),
+    built_in_row("claude-sonnet-5", Capability { mid_system: false, thinking_absent: Thinking::Adaptive, ..OPUS_4_8 }, "skill: adaptive by default, budgets and sampling refused; no mid-conversation system; pc: 1024"),
+    built_in_row("claude-opus-4-8", OPUS_4_8, "skill: as 4.7; mid-conversation system messages; pc: 1024"),
+    built_in_row("claude-opus-4-7", Capability { mid_system: false, cache_minimum: 2048, ..OPUS_4_8 }, "skill: adaptive only, budgets and sampling removed; pc: 2048"),
+    built_in_row("claude-opus-4-6", V4_6, "skill: adaptive; err: no prefill from 4.6; pc: 4096"),
+    built_in_row("claude-sonnet-4-6", Capability { cache_minimum: 1024, ..V4_6 }, "skill: adaptive; err: no prefill from 4.6; pc: 1024"),
+    built_in_row("claude-opus-4-5", Capability { keeps_thinking: true, cache_minimum: 4096, ..V4 }, "et: enabled thinking refuses forcing; pc: keeps thinking from Opus 4.5, 4096"),
+    built_in_row("claude-sonnet-4-5", V4, "et; pc: 1024"),
+    built_in_row("claude-haiku-4-5", Capability { cache_minimum: 4096, ..V4 }, "et; pc: 4096"),
+    built_in_row("claude-opus-4-1", V4, "et; pc: 1024"),
+    built_in_row("claude-opus-4-0", V4, "et; pc: 1024"),
+    built_in_row("claude-opus-4", V4, "et; pc: 1024"),
+    built_in_row("claude-sonnet-4-0", V4, "et; pc: 1024"),
+    built_in_row("claude-sonnet-4", V4, "et; pc: 1024"),
+    built_in_row("claude-3-7-sonnet", V4, "et; pc (2026-02): 1024"),
+    built_in_row("claude-3-5-haiku", Capability { cache_minimum: 2048, ..V3 }, "before extended thinking; pc: 2048"),
+    built_in_row("claude-3-haiku", Capability { cache_minimum: 2048, ..V3 }, "before extended thinking; pc (2026-02): 2048"),
+    built_in_row("claude-3-5-sonnet", V3, "before extended thinking"),
+    built_in_row("claude-3-opus", V3, "before extended thinking"),
+    built_in_row("claude-3-sonnet", V3, "before extended thinking"),
     // Reasoning families refuse sampling settings; the older ones do not think.
-    row("gpt-4*", Capability { sampling: true, thinking_disabled: true, thinking_absent: Thinking::Disabled, ..OPENAI }, "o-fc; o-pc"),
-    row("gpt-3-5*", Capability { sampling: true, thinking_disabled: true, thinking_absent: Thinking::Disabled, ..OPENAI }, "o-fc"),
-    row("gpt-5*", OPENAI, "o-fc; o-pc"),
-    row("gpt-6*", OPENAI, "o-fc; o-pc"),
-    row("codex-*", OPENAI, "o-fc; o-pc"),
-    row("o1*", OPENAI, "o-fc; o-pc"),
-    row("o3*", OPENAI, "o-fc; o-pc"),
-    row("o4*", OPENAI, "o-fc; o-pc"),
-    row("deepseek-v4*", DEEPSEEK, "ds: thinking by default, forced choice refused while thinking"),
-    row("deepseek-flash", DEEPSEEK, "ds, pricing page: the moving name of V4 Flash"),
-    row("deepseek-chat", Capability { thinking_absent: Thinking::Disabled, ..DEEPSEEK }, "ds: the non-thinking name"),
-    row("deepseek-reasoner", Capability { thinking_disabled: false, ..DEEPSEEK }, "ds: the thinking name"),
+    built_in_row("gpt-4*", Capability { sampling: true, thinking_disabled: true, thinking_absent: Thinking::Disabled, ..OPENAI }, "o-fc; o-pc"),
+    built_in_row("gpt-3-5*", Capability { sampling: true, thinking_disabled: true, thinking_absent: Thinking::Disabled, ..OPENAI }, "o-fc"),
+    built_in_row("gpt-5*", OPENAI, "o-fc; o-pc"),
+    built_in_row("gpt-6*", OPENAI, "o-fc; o-pc"),
+    built_in_row("codex-*", OPENAI, "o-fc; o-pc"),
+    built_in_row("o1*", OPENAI, "o-fc; o-pc"),
+    built_in_row("o3*", OPENAI, "o-fc; o-pc"),
+    built_in_row("o4*", OPENAI, "o-fc; o-pc"),
+    built_in_row("deepseek-v4*", DEEPSEEK, "ds: thinking by default, forced choice refused while thinking"),
+    built_in_row("deepseek-flash", DEEPSEEK, "ds, pricing page: the moving name of V4 Flash"),
+    built_in_row("deepseek-chat", Capability { thinking_absent: Thinking::Disabled, ..DEEPSEEK }, "ds: the non-thinking name"),
+    built_in_row("deepseek-reasoner", Capability { thinking_disabled: false, ..DEEPSEEK }, "ds: the thinking name"),
     // GLM writes `<tool_call>` text under none without a note (OpenRouter's typescript-agent).
-    row("glm-*", DIALECT, "OpenRouterTeam/typescript-agent model-result.ts"),
-    row("grok-*", DIALECT, "docs.x.ai, prompt caching: any edit of earlier messages breaks it"),
+    built_in_row("glm-*", DIALECT, "OpenRouterTeam/typescript-agent model-result.ts"),
+    built_in_row("grok-*", DIALECT, "docs.x.ai, prompt caching: any edit of earlier messages breaks it"),
 ];
 
 /// Finds the row of a plain name, and changes it as its provider requires.
-pub(super) fn look_up(provider: Option<&str>, plain: &str) -> Capability {
-    let row = ROWS.iter().find(|row| matches(row.pattern, plain));
+pub(super) fn find_row(provider: Option<&str>, plain: &str) -> Capability {
+    let row = ROWS.iter().find(|row| glob_matches(row.pattern, plain));
     let capability = row.map_or(Capability::SAFEST, |row| row.capability);
-    at_provider(provider.unwrap_or(""), plain, capability)
+    adapt_to_provider(provider.unwrap_or(""), plain, capability)
 }
 
 /// Changes a capability for hosts that differ from the vendor's own API.
-fn at_provider(provider: &str, plain: &str, base: Capability) -> Capability {
+fn adapt_to_provider(provider: &str, plain: &str, base: Capability) -> Capability {
     let is = |names: &[&str]| names.iter().any(|name| provider.eq_ignore_ascii_case(name));
     if is(&["openrouter"]) {
         // This is another protocol in front of the vendor's. No mid-conversation system message is
         // known to pass. It drops fields that it does not know, and silently drops `reasoning` of
         // forced anthropic requests (pydantic-ai #7283), so never force them.
-        let forced = if plain.starts_with("claude") { Forced::No } else { base.forced };
+        let forced = if plain.starts_with("claude") { ForcedChoice::No } else { base.forced };
         return Capability {
             forced,
             mid_system: false,
@@ -209,9 +209,9 @@ fn at_provider(provider: &str, plain: &str, base: Capability) -> Capability {
         // Bedrock: Sonnet 5 takes forcing only with thinking disabled (pydantic-ai
         // docs/models/anthropic.md); the others are taken as no laxer than that.
         let forced = match base.forced {
-            Forced::No => Forced::No,
-            Forced::Yes | Forced::UnlessEnabled | Forced::OnlyWithoutThinking => {
-                Forced::OnlyWithoutThinking
+            ForcedChoice::No => ForcedChoice::No,
+            ForcedChoice::Yes | ForcedChoice::UnlessEnabled | ForcedChoice::OnlyWithoutThinking => {
+                ForcedChoice::OnlyWithoutThinking
             }
         };
         return Capability { forced, mid_system: false, ..base };

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 extern crate std;
 
 fn claude(model: &str) -> Capability {
-    capability(Some("anthropic"), model)
+    find_capability(Some("anthropic"), model)
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn rows_have_sources_and_none_hides_another() {
         assert!(row.source.len() > 3, "{}", row.pattern);
         assert!(row.capability.listed, "{}", row.pattern);
         assert!(row.capability.none, "{}", row.pattern);
-        let earlier = ROWS.iter().take(at).find(|first| matches(first.pattern, row.pattern));
+        let earlier = ROWS.iter().take(at).find(|first| glob_matches(first.pattern, row.pattern));
         assert!(earlier.is_none(), "{} never counts", row.pattern);
         // Plain names have neither capitals nor dots.
         assert!(!row.pattern.contains('.') && row.pattern == row.pattern.to_ascii_lowercase());
@@ -26,7 +26,7 @@ fn rows_have_sources_and_none_hides_another() {
 
 #[test]
 fn every_priced_claude_from_3_on_is_listed() {
-    let claudes = super::super::all().iter().filter(|row| row.provider == "anthropic");
+    let claudes = super::super::all_models().iter().filter(|row| row.provider == "anthropic");
     for row in claudes.filter(|row| !matches!(row.id, "claude-2" | "claude-v1")) {
         assert!(claude(row.id).listed, "{}", row.id);
     }
@@ -55,12 +55,12 @@ fn forcing() {
     }
     assert!(!claude("claude-sonnet-4-5-20250929").may_force(Some(Enabled)));
     assert!(claude("claude-sonnet-4-5-20250929").may_force(None));
-    let deepseek = capability(Some("deepseek"), "deepseek-v4-flash");
+    let deepseek = find_capability(Some("deepseek"), "deepseek-v4-flash");
     assert!(!deepseek.may_force(None), "it thinks by default");
     assert!(deepseek.may_force(Some(Disabled)));
-    assert!(capability(Some("openai"), "gpt-5.6-sol").may_force(None));
-    assert!(!capability(Some("openrouter"), "anthropic/claude-sonnet-4.5").may_force(None));
-    let bedrock = capability(Some("bedrock"), "us.anthropic.claude-sonnet-5-v1:0");
+    assert!(find_capability(Some("openai"), "gpt-5.6-sol").may_force(None));
+    assert!(!find_capability(Some("openrouter"), "anthropic/claude-sonnet-4.5").may_force(None));
+    let bedrock = find_capability(Some("bedrock"), "us.anthropic.claude-sonnet-5-v1:0");
     assert!(bedrock.may_force(Some(Disabled)) && !bedrock.may_force(None));
 }
 
@@ -102,7 +102,7 @@ fn system_messages_binding_and_cache() {
     }
     assert_eq!(claude("claude-opus-5").none_cache, CacheEffect::Range);
     assert_eq!(claude("claude-opus-5").forced_cache, CacheEffect::Lost);
-    assert_eq!(capability(Some("openai"), "gpt-5").none_cache, CacheEffect::Kept);
+    assert_eq!(find_capability(Some("openai"), "gpt-5").none_cache, CacheEffect::Kept);
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn thinking_modes() {
 #[test]
 fn nudges() {
     use Thinking::{Disabled, Enabled};
-    assert_eq!(claude("claude-opus-5").nudge(None, false), Nudge::MidSystem);
-    assert_eq!(claude("claude-sonnet-5").nudge(None, false), Nudge::Pair);
-    assert_eq!(claude("claude-sonnet-4-5").nudge(Some(Disabled), false), Nudge::Pair);
-    assert_eq!(claude("claude-sonnet-4-5").nudge(Some(Enabled), false), Nudge::BareUser);
-    assert_eq!(claude("claude-sonnet-4-5").nudge(Some(Enabled), true), Nudge::Pair);
-    assert_eq!(Capability::SAFEST.nudge(Some(Enabled), false), Nudge::BareUser);
+    assert_eq!(claude("claude-opus-5").nudge_form(None, false), NudgeForm::MidSystem);
+    assert_eq!(claude("claude-sonnet-5").nudge_form(None, false), NudgeForm::Pair);
+    assert_eq!(claude("claude-sonnet-4-5").nudge_form(Some(Disabled), false), NudgeForm::Pair);
+    assert_eq!(claude("claude-sonnet-4-5").nudge_form(Some(Enabled), false), NudgeForm::BareUser);
+    assert_eq!(claude("claude-sonnet-4-5").nudge_form(Some(Enabled), true), NudgeForm::Pair);
+    assert_eq!(Capability::SAFEST.nudge_form(Some(Enabled), false), NudgeForm::BareUser);
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn unlisted_models_get_the_safest_row() {
 fn user_rows_go_first_and_change_what_they_name() {
     let row = CapabilityRow {
         pattern: "my-*".to_string(),
-        forced: Some(Forced::Yes),
+        forced: Some(ForcedChoice::Yes),
         ..CapabilityRow::default()
     };
     let rows = [row.clone()];
-    let mine = capability_with(&rows, None, "my-llama");
+    let mine = find_capability_with(&rows, None, "my-llama");
     assert!(mine.listed && mine.may_force(None));
     assert_eq!(mine.cache_minimum, Capability::SAFEST.cache_minimum);
-    assert_eq!(capability_with(&rows, None, "other"), Capability::SAFEST);
+    assert_eq!(find_capability_with(&rows, None, "other"), Capability::SAFEST);
     let there = CapabilityRow { provider: Some("vllm".to_string()), ..row };
     assert!(there.is_for(Some("VLLM"), "my-x"));
     assert!(!there.is_for(None, "my-x") && !there.is_for(Some("openai"), "my-x"));
@@ -166,7 +166,7 @@ fn user_rows_go_first_and_change_what_they_name() {
         mid_system: Some(false),
         ..CapabilityRow::default()
     };
-    let changed = capability_with(&[opus], Some("anthropic"), "claude-opus-5");
+    let changed = find_capability_with(&[opus], Some("anthropic"), "claude-opus-5");
     assert_eq!(changed, Capability { mid_system: false, ..claude("claude-opus-5") });
 }
 
@@ -184,7 +184,7 @@ fn globs() {
         ("a**", "a", true),
         ("claude-opus-5", "claude-opus-5-5", false),
     ] {
-        assert_eq!(matches(pattern, text), fits, "{pattern} {text}");
+        assert_eq!(glob_matches(pattern, text), fits, "{pattern} {text}");
     }
 }
 
@@ -205,7 +205,7 @@ proptest! {
     #[test]
     fn globs_are_what_they_are_defined_to_be(pattern in "[ab*]{0,7}", text in "[ab]{0,9}") {
         prop_assert_eq!(
-            matches(&pattern, &text),
+            glob_matches(&pattern, &text),
             slow_match(pattern.as_bytes(), text.as_bytes())
         );
     }

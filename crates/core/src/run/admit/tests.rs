@@ -3,9 +3,9 @@ use alloc::string::ToString as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pinned::Pinned;
+use crate::pinned::PinnedRecord;
 use crate::policy::{Mode, Policy};
-use crate::run::{Answers, Role};
+use crate::run::{AnswerTools, Role};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "respond"];
 
@@ -17,8 +17,8 @@ fn run(limit: Option<u64>, batch: Batch, own: Option<u64>, observes: bool) -> Ru
         ..Policy::default()
     };
     policy.tool_limits.extend(own.map(|own| ("a".to_string(), own)));
-    let mut run = Run::begin(Pinned::new(policy), Role::Gateway, None);
-    run.answers_by(Answers::shown(alloc::vec!["respond".to_string()]));
+    let mut run = Run::begin_unplaced(PinnedRecord::new(policy), Role::Gateway, None);
+    run.set_answer_tools(AnswerTools::from_shown(alloc::vec!["respond".to_string()]));
     run
 }
 
@@ -38,9 +38,9 @@ proptest! {
             .iter()
             .map(|(name, server)| Call { id: "", name: NAMES[*name], input: "{}", server: *server })
             .collect();
-        let mut before = Admitted::default();
+        let mut before = AdmittedCalls::default();
         for end in 1..=calls.len() {
-            let together = run.admit(&calls[..end]);
+            let together = run.admit_calls(&calls[..end]);
             let next = run.admit_next(&calls[end - 1], &mut before);
             prop_assert_eq!(together.last(), Some(&next));
         }

@@ -7,14 +7,14 @@ use crate::digest::Digest;
 
 /// The calls of a round that have no result yet.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingResults {
     /// Sorted by id, then by call.
-    calls: Vec<Expected>,
+    calls: Vec<PendingResult>,
     left: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Expected {
+struct PendingResult {
     id: Digest,
     /// The index of the call in the round.
     call: usize,
@@ -22,19 +22,19 @@ struct Expected {
     came: usize,
 }
 
-impl Waiting {
+impl PendingResults {
     /// Creates the set from the ids of the calls.
     pub(super) fn new<'a>(ids: impl Iterator<Item = &'a str>) -> Self {
         let expected =
-            |(call, id): (usize, &str)| Expected { id: Digest::of(id.as_bytes()), call, came: 0 };
+            |(call, id): (usize, &str)| PendingResult { id: Digest::from_bytes(id.as_bytes()), call, came: 0 };
         let mut calls: Vec<_> = ids.enumerate().map(expected).collect();
         calls.sort_unstable_by_key(|expected| (expected.id, expected.call));
         Self { left: calls.len(), calls }
     }
 
     /// Takes the first call of this id that has no result yet, and returns its index.
-    pub(super) fn take(&mut self, id: &str) -> Option<usize> {
-        let id = Digest::of(id.as_bytes());
+    pub(super) fn take_call(&mut self, id: &str) -> Option<usize> {
+        let id = Digest::from_bytes(id.as_bytes());
         let first = self.calls.partition_point(|expected| expected.id < id);
         let came = self.calls.get(first).filter(|expected| expected.id == id)?.came;
         let call = self.calls.get(first + came).filter(|expected| expected.id == id)?.call;
@@ -44,7 +44,7 @@ impl Waiting {
     }
 
     /// Returns true if every result has come.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.left == 0
     }
 }
@@ -62,9 +62,9 @@ mod tests {
         // Searching all calls for each result would take minutes.
         let id = |n: usize| (n / 2).to_string();
         let ids: Vec<_> = (0..200_000).map(id).collect();
-        let mut waiting = Waiting::new(ids.iter().map(|id| &**id));
-        assert!(ids.iter().rev().all(|id| waiting.take(id).is_some()));
-        assert!(waiting.is_over());
+        let mut waiting = PendingResults::new(ids.iter().map(|id| &**id));
+        assert!(ids.iter().rev().all(|id| waiting.take_call(id).is_some()));
+        assert!(waiting.is_empty());
     }
 
     proptest! {
@@ -73,15 +73,15 @@ mod tests {
             calls in prop::collection::vec("[abc]{0,2}", 0..12),
             results in prop::collection::vec("[abc]{0,2}", 0..24),
         ) {
-            let mut waiting = Waiting::new(calls.iter().map(|id| &**id));
+            let mut waiting = PendingResults::new(calls.iter().map(|id| &**id));
             let mut plain: Vec<_> = calls.iter().map(Some).collect();
             for id in &results {
                 let first = plain.iter().position(|call| *call == Some(id));
-                prop_assert_eq!(waiting.take(id), first);
+                prop_assert_eq!(waiting.take_call(id), first);
                 if let Some(first) = first {
                     plain[first] = None;
                 }
-                prop_assert_eq!(waiting.is_over(), plain.iter().all(Option::is_none));
+                prop_assert_eq!(waiting.is_empty(), plain.iter().all(Option::is_none));
             }
         }
     }

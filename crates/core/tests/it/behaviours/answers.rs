@@ -2,7 +2,7 @@
 //! them and the run goes on.
 
 use softland_core::policy::Policy;
-use softland_core::{Call, Role, Stop, User, UserText};
+use softland_core::{Call, Role, Stop, UserMessage, UserText};
 
 use super::support::{Talk, input, limited, result};
 
@@ -10,7 +10,7 @@ const WRONG: &str = "Output does not match required schema: root: must have requ
 
 fn talk(policy: Policy) -> Talk {
     let mut talk = Talk::of(Role::Gateway, policy);
-    talk.transcript.answer_by(vec!["submit".to_owned(), "Out".to_owned()], false);
+    talk.transcript.set_answer_tools(vec!["submit".to_owned(), "Out".to_owned()], false);
     talk.say("What is it?");
     talk
 }
@@ -20,7 +20,7 @@ fn answer(talk: &mut Talk, tool: &str, id: &str) {
 }
 
 fn counts(talk: &Talk, tool: &str) -> (u64, u64, bool) {
-    let run = talk.transcript.run().unwrap();
+    let run = talk.transcript.current_run().unwrap();
     let of_tool = run.used().by_tool.get(tool).copied().unwrap_or(0);
     (run.used().calls, of_tool, run.is_answer_tool(tool))
 }
@@ -33,7 +33,7 @@ fn c30_a_call_counts_once_something_comes_back_for_it() {
         answer(&mut talk, "submit", "s1");
         assert_eq!(counts(&talk, "submit"), (1, 0, true), "nothing came back");
         let results = vec![result("s1", "accepted, go on", false)];
-        talk.transcript.user(&User { results, ..User::default() }, None);
+        talk.transcript.add_user_message(&UserMessage { results, ..UserMessage::default() }, None);
         assert_eq!(counts(&talk, "submit"), (2, 1, false), "it was work");
         talk.one("submit", input(2), "accepted");
         assert_eq!(counts(&talk, "submit"), (3, 2, false), "and is from now on");
@@ -82,21 +82,21 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
     for beside in [true, false] {
         let mut talk = talk(limited(1));
         answer(&mut talk, "submit", "s1");
-        let texts = vec![UserText::of("And what is next?")];
-        let mut user = User { results: vec![result("s1", "done", false)], ..User::default() };
+        let texts = vec![UserText::new("And what is next?")];
+        let mut user = UserMessage { results: vec![result("s1", "done", false)], ..UserMessage::default() };
         if beside {
             user.texts.clone_from(&texts);
         } else {
             user.spoken_after = true;
         }
-        let mut step = talk.transcript.user(&user, None);
+        let mut step = talk.transcript.add_user_message(&user, None);
         if !beside {
             assert!(!step.starts_run && step.additions.is_empty(), "{:?}", step.additions);
             assert_eq!(counts(&talk, "submit"), (0, 0, true));
-            step = talk.transcript.user(&User { texts, ..User::default() }, None);
+            step = talk.transcript.add_user_message(&UserMessage { texts, ..UserMessage::default() }, None);
         }
         assert!(step.starts_run && step.additions.is_empty(), "{:?}", step.additions);
-        assert_eq!(talk.transcript.runs(), 2);
+        assert_eq!(talk.transcript.run_count(), 2);
     }
     // A reminder of the client's is no question, and a call that failed has to be made again.
     for (text, failed) in
@@ -105,8 +105,8 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
         let mut talk = talk(limited(9));
         answer(&mut talk, "submit", "s1");
         let results = vec![result("s1", "done", failed)];
-        let user = User { results, texts: vec![UserText::of(text)], ..User::default() };
-        assert!(!talk.transcript.user(&user, None).starts_run, "{text}");
+        let user = UserMessage { results, texts: vec![UserText::new(text)], ..UserMessage::default() };
+        assert!(!talk.transcript.add_user_message(&user, None).starts_run, "{text}");
         assert_eq!(counts(&talk, "submit").0, 1, "{text}");
     }
 }

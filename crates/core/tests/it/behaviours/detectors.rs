@@ -2,7 +2,7 @@
 
 use softland_core::policy::{OnLoop, Policy};
 use softland_core::{
-    AdditionKind, Call, Class, Finished, Phase, Role, SignalKind, Stop, Text, classify,
+    AdditionKind, Call, TurnClass, FinishedTurn, Phase, Role, SignalKind, Stop, VisibleText, classify_turn,
 };
 
 use crate::behaviours::support::{Done, Talk, batch, input, kinds, lines, silent};
@@ -15,8 +15,8 @@ fn b42_the_fold_counts_what_the_classifier_says() {
         for calls in [vec![], call("grep"), call("respond")] {
             for stop in [Stop::Natural, Stop::Unknown, Stop::Sequence, Stop::Length, Stop::Refusal]
             {
-                let turn = Finished {
-                    text: Text::of(text),
+                let turn = FinishedTurn {
+                    text: VisibleText::from_text(text),
                     calls: calls.clone(),
                     cut_call: false,
                     hidden: false,
@@ -24,17 +24,17 @@ fn b42_the_fold_counts_what_the_classifier_says() {
                     stop,
                     output_tokens: None,
                 };
-                let class = classify(&turn, |call| call.name == "respond");
+                let class = classify_turn(&turn, |call| call.name == "respond");
                 for role in [Role::Engine, Role::Gateway] {
                     let mut talk = Talk::new(role, policy.clone());
                     talk.model("", vec![], Stop::Natural);
-                    talk.transcript.model(&turn);
-                    let empty = talk.transcript.run().unwrap().empty_in_row();
-                    let wanted = if class == Class::Empty { 2 } else { 0 };
+                    talk.transcript.add_turn(&turn);
+                    let empty = talk.transcript.current_run().unwrap().empty_in_row();
+                    let wanted = if class == TurnClass::Empty { 2 } else { 0 };
                     assert_eq!(empty, wanted, "{text:?} {stop:?} {class:?}");
                     let starts = talk.say("Another question.").starts_run;
-                    let open = matches!(class, Class::Calls)
-                        || (class == Class::Truncated && turn.text.is_blank());
+                    let open = matches!(class, TurnClass::Calls)
+                        || (class == TurnClass::Truncated && turn.text.is_blank());
                     assert_eq!(starts, !open, "{text:?} {stop:?} {class:?}");
                 }
             }
@@ -47,8 +47,8 @@ fn b42_the_fold_counts_what_the_classifier_says() {
 #[test]
 fn b32_trivial_turns_in_a_row_end_the_run() {
     let trivial = |talk: &mut Talk, text: &str| {
-        talk.transcript.model(&Finished {
-            text: Text::of(text),
+        talk.transcript.add_turn(&FinishedTurn {
+            text: VisibleText::from_text(text),
             calls: vec![],
             cut_call: false,
             hidden: false,
@@ -64,7 +64,7 @@ fn b32_trivial_turns_in_a_row_end_the_run() {
         for (n, text) in texts.into_iter().enumerate() {
             let step = trivial(&mut talk, text);
             assert_eq!(kinds(&step).contains(&SignalKind::Trivial), !text.is_empty(), "{text}");
-            let stops = matches!(talk.transcript.run().unwrap().phase(), Phase::Stopping { .. });
+            let stops = matches!(talk.transcript.current_run().unwrap().phase(), Phase::Stopping { .. });
             assert_eq!(stops, n == 2, "{texts:?} {n}");
         }
     }
@@ -76,7 +76,7 @@ fn b32_trivial_turns_in_a_row_end_the_run() {
             if works && n % 2 == 1 {
                 talk.one("grep", input(n), "a line");
             }
-            assert_eq!(talk.transcript.run().unwrap().phase(), &Phase::Open, "{role:?} {n}");
+            assert_eq!(talk.transcript.current_run().unwrap().phase(), &Phase::Open, "{role:?} {n}");
         }
     }
 }
@@ -170,7 +170,7 @@ fn b36_a_repeat_is_noted_at_its_limit_and_landed_when_it_comes_again() {
     let mut talk = Talk::new(Role::Engine, Policy::default());
     silent(&talk.one("grep", input(1), "the same"), "once", 1);
     silent(&talk.one("grep", input(1), "the same"), "twice", 2);
-    let remarked = format!("other\n\n{}", softland_core::lines::remark("Look again, please."));
+    let remarked = format!("other\n\n{}", softland_core::lines::format_remark("Look again, please."));
     talk.one("grep", input(2), &remarked);
     silent(&talk.one("grep", input(1), "the same"), "after a remark", 1);
     // Calls that are further apart than 24 calls are no loop.
@@ -307,16 +307,16 @@ fn b37_a_cycle_stops_with_the_same_results_only() {
 #[test]
 fn b35_the_row_of_empty_turns_is_of_this_run_and_ends_with_a_real_turn() {
     let mut talk = Talk::new(Role::Gateway, Policy::default());
-    let row = |talk: &Talk| talk.transcript.run().unwrap().empty_in_row();
+    let row = |talk: &Talk| talk.transcript.current_run().unwrap().empty_in_row();
     talk.model("", vec![], Stop::Natural);
     talk.say("Please continue.");
     talk.model("[no answer]", vec![], Stop::Unknown);
-    assert_eq!((row(&talk), talk.transcript.runs()), (2, 1));
+    assert_eq!((row(&talk), talk.transcript.run_count()), (2, 1));
     talk.say("Please continue.");
     talk.one("grep", input(1), "found");
     assert_eq!(row(&talk), 0, "a call with empty text is a real turn");
     talk.model(" ", vec![], Stop::Natural);
     assert_eq!(row(&talk), 1);
     talk.say("Another question.");
-    assert_eq!((row(&talk), talk.transcript.runs()), (0, 2));
+    assert_eq!((row(&talk), talk.transcript.run_count()), (0, 2));
 }

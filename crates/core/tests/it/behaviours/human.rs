@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use softland_core::policy::Policy;
-use softland_core::{Arrival, Millis, Role, Step, Stop, Transcript, User, UserText};
+use softland_core::{Arrival, Millis, Role, MessageEffects, Stop, Transcript, UserMessage, UserText};
 
 use super::support::{Talk, input, limited};
 
@@ -16,14 +16,14 @@ struct Message<'a> {
     arrival: Option<Arrival>,
 }
 
-fn say(talk: &mut Talk, message: Message<'_>) -> Step {
-    talk.transcript.arrives(message.arrival);
-    let texts = message.texts.iter().map(|text| UserText::of(*text)).collect();
-    let user = User { texts, name: message.name.map(Cow::Borrowed), ..User::default() };
-    let here = talk.transcript.here(&user);
-    let step = talk.transcript.user(&user, Some(&talk.facts));
+fn say(talk: &mut Talk, message: Message<'_>) -> MessageEffects {
+    talk.transcript.set_arrival(message.arrival);
+    let texts = message.texts.iter().map(|text| UserText::new(*text)).collect();
+    let user = UserMessage { texts, name: message.name.map(Cow::Borrowed), ..UserMessage::default() };
+    let here = talk.transcript.locate_message(&user);
+    let step = talk.transcript.add_user_message(&user, Some(&talk.facts));
     assert_eq!(here.starts, step.starts_run, "what is told before and after taking it");
-    assert_eq!(Some(here.run), talk.transcript.key());
+    assert_eq!(Some(here.run), talk.transcript.run_key());
     step
 }
 
@@ -151,7 +151,7 @@ fn c11_ten_different_questions_at_once_are_ten_runs() {
         assert!(say(&mut talk, message).starts_run, "{thing}");
         answers(&mut talk);
     }
-    assert_eq!(talk.transcript.runs(), 11);
+    assert_eq!(talk.transcript.run_count(), 11);
 }
 
 /// Behind a landing, one message at once is a program's. A second, different message never is.
@@ -209,7 +209,7 @@ fn c11_what_time_has_told_is_repeated_from_the_record() {
     let (starts, _) = history([].into(), None);
     assert!(starts, "without the record");
     let written = serde_json::to_string(&records.values().collect::<Vec<_>>()).unwrap();
-    let read: Vec<softland_core::Pinned> = serde_json::from_str(&written).unwrap();
+    let read: Vec<softland_core::PinnedRecord> = serde_json::from_str(&written).unwrap();
     assert_eq!(
         records.values().map(|pinned| &**pinned).collect::<Vec<_>>(),
         read.iter().collect::<Vec<_>>()
@@ -228,7 +228,7 @@ fn c13_a_note_that_moves_changes_no_place() {
         if let Some(note) = behind {
             say(&mut talk, Message { texts: &[note], ..Message::default() });
         }
-        (talk.transcript.key(), talk.transcript.place())
+        (talk.transcript.run_key(), talk.transcript.history_digest())
     };
     let bare = key(&["Read it"], None);
     let inside = format!("Read it\n{}", note(1));

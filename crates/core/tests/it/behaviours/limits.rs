@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use softland_core::policy::{Batch, Countdown, Policy, RunBoundary, Share};
 use softland_core::{
-    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, Pinned, Reason, Role,
+    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, PinnedRecord, Reason, Role,
     Stop, Transcript,
 };
 
@@ -59,7 +59,7 @@ proptest! {
         for calls in batches {
             let names: Vec<_> = (0..calls).map(|n| (format!("a{n}"), input(n))).collect();
             let asked: Vec<_> = names.iter().map(|(id, input)| Call { id, name: "grep", input, server: false }).collect();
-            let admissions = talk.transcript.run().unwrap().admit(&asked);
+            let admissions = talk.transcript.current_run().unwrap().admit_calls(&asked);
             let room = limit.saturating_sub(used);
             let runs = match how {
                 _ if room == 0 => 0,
@@ -67,7 +67,7 @@ proptest! {
                 Batch::All => calls,
                 Batch::None => if calls <= room { calls } else { 0 },
             };
-            let admitted: Vec<_> = admissions.iter().map(Admission::runs).collect();
+            let admitted: Vec<_> = admissions.iter().map(Admission::is_run).collect();
             let wanted: Vec<_> = (0..calls).map(|n| n < runs).collect();
             prop_assert_eq!(admitted, wanted, "{:?}: {} calls, room for {}", how, calls, room);
             talk.round(&batch(used, calls));
@@ -170,7 +170,7 @@ fn b12_each_request_of_a_parent_starts_a_count_of_its_own() {
         assert_eq!(talk.calls(), 3);
         talk.model("It is twelve.", vec![], Stop::Natural);
         assert!(talk.say("And in July?").starts_run);
-        assert_eq!((talk.calls(), talk.transcript.runs()), (0, 2));
+        assert_eq!((talk.calls(), talk.transcript.run_count()), (0, 2));
         talk.one("grep", input(9), "9");
         assert_eq!((talk.calls(), talk.lands(), talk.role), (1, false, role));
     }
@@ -192,15 +192,15 @@ fn b07_countdown_from_is_inclusive_and_nothing_is_said_before_it() {
 #[test]
 fn the_last_result_tells_of_calls_that_were_taken_out() {
     let policy = Policy { tool_limits: [("list".to_owned(), 1)].into(), ..Policy::default() };
-    let mut record = Pinned::new(policy.clone());
+    let mut record = PinnedRecord::new(policy.clone());
     record.looked = Some(1);
-    let refused = |tool: &str| Because::count(Reason::Tool(tool.to_owned()), 1, 1);
-    record.take_out(1, [refused("late")].iter());
+    let refused = |tool: &str| Because::from_counts(Reason::Tool(tool.to_owned()), 1, 1);
+    record.record_taken_out(1, [refused("late")].iter());
     assert_eq!(record.decided, [], "the request of that round is made already");
-    record.take_out(2, [refused("list"), Because::count(Reason::ToolCalls, 3, 3)].iter());
-    record.take_out(2, [refused("list"), refused("glob")].iter());
+    record.record_taken_out(2, [refused("list"), Because::from_counts(Reason::ToolCalls, 3, 3)].iter());
+    record.record_taken_out(2, [refused("list"), refused("glob")].iter());
     assert_eq!(record.decided.len(), 2, "each tool once, and only tools");
-    let key = Talk::new(Role::Gateway, Policy::default()).transcript.key().expect("a run");
+    let key = Talk::new(Role::Gateway, Policy::default()).transcript.run_key().expect("a run");
     for (records, wanted) in [
         (
             BTreeMap::from([(key, Box::new(record))]),
@@ -232,7 +232,7 @@ fn where_only_names_begin_runs_a_new_one_begins_at_the_newest_question() {
         let mut talk = Talk::new(Role::Gateway, policy.clone());
         talk.transcript = Transcript::new(Role::Gateway, policy.clone(), BTreeMap::new());
         if let Some(begun) = named {
-            talk.transcript.named(begun);
+            talk.transcript.set_named_runs(begun);
         }
         let mut began = Vec::new();
         for n in 0..3 {
@@ -240,14 +240,14 @@ fn where_only_names_begin_runs_a_new_one_begins_at_the_newest_question() {
             talk.one("grep", input(n), "found");
             talk.model("That is the whole answer to it.", vec![], Stop::Natural);
         }
-        (began, talk.calls(), talk.transcript.key().expect("a run"))
+        (began, talk.calls(), talk.transcript.run_key().expect("a run"))
     };
     assert_eq!(talk(None).0, [true, false, false], "no name: one run");
     let (began, calls, newest) = talk(Some(Vec::new()));
     assert_eq!((began, calls), (vec![true, true, true], 1), "a new name");
     let (began, calls, _) = talk(Some(vec![newest]));
     assert_eq!((began, calls), (vec![true, false, true], 1), "a known one goes on from there");
-    let (began, calls, _) = talk(Some(vec![Digest::of(b"elsewhere")]));
+    let (began, calls, _) = talk(Some(vec![Digest::from_bytes(b"elsewhere")]));
     assert_eq!((began, calls), (vec![true, false, false], 3), "it began in no place of this one");
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use softland_core::policy::Policy;
 use softland_core::{
-    AdditionKind, Call, Digest, Facts, Finished, Phase, Place, Role, SignalKind, Step, Stop, Text,
-    ToolResult, Transcript, User, UserText,
+    AdditionKind, Call, Digest, Facts, FinishedTurn, Phase, LinePlace, Role, SignalKind, MessageEffects, Stop, VisibleText,
+    ToolResult, Transcript, UserMessage, UserText,
 };
 
 /// A conversation, message by message.
@@ -32,14 +32,14 @@ impl Talk {
         Self { transcript, role, ids: 0, facts: Facts::default() }
     }
 
-    pub(crate) fn say(&mut self, text: &str) -> Step {
-        let texts = vec![UserText::of(text)];
-        self.transcript.user(&User { texts, ..User::default() }, Some(&self.facts))
+    pub(crate) fn say(&mut self, text: &str) -> MessageEffects {
+        let texts = vec![UserText::new(text)];
+        self.transcript.add_user_message(&UserMessage { texts, ..UserMessage::default() }, Some(&self.facts))
     }
 
     pub(crate) fn model(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
-        let text = Text::of(text);
-        let turn = Finished {
+        let text = VisibleText::from_text(text);
+        let turn = FinishedTurn {
             text,
             calls,
             cut_call: false,
@@ -48,16 +48,16 @@ impl Talk {
             stop,
             output_tokens: None,
         };
-        self.transcript.model(&turn);
+        self.transcript.add_turn(&turn);
     }
 
     /// Adds a turn of calls and their results.
-    pub(crate) fn round(&mut self, done: &[Done<'_>]) -> Step {
+    pub(crate) fn round(&mut self, done: &[Done<'_>]) -> MessageEffects {
         self.round_with(done, "")
     }
 
     /// Adds the same with a person's text beside the results.
-    pub(crate) fn round_with(&mut self, done: &[Done<'_>], said: &str) -> Step {
+    pub(crate) fn round_with(&mut self, done: &[Done<'_>], said: &str) -> MessageEffects {
         let ids: Vec<String> = done.iter().map(|_| self.id()).collect();
         let named: Vec<_> =
             ids.iter().zip(done).map(|(id, done)| (id.clone(), done.0, done.1.clone())).collect();
@@ -68,13 +68,13 @@ impl Talk {
             ids.iter().zip(done).map(|(id, (_, _, text, failed))| result(id, text, *failed));
         let texts = match said {
             "" => Vec::new(),
-            text => vec![UserText::of(text)],
+            text => vec![UserText::new(text)],
         };
-        let user = User { results: results.collect(), texts, ..User::default() };
-        self.transcript.user(&user, Some(&self.facts))
+        let user = UserMessage { results: results.collect(), texts, ..UserMessage::default() };
+        self.transcript.add_user_message(&user, Some(&self.facts))
     }
 
-    pub(crate) fn one(&mut self, tool: &str, input: impl Into<String>, result: &str) -> Step {
+    pub(crate) fn one(&mut self, tool: &str, input: impl Into<String>, result: &str) -> MessageEffects {
         self.round(&[(tool, input.into(), result, false)])
     }
 
@@ -84,21 +84,21 @@ impl Talk {
     }
 
     pub(crate) fn calls(&self) -> u64 {
-        self.transcript.run().map_or(0, |run| run.used().calls)
+        self.transcript.current_run().map_or(0, |run| run.used().calls)
     }
 
     pub(crate) fn lands(&self) -> bool {
-        matches!(self.transcript.run().map(|run| run.phase()), Some(Phase::Landing { .. }))
+        matches!(self.transcript.current_run().map(|run| run.phase()), Some(Phase::Landing { .. }))
     }
 }
 
 pub(crate) fn result<'a>(id: &'a str, text: &str, failed: bool) -> ToolResult<'a> {
     ToolResult {
         id: id.into(),
-        digest: Digest::of(text.as_bytes()),
+        digest: Digest::from_bytes(text.as_bytes()),
         chars: text.chars().count() as u64,
         failed,
-        sent_back: softland_core::tables::asks_again(text),
+        sent_back: softland_core::tables::asks_for_retry(text),
         unfinished: false,
         cleared: false,
         lined: false,
@@ -119,23 +119,23 @@ pub(crate) fn batch(from: u64, calls: u64) -> Vec<Done<'static>> {
 }
 
 /// Returns the line of each result.
-pub(crate) fn lines(step: &Step) -> BTreeMap<usize, (AdditionKind, String)> {
+pub(crate) fn lines(step: &MessageEffects) -> BTreeMap<usize, (AdditionKind, String)> {
     let line = |a: &softland_core::Addition| match a.place {
-        Place::Result(n) => (n, (a.kind, a.text.clone())),
-        Place::End => panic!("a line outside the results"),
+        LinePlace::Result(n) => (n, (a.kind, a.text.clone())),
+        LinePlace::End => panic!("a line outside the results"),
     };
     let lines: BTreeMap<_, _> = step.additions.iter().map(line).collect();
     assert_eq!(lines.len(), step.additions.len(), "two lines in one result");
     lines
 }
 
-pub(crate) fn kinds(step: &Step) -> Vec<SignalKind> {
+pub(crate) fn kinds(step: &MessageEffects) -> Vec<SignalKind> {
     step.signals.iter().map(|signal| signal.signal).collect()
 }
 
 /// Checks that nothing was signalled except a sweep, which honest research is, and that no line was
 /// added.
-pub(crate) fn silent(step: &Step, what: &str, n: u64) {
+pub(crate) fn silent(step: &MessageEffects, what: &str, n: u64) {
     let loops: Vec<_> = kinds(step).into_iter().filter(|kind| *kind != SignalKind::Sweep).collect();
     assert_eq!(loops, [], "{what}, round {n}");
     assert_eq!(step.additions, [], "{what}, round {n}");

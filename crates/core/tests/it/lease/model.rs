@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::strategy::Union;
 use proptest_state_machine::ReferenceStateMachine;
-use softland_core::lease::{Amount, Ask, Caps, Terms};
+use softland_core::lease::{Amount, LeaseRequest, Caps, AccountTerms};
 use softland_core::{Millis, NanoUsd};
 
 #[derive(Clone, Debug)]
@@ -46,10 +46,10 @@ pub(crate) enum Outcome {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Move {
-    Open { parent: usize, terms: Terms },
+    Open { parent: usize, terms: AccountTerms },
     Hold { node: usize, reserve: Amount },
-    Explore { node: usize, ask: Ask, reserve: Amount },
-    Answer { node: usize, ask: Ask },
+    Explore { node: usize, ask: LeaseRequest, reserve: Amount },
+    Answer { node: usize, ask: LeaseRequest },
     Lower { lease: usize, to: Amount },
     Settle { lease: usize, actual: Amount },
     Close { node: usize },
@@ -84,17 +84,17 @@ impl Model {
 
     pub(crate) fn spent(&self, above: usize) -> Amount {
         let below = (0..self.nodes.len()).filter(|node| self.within(*node, above));
-        below.fold(Amount::default(), |sum, node| sum.plus(self.nodes[node].spent))
+        below.fold(Amount::default(), |sum, node| sum.saturating_add(self.nodes[node].spent))
     }
 
     pub(crate) fn leased(&self, above: usize) -> Amount {
         let below = self.leases.iter().filter(|lease| lease.open && self.within(lease.node, above));
-        below.fold(Amount::default(), |sum, lease| sum.plus(lease.amount))
+        below.fold(Amount::default(), |sum, lease| sum.saturating_add(lease.amount))
     }
 
     pub(crate) fn reserved(&self, above: usize) -> Amount {
         let below = (0..self.nodes.len()).filter(|n| self.nodes[*n].open && self.within(*n, above));
-        below.fold(Amount::default(), |sum, node| sum.plus(self.nodes[node].reserve))
+        below.fold(Amount::default(), |sum, node| sum.saturating_add(self.nodes[node].reserve))
     }
 
     pub(crate) fn until(&self, node: usize) -> Option<Millis> {
@@ -117,9 +117,9 @@ impl Model {
             path.push(parent);
         }
         path.into_iter().all(|above| {
-            let others = self.reserved(above).less(self.nodes[node].reserve);
+            let others = self.reserved(above).saturating_sub(self.nodes[node].reserve);
             let leased = if with_leases { self.leased(above) } else { Amount::default() };
-            let held = self.spent(above).plus(others).plus(leased).plus(reserve).plus(amount);
+            let held = self.spent(above).saturating_add(others).saturating_add(leased).saturating_add(reserve).saturating_add(amount);
             let (held, caps) = (Amounts::from(held), self.nodes[above].caps_as_amounts());
             WHAT.iter().all(|what| {
                 what(&caps).is_none_or(|cap| what(&held).is_some_and(|held| held <= cap))
@@ -127,12 +127,12 @@ impl Model {
         })
     }
 
-    fn best(&self, node: usize, ask: &Ask, reserve: Amount, with_leases: bool) -> Option<u64> {
-        let fits = |o: &u64| self.holds(node, ask.with(*o), reserve, with_leases);
+    fn best(&self, node: usize, ask: &LeaseRequest, reserve: Amount, with_leases: bool) -> Option<u64> {
+        let fits = |o: &u64| self.holds(node, ask.amount_with_output(*o), reserve, with_leases);
         (0..=ask.most).rev().find(fits)
     }
 
-    fn fit(&self, node: usize, ask: &Ask, reserve: Amount) -> Outcome {
+    fn fit(&self, node: usize, ask: &LeaseRequest, reserve: Amount) -> Outcome {
         let soon = self.best(node, ask, reserve, false).filter(|output| *output >= ask.least);
         let Some(soon) = soon else { return Outcome::Refused { busy: false } };
         match self.best(node, ask, reserve, true).filter(|output| *output >= ask.least) {
@@ -157,8 +157,8 @@ impl Model {
         if open {
             self.leases[lease].open = false;
             let node = &mut self.nodes[node];
-            node.spent = node.spent.plus(actual);
-            node.reserve = node.reserve.plus(amount.less(actual).min(of_reserve));
+            node.spent = node.spent.saturating_add(actual);
+            node.reserve = node.reserve.saturating_add(amount.saturating_sub(actual).min(of_reserve));
         }
     }
 
@@ -182,7 +182,7 @@ impl Model {
         match step {
             Move::Open { parent, terms } => self.open(*parent, terms),
             Move::Hold { node, reserve } => {
-                let outcome = self.fit(*node, &Ask::default(), *reserve);
+                let outcome = self.fit(*node, &LeaseRequest::default(), *reserve);
                 if !matches!(outcome, Outcome::Output(_)) {
                     return outcome;
                 }
@@ -194,7 +194,7 @@ impl Model {
                 let outcome = self.fit(*node, ask, *reserve);
                 if let Outcome::Output(output) = outcome {
                     self.nodes[*node].reserve = *reserve;
-                    self.take(*node, ask.with(output), Amount::default());
+                    self.take(*node, ask.amount_with_output(output), Amount::default());
                 }
                 outcome
             }
@@ -202,8 +202,8 @@ impl Model {
             Move::Answer { node, ask } => {
                 let outcome = self.fit(*node, ask, Amount::default());
                 if let Outcome::Output(output) = outcome {
-                    let (amount, reserve) = (ask.with(output), self.nodes[*node].reserve);
-                    self.nodes[*node].reserve = reserve.less(amount);
+                    let (amount, reserve) = (ask.amount_with_output(output), self.nodes[*node].reserve);
+                    self.nodes[*node].reserve = reserve.saturating_sub(amount);
                     self.take(*node, amount, amount.min(reserve));
                 }
                 outcome
@@ -211,11 +211,11 @@ impl Model {
             Move::Lower { lease, to } => {
                 let lease = &mut self.leases[*lease];
                 if lease.open {
-                    let back = lease.amount.less(*to).min(lease.of_reserve);
+                    let back = lease.amount.saturating_sub(*to).min(lease.of_reserve);
                     lease.amount = lease.amount.min(*to);
-                    lease.of_reserve = lease.of_reserve.less(back);
+                    lease.of_reserve = lease.of_reserve.saturating_sub(back);
                     let node = &mut self.nodes[lease.node];
-                    node.reserve = node.reserve.plus(back);
+                    node.reserve = node.reserve.saturating_add(back);
                 }
                 Outcome::Done
             }
@@ -244,11 +244,11 @@ impl Model {
         }
     }
 
-    fn open(&mut self, parent: usize, terms: &Terms) -> Outcome {
+    fn open(&mut self, parent: usize, terms: &AccountTerms) -> Outcome {
         if self.is_late(parent, true) {
             return late();
         }
-        let &Terms { caps, reserve, reserve_time, expires } = terms;
+        let &AccountTerms { caps, reserve, reserve_time, expires } = terms;
         let (opened, spent) = (self.now, Amount::default());
         let parent = Some(parent);
         let held = Amount::default();
@@ -263,7 +263,7 @@ impl Model {
             spent,
         });
         let node = self.nodes.len() - 1;
-        let outcome = self.fit(node, &Ask::default(), reserve);
+        let outcome = self.fit(node, &LeaseRequest::default(), reserve);
         if !matches!(outcome, Outcome::Output(_)) {
             self.nodes.pop();
             return outcome;
@@ -274,7 +274,7 @@ impl Model {
 
     fn is_settled_within(&self, lease: usize, actual: Amount) -> bool {
         let lease = &self.leases[lease];
-        lease.open && actual.less(lease.amount) == Amount::default()
+        lease.open && actual.saturating_sub(lease.amount) == Amount::default()
     }
 }
 
@@ -412,10 +412,10 @@ fn caps(range: std::ops::Range<u64>) -> impl Strategy<Value = Caps> {
     )
 }
 
-fn terms(now: u64) -> impl Strategy<Value = Terms> {
+fn terms(now: u64) -> impl Strategy<Value = AccountTerms> {
     let expires = prop::option::weighted(0.3, now..now + 150);
     (caps(5..200), amount(20), 0..40_u64, expires).prop_map(
-        |(caps, reserve, reserve_time, expires)| Terms {
+        |(caps, reserve, reserve_time, expires)| AccountTerms {
             caps,
             reserve,
             reserve_time: Millis(reserve_time),
@@ -424,11 +424,11 @@ fn terms(now: u64) -> impl Strategy<Value = Terms> {
     )
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask() -> impl Strategy<Value = LeaseRequest> {
     (amount(15), 0..3000_u64, 0..30_u64, 0..30_u64, 0..10_u64).prop_map(
         |(base, output_pico, most, enough, least)| {
             let most = most.max(least);
-            Ask { base, output_pico, most, enough: enough.clamp(least, most), least }
+            LeaseRequest { base, output_pico, most, enough: enough.clamp(least, most), least }
         },
     )
 }

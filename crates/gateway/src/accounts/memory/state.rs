@@ -12,7 +12,7 @@ use softland_session::core::{Digest, NanoUsd};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::accounts::{Ask, Away, Balance, Claim, OVERTAKEN_FOR, Patience, Refusal, Short};
+use crate::accounts::{ReservationAmounts, AccountsUnavailable, Balance, Claim, OVERTAKEN_FOR, WaitLimits, ReservationError, Shortfall};
 use crate::names;
 
 /// With more accounts than this, idle ones are looked for.
@@ -30,9 +30,9 @@ const UNNAMED: [usize; 2] = [10_000, 8_192];
 
 /// All accounts, and the queue of waiting requests.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct AccountsState {
     /// The accounts by the digests of their names: there may be many, and each is kept for days.
-    accounts: HashMap<Digest, Account, RandomState>,
+    accounts: HashMap<Digest, MoneyAccount, RandomState>,
     /// For each account with waiters, the tickets that have not been granted anything yet.
     waiting: HashMap<Digest, BTreeSet<u64>, RandomState>,
     /// The number of accounts of unnamed conversations, and the number at which the next sweep
@@ -46,7 +46,7 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-struct Account {
+struct MoneyAccount {
     balance: Balance,
     touched: Instant,
     /// The number of open leases.
@@ -58,8 +58,8 @@ struct Account {
 #[derive(Debug)]
 struct Waiter {
     claims: Vec<Claim>,
-    ask: Ask,
-    patience: Patience,
+    ask: ReservationAmounts,
+    patience: WaitLimits,
     since: Instant,
     granted: Option<NanoUsd>,
     wake: Arc<Notify>,
@@ -67,18 +67,18 @@ struct Waiter {
 
 /// The state of a waiting request.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum QueueState {
     /// This amount is reserved for the request, which has left the queue.
     Granted(NanoUsd),
     /// The request gets nothing, and has left the queue.
-    Refused(Refusal),
+    Refused(ReservationError),
     /// Nothing yet: the request looks again when it is woken, or at this time.
     Wait(Instant),
 }
 
 /// The lowest amount that a waiter accepts at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Insists {
+enum AmountLevel {
     Most,
     Enough,
     Least,
@@ -86,7 +86,7 @@ enum Insists {
 
 /// The money that is available for a request's claims, over those with a limit.
 #[derive(Clone, Copy)]
-struct Room<'a> {
+struct Headroom<'a> {
     /// The name of the account with the least left.
     account: &'a str,
     limit: NanoUsd,
@@ -101,7 +101,7 @@ struct Room<'a> {
     leases: u64,
 }
 
-impl State {
+impl AccountsState {
     /// Creates a state without accounts, which holds at most `most` of them.
     pub(super) fn new(most: usize) -> Self {
         let (accounts, waiting, line) = (HashMap::default(), HashMap::default(), BTreeMap::new());
@@ -111,13 +111,13 @@ impl State {
 
     /// Reserves `most` if nobody waits for one of the accounts and each has room for it, as the
     /// queue would. Returns true if the money was reserved.
-    pub(super) fn at_once(&mut self, now: Instant, claims: &[Claim], most: NanoUsd) -> bool {
-        self.sweep(now);
+    pub(super) fn reserve_at_once(&mut self, now: Instant, claims: &[Claim], most: NanoUsd) -> bool {
+        self.sweep_idle(now);
         let free = claims.iter().all(|claim| {
-            let name = key(&claim.account);
+            let name = account_key(&claim.account);
             let has_room = |limit: NanoUsd| {
-                let Balance { spent, reserved } = self.balance_of(&name);
-                limit.less(spent).less(reserved) >= most
+                let Balance { spent, reserved } = self.find_balance(&name);
+                limit.saturating_sub(spent).saturating_sub(reserved) >= most
             };
             !self.waiting.contains_key(&name) && claim.limit.is_none_or(has_room)
         });
@@ -125,7 +125,7 @@ impl State {
             return false;
         }
         for claim in claims {
-            let account = self.account(now, &claim.account);
+            let account = self.account_mut(now, &claim.account);
             account.balance.reserved += most;
             account.leases += 1;
             account.touched = now;
@@ -137,23 +137,23 @@ impl State {
     ///
     /// # Errors
     /// Returns [`Refusal::Full`] if there are too many accounts.
-    pub(super) fn enter(
+    pub(super) fn join_queue(
         &mut self,
         now: Instant,
         claims: Vec<Claim>,
-        ask: Ask,
-        patience: Patience,
+        ask: ReservationAmounts,
+        patience: WaitLimits,
         wake: Arc<Notify>,
-    ) -> Result<u64, Refusal> {
-        self.sweep(now);
+    ) -> Result<u64, ReservationError> {
+        self.sweep_idle(now);
         if self.is_full(&claims) {
-            return Err(Refusal::Full { most: self.most });
+            return Err(ReservationError::Full { most: self.most });
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         for claim in &claims {
-            self.account(now, &claim.account).touched = now;
-            self.waiting.entry(key(&claim.account)).or_default().insert(ticket);
+            self.account_mut(now, &claim.account).touched = now;
+            self.waiting.entry(account_key(&claim.account)).or_default().insert(ticket);
         }
         let waiter = Waiter { claims, ask, patience, since: now, granted: None, wake };
         self.line.insert(ticket, waiter);
@@ -161,63 +161,63 @@ impl State {
     }
 
     /// Returns the state of a waiting request. This also serves all requests that come before it.
-    pub(super) fn look(&mut self, now: Instant, ticket: u64) -> Look {
-        self.serve(now, [ticket].into());
+    pub(super) fn check_ticket(&mut self, now: Instant, ticket: u64) -> QueueState {
+        self.serve_waiters(now, [ticket].into());
         let Some(waiter) = self.line.get(&ticket) else {
-            return Look::Refused(Refusal::Away(Away { because: "the place is gone".to_owned() }));
+            return QueueState::Refused(ReservationError::Away(AccountsUnavailable { because: "the place is gone".to_owned() }));
         };
         if let Some(amount) = waiter.granted {
             self.line.remove(&ticket);
-            return Look::Granted(amount);
+            return QueueState::Granted(amount);
         }
-        let room = self.room(waiter);
+        let room = self.find_headroom(waiter);
         let spent = room.is_some_and(|room| room.unspent < waiter.ask.least);
         let until = waiter.since + waiter.patience.in_all;
         if !spent && now < until {
             let next = waiter.since + waiter.patience.for_most;
-            return Look::Wait(if now < next { next.min(until) } else { until });
+            return QueueState::Wait(if now < next { next.min(until) } else { until });
         }
         let ask = waiter.ask;
         // At the end of a request's patience the order no longer holds. Without a limit there is
         // room.
         let (takes, short) = match room {
-            Some(room) => (waiter.takes(now, Some(room)), room.short(ask.least)),
-            None => (Some(ask.most), Short::default()),
+            Some(room) => (waiter.amount_taken(now, Some(room)), room.to_shortfall(ask.least)),
+            None => (Some(ask.most), Shortfall::default()),
         };
         if let Some(amount) = takes {
-            self.grant(ticket, amount);
+            self.grant_amount(ticket, amount);
         }
-        let accounts = self.remove(ticket);
-        self.freed(now, &accounts);
+        let accounts = self.remove_waiter(ticket);
+        self.serve_freed(now, &accounts);
         match takes {
-            Some(amount) => Look::Granted(amount),
-            None if spent => Look::Refused(Refusal::Spent(short)),
-            None => Look::Refused(Refusal::Busy(short)),
+            Some(amount) => QueueState::Granted(amount),
+            None if spent => QueueState::Refused(ReservationError::Spent(short)),
+            None => QueueState::Refused(ReservationError::Busy(short)),
         }
     }
 
     /// Gives up a queue entry, and the amount that was granted to it.
-    pub(super) fn leave(&mut self, now: Instant, ticket: u64) {
+    pub(super) fn leave_queue(&mut self, now: Instant, ticket: u64) {
         let granted = self.line.get(&ticket).and_then(|waiter| waiter.granted);
-        let accounts = self.remove(ticket);
+        let accounts = self.remove_waiter(ticket);
         match granted {
-            Some(amount) => self.settle(now, &accounts, amount, NanoUsd::ZERO),
-            None => self.freed(now, &accounts),
+            Some(amount) => self.settle_lease(now, &accounts, amount, NanoUsd::ZERO),
+            None => self.serve_freed(now, &accounts),
         }
     }
 
     /// Removes an entry from the queue. Returns its accounts.
-    fn remove(&mut self, ticket: u64) -> Vec<Arc<str>> {
+    fn remove_waiter(&mut self, ticket: u64) -> Vec<Arc<str>> {
         let Some(waiter) = self.line.remove(&ticket) else { return Vec::new() };
         let accounts: Vec<Arc<str>> =
             waiter.claims.into_iter().map(|claim| claim.account).collect();
         for account in &accounts {
-            self.waits_no_more(key(account), ticket);
+            self.stop_waiting(account_key(account), ticket);
         }
         accounts
     }
 
-    fn waits_no_more(&mut self, account: Digest, ticket: u64) {
+    fn stop_waiting(&mut self, account: Digest, ticket: u64) {
         if let Entry::Occupied(mut waiting) = self.waiting.entry(account) {
             waiting.get_mut().remove(&ticket);
             if waiting.get().is_empty() {
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// Ends a lease: releases its reservation and books the actual cost.
-    pub(super) fn settle(
+    pub(super) fn settle_lease(
         &mut self,
         now: Instant,
         accounts: &[Arc<str>],
@@ -236,32 +236,32 @@ impl State {
     ) {
         for account in accounts {
             // An account with a lease is never forgotten, so it exists.
-            let account = self.account(now, account);
-            account.balance.reserved = account.balance.reserved.less(reserved);
+            let account = self.account_mut(now, account);
+            account.balance.reserved = account.balance.reserved.saturating_sub(reserved);
             account.balance.spent += actual;
             account.leases = account.leases.saturating_sub(1);
             account.touched = now;
         }
-        self.freed(now, accounts);
+        self.serve_freed(now, accounts);
     }
 
     /// Reduces a lease's reservation.
-    pub(super) fn lower(&mut self, now: Instant, accounts: &[Arc<str>], by: NanoUsd) {
+    pub(super) fn lower_reservation(&mut self, now: Instant, accounts: &[Arc<str>], by: NanoUsd) {
         for account in accounts {
-            if let Some(account) = self.accounts.get_mut(&key(account)) {
-                account.balance.reserved = account.balance.reserved.less(by);
+            if let Some(account) = self.accounts.get_mut(&account_key(account)) {
+                account.balance.reserved = account.balance.reserved.saturating_sub(by);
                 account.touched = now;
             }
         }
-        self.freed(now, accounts);
+        self.serve_freed(now, accounts);
     }
 
     /// Returns what is spent and reserved in an account.
-    pub(super) fn balance(&self, account: &str) -> Balance {
-        self.balance_of(&key(account))
+    pub(super) fn read_balance(&self, account: &str) -> Balance {
+        self.find_balance(&account_key(account))
     }
 
-    fn balance_of(&self, name: &Digest) -> Balance {
+    fn find_balance(&self, name: &Digest) -> Balance {
         self.accounts.get(name).map_or_else(Balance::default, |account| account.balance)
     }
 
@@ -270,7 +270,7 @@ impl State {
         if self.accounts.len() + claims.len() <= self.most {
             return false;
         }
-        let new = |claim: &&Claim| !self.accounts.contains_key(&key(&claim.account));
+        let new = |claim: &&Claim| !self.accounts.contains_key(&account_key(&claim.account));
         self.accounts.len() + claims.iter().filter(new).count() > self.most
     }
 
@@ -282,51 +282,51 @@ impl State {
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         let idle =
-            |account: &Account| account.leases == 0 && account.balance.reserved == NanoUsd::ZERO;
+            |account: &MoneyAccount| account.leases == 0 && account.balance.reserved == NanoUsd::ZERO;
         let nobody = self.line.is_empty() && self.waiting.is_empty();
         nobody && self.accounts.values().all(idle)
     }
 
     /// Serves the waiters of these accounts, in which money may have been freed.
-    fn freed(&mut self, now: Instant, accounts: &[Arc<str>]) {
-        let waiting = accounts.iter().filter_map(|account| self.waiting.get(&key(account)));
+    fn serve_freed(&mut self, now: Instant, accounts: &[Arc<str>]) {
+        let waiting = accounts.iter().filter_map(|account| self.waiting.get(&account_key(account)));
         let waiting: BTreeSet<u64> = waiting.flatten().copied().collect();
         if !waiting.is_empty() {
-            self.serve(now, waiting);
+            self.serve_waiters(now, waiting);
         }
     }
 
     /// Serves these tickets, and all that share an account with them, in order of arrival.
-    fn serve(&mut self, now: Instant, tickets: BTreeSet<u64>) {
+    fn serve_waiters(&mut self, now: Instant, tickets: BTreeSet<u64>) {
         let mut closed: BTreeSet<String> = BTreeSet::new();
-        for ticket in self.together(tickets) {
+        for ticket in self.collect_connected(tickets) {
             let Some(waiter) = self.line.get(&ticket).filter(|w| w.granted.is_none()) else {
                 continue;
             };
-            let room = self.room(waiter);
-            let shut = waiter.limited().any(|(account, _)| closed.contains(account));
-            let takes = if shut { None } else { waiter.takes(now, room) };
+            let room = self.find_headroom(waiter);
+            let shut = waiter.limited_claims().any(|(account, _)| closed.contains(account));
+            let takes = if shut { None } else { waiter.amount_taken(now, room) };
             if let Some(amount) = takes {
                 waiter.wake.notify_one();
-                self.grant(ticket, amount);
+                self.grant_amount(ticket, amount);
             } else if room.is_some_and(|room| room.unspent < waiter.ask.least) {
                 // A request must not wait for money that cannot come.
                 waiter.wake.notify_one();
             } else if now.saturating_duration_since(waiter.since) >= OVERTAKEN_FOR {
-                let insists = waiter.amount(waiter.insists(now, room));
-                closed.extend(self.lacking(waiter, insists).map(str::to_owned));
+                let insists = waiter.level_amount(waiter.accepted_level(now, room));
+                closed.extend(self.lacking_accounts(waiter, insists).map(str::to_owned));
             }
         }
     }
 
     /// Returns these tickets and all that are connected to them through shared accounts.
-    fn together(&self, mut found: BTreeSet<u64>) -> BTreeSet<u64> {
+    fn collect_connected(&self, mut found: BTreeSet<u64>) -> BTreeSet<u64> {
         let mut open: Vec<u64> = found.iter().copied().collect();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         while let Some(ticket) = open.pop() {
             let Some(waiter) = self.line.get(&ticket) else { continue };
-            for (name, _) in waiter.limited() {
-                let waiting = self.waiting.get(&key(name)).filter(|_| seen.insert(name));
+            for (name, _) in waiter.limited_claims() {
+                let waiting = self.waiting.get(&account_key(name)).filter(|_| seen.insert(name));
                 let Some(waiting) = waiting else { continue };
                 open.extend(waiting.iter().filter(|ticket| found.insert(**ticket)));
             }
@@ -335,57 +335,57 @@ impl State {
     }
 
     /// Returns an account, which begins with nothing spent if it is new.
-    fn account(&mut self, now: Instant, name: &str) -> &mut Account {
+    fn account_mut(&mut self, now: Instant, name: &str) -> &mut MoneyAccount {
         let unnamed = &mut self.unnamed[0];
-        self.accounts.entry(key(name)).or_insert_with(|| {
-            let account = Account::new(now, name);
+        self.accounts.entry(account_key(name)).or_insert_with(|| {
+            let account = MoneyAccount::new(now, name);
             *unnamed += usize::from(account.unnamed);
             account
         })
     }
 
     /// Reserves an amount for a queue entry.
-    fn grant(&mut self, ticket: u64, amount: NanoUsd) {
+    fn grant_amount(&mut self, ticket: u64, amount: NanoUsd) {
         let Some(waiter) = self.line.get_mut(&ticket) else { return };
         waiter.granted = Some(amount);
-        let accounts: Vec<Digest> = waiter.claims.iter().map(|c| key(&c.account)).collect();
+        let accounts: Vec<Digest> = waiter.claims.iter().map(|c| account_key(&c.account)).collect();
         for account in accounts {
             if let Some(account) = self.accounts.get_mut(&account) {
                 account.balance.reserved += amount;
                 account.leases += 1;
             }
-            self.waits_no_more(account, ticket);
+            self.stop_waiting(account, ticket);
         }
     }
 
     /// Returns the money available for a waiter's claims; `None` if no claim has a limit.
-    fn room<'a>(&'a self, waiter: &'a Waiter) -> Option<Room<'a>> {
-        let rooms = waiter.limited().filter_map(|(account, limit)| {
-            let name = key(account);
-            let Account { balance, leases, .. } = self.accounts.get(&name)?;
-            let (balance, unspent) = (*balance, limit.less(balance.spent));
-            let left = unspent.less(balance.reserved);
+    fn find_headroom<'a>(&'a self, waiter: &'a Waiter) -> Option<Headroom<'a>> {
+        let rooms = waiter.limited_claims().filter_map(|(account, limit)| {
+            let name = account_key(account);
+            let MoneyAccount { balance, leases, .. } = self.accounts.get(&name)?;
+            let (balance, unspent) = (*balance, limit.saturating_sub(balance.spent));
+            let left = unspent.saturating_sub(balance.reserved);
             let waiting = self.waiting.get(&name).map_or(0, BTreeSet::len);
             let (waiting, leases) = (waiting.saturating_sub(1) as u64, u64::from(*leases));
-            Some(Room { account, limit, balance, left, unspent, waiting, leases })
+            Some(Headroom { account, limit, balance, left, unspent, waiting, leases })
         });
-        rooms.reduce(Room::and)
+        rooms.reduce(Headroom::min_with)
     }
 
     /// Returns the accounts that have less than `amount` left.
-    fn lacking<'a>(
+    fn lacking_accounts<'a>(
         &'a self,
         waiter: &'a Waiter,
         amount: NanoUsd,
     ) -> impl Iterator<Item = &'a str> + 'a {
-        waiter.limited().filter_map(move |(account, limit)| {
-            let Balance { spent, reserved } = self.balance(account);
-            (limit.less(spent).less(reserved) < amount).then_some(account)
+        waiter.limited_claims().filter_map(move |(account, limit)| {
+            let Balance { spent, reserved } = self.read_balance(account);
+            (limit.saturating_sub(spent).saturating_sub(reserved) < amount).then_some(account)
         })
     }
 
     /// Forgets idle accounts if there are many.
-    fn sweep(&mut self, now: Instant) {
+    fn sweep_idle(&mut self, now: Instant) {
         if self.unnamed[0] >= self.unnamed[1] {
             self.forget_unnamed();
         }
@@ -426,7 +426,7 @@ impl State {
     }
 }
 
-impl Account {
+impl MoneyAccount {
     fn new(now: Instant, name: &str) -> Self {
         let of = name.split_once(':').map_or("", |(_, of)| of);
         let unnamed = of.starts_with(names::UNNAMED);
@@ -435,13 +435,13 @@ impl Account {
 }
 
 /// Returns the key under which an account is stored.
-fn key(account: &str) -> Digest {
-    Digest::of(account.as_bytes())
+fn account_key(account: &str) -> Digest {
+    Digest::from_bytes(account.as_bytes())
 }
 
-impl<'a> Room<'a> {
+impl<'a> Headroom<'a> {
     /// Combines two accounts' figures into the tighter bounds.
-    fn and(self, other: Self) -> Self {
+    fn min_with(self, other: Self) -> Self {
         Self {
             unspent: self.unspent.min(other.unspent),
             waiting: self.waiting.max(other.waiting),
@@ -450,57 +450,57 @@ impl<'a> Room<'a> {
         }
     }
 
-    fn short(&self, least: NanoUsd) -> Short {
+    fn to_shortfall(&self, least: NanoUsd) -> Shortfall {
         let Balance { spent, reserved } = self.balance;
-        Short { account: self.account.into(), limit: self.limit, spent, reserved, least }
+        Shortfall { account: self.account.into(), limit: self.limit, spent, reserved, least }
     }
 }
 
 impl Waiter {
     /// Returns the claims with a limit.
-    fn limited(&self) -> impl Iterator<Item = (&str, NanoUsd)> {
+    fn limited_claims(&self) -> impl Iterator<Item = (&str, NanoUsd)> {
         self.claims.iter().filter_map(|claim| Some((&*claim.account, claim.limit?)))
     }
 
     /// Returns the amount that the waiter takes of this room, if any.
-    fn takes(&self, now: Instant, room: Option<Room<'_>>) -> Option<NanoUsd> {
-        let Ask { most, enough, least } = self.ask;
+    fn amount_taken(&self, now: Instant, room: Option<Headroom<'_>>) -> Option<NanoUsd> {
+        let ReservationAmounts { most, enough, least } = self.ask;
         let Some(room) = room else { return Some(most) };
-        let insists = self.insists(now, Some(room));
-        if room.left >= most && (insists == Insists::Most || room.waiting == 0) {
+        let insists = self.accepted_level(now, Some(room));
+        if room.left >= most && (insists == AmountLevel::Most || room.waiting == 0) {
             return Some(most);
         }
         match insists {
             // The other waiting and running requests may come again: each takes a share, so that no
             // request holds everything.
-            Insists::Enough | Insists::Least if room.left >= enough => {
+            AmountLevel::Enough | AmountLevel::Least if room.left >= enough => {
                 let sharers = room.waiting.saturating_add(room.leases).saturating_add(1);
                 Some(NanoUsd(room.left.0 / sharers).clamp(enough, most.min(room.left)))
             }
-            Insists::Least if room.left >= least => Some(room.left),
-            Insists::Most | Insists::Enough | Insists::Least => None,
+            AmountLevel::Least if room.left >= least => Some(room.left),
+            AmountLevel::Most | AmountLevel::Enough | AmountLevel::Least => None,
         }
     }
 
     /// Returns the lowest amount that is accepted now. It falls with the time, and with the money
     /// that can still become free.
-    fn insists(&self, now: Instant, room: Option<Room<'_>>) -> Insists {
+    fn accepted_level(&self, now: Instant, room: Option<Headroom<'_>>) -> AmountLevel {
         let waited = now.saturating_duration_since(self.since);
         let unspent = room.map_or(self.ask.most, |room| room.unspent);
         if waited >= self.patience.in_all || unspent < self.ask.enough {
-            Insists::Least
+            AmountLevel::Least
         } else if waited >= self.patience.for_most || unspent < self.ask.most {
-            Insists::Enough
+            AmountLevel::Enough
         } else {
-            Insists::Most
+            AmountLevel::Most
         }
     }
 
-    fn amount(&self, insists: Insists) -> NanoUsd {
+    fn level_amount(&self, insists: AmountLevel) -> NanoUsd {
         match insists {
-            Insists::Most => self.ask.most,
-            Insists::Enough => self.ask.enough,
-            Insists::Least => self.ask.least,
+            AmountLevel::Most => self.ask.most,
+            AmountLevel::Enough => self.ask.enough,
+            AmountLevel::Least => self.ask.least,
         }
     }
 }

@@ -3,23 +3,23 @@ use proptest::prelude::*;
 use super::*;
 use std::time::Duration;
 
-fn visit(state: &mut State, now: Instant, account: &str) -> Result<(), Refusal> {
+fn visit(state: &mut AccountsState, now: Instant, account: &str) -> Result<(), ReservationError> {
     let claims = vec![Claim { account: account.into(), limit: Some(NanoUsd(100)) }];
-    let ask = Ask::exactly(NanoUsd(10));
-    let ticket = state.enter(now, claims, ask, Patience::NONE, Arc::new(Notify::new()))?;
-    assert!(matches!(state.look(now, ticket), Look::Granted(NanoUsd(10))));
+    let ask = ReservationAmounts::from_exact(NanoUsd(10));
+    let ticket = state.join_queue(now, claims, ask, WaitLimits::NONE, Arc::new(Notify::new()))?;
+    assert!(matches!(state.check_ticket(now, ticket), QueueState::Granted(NanoUsd(10))));
     Ok(())
 }
 
-fn settle(state: &mut State, now: Instant, account: &str) {
-    state.settle(now, &[account.into()], NanoUsd(10), NanoUsd(7));
+fn settle(state: &mut AccountsState, now: Instant, account: &str) {
+    state.settle_lease(now, &[account.into()], NanoUsd(10), NanoUsd(7));
 }
 
 /// 100,000 accounts stay. With one more, those that were idle for two days are forgotten, and no
 /// others.
 #[tokio::test(start_paused = true)]
 async fn idle_accounts_are_forgotten_when_there_are_many() {
-    let mut state = State::new(MOST);
+    let mut state = AccountsState::new(MOST);
     let began = now();
     let hours = |hours: u64| began + Duration::from_secs(hours * 3600);
     visit(&mut state, began, "held").unwrap();
@@ -35,20 +35,20 @@ async fn idle_accounts_are_forgotten_when_there_are_many() {
     assert_eq!(state.len(), 100_001, "nobody is idle yet");
     visit(&mut state, hours(49), "new").unwrap();
     assert_eq!(state.len(), 4);
-    assert_eq!(state.balance("account:5").spent, NanoUsd(14));
-    assert_eq!(state.balance("held").reserved, NanoUsd(10));
-    assert_eq!(state.balance("account:6"), Balance::default());
+    assert_eq!(state.read_balance("account:5").spent, NanoUsd(14));
+    assert_eq!(state.read_balance("held").reserved, NanoUsd(10));
+    assert_eq!(state.read_balance("account:6"), Balance::default());
 }
 
 /// Accounts in use are never forgotten: new ones are refused instead.
 #[tokio::test(start_paused = true)]
 async fn more_accounts_than_can_be_kept_are_refused() {
-    let mut state = State::new(1_000);
+    let mut state = AccountsState::new(1_000);
     for number in 0..1_000 {
         visit(&mut state, now(), &number.to_string()).unwrap();
     }
     let refused = visit(&mut state, now(), "one more").unwrap_err();
-    assert_eq!(refused, Refusal::Full { most: 1_000 });
+    assert_eq!(refused, ReservationError::Full { most: 1_000 });
     assert_eq!(refused.to_string(), "more than 1000 accounts of money are in use");
     visit(&mut state, now(), "5").unwrap();
 }
@@ -57,7 +57,7 @@ async fn more_accounts_than_can_be_kept_are_refused() {
 /// them.
 #[tokio::test(start_paused = true)]
 async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
-    let mut state = State::new(MOST);
+    let mut state = AccountsState::new(MOST);
     visit(&mut state, now(), "run:content:held").unwrap();
     visit(&mut state, now(), "session:named").unwrap();
     settle(&mut state, now(), "session:named");
@@ -69,12 +69,12 @@ async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
         assert!(state.len() <= 10_002, "{}", state.len());
     }
     assert!(state.len() > 8_192);
-    assert_eq!(state.balance("run:content:held").reserved, NanoUsd(10));
-    assert_eq!(state.balance("session:named").spent, NanoUsd(7));
+    assert_eq!(state.read_balance("run:content:held").reserved, NanoUsd(10));
+    assert_eq!(state.read_balance("session:named").spent, NanoUsd(7));
     for newest in 30_000 - 8_192..30_000 {
-        assert_eq!(state.balance(&format!("session:content:{newest}")).spent, NanoUsd(7));
+        assert_eq!(state.read_balance(&format!("session:content:{newest}")).spent, NanoUsd(7));
     }
-    assert_eq!(state.balance("session:content:1"), Balance::default());
+    assert_eq!(state.read_balance("session:content:1"), Balance::default());
 }
 
 /// A request of the property below: the accounts that it claims, their limits (zero: none), the
@@ -102,7 +102,7 @@ proptest! {
 
 /// A state, with the leases and the queue entries of its requests.
 struct Played {
-    state: State,
+    state: AccountsState,
     began: Instant,
     leases: Vec<(Vec<Arc<str>>, NanoUsd)>,
     line: Vec<(Vec<Arc<str>>, u64)>,
@@ -111,7 +111,7 @@ struct Played {
 impl Default for Played {
     fn default() -> Self {
         let (leases, line) = (Vec::new(), Vec::new());
-        Self { state: State::new(MOST), began: now(), leases, line }
+        Self { state: AccountsState::new(MOST), began: now(), leases, line }
     }
 }
 
@@ -122,7 +122,7 @@ impl Played {
         let (which, limits, most, least, settles) = *request;
         if settles && !self.leases.is_empty() {
             let (accounts, amount) = self.leases.remove(0);
-            self.state.settle(now, &accounts, amount, NanoUsd(amount.0 / 2));
+            self.state.settle_lease(now, &accounts, amount, NanoUsd(amount.0 / 2));
         }
         let claimed = (0..3_usize).filter(|at| which >> at & 1 == 1);
         let claims: Vec<Claim> = claimed
@@ -132,15 +132,15 @@ impl Played {
             })
             .collect();
         let accounts: Vec<Arc<str>> = claims.iter().map(|claim| claim.account.clone()).collect();
-        let ask = Ask::new(NanoUsd(most), NanoUsd(least), NanoUsd(least));
+        let ask = ReservationAmounts::new(NanoUsd(most), NanoUsd(least), NanoUsd(least));
         let patience =
-            Patience { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
-        if at_once && self.state.at_once(now, &claims, ask.most) {
+            WaitLimits { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
+        if at_once && self.state.reserve_at_once(now, &claims, ask.most) {
             self.leases.push((accounts, ask.most));
             self.look_again(now);
-            return self.stands(format!("{:?}", Look::Granted(ask.most)));
+            return self.stands(format!("{:?}", QueueState::Granted(ask.most)));
         }
-        let entered = self.state.enter(now, claims, ask, patience, Arc::new(Notify::new()));
+        let entered = self.state.join_queue(now, claims, ask, patience, Arc::new(Notify::new()));
         let ticket = entered.expect("a place");
         let got = self.looks(now, accounts, ticket);
         self.look_again(now);
@@ -148,12 +148,12 @@ impl Played {
     }
 
     fn looks(&mut self, now: Instant, accounts: Vec<Arc<str>>, ticket: u64) -> String {
-        let look = self.state.look(now, ticket);
+        let look = self.state.check_ticket(now, ticket);
         let got = format!("{look:?}");
         match look {
-            Look::Granted(amount) => self.leases.push((accounts, amount)),
-            Look::Refused(_) => {}
-            Look::Wait(_) => {
+            QueueState::Granted(amount) => self.leases.push((accounts, amount)),
+            QueueState::Refused(_) => {}
+            QueueState::Wait(_) => {
                 self.line.push((accounts, ticket));
                 return "waits".to_owned();
             }
@@ -169,7 +169,7 @@ impl Played {
 
     fn stands(&self, got: String) -> Vec<String> {
         let accounts =
-            (0..3).map(|at| format!("{:?}", self.state.balance(&format!("account {at}"))));
+            (0..3).map(|at| format!("{:?}", self.state.read_balance(&format!("account {at}"))));
         let leases = self.leases.iter().map(|lease| format!("{lease:?}"));
         [got, self.line.len().to_string()].into_iter().chain(accounts).chain(leases).collect()
     }

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, Method, StatusCode};
-use softland_session::core::{Because, Failure, Rung};
-use softland_session::wire::request::{MaxTokens, Request};
+use softland_session::core::{Because, RequestFailure, Rung};
+use softland_session::wire::request::{OutputLimit, Request};
 use softland_session::wire::{Api, Splice, Tokens};
 
-use super::{BROKEN, Flow, Sent, until};
+use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
 use crate::body::Body;
-use crate::govern::account::Leased;
+use crate::govern::account::LeaseOutcome;
 use crate::govern::head;
-use crate::upstream::{Response, UpstreamError};
+use crate::upstream::{UpstreamResponse, UpstreamError};
 use crate::{errors, headers, pass};
 
 /// The largest response that is read as a whole.
@@ -21,7 +21,7 @@ const WHOLE: usize = 64 << 20;
 const REFUSAL: usize = 256 << 10;
 
 /// The reason why a request has no money.
-enum Denied {
+enum DenialReason {
     /// The money limit has no room for it.
     Limit(Because),
     /// The amount left is unknown.
@@ -31,20 +31,20 @@ enum Denied {
 /// The remark in the ledger on a response that cannot be read.
 const UNREAD: &str = "estimated: the response cannot be read; the most that it can have cost";
 
-impl Flow {
+impl GovernedRequest {
     /// Sends one request and waits for the head of its response, or for the whole response if it
     /// does not stream.
-    pub(super) async fn send(&mut self, body: Bytes) -> Sent {
-        let body = match self.with_money(body).await {
+    pub(super) async fn send_request(&mut self, body: Bytes) -> SendOutcome {
+        let body = match self.with_reservation(body).await {
             Ok(body) => body,
-            Err(denied) => return self.unpaid(denied),
+            Err(denied) => return self.deny_request(denied),
         };
-        let body = self.as_learned(body);
+        let body = self.apply_learned_limit(body);
         let sent_body = body.clone();
         if self.sent == 0 {
             // Later interventions concern the response.
-            self.tell();
-            self.record.decided();
+            self.report_events();
+            self.record.mark_decided();
         }
         self.sent += 1;
         // An earlier failure no longer matters.
@@ -52,176 +52,176 @@ impl Flow {
         let opening = &self.opening;
         let (gate, target) = (&opening.asked.gate, &opening.target);
         if self.sent == 1 {
-            gate.metrics.added_latency(target.began.elapsed());
+            gate.metrics.observe_added_latency(target.began.elapsed());
         }
         // Observing also needs a response that can be read.
         let headers = headers::to_upstream(&opening.asked.parts.headers, target, true);
-        self.record.sends(opening, &self.account, self.exchange.rung(), &body);
+        self.record.record_sent(opening, &self.account, self.exchange.rung(), &body);
         let sending =
-            gate.upstreams.send(&target.origin, Method::POST, &target.path, headers, body);
+            gate.upstreams.send_request(&target.origin, Method::POST, &target.path, headers, body);
         let sent = tokio::select! {
             biased;
-            () = until(self.deadline) => None,
+            () = wait_until(self.deadline) => None,
             sent = sending => Some(sent),
         };
         match sent {
             None => {
-                self.expire(0);
-                Sent::Taken
+                self.expire_run(0);
+                SendOutcome::Taken
             }
-            Some(Err(error)) => self.unreachable(&error, error.is_late().then_some(0)),
-            Some(Ok(response)) => self.received(response, &sent_body).await,
+            Some(Err(error)) => self.take_failure(&error, error.is_late().then_some(0)),
+            Some(Ok(response)) => self.take_response(response, &sent_body).await,
         }
     }
 
     /// Gives up a request that has no money. At a limit softland answers; if the store does not
     /// respond, the request fails.
-    fn unpaid(&mut self, denied: Denied) -> Sent {
-        self.unsay();
+    fn deny_request(&mut self, denied: DenialReason) -> SendOutcome {
+        self.drop_interventions();
         match denied {
-            Denied::Limit(because) => {
+            DenialReason::Limit(because) => {
                 let id = &self.opening.target.id;
                 tracing::warn!(%id, %because, "the limit has no room for a request");
                 self.broken = Some(format!("softland: the run's limit is reached ({because})"));
-                self.exchange.deny(&because, &mut self.out);
+                self.exchange.deny_request(&because, &mut self.out);
             }
-            Denied::Lost => {
+            DenialReason::Lost => {
                 self.broken = Some("softland: the cost limit cannot be held now".to_owned());
-                self.exchange.fail(Failure::Provider, &mut self.out);
+                self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             }
         }
-        Sent::Taken
+        SendOutcome::Taken
     }
 
-    async fn received(&mut self, mut response: Response, sent: &Bytes) -> Sent {
-        self.record.status(response.status.as_u16());
+    async fn take_response(&mut self, mut response: UpstreamResponse, sent: &Bytes) -> SendOutcome {
+        self.record.set_status(response.status.as_u16());
         if !response.status.is_success() {
             return match self.added_limit(sent) {
                 Some(limit) if response.status == StatusCode::BAD_REQUEST => {
-                    self.refused_limit(response, limit.value).await
+                    self.take_limit_refusal(response, limit.value).await
                 }
-                _ => self.refused(pass::pass_back(response)),
+                _ => self.take_refusal(pass::pass_back(response)),
             };
         }
         let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
-        if is_packed(&response.headers) || streams != self.exchange.streams() {
-            return self.unread(response);
+        if is_packed(&response.headers) || streams != self.exchange.is_streaming() {
+            return self.pass_unread(response);
         }
         if streams {
-            return Sent::Streams(Box::new(response));
+            return SendOutcome::Streams(Box::new(response));
         }
         let status = response.status;
         let whole = tokio::select! {
             biased;
-            () = until(self.deadline) => None,
-            whole = response.whole(WHOLE) => Some(whole),
+            () = wait_until(self.deadline) => None,
+            whole = response.read_whole(WHOLE) => Some(whole),
         };
         let bytes = match whole {
             None => {
-                self.expire(response.received());
-                return Sent::Taken;
+                self.expire_run(response.received_bytes());
+                return SendOutcome::Taken;
             }
-            Some(Err(error)) => return self.unreachable(&error, Some(response.received())),
+            Some(Err(error)) => return self.take_failure(&error, Some(response.received_bytes())),
             Some(Ok(bytes)) => bytes,
         };
         self.headers = response.headers;
-        self.verbatim = self.observes().then(|| bytes.clone());
-        if let Err(error) = self.exchange.whole(&bytes, &mut self.out) {
+        self.verbatim = self.is_observed().then(|| bytes.clone());
+        if let Err(error) = self.exchange.push_whole(&bytes, &mut self.out) {
             if self.is_hidden() {
-                self.fail(Some(error.to_string()));
-                return Sent::Taken;
+                self.fail_response(Some(error.to_string()));
+                return SendOutcome::Taken;
             }
             // The body is no message of the protocol, so it is left to the client and the upstream.
             tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
             self.book_unread();
-            let mut answer = http::Response::new(Body::full(bytes));
+            let mut answer = http::Response::new(Body::from_bytes(bytes));
             *answer.status_mut() = status;
-            *answer.headers_mut() = head::of(self, &self.headers);
+            *answer.headers_mut() = head::response_head(self, &self.headers);
             // Only the upstream may state the content type.
             if !self.headers.contains_key(CONTENT_TYPE) {
                 answer.headers_mut().remove(CONTENT_TYPE);
             }
-            return Sent::Passes(Box::new(answer));
+            return SendOutcome::Passes(Box::new(answer));
         }
-        Sent::Taken
+        SendOutcome::Taken
     }
 
     /// Passes on a response in a form that was not requested, or fails if the client does not see
     /// it.
-    fn unread(&mut self, response: Response) -> Sent {
+    fn pass_unread(&mut self, response: UpstreamResponse) -> SendOutcome {
         let id = &self.opening.target.id;
         // Names only: a value may be a credential. The iterator itself would print values, too.
         let headers: Vec<_> = response.headers.keys().map(HeaderName::as_str).collect();
         tracing::warn!(%id, ?headers, "cannot be read as it was asked for");
         self.book_unread();
         if self.is_hidden() {
-            self.broken = Some(format!("upstream {} answered in another form", self.upstream()));
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
+            self.broken = Some(format!("upstream {} answered in another form", self.upstream_name()));
+            self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            return SendOutcome::Taken;
         }
         let mut answer = pass::pass_back(response);
-        head::add(self, answer.headers_mut());
-        Sent::Passes(Box::new(answer))
+        head::add_headers(self, answer.headers_mut());
+        SendOutcome::Passes(Box::new(answer))
     }
 
     /// Books the worst case for a response whose cost cannot be read.
     fn book_unread(&mut self) {
-        let cost = self.account.unread();
+        let cost = self.account.book_reserved();
         let run = &self.account.state.id;
-        self.record.billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
+        self.record.record_billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
     }
 
     /// Handles an error response. For the client's own request, the client gets it; a request that
     /// softland added takes the next rung.
-    fn refused(&mut self, mut answer: http::Response<Body>) -> Sent {
-        self.account.nothing();
-        self.settle_record();
+    fn take_refusal(&mut self, mut answer: http::Response<Body>) -> SendOutcome {
+        self.account.release_unbilled();
+        self.record_unbilled();
         let gate = &self.opening.asked.gate;
         let (rung, status) = (self.exchange.rung(), answer.status());
         let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
         if status == StatusCode::BAD_REQUEST && ours {
-            gate.learned.refused(&self.opening.model, rung);
+            gate.learned.learn_refusal(&self.opening.model, rung);
         }
         if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
-            self.broken = Some(format!("upstream {} answered {status}", self.upstream()));
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
+            self.broken = Some(format!("upstream {} answered {status}", self.upstream_name()));
+            self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            return SendOutcome::Taken;
         }
-        head::add(self, answer.headers_mut());
-        Sent::Passes(Box::new(answer))
+        head::add_headers(self, answer.headers_mut());
+        SendOutcome::Passes(Box::new(answer))
     }
 
     /// Handles a 400 to a request whose output limit softland added. If the error is about that
     /// limit, the request is sent again as the provider wants it.
-    async fn refused_limit(&mut self, mut response: Response, limit: u64) -> Sent {
-        let body = match response.whole(REFUSAL).await {
+    async fn take_limit_refusal(&mut self, mut response: UpstreamResponse, limit: u64) -> SendOutcome {
+        let body = match response.read_whole(REFUSAL).await {
             Ok(body) => body,
-            Err(error) => return self.unreachable(&error, None),
+            Err(error) => return self.take_failure(&error, None),
         };
         let (gate, model) = (&self.opening.asked.gate, &self.opening.model);
-        if !gate.learned.limit_refused(model, limit, &String::from_utf8_lossy(&body)) {
+        if !gate.learned.learn_limit(model, limit, &String::from_utf8_lossy(&body)) {
             let mut answer = pass::pass_back(response);
-            *answer.body_mut() = Body::full(body);
-            return self.refused(answer);
+            *answer.body_mut() = Body::from_bytes(body);
+            return self.take_refusal(answer);
         }
         tracing::info!(id = %self.opening.target.id, %model, "another output limit is tried");
-        self.account.nothing();
-        self.settle_record();
+        self.account.release_unbilled();
+        self.record_unbilled();
         // The error answered nothing: the request is as it was before.
         (self.sent, self.leased) = (self.sent - 1, false);
-        Sent::Taken
+        SendOutcome::Taken
     }
 
     /// Returns the output limit of a body, if the client's own body has none.
-    fn added_limit(&self, body: &Bytes) -> Option<MaxTokens> {
+    fn added_limit(&self, body: &Bytes) -> Option<OutputLimit> {
         let asked = &self.opening.asked;
-        let limit = Request::of(asked.api, body).ok()?.max_tokens?;
-        let own = Request::of(asked.api, &asked.body).ok()?;
+        let limit = Request::from_body(asked.api, body).ok()?.max_tokens?;
+        let own = Request::from_body(asked.api, &asked.body).ok()?;
         own.max_tokens.is_none().then_some(limit)
     }
 
     /// Changes the output limit of a body to the form that the model is known to accept.
-    fn as_learned(&self, body: Bytes) -> Bytes {
+    fn apply_learned_limit(&self, body: Bytes) -> Bytes {
         let asked = &self.opening.asked;
         let Some(lesson) = asked.gate.learned.limit_of(&self.opening.model) else { return body };
         let Some(limit) = self.added_limit(&body) else { return body };
@@ -237,27 +237,27 @@ impl Flow {
 
     /// Handles a missing or incomplete response. `received` is the number of body bytes that
     /// arrived of a response that is billed.
-    fn unreachable(&mut self, error: &UpstreamError, received: Option<u64>) -> Sent {
+    fn take_failure(&mut self, error: &UpstreamError, received: Option<u64>) -> SendOutcome {
         tracing::warn!(id = %self.opening.target.id, %error, "no response");
         match received {
-            Some(received) => self.bill_unfinished(self.exchange.so_far(), received, BROKEN),
+            Some(received) => self.bill_unfinished(self.exchange.tokens_so_far(), received, BROKEN),
             None => {
-                self.account.nothing();
-                self.settle_record();
+                self.account.release_unbilled();
+                self.record_unbilled();
             }
         }
         if self.is_hidden() {
             self.broken = Some(error.to_string());
-            self.exchange.fail(Failure::Provider, &mut self.out);
-            return Sent::Taken;
+            self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            return SendOutcome::Taken;
         }
         let protocol = self.opening.target.protocol;
-        let mut answer = errors::shaped(protocol, error.status(), &error.to_string());
-        head::add(self, answer.headers_mut());
-        Sent::Passes(Box::new(answer))
+        let mut answer = errors::protocol_error(protocol, error.status(), &error.to_string());
+        head::add_headers(self, answer.headers_mut());
+        SendOutcome::Passes(Box::new(answer))
     }
 
-    pub(super) fn upstream(&self) -> &str {
+    pub(super) fn upstream_name(&self) -> &str {
         self.opening.target.origin.name()
     }
 
@@ -268,32 +268,32 @@ impl Flow {
     }
 
     /// Makes sure that a request has its money, and limits its output to what the money pays for.
-    async fn with_money(&mut self, body: Bytes) -> Result<Bytes, Denied> {
+    async fn with_reservation(&mut self, body: Bytes) -> Result<Bytes, DenialReason> {
         let first = self.sent == 0 && self.leased;
         if first && self.output_limit.is_none() {
             return Ok(body);
         }
         let gate = self.opening.asked.gate.clone();
         // The body was made from a request that was scanned, so it can be scanned again.
-        let Ok(request) = Request::of(self.opening.asked.api, &body) else { return Ok(body) };
+        let Ok(request) = Request::from_body(self.opening.asked.api, &body) else { return Ok(body) };
         let limit = if first {
             self.output_limit
         } else {
             let policy = self.exchange.run().policy().clone();
             // The client's first request may wait for money that others hold.
             let waits = (self.sent == 0).then_some(&self.opening.asked.told);
-            match self.account.reserve(&gate, &request, &policy, false, waits).await {
-                Leased::Granted(limit) => limit,
-                Leased::Short(short) => {
-                    self.record.denied(&self.opening, &self.account.state.id, &short.to_string());
-                    return Err(Denied::Limit(self.account.denied(&policy, &short)));
+            match self.account.reserve_worst_case(&gate, &request, &policy, false, waits).await {
+                LeaseOutcome::Granted(limit) => limit,
+                LeaseOutcome::Short(short) => {
+                    self.record.record_denial(&self.opening, &self.account.state.id, &short.to_string());
+                    return Err(DenialReason::Limit(self.account.denial_cause(&policy, &short)));
                 }
-                Leased::Lost(why) if self.opening.insists_on_money(&policy) => {
-                    self.record.denied(&self.opening, &self.account.state.id, &why);
-                    return Err(Denied::Lost);
+                LeaseOutcome::Lost(why) if self.opening.requires_reservation(&policy) => {
+                    self.record.record_denial(&self.opening, &self.account.state.id, &why);
+                    return Err(DenialReason::Lost);
                 }
-                Leased::Lost(why) => {
-                    self.opening.unheld = Some(self.opening.goes_unheld(&policy, &why));
+                LeaseOutcome::Lost(why) => {
+                    self.opening.unheld = Some(self.opening.note_unheld(&policy, &why));
                     None
                 }
             }

@@ -9,12 +9,12 @@ use serde_json::json;
 use softland_session::Event;
 use softland_session::wire::request::Request;
 
-use super::Flow;
+use super::GovernedRequest;
 use crate::pages::{self, Tape};
 
-impl Flow {
+impl GovernedRequest {
     /// Makes the session report text events while somebody watches.
-    pub(super) fn watch(&mut self) {
+    pub(super) fn watch_run(&mut self) {
         let tapes = &self.opening.asked.gate.tapes;
         self.out.quiet = tapes.is_idle() || self.tape_of_run().is_none();
     }
@@ -25,41 +25,41 @@ impl Flow {
         let Some(tape) = self.tape_of_run() else { return };
         self.taped = true;
         let (turn, now) = (self.record.turn(), self.opening.asked.gate.now());
-        let Ok(request) = Request::of(self.opening.asked.api, self.opening.body()) else { return };
-        let (whole, results) = tape.goes_on_to(turn.saturating_sub(1));
-        let (question, turns) = pages::history(&request, turn, now);
+        let Ok(request) = Request::from_body(self.opening.asked.api, self.opening.body()) else { return };
+        let (whole, results) = tape.mark_results_to(turn.saturating_sub(1));
+        let (question, turns) = pages::read_history(&request, turn, now);
         if let Some(question) = question {
-            tape.write(pages::step(now, 0, "question", &json!({"text": question})));
+            tape.write_step(pages::make_step(now, 0, "question", &json!({"text": question})));
         }
         for had in turns {
             if had.turn > whole {
                 // The tape has only a part of this turn, which began in the middle.
-                tape.write(pages::step(now, had.turn, "turn_again", &json!({})));
-                had.said.into_iter().for_each(|step| tape.write(step));
+                tape.write_step(pages::make_step(now, had.turn, "turn_again", &json!({})));
+                had.said.into_iter().for_each(|step| tape.write_step(step));
             }
             if had.turn > results || had.turn > whole {
-                had.results.into_iter().for_each(|step| tape.write(step));
+                had.results.into_iter().for_each(|step| tape.write_step(step));
             }
         }
     }
 
     /// Writes an event to the tape.
-    pub(super) fn tape(&self, event: &Event) {
+    pub(super) fn write_tape(&self, event: &Event) {
         if let Some(tape) = self.tape_of_run()
             && let Some(step) =
-                pages::live(event, self.opening.asked.gate.now(), self.record.turn())
+                pages::event_step(event, self.opening.asked.gate.now(), self.record.turn())
         {
-            tape.write(step);
+            tape.write_step(step);
         }
     }
 
     /// Notes the end of the request on the tape. `whole` is true if it brought a turn.
-    pub(in crate::govern) fn tape_ends(&self, whole: bool) {
+    pub(in crate::govern) fn mark_tape_end(&self, whole: bool) {
         if whole
             && self.taped
             && let Some(tape) = self.tape_of_run()
         {
-            tape.is_whole_to(self.record.turn());
+            tape.mark_whole_to(self.record.turn());
         }
     }
 
@@ -68,6 +68,6 @@ impl Flow {
         if self.opening.metered {
             return None;
         }
-        gate.tapes.of(&self.account.state.id)
+        gate.tapes.find_tape(&self.account.state.id)
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use softland_session::core::Digest;
 use softland_session::wire::request::Request;
-use softland_session::{Answered, Outline, ShownCall};
+use softland_session::{ModelTurn, Outline, ShownCall};
 
 use crate::identify::Identity;
 
@@ -23,18 +23,18 @@ pub(super) struct Clue {
 }
 
 impl Clues {
-    pub(super) fn of(identity: &Identity) -> Self {
-        let names = identity.scope().map_or(Digest::EMPTY, |scope| Digest::of(scope.as_bytes()));
+    pub(super) fn from_identity(identity: &Identity) -> Self {
+        let names = identity.scope_name().map_or(Digest::EMPTY, |scope| Digest::from_bytes(scope.as_bytes()));
         Self { names }
     }
 
-    fn clue(self, kind: &str) -> Digest {
-        self.names.then(Digest::of(kind.as_bytes()))
+    fn make_clue(self, kind: &str) -> Digest {
+        self.names.followed_by(Digest::from_bytes(kind.as_bytes()))
     }
 
     /// Returns the clue of a turn and everything before it.
-    pub(in crate::govern) fn turn(self, turn: &Answered) -> Digest {
-        self.clue("turn").then(turn.before).then(turn.calls.unwrap_or(Digest::EMPTY))
+    pub(in crate::govern) fn turn_clue(self, turn: &ModelTurn) -> Digest {
+        self.make_clue("turn").followed_by(turn.before).followed_by(turn.calls.unwrap_or(Digest::EMPTY))
     }
 
     /// Returns the clues of a turn's calls, wherever they stand in a conversation that began with
@@ -43,37 +43,37 @@ impl Clues {
     pub(in crate::govern) fn begun(
         self,
         opening: Digest,
-        turn: &Answered,
+        turn: &ModelTurn,
     ) -> impl Iterator<Item = Digest> + use<> {
-        let begun = self.clue("begun").then(opening);
+        let begun = self.make_clue("begun").followed_by(opening);
         let content = turn.content.filter(|content| turn.calls != Some(*content));
-        turn.calls.into_iter().chain(content).map(move |calls| begun.then(calls))
+        turn.calls.into_iter().chain(content).map(move |calls| begun.followed_by(calls))
     }
 
     /// Returns the clue of a call whose id is unique.
-    pub(in crate::govern) fn call(self, call: Digest) -> Digest {
-        self.clue("call").then(call)
+    pub(in crate::govern) fn call_clue(self, call: Digest) -> Digest {
+        self.make_clue("call").followed_by(call)
     }
 
     /// Returns the clue of a call's id alone.
-    pub(in crate::govern) fn id(self, id: Digest) -> Digest {
-        self.clue("id").then(id)
+    pub(in crate::govern) fn id_clue(self, id: Digest) -> Digest {
+        self.make_clue("id").followed_by(id)
     }
 
     /// Returns the clue of two calls in a row and their results.
-    fn pair(self, one: &ShownCall, next: &ShownCall) -> Option<Digest> {
-        let pair = self.clue("pair").then(one.call).then(one.result?);
-        Some(pair.then(next.call).then(next.result?))
+    fn pair_clue(self, one: &ShownCall, next: &ShownCall) -> Option<Digest> {
+        let pair = self.make_clue("pair").followed_by(one.call).followed_by(one.result?);
+        Some(pair.followed_by(next.call).followed_by(next.result?))
     }
 
     /// Returns the clue of the names that the requests carry.
-    pub(in crate::govern) fn name(self) -> Digest {
-        self.clue("name")
+    pub(in crate::govern) fn name_clue(self) -> Digest {
+        self.make_clue("name")
     }
 
     /// Returns the clues of names in a request's body, which many programs may share.
-    pub(in crate::govern) fn shared(self, request: &Request<'_>) -> Vec<Digest> {
-        let metadata = request.metadata.map(|span| span.of(request.text));
+    pub(in crate::govern) fn shared_clues(self, request: &Request<'_>) -> Vec<Digest> {
+        let metadata = request.metadata.map(|span| span.slice_of(request.text));
         let named = [
             ("prompt_cache_key", request.cache_key.map(|name| name.raw())),
             ("user", request.user_id.map(|name| name.raw())),
@@ -81,33 +81,33 @@ impl Clues {
         ];
         let named = named.into_iter().filter_map(|(kind, name)| Some((kind, name?)));
         let named = named.filter(|(_, name)| !name.is_empty());
-        named.map(|(kind, name)| self.clue(kind).then(Digest::of(name.as_bytes()))).collect()
+        named.map(|(kind, name)| self.make_clue(kind).followed_by(Digest::from_bytes(name.as_bytes()))).collect()
     }
 
     /// Returns the clues of passages of the conversation's summaries.
-    pub(in crate::govern) fn summary(self, passages: &[Digest]) -> Vec<Digest> {
-        passages.iter().map(|passage| self.clue("summary").then(*passage)).collect()
+    pub(in crate::govern) fn summary_clues(self, passages: &[Digest]) -> Vec<Digest> {
+        passages.iter().map(|passage| self.make_clue("summary").followed_by(*passage)).collect()
     }
 
     /// Returns the clues of passages of its results and answers.
-    pub(in crate::govern) fn said(self, passages: &[Digest]) -> Vec<Digest> {
-        passages.iter().map(|passage| self.clue("said").then(*passage)).collect()
+    pub(in crate::govern) fn passage_clues(self, passages: &[Digest]) -> Vec<Digest> {
+        passages.iter().map(|passage| self.make_clue("said").followed_by(*passage)).collect()
     }
 
     /// Returns the clues of a history's calls, the newest turn's first. Within one turn, an id
     /// identifies a call better than its position, and that better than its result, which may have
     /// come before.
-    pub(super) fn calls(self, outline: &Outline, request: &Request<'_>) -> Vec<Clue> {
-        let opening = outline.opening();
-        let ids = Outline::telling_calls(request);
-        let ids = ids.map(|(turn, call)| (turn, 0, self.call(call)));
+    pub(super) fn call_clues(self, outline: &Outline, request: &Request<'_>) -> Vec<Clue> {
+        let opening = outline.opening_digest();
+        let ids = Outline::unique_calls(request);
+        let ids = ids.map(|(turn, call)| (turn, 0, self.call_clue(call)));
         let turns = outline.answered.iter().enumerate();
         let turns = turns.flat_map(|(turn, shown)| {
             self.begun(opening, shown).enumerate().map(move |(kind, clue)| (turn, 1 + kind, clue))
         });
         let pairs = outline.calls.windows(2).filter_map(|pair| {
             let [one, next] = pair else { return None };
-            Some((next.turn, 3, self.pair(one, next)?))
+            Some((next.turn, 3, self.pair_clue(one, next)?))
         });
         let mut all: Vec<_> = ids.chain(turns).chain(pairs).collect();
         all.sort_by_key(|(turn, kind, _)| (Reverse(*turn), *kind));
@@ -122,6 +122,6 @@ impl Clues {
         let known = outline.calls.get(known..).unwrap_or_default();
         let newest =
             known.windows(2).rev().take_while(|pair| pair.get(1).map(|call| call.turn) == last);
-        newest.filter_map(|pair| self.pair(pair.first()?, pair.get(1)?)).collect()
+        newest.filter_map(|pair| self.pair_clue(pair.first()?, pair.get(1)?)).collect()
     }
 }

@@ -55,7 +55,7 @@ struct Session {
 
 impl Session {
     async fn spent(&self) -> u64 {
-        let balance = self.accounts.balance(&["session:s"]).await.unwrap()[0];
+        let balance = self.accounts.read_balances(&["session:s"]).await.unwrap()[0];
         assert!(balance.spent.0 + balance.reserved.0 <= CAP, "{balance:?}");
         balance.spent.0
     }
@@ -71,8 +71,8 @@ impl Session {
         let mut tries = 0;
         loop {
             sleep(Duration::from_millis(dice.roll(0, 2_000))).await;
-            match reserve(&self.accounts, self.claims.clone(), want(crowd.stream), || {}).await {
-                Reserved::Granted { lease, output_limit } => {
+            match reserve_worst_case(&self.accounts, self.claims.clone(), want(crowd.stream), || {}).await {
+                Reservation::Granted { lease, output_limit } => {
                     tries = 0;
                     self.note(|seen| {
                         seen.requests += 1;
@@ -80,18 +80,18 @@ impl Session {
                     });
                     self.respond(crowd, &mut dice, lease, output_limit).await;
                 }
-                Reserved::Land(_) => {
+                Reservation::Land(_) => {
                     let spent = self.spent().await;
                     self.note(|seen| _ = seen.at_first_landing.get_or_insert(spent));
                     return self.answer(crowd, &mut dice).await;
                 }
-                Reserved::Busy(_) if tries < 10 => {
+                Reservation::Busy(_) if tries < 10 => {
                     tries += 1;
                     self.note(|seen| seen.busy += 1);
                     sleep(Duration::from_millis(dice.roll(500, 8_000))).await;
                 }
-                Reserved::Busy(_) => return self.note(|seen| seen.gave_up += 1),
-                Reserved::Lost(lost) => panic!("{lost}"),
+                Reservation::Busy(_) => return self.note(|seen| seen.gave_up += 1),
+                Reservation::Lost(lost) => panic!("{lost}"),
             }
         }
     }
@@ -99,9 +99,9 @@ impl Session {
     /// Sends the last request of a run, with the money that was held back, if no other request has
     /// used it.
     async fn answer(&self, crowd: Crowd, dice: &mut Dice) {
-        let last = Want { floor: 16, ..want(crowd.stream) };
-        let result = reserve(&self.accounts, claims(500).to_vec(), last, || {}).await;
-        if let Reserved::Granted { lease, output_limit } = result {
+        let last = WorstCase { floor: 16, ..want(crowd.stream) };
+        let result = reserve_worst_case(&self.accounts, claims(500).to_vec(), last, || {}).await;
+        if let Reservation::Granted { lease, output_limit } = result {
             self.respond(crowd, dice, lease, output_limit).await;
             self.note(|seen| seen.answered += 1);
         }
@@ -125,11 +125,11 @@ impl Session {
         sleep(Duration::from_millis(1_500)).await;
         if crowd.lowers {
             let output = output_limit.unwrap_or(128_000);
-            lease.lower(billed(&Tokens { output, ..input }, price));
+            lease.lower_to(billed(&Tokens { output, ..input }, price));
         }
         self.spent().await;
         sleep(Duration::from_millis(output * 1000 / 60)).await;
-        lease.settle(billed(&Tokens { output, ..input }, price));
+        lease.settle_cost(billed(&Tokens { output, ..input }, price));
         self.spent().await;
     }
 }

@@ -11,7 +11,7 @@ const LINE: usize = 64;
 /// The position in a connection's bytes. At most [`LINE`] bytes are kept.
 #[derive(Debug)]
 pub(super) struct Framing {
-    at: At,
+    at: FramingState,
     line: [u8; LINE],
     /// Bytes of the line so far; only the first of them are in `line`.
     size: usize,
@@ -20,7 +20,7 @@ pub(super) struct Framing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum FramingState {
     /// Before or in the request line.
     Request,
     /// In the further lines of a head.
@@ -37,11 +37,11 @@ enum At {
 
 /// A request that does not state its end exactly once and plainly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ambiguous;
+struct AmbiguousFraming;
 
 impl Framing {
     pub(super) const fn new() -> Self {
-        Self { at: At::Request, line: [0; LINE], size: 0, length: None, chunked: false }
+        Self { at: FramingState::Request, line: [0; LINE], size: 0, length: None, chunked: false }
     }
 
     /// Follows the next bytes of the connection.
@@ -50,23 +50,23 @@ impl Framing {
     /// Returns an error if a head ends in these bytes that states its request's end twice. The
     /// number is the count of bytes before that point; the line end is left out, so that no reader
     /// takes the head for complete. Nothing may be followed after an error.
-    pub(super) fn follow(&mut self, bytes: &[u8]) -> Result<(), usize> {
+    pub(super) fn follow_bytes(&mut self, bytes: &[u8]) -> Result<(), usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = match self.at {
-                At::Body(left) => self.skip(rest, left, At::Body, At::Request),
-                At::Data(left) => self.skip(rest, left, At::Data, At::Chunk),
-                At::Request | At::Head | At::Chunk | At::Trailer => {
+                FramingState::Body(left) => self.skip_body(rest, left, FramingState::Body, FramingState::Request),
+                FramingState::Data(left) => self.skip_body(rest, left, FramingState::Data, FramingState::Chunk),
+                FramingState::Request | FramingState::Head | FramingState::Chunk | FramingState::Trailer => {
                     let line = bytes.len() - rest.len();
                     let end = memchr::memchr(b'\n', rest);
-                    self.take_line(rest, end).map_err(|Ambiguous| line + end.unwrap_or(0))?
+                    self.take_line(rest, end).map_err(|AmbiguousFraming| line + end.unwrap_or(0))?
                 }
             };
         }
         Ok(())
     }
 
-    fn skip<'a>(&mut self, bytes: &'a [u8], left: u64, on: fn(u64) -> At, then: At) -> &'a [u8] {
+    fn skip_body<'a>(&mut self, bytes: &'a [u8], left: u64, on: fn(u64) -> FramingState, then: FramingState) -> &'a [u8] {
         let size = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         let left = left - size as u64;
         self.at = if left == 0 { then } else { on(left) };
@@ -77,7 +77,7 @@ impl Framing {
         &mut self,
         bytes: &'a [u8],
         end: Option<usize>,
-    ) -> Result<&'a [u8], Ambiguous> {
+    ) -> Result<&'a [u8], AmbiguousFraming> {
         let (part, rest) = match end {
             Some(end) => (bytes.get(..end), bytes.get(end + 1..)),
             None => (Some(bytes), None),
@@ -93,41 +93,41 @@ impl Framing {
             let line = self.line;
             let line = line.get(..self.size.min(LINE)).unwrap_or_default();
             self.size = 0;
-            self.at = self.line(line.strip_suffix(b"\r").unwrap_or(line), whole)?;
+            self.at = self.next_state(line.strip_suffix(b"\r").unwrap_or(line), whole)?;
         }
         Ok(rest.unwrap_or_default())
     }
 
     /// Returns the state after a line. `whole` is false if only the beginning of the line was kept.
-    fn line(&mut self, line: &[u8], whole: bool) -> Result<At, Ambiguous> {
+    fn next_state(&mut self, line: &[u8], whole: bool) -> Result<FramingState, AmbiguousFraming> {
         match self.at {
             // Empty lines before a request mean nothing.
-            At::Request if line.is_empty() => Ok(At::Request),
-            At::Request => {
+            FramingState::Request if line.is_empty() => Ok(FramingState::Request),
+            FramingState::Request => {
                 (self.length, self.chunked) = (None, false);
-                Ok(At::Head)
+                Ok(FramingState::Head)
             }
-            At::Head if line.is_empty() => match (self.length, self.chunked) {
-                (Some(_), true) => Err(Ambiguous),
-                (_, true) => Ok(At::Chunk),
-                (None | Some(0), false) => Ok(At::Request),
-                (Some(length), false) => Ok(At::Body(length)),
+            FramingState::Head if line.is_empty() => match (self.length, self.chunked) {
+                (Some(_), true) => Err(AmbiguousFraming),
+                (_, true) => Ok(FramingState::Chunk),
+                (None | Some(0), false) => Ok(FramingState::Request),
+                (Some(length), false) => Ok(FramingState::Body(length)),
             },
-            At::Head => {
+            FramingState::Head => {
                 if let Some(value) = value_of(line, b"content-length") {
                     // A value that is no plain number is refused as well.
-                    let length = decimal(value.trim_ascii()).filter(|_| whole);
-                    self.length = Some(length.ok_or(Ambiguous)?);
+                    let length = parse_decimal(value.trim_ascii()).filter(|_| whole);
+                    self.length = Some(length.ok_or(AmbiguousFraming)?);
                 } else if value_of(line, b"transfer-encoding").is_some() {
                     self.chunked = true;
                 }
-                Ok(At::Head)
+                Ok(FramingState::Head)
             }
-            At::Chunk => match hexadecimal(line).ok_or(Ambiguous)? {
-                0 => Ok(At::Trailer),
-                size => Ok(At::Data(size.checked_add(2).ok_or(Ambiguous)?)),
+            FramingState::Chunk => match parse_hexadecimal(line).ok_or(AmbiguousFraming)? {
+                0 => Ok(FramingState::Trailer),
+                size => Ok(FramingState::Data(size.checked_add(2).ok_or(AmbiguousFraming)?)),
             },
-            At::Trailer if line.is_empty() => Ok(At::Request),
+            FramingState::Trailer if line.is_empty() => Ok(FramingState::Request),
             at => Ok(at),
         }
     }
@@ -139,13 +139,13 @@ fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     rest.strip_prefix(b":").filter(|_| had.eq_ignore_ascii_case(name))
 }
 
-fn decimal(text: &[u8]) -> Option<u64> {
+fn parse_decimal(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
 /// Parses the number that a chunk's line begins with; the rest of the line is an extension.
-fn hexadecimal(line: &[u8]) -> Option<u64> {
+fn parse_hexadecimal(line: &[u8]) -> Option<u64> {
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
     let digits = std::str::from_utf8(line.get(..end)?).ok()?;
     u64::from_str_radix(digits, 16).ok()
@@ -158,7 +158,7 @@ mod tests {
     /// Returns the position at which the bytes become ambiguous, fed in pieces of that size.
     fn fed(bytes: &[u8], piece: usize) -> bool {
         let mut framing = Framing::new();
-        bytes.chunks(piece).any(|piece| framing.follow(piece).is_err())
+        bytes.chunks(piece).any(|piece| framing.follow_bytes(piece).is_err())
     }
 
     const PLAIN: &str = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde";

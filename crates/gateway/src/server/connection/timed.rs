@@ -25,23 +25,23 @@ const IDLE: u8 = 3;
 
 /// The activity of a connection, as set by the code that handles its requests.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(AtomicU8);
+pub(crate) struct ConnectionActivity(AtomicU8);
 
-impl Pulse {
+impl ConnectionActivity {
     /// Marks that a request's head has arrived.
-    pub(crate) fn busy(&self) {
+    pub(crate) fn mark_busy(&self) {
         self.0.store(BUSY, Ordering::Relaxed);
     }
 
     /// Marks that a response has ended.
-    pub(crate) fn idle(&self) {
+    pub(crate) fn mark_idle(&self) {
         self.0.store(IDLE, Ordering::Relaxed);
     }
 }
 
 /// The deadline that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Late {
+pub(super) enum MissedDeadline {
     /// The rest of a request's head did not come.
     Head,
     /// No byte of a request came.
@@ -52,7 +52,7 @@ pub(super) enum Late {
 
 /// The time limits of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct ConnectionTimeouts {
     /// For a request's head, from its first byte.
     pub(super) head: Duration,
     /// Without a request, and up to a fifth more.
@@ -63,10 +63,10 @@ pub(super) struct Times {
 
 /// A client's socket.
 #[derive(Debug)]
-pub(super) struct Timed {
+pub(super) struct TimedStream {
     stream: TcpStream,
-    pulse: Arc<Pulse>,
-    times: Times,
+    pulse: Arc<ConnectionActivity>,
+    times: ConnectionTimeouts,
     timer: Pin<Box<Sleep>>,
     /// The activity for which the timer runs.
     armed: u8,
@@ -74,7 +74,7 @@ pub(super) struct Timed {
     ticks: bool,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
-    late: Option<Late>,
+    late: Option<MissedDeadline>,
     framing: Framing,
     /// True if the bytes state a request's end twice; nothing is read behind that.
     refused: bool,
@@ -82,8 +82,8 @@ pub(super) struct Timed {
     ambiguous: bool,
 }
 
-impl Timed {
-    pub(super) fn new(stream: TcpStream, pulse: Arc<Pulse>, times: Times) -> Self {
+impl TimedStream {
+    pub(super) fn new(stream: TcpStream, pulse: Arc<ConnectionActivity>, times: ConnectionTimeouts) -> Self {
         let timer = Box::pin(tokio::time::sleep(times.head));
         let framing = Framing::new();
         let (stalled, late, armed, ticks) = (None, None, NEW, false);
@@ -104,7 +104,7 @@ impl Timed {
     }
 
     /// Returns the deadline whose miss ended the connection, if any.
-    pub(super) fn late(&self) -> Option<Late> {
+    pub(super) fn missed_deadline(&self) -> Option<MissedDeadline> {
         self.late
     }
 
@@ -136,18 +136,18 @@ impl Timed {
         }
         self.ticks = true;
         ready!(self.timer.as_mut().poll(cx));
-        self.late = Some(if state == HEAD { Late::Head } else { Late::Idle });
+        self.late = Some(if state == HEAD { MissedDeadline::Head } else { MissedDeadline::Idle });
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Returns the error that ends a connection on which a request was ambiguous.
-    fn refuse(&mut self) -> io::Error {
+    fn ambiguity_error(&mut self) -> io::Error {
         self.ambiguous = self.pulse.0.load(Ordering::Relaxed) != BUSY;
         io::ErrorKind::InvalidData.into()
     }
 
     /// Passes on the result of a write, or an error if the write has been pending for too long.
-    fn written(
+    fn check_write(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
@@ -159,33 +159,33 @@ impl Timed {
         let limit = self.times.stall;
         let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
         ready!(timer.as_mut().poll(cx));
-        self.late = Some(Late::Stall);
+        self.late = Some(MissedDeadline::Stall);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Timed {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.refused {
-            return Poll::Ready(Err(self.refuse()));
+            return Poll::Ready(Err(self.ambiguity_error()));
         }
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
             Poll::Pending => self.poll_timer(cx),
             Poll::Ready(Ok(())) => {
                 let came = buf.filled().get(before..).unwrap_or_default();
-                let followed = self.framing.follow(came);
+                let followed = self.framing.follow_bytes(came);
                 if !came.is_empty() && self.pulse.0.load(Ordering::Relaxed) != BUSY {
                     self.pulse.0.store(HEAD, Ordering::Relaxed);
                 }
                 if let Err(good) = followed {
                     self.refused = true;
                     if good == 0 {
-                        return Poll::Ready(Err(self.refuse()));
+                        return Poll::Ready(Err(self.ambiguity_error()));
                     }
                     buf.set_filled(before + good);
                 }
@@ -196,14 +196,14 @@ impl AsyncRead for Timed {
     }
 }
 
-impl AsyncWrite for Timed {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.written(cx, written)
+        self.check_write(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -224,7 +224,7 @@ impl AsyncWrite for Timed {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.written(cx, written)
+        self.check_write(cx, written)
     }
 }
 
@@ -235,73 +235,73 @@ mod tests {
 
     use super::*;
 
-    const TIMES: Times = Times {
+    const TIMES: ConnectionTimeouts = ConnectionTimeouts {
         head: Duration::from_secs(10),
         idle: Duration::from_secs(75),
         stall: Duration::from_secs(300),
     };
 
-    async fn pair(pulse: &Arc<Pulse>) -> (TcpStream, Timed) {
+    async fn pair(pulse: &Arc<ConnectionActivity>) -> (TcpStream, TimedStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let client = TcpStream::connect(address).await.expect("a connection");
         let (stream, _) = listener.accept().await.expect("a connection");
-        (client, Timed::new(stream, Arc::clone(pulse), TIMES))
+        (client, TimedStream::new(stream, Arc::clone(pulse), TIMES))
     }
 
     /// Paused time advances whenever nothing else can run: an endless wait ends at once.
-    async fn waited(timed: &mut Timed) -> (Duration, Option<Late>) {
+    async fn waited(timed: &mut TimedStream) -> (Duration, Option<MissedDeadline>) {
         let began = Instant::now();
         let read = timed.read(&mut [0; 8]).await;
         assert_eq!(read.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
-        (began.elapsed(), timed.late())
+        (began.elapsed(), timed.missed_deadline())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_head_an_idle_connection_and_a_silent_one_have_their_times() {
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(ConnectionActivity::default());
         let (_client, mut timed) = pair(&pulse).await;
         let (time, late) = waited(&mut timed).await;
-        assert_eq!((time.as_secs(), late), (10, Some(Late::Idle)), "it never said anything");
+        assert_eq!((time.as_secs(), late), (10, Some(MissedDeadline::Idle)), "it never said anything");
 
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(ConnectionActivity::default());
         let (mut client, mut timed) = pair(&pulse).await;
         client.write_all(b"GET").await.expect("written");
         assert_eq!(timed.read(&mut [0; 8]).await.expect("read"), 3);
         let (time, late) = waited(&mut timed).await;
-        assert_eq!((time.as_secs(), late), (10, Some(Late::Head)));
+        assert_eq!((time.as_secs(), late), (10, Some(MissedDeadline::Head)));
 
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(ConnectionActivity::default());
         let (_client, mut timed) = pair(&pulse).await;
-        pulse.busy();
-        pulse.idle();
+        pulse.mark_busy();
+        pulse.mark_idle();
         let (time, late) = waited(&mut timed).await;
-        assert_eq!((time.as_secs(), late), (75, Some(Late::Idle)));
+        assert_eq!((time.as_secs(), late), (75, Some(MissedDeadline::Idle)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_though_nobody_looked_when_its_response_was_over() {
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(ConnectionActivity::default());
         let (_client, mut timed) = pair(&pulse).await;
-        pulse.busy();
+        pulse.mark_busy();
         // A long response, at whose end the reading task is not woken.
         let began = Instant::now();
         let over = Arc::clone(&pulse);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(200)).await;
-            over.idle();
+            over.mark_idle();
         });
         let waits = tokio::time::timeout(Duration::from_secs(1000), waited(&mut timed));
-        assert_eq!(waits.await.expect("it is let go").1, Some(Late::Idle));
+        assert_eq!(waits.await.expect("it is let go").1, Some(MissedDeadline::Idle));
         let idle = began.elapsed().as_secs() - 200;
         assert!((75..=90).contains(&idle), "{idle} s");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_let_go() {
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(ConnectionActivity::default());
         let (_client, mut timed) = pair(&pulse).await;
-        pulse.busy();
+        pulse.mark_busy();
         let began = Instant::now();
         let error = loop {
             if let Err(error) = timed.write_all(&[0; 1 << 16]).await {
@@ -309,6 +309,6 @@ mod tests {
             }
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!((began.elapsed().as_secs(), timed.late()), (300, Some(Late::Stall)));
+        assert_eq!((began.elapsed().as_secs(), timed.missed_deadline()), (300, Some(MissedDeadline::Stall)));
     }
 }

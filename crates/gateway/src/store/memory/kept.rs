@@ -8,10 +8,10 @@ use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{Carried, Decided, Digest, Pinned, Used, lines};
-use softland_session::{KeptTail, Seen};
+use softland_session::core::{CarriedUsage, FactDecision, Digest, PinnedRecord, RunUsage, lines};
+use softland_session::{StoredTail, SeenResult};
 
-use crate::store::{Changes, Namesake, RunState, Scope};
+use crate::store::{StoreChanges, Namesake, RunState, StoredScope};
 
 /// Runs of one conversation.
 const RUNS: usize = 64;
@@ -30,11 +30,11 @@ const POLICIES: usize = 32;
 
 /// One conversation.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    pins: Sorted<Pin>,
-    tails: Sorted<KeptTail>,
-    results: Sorted<Seen>,
-    runs: Sorted<Arc<RunState>>,
+pub(super) struct CompactConversation {
+    pins: SortedMap<CompactPin>,
+    tails: SortedMap<StoredTail>,
+    results: SortedMap<SeenResult>,
+    runs: SortedMap<Arc<RunState>>,
     newest: Option<Digest>,
     asked: Vec<Digest>,
     face: Option<Box<Namesake>>,
@@ -44,35 +44,35 @@ pub(super) struct Kept {
 
 /// The record of a run.
 #[derive(Debug)]
-struct Pin {
+struct CompactPin {
     policy: Arc<Policy>,
     version: lines::Version,
-    decided: Vec<Decided>,
+    decided: Vec<FactDecision>,
     looked: Option<u64>,
-    carried: Vec<Carried>,
+    carried: Vec<CarriedUsage>,
     compactions: u64,
     /// The value of the conversation's `age` when the record was last changed.
     age: u64,
     /// Few runs have such messages.
-    went_on: Option<Box<WentOn>>,
+    went_on: Option<Box<ImmediateMessages>>,
 }
 
 /// A run's record of messages that arrived at once.
 #[derive(Debug)]
-struct WentOn {
+struct ImmediateMessages {
     places: BTreeSet<Digest>,
     behind_landing: Option<Digest>,
 }
 
 /// Policies in use, each stored once.
 #[derive(Debug, Default)]
-pub(super) struct Policies(Vec<Arc<Policy>>);
+pub(super) struct SharedPolicies(Vec<Arc<Policy>>);
 
-impl Kept {
+impl CompactConversation {
     /// Returns the conversation in the form that the rest of the gateway reads.
-    pub(super) fn scope(&self) -> Scope {
-        Scope {
-            pins: self.pins.iter().map(|(run, pin)| (*run, Box::new(pin.pinned()))).collect(),
+    pub(super) fn to_scope(&self) -> StoredScope {
+        StoredScope {
+            pins: self.pins.iter().map(|(run, pin)| (*run, Box::new(pin.to_pinned()))).collect(),
             tails: self.tails.iter().cloned().collect(),
             results: self.results.iter().copied().collect(),
             runs: self.runs.iter().map(|(run, state)| (*run, Arc::clone(state))).collect(),
@@ -83,10 +83,10 @@ impl Kept {
     }
 
     /// Applies changes. Returns the run that they belong to, with its new state.
-    pub(super) fn apply(
+    pub(super) fn apply_changes(
         &mut self,
-        changes: Changes,
-        policies: &mut Policies,
+        changes: StoreChanges,
+        policies: &mut SharedPolicies,
     ) -> Option<(Digest, Arc<RunState>)> {
         // The record of the request's own run is applied last, so that it is the last to be
         // forgotten.
@@ -94,7 +94,7 @@ impl Kept {
         let (own, others): (Vec<_>, Vec<_>) =
             changes.pins.into_iter().partition(|(run, _)| Some(*run) == own);
         for (run, pinned) in others.into_iter().chain(own) {
-            self.pin(run, *pinned, policies);
+            self.insert_pin(run, *pinned, policies);
         }
         for (place, tail) in changes.tails {
             self.tails.insert(place, tail);
@@ -124,28 +124,28 @@ impl Kept {
             state.tokens = state.tokens.saturating_add(tokens);
         }
         let then = changes.run.map(|(run, state)| {
-            let state = Arc::new(after(self.runs.get(&run).map(Arc::as_ref), state));
+            let state = Arc::new(merge_states(self.runs.get(&run).map(Arc::as_ref), state));
             self.runs.insert(run, Arc::clone(&state));
             self.newest = Some(run);
             (run, state)
         });
-        self.bound();
+        self.enforce_bounds();
         then
     }
 
     /// Inserts the record of a run.
-    fn pin(&mut self, run: Digest, pinned: Pinned, policies: &mut Policies) {
+    fn insert_pin(&mut self, run: Digest, pinned: PinnedRecord, policies: &mut SharedPolicies) {
         self.age += 1;
-        let mut pin = Pin::of(pinned, policies, self.age);
+        let mut pin = CompactPin::from_pinned(pinned, policies, self.age);
         match self.pins.get_mut(&run) {
             // After a compaction all places are looked at again.
             Some(kept) if (kept.compactions, kept.looked) > (pin.compactions, pin.looked) => {
-                kept.add_went_on(pin.went_on);
+                kept.add_immediate(pin.went_on);
             }
             Some(kept) => {
                 // Places in the history before a compaction do not exist in the new one.
                 if kept.compactions == pin.compactions {
-                    pin.add_went_on(kept.went_on.take());
+                    pin.add_immediate(kept.went_on.take());
                 }
                 *kept = pin;
             }
@@ -170,7 +170,7 @@ impl Kept {
 
     /// Enforces the bounds, so that an endless conversation does not grow for ever. Digests have no
     /// age: which records, tails and results are dropped is arbitrary, and counting restarts there.
-    fn bound(&mut self) {
+    fn enforce_bounds(&mut self) {
         while self.runs.len() > RUNS {
             let oldest = self.runs.iter().min_by_key(|(_, run)| run.last).map(|(key, _)| *key);
             let Some(oldest) = oldest else { break };
@@ -184,13 +184,13 @@ impl Kept {
 
     /// Returns the approximate number of bytes in memory: maps of names count by their entries, and
     /// policies do not count.
-    pub(super) fn bytes(&self) -> usize {
-        let used = |used: &Used| used.by_tool.len() * 64;
+    pub(super) fn memory_size(&self) -> usize {
+        let used = |used: &RunUsage| used.by_tool.len() * 64;
         let pins = self.pins.iter().map(|(_, pin)| {
             let carried =
                 pin.carried.iter().map(|carried| size_of_val(carried) + used(&carried.used));
             let went_on = pin.went_on.as_ref().map_or(0, |went| went.places.len());
-            pin.decided.capacity() * size_of::<Decided>()
+            pin.decided.capacity() * size_of::<FactDecision>()
                 + carried.sum::<usize>()
                 + went_on * 2 * size_of::<Digest>()
         });
@@ -198,10 +198,10 @@ impl Kept {
         let tails = self.tails.iter().map(|(_, tail)| tail.messages.len() + tail.shown.len());
         let runs = self.runs.len() * (size_of::<RunState>() + 128);
         size_of::<Self>()
-            + self.pins.bytes()
-            + self.tails.bytes()
-            + self.results.bytes()
-            + self.runs.bytes()
+            + self.pins.memory_size()
+            + self.tails.memory_size()
+            + self.results.memory_size()
+            + self.runs.memory_size()
             + runs
             + pins.sum::<usize>()
             + tails.sum::<usize>()
@@ -211,17 +211,17 @@ impl Kept {
     }
 }
 
-impl Pin {
-    fn of(pinned: Pinned, policies: &mut Policies, age: u64) -> Self {
-        let Pinned { policy, version, decided, looked, carried, compactions, .. } = pinned;
-        let policy = policies.shared(policy);
-        let Pinned { went_on: places, behind_landing, .. } = pinned;
-        let went_on = (!places.is_empty()).then(|| Box::new(WentOn { places, behind_landing }));
+impl CompactPin {
+    fn from_pinned(pinned: PinnedRecord, policies: &mut SharedPolicies, age: u64) -> Self {
+        let PinnedRecord { policy, version, decided, looked, carried, compactions, .. } = pinned;
+        let policy = policies.share_policy(policy);
+        let PinnedRecord { went_on: places, behind_landing, .. } = pinned;
+        let went_on = (!places.is_empty()).then(|| Box::new(ImmediateMessages { places, behind_landing }));
         Self { policy, version, decided, looked, carried, compactions, age, went_on }
     }
 
     /// Adds messages that arrived at once, whichever request saw them, up to a bound.
-    fn add_went_on(&mut self, more: Option<Box<WentOn>>) {
+    fn add_immediate(&mut self, more: Option<Box<ImmediateMessages>>) {
         let Some(more) = more else { return };
         let Some(own) = &mut self.went_on else {
             self.went_on = Some(more);
@@ -234,8 +234,8 @@ impl Pin {
         }
     }
 
-    fn pinned(&self) -> Pinned {
-        Pinned {
+    fn to_pinned(&self) -> PinnedRecord {
+        PinnedRecord {
             policy: Arc::clone(&self.policy),
             version: self.version,
             decided: self.decided.clone(),
@@ -249,7 +249,7 @@ impl Pin {
 }
 
 /// Merges a state with the one before it: tokens and cost are added, the rest is replaced.
-fn after(before: Option<&RunState>, state: RunState) -> RunState {
+fn merge_states(before: Option<&RunState>, state: RunState) -> RunState {
     let Some(before) = before else { return state };
     let same = |new: Arc<str>, old: &Arc<str>| if new == *old { Arc::clone(old) } else { new };
     RunState {
@@ -261,10 +261,10 @@ fn after(before: Option<&RunState>, state: RunState) -> RunState {
     }
 }
 
-impl Policies {
+impl SharedPolicies {
     /// Returns the shared copy of a policy. Beyond a small number, the oldest policies are no
     /// longer compared.
-    fn shared(&mut self, policy: Arc<Policy>) -> Arc<Policy> {
+    fn share_policy(&mut self, policy: Arc<Policy>) -> Arc<Policy> {
         if let Some(known) = self.0.iter().find(|known| **known == policy) {
             return Arc::clone(known);
         }
@@ -281,30 +281,30 @@ impl Policies {
 
 /// A small map: its entries in one allocation, in the order of their keys.
 #[derive(Debug)]
-struct Sorted<V>(Vec<(Digest, V)>);
+struct SortedMap<V>(Vec<(Digest, V)>);
 
-impl<V> Default for Sorted<V> {
+impl<V> Default for SortedMap<V> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<V> Sorted<V> {
-    fn find(&self, key: &Digest) -> Result<usize, usize> {
+impl<V> SortedMap<V> {
+    fn find_index(&self, key: &Digest) -> Result<usize, usize> {
         self.0.binary_search_by_key(key, |(key, _)| *key)
     }
 
     fn get(&self, key: &Digest) -> Option<&V> {
-        self.0.get(self.find(key).ok()?).map(|(_, value)| value)
+        self.0.get(self.find_index(key).ok()?).map(|(_, value)| value)
     }
 
     fn get_mut(&mut self, key: &Digest) -> Option<&mut V> {
-        let at = self.find(key).ok()?;
+        let at = self.find_index(key).ok()?;
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
     fn insert(&mut self, key: Digest, value: V) {
-        match self.find(&key) {
+        match self.find_index(&key) {
             Ok(at) => {
                 if let Some((_, old)) = self.0.get_mut(at) {
                     *old = value;
@@ -321,7 +321,7 @@ impl<V> Sorted<V> {
     }
 
     fn remove(&mut self, key: &Digest) {
-        if let Ok(at) = self.find(key) {
+        if let Ok(at) = self.find_index(key) {
             self.0.remove(at);
         }
     }
@@ -338,7 +338,7 @@ impl<V> Sorted<V> {
         self.0.iter()
     }
 
-    fn bytes(&self) -> usize {
+    fn memory_size(&self) -> usize {
         self.0.capacity() * size_of::<(Digest, V)>()
     }
 }
@@ -350,16 +350,16 @@ mod tests {
     #[test]
     fn a_long_history_that_is_met_for_the_first_time_never_takes_more_than_is_kept_of_it() {
         // With unlimited room, each result would be inserted among all the others.
-        let seen = Seen {
+        let seen = SeenResult {
             digest: Digest::EMPTY,
             chars: 1,
             failed: false,
             sent_back: false,
             unfinished: false,
         };
-        let results = (0..100_000_u64).map(|n| (Digest::of(&n.to_le_bytes()), seen)).collect();
-        let mut kept = Kept::default();
-        kept.apply(Changes { results, ..Changes::default() }, &mut Policies::default());
+        let results = (0..100_000_u64).map(|n| (Digest::from_bytes(&n.to_le_bytes()), seen)).collect();
+        let mut kept = CompactConversation::default();
+        kept.apply_changes(StoreChanges { results, ..StoreChanges::default() }, &mut SharedPolicies::default());
         assert_eq!(kept.results.len(), RESULTS);
         assert!(kept.results.0.capacity() <= 2 * RESULTS, "{}", kept.results.0.capacity());
     }

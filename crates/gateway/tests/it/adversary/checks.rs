@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use softland_session::core::models::find;
+use softland_session::core::models::find_model;
 use softland_session::core::policy::Batch;
 use softland_session::wire::Api;
 use softland_sim::{Dialect, Fault, RefusalNote};
@@ -72,7 +72,7 @@ impl Play<'_> {
         assert_eq!(body["type"] == "error", self.talk.api == Api::Anthropic, "{body}");
         if status == 400 && !body["error"]["code"].is_string() {
             // Its cost limit cannot be held.
-            let unpriced = find(None, &self.case.model).is_none();
+            let unpriced = find_model(None, &self.case.model).is_none();
             let unpriced = unpriced && self.policy.cost_limit_usd.is_some();
             assert!(unpriced, "{body} {:?}", self.upstream.sim.stats().refusals);
             self.meet("unpriced");
@@ -86,7 +86,7 @@ impl Play<'_> {
     pub(super) fn check_refused(&self) {
         if self.case.rules_of.is_none() {
             // How much output a model has that no table knows is learned from its refusal.
-            let most = find(None, &self.case.model).and_then(|model| model.max_output);
+            let most = find_model(None, &self.case.model).and_then(|model| model.max_output);
             let teaches = |note: &&RefusalNote| most.is_none() && note.message.contains("_tokens");
             let (taught, refused): (Vec<_>, Vec<_>) =
                 self.upstream.sim.stats().refusals.into_iter().partition(|note| teaches(&note));

@@ -81,7 +81,7 @@ impl<'a> Talk<'a> {
 
     fn anthropic(self, head: &mut Value) {
         head["max_tokens"] = 8000.into();
-        let rules = models::capability(None, self.case.rules());
+        let rules = models::find_capability(None, self.case.rules());
         if self.case.manner.thinking && rules.thinking_adaptive {
             head["thinking"] = json!({"type": "adaptive", "display": "summarized"});
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use softland_gateway::Settings;
-use softland_session::core::policy::{Policy, Value};
+use softland_session::core::policy::{Policy, PolicyValue};
 use softland_sim::{Config, Scenario, Sim};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ pub(crate) struct Simulated {
 impl Simulated {
     /// One of the built-in scenarios.
     pub(crate) async fn playing(scenario: &str) -> Self {
-        Self::of(Config::new(Scenario::named(scenario).expect("a scenario"))).await
+        Self::of(Config::new(Scenario::from_name(scenario).expect("a scenario"))).await
     }
 
     pub(crate) async fn of(config: Config) -> Self {
@@ -27,7 +27,7 @@ impl Simulated {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let served = Arc::clone(&sim);
         let task = tokio::spawn(async move {
-            let _ = softland_sim::serve(listener, served, std::future::pending()).await;
+            let _ = softland_sim::serve_http(listener, served, std::future::pending()).await;
         });
         Self { sim, url, task }
     }
@@ -38,7 +38,7 @@ impl Simulated {
         let refusals = self.sim.stats().refusals;
         let counts =
             refusals.iter().filter(|note| note.message.contains("/v1/responses/input_tokens"));
-        self.sim.refused().saturating_sub(counts.count() as u64)
+        self.sim.refused_requests().saturating_sub(counts.count() as u64)
     }
 
     /// Returns the nano-dollars that it has billed.
@@ -54,22 +54,22 @@ impl Drop for Simulated {
 }
 
 /// Settings with one provider, and these keys as the policy of everything.
-pub(crate) fn governed(url: &str, keys: &[(&str, Value)]) -> Settings {
+pub(crate) fn governed(url: &str, keys: &[(&str, PolicyValue)]) -> Settings {
     let mut settings = super::settings(url);
     settings.policies.insert("default".to_owned(), policy(keys));
     settings
 }
 
 /// The default policy with these keys.
-pub(crate) fn policy(keys: &[(&str, Value)]) -> Policy {
+pub(crate) fn policy(keys: &[(&str, PolicyValue)]) -> Policy {
     let mut policy = Policy::default();
     for (key, value) in keys {
-        policy.set(key, value).expect("a key and its value");
+        policy.set_key(key, value).expect("a key and its value");
     }
     policy
 }
 
 /// A value of text.
-pub(crate) fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+pub(crate) fn text(text: &str) -> PolicyValue {
+    PolicyValue::Text(text.to_owned())
 }

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Evidence, SignalKind};
 
-use super::{Listing, Seen};
-use crate::step::Noted;
+use super::{Listing, SeenSignals};
+use crate::step::RecordedSignal;
 
-impl Seen {
+impl SeenSignals {
     /// Lists recorded signals that are not listed yet. `silenced` is true if the run ended by its
     /// silence.
-    pub(crate) fn recorded(&mut self, noted: Vec<Noted>, silenced: bool, limits: &Policy) {
-        let (silent, loud): (Vec<Noted>, Vec<Noted>) =
+    pub(crate) fn list_recorded(&mut self, noted: Vec<RecordedSignal>, silenced: bool, limits: &Policy) {
+        let (silent, loud): (Vec<RecordedSignal>, Vec<RecordedSignal>) =
             noted.into_iter().partition(|one| is_silence(one.signal));
-        for Noted { signal, evidence } in loud {
+        for RecordedSignal { signal, evidence } in loud {
             let fresh = match signal {
                 SignalKind::Repeat | SignalKind::Errors => 1,
                 SignalKind::Cycle => {
@@ -24,19 +24,19 @@ impl Seen {
                 }
                 _ => 0,
             };
-            self.take(signal, evidence, fresh);
+            self.take_recorded(signal, evidence, fresh);
         }
-        for group in in_a_row(silent) {
+        for group in group_silences(silent) {
             if group.len() as u64 >= limits.empty_limit.max(1) || silenced {
-                for Noted { signal, evidence } in group {
-                    self.take(signal, evidence, 0);
+                for RecordedSignal { signal, evidence } in group {
+                    self.take_recorded(signal, evidence, 0);
                 }
             }
         }
     }
 
     /// Adds a signal to the recorded one that it continues, unless the fold has seen it too.
-    fn take(&mut self, kind: SignalKind, evidence: Evidence, fresh: usize) {
+    fn take_recorded(&mut self, kind: SignalKind, evidence: Evidence, fresh: usize) {
         let members: BTreeSet<u64> = evidence.turns.into_iter().collect();
         let same = |listing: &Listing| {
             let meets = members.iter().any(|turn| {
@@ -70,12 +70,12 @@ fn is_silence(kind: SignalKind) -> bool {
 
 /// Groups silences by consecutive turns. Each silence is recorded alone, and means something only
 /// together with its neighbours.
-fn in_a_row(silent: Vec<Noted>) -> Vec<Vec<Noted>> {
-    let mut groups: Vec<Vec<Noted>> = Vec::new();
-    let turn_of = |one: &Noted| one.evidence.turns.last().copied().unwrap_or(0);
+fn group_silences(silent: Vec<RecordedSignal>) -> Vec<Vec<RecordedSignal>> {
+    let mut groups: Vec<Vec<RecordedSignal>> = Vec::new();
+    let turn_of = |one: &RecordedSignal| one.evidence.turns.last().copied().unwrap_or(0);
     for one in silent {
         let turn = turn_of(&one);
-        let next = |last: &Noted| turn.saturating_sub(turn_of(last)) <= 1;
+        let next = |last: &RecordedSignal| turn.saturating_sub(turn_of(last)) <= 1;
         match groups.last_mut() {
             Some(group) if group.last().is_some_and(next) => group.push(one),
             _ => groups.push(vec![one]),

@@ -148,7 +148,7 @@ fn a_ledger_is_read_without_a_trace_beside_it() {
         "0 ended answered/",
         "0 end",
     ];
-    let steps = |read: softland_import::Read<super::common::Told>| {
+    let steps = |read: softland_import::Recordings<super::common::Told>| {
         assert_eq!(read.unreadable, []);
         read.sources.into_iter().next().unwrap().sink.unwrap().0
     };

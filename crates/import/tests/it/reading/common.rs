@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use softland_import::{Begin, Noted, Options, Read, Sink, Talk, Turn, UserStep, read};
+use softland_import::{ConversationStart, RecordedSignal, ReadOptions, Recordings, Sink, ConversationId, TurnStep, UserStep, read_paths};
 
 /// The steps of a file, a line each.
 #[derive(Debug, Default)]
 pub(crate) struct Told(pub(crate) Vec<String>);
 
 impl Sink for Told {
-    fn begin(&mut self, talk: Talk, begin: &Begin<'_>) {
-        let Begin { session, run, agent, inferred, .. } = begin;
+    fn begin_conversation(&mut self, talk: ConversationId, begin: &ConversationStart<'_>) {
+        let ConversationStart { session, run, agent, inferred, .. } = begin;
         let mut line = format!("{} begin {}", talk.0, session.unwrap_or("-"));
         for (name, value) in [("run", run), ("agent", agent)] {
             if let Some(value) = value {
@@ -21,7 +21,7 @@ impl Sink for Told {
         self.0.push(line);
     }
 
-    fn user(&mut self, talk: Talk, step: &UserStep<'_>) {
+    fn take_user_step(&mut self, talk: ConversationId, step: &UserStep<'_>) {
         let mut line = format!("{} user", talk.0);
         for text in &step.user.texts {
             line += &format!(" {:?}", text.text());
@@ -34,7 +34,7 @@ impl Sink for Told {
         self.0.push(line);
     }
 
-    fn turn(&mut self, talk: Talk, turn: &Turn<'_>) {
+    fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>) {
         let t = turn.usage.tokens;
         let mut line = format!("{} turn", talk.0);
         for call in &turn.finished.calls {
@@ -52,16 +52,16 @@ impl Sink for Told {
         self.0.push(line);
     }
 
-    fn noted(&mut self, talk: Talk, noted: Noted) {
-        let Noted { signal, evidence } = noted;
+    fn take_signal(&mut self, talk: ConversationId, noted: RecordedSignal) {
+        let RecordedSignal { signal, evidence } = noted;
         self.0.push(format!("{} noted {} {:?}", talk.0, signal.word(), evidence.turns));
     }
 
-    fn outcome(&mut self, talk: Talk, outcome: &str, reason: &str) {
+    fn take_outcome(&mut self, talk: ConversationId, outcome: &str, reason: &str) {
         self.0.push(format!("{} ended {outcome}/{reason}", talk.0));
     }
 
-    fn end(&mut self, talk: Talk) {
+    fn end_conversation(&mut self, talk: ConversationId) {
         self.0.push(format!("{} end", talk.0));
     }
 }
@@ -75,8 +75,8 @@ pub(crate) fn put(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathB
 }
 
 /// Reads paths.
-pub(crate) fn told(paths: &[PathBuf]) -> Read<Told> {
-    read(paths, &Options::default(), |_| Told::default(), |_| {})
+pub(crate) fn told(paths: &[PathBuf]) -> Recordings<Told> {
+    read_paths(paths, &ReadOptions::default(), |_| Told::default(), |_| {})
 }
 
 /// Reads one text as a file: its kind, its steps, and what could not be read.

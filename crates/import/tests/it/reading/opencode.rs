@@ -121,7 +121,7 @@ fn its_database_is_read_and_the_storage_that_it_was_made_from_not_once_more() {
         .into_iter()
         .chain(CHILD.map(|step| step.replacen('0', "1", 1)))
         .collect();
-    let check = |read: softland_import::Read<super::common::Told>, when: &str| {
+    let check = |read: softland_import::Recordings<super::common::Told>, when: &str| {
         let source = &read.sources.iter().find(|source| source.path == path).unwrap();
         assert_eq!(source.kind.map(|kind| kind.name()), Some("opencode"), "{when}");
         assert_eq!(source.sink.as_ref().unwrap().0, expected, "{when}");

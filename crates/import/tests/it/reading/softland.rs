@@ -58,11 +58,11 @@ fn a_call_that_broke_off_is_none_and_a_providers_own_is_nobodys() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, log).unwrap();
-        let settings = softland_import::Settings::default();
-        let sink = |path: &std::path::Path| softland_import::Folder::new(&settings, path);
+        let settings = softland_import::ReplaySettings::default();
+        let sink = |path: &std::path::Path| softland_import::FileReplay::new(&settings, path);
         let read =
-            softland_import::read(&[path], &softland_import::Options::default(), sink, |_| {});
-        softland_import::report(read).totals.tool_calls
+            softland_import::read_paths(&[path], &softland_import::ReadOptions::default(), sink, |_| {});
+        softland_import::build_report(read).totals.tool_calls
     };
     assert_eq!(report(&log), 1);
     let search = log.replace("c1", "srvtoolu_1").replace("tool_execute", "text_start");

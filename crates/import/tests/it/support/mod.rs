@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use softland_import::report::RunReport;
-use softland_import::{Begin, Folder, Row, Settings, Sink as _, Talk, Turn, Usage, UserStep};
-use softland_session::core::policy::{Policy, Value};
+use softland_import::{ConversationStart, FileReplay, ActivityRow, ReplaySettings, Sink as _, ConversationId, TurnStep, TurnUsage, UserStep};
+use softland_session::core::policy::{Policy, PolicyValue};
 use softland_session::core::{
-    Call, Digest, Finished, NanoUsd, Stop, Text, ToolResult, User, UserText,
+    Call, Digest, FinishedTurn, NanoUsd, Stop, VisibleText, ToolResult, UserMessage, UserText,
 };
 use softland_session::wire::Tokens;
 
@@ -16,14 +16,14 @@ use softland_session::wire::Tokens;
 pub(crate) fn policy(keys: &[(&str, &str)]) -> Policy {
     let mut policy = Policy::default();
     for (key, value) in keys {
-        policy.set(key, &Value::Text((*value).to_owned())).unwrap();
+        policy.set_key(key, &PolicyValue::Text((*value).to_owned())).unwrap();
     }
     policy
 }
 
 /// One conversation under way.
 pub(crate) struct Script<'s> {
-    folder: Folder<'s>,
+    folder: FileReplay<'s>,
     time: u64,
     calls: u64,
     open: Vec<String>,
@@ -34,13 +34,13 @@ pub(crate) struct Script<'s> {
 }
 
 impl<'s> Script<'s> {
-    pub(crate) fn new(settings: &'s Settings) -> Self {
-        Self::begun(settings, &Begin { session: Some("s"), ..Begin::default() })
+    pub(crate) fn new(settings: &'s ReplaySettings) -> Self {
+        Self::begun(settings, &ConversationStart { session: Some("s"), ..ConversationStart::default() })
     }
 
-    pub(crate) fn begun(settings: &'s Settings, begin: &Begin<'_>) -> Self {
-        let mut folder = Folder::new(settings, Path::new("made.jsonl"));
-        folder.begin(Talk(0), begin);
+    pub(crate) fn begun(settings: &'s ReplaySettings, begin: &ConversationStart<'_>) -> Self {
+        let mut folder = FileReplay::new(settings, Path::new("made.jsonl"));
+        folder.begin_conversation(ConversationId(0), begin);
         let tokens = Tokens { input: 1000, output: 100, ..Tokens::default() };
         let cost = Some(NanoUsd(1_000_000));
         Self {
@@ -74,17 +74,17 @@ impl<'s> Script<'s> {
     }
 
     pub(crate) fn says(mut self, text: &str) -> Self {
-        let user = User { texts: vec![UserText::of(text)], ..User::default() };
+        let user = UserMessage { texts: vec![UserText::new(text)], ..UserMessage::default() };
         let step = UserStep { user, machine: false, time: Some(self.time), line: None };
-        self.folder.user(Talk(0), &step);
+        self.folder.take_user_step(ConversationId(0), &step);
         self
     }
 
     /// A program speaks.
     pub(crate) fn machine(mut self) -> Self {
-        let user = User::default();
+        let user = UserMessage::default();
         let step = UserStep { user, machine: true, time: Some(self.time), line: None };
-        self.folder.user(Talk(0), &step);
+        self.folder.take_user_step(ConversationId(0), &step);
         self
     }
 
@@ -106,7 +106,7 @@ impl<'s> Script<'s> {
         let ids = std::mem::take(&mut self.open);
         let results = ids.iter().zip(texts).map(|(id, text)| ToolResult {
             id: id.into(),
-            digest: Digest::of(text.as_bytes()),
+            digest: Digest::from_bytes(text.as_bytes()),
             chars: text.chars().count() as u64,
             failed: text.starts_with('!'),
             sent_back: false,
@@ -115,9 +115,9 @@ impl<'s> Script<'s> {
             lined: false,
             remarked: false,
         });
-        let user = User { results: results.collect(), ..User::default() };
+        let user = UserMessage { results: results.collect(), ..UserMessage::default() };
         let step = UserStep { user, machine: false, time: Some(self.time), line: None };
-        self.folder.user(Talk(0), &step);
+        self.folder.take_user_step(ConversationId(0), &step);
         self
     }
 
@@ -140,31 +140,31 @@ impl<'s> Script<'s> {
     /// A row of an activity list.
     pub(crate) fn row(mut self, prompt: u64, completion: u64, cost: u64) -> Self {
         let row =
-            Row { prompt, trivial: (1..=5).contains(&completion), calls: false, cancelled: false };
+            ActivityRow { prompt, trivial: (1..=5).contains(&completion), calls: false, cancelled: false };
         let tokens = Tokens { input: prompt, output: completion, ..Tokens::default() };
-        let turn = Turn {
+        let turn = TurnStep {
             finished: finished("", Vec::new(), Stop::Unknown),
             submits: false,
             model: Some("z-ai/glm-4.6"),
-            usage: Usage { tokens, estimated: 0, recorded: true, chars: 0 },
+            usage: TurnUsage { tokens, estimated: 0, recorded: true, chars: 0 },
             cost: Some(NanoUsd(cost)),
             time: Some(self.time),
             line: None,
             row: Some(row),
         };
-        self.folder.turn(Talk(0), &turn);
+        self.folder.take_turn(ConversationId(0), &turn);
         self.time += 1000;
         self
     }
 
     pub(crate) fn runs(mut self) -> Vec<RunReport> {
-        self.folder.end(Talk(0));
+        self.folder.end_conversation(ConversationId(0));
         self.folder.into_runs()
     }
 
     /// Returns the sink that took the steps, after the end of its conversation.
-    pub(crate) fn folder(mut self) -> Folder<'s> {
-        self.folder.end(Talk(0));
+    pub(crate) fn folder(mut self) -> FileReplay<'s> {
+        self.folder.end_conversation(ConversationId(0));
         self.folder
     }
 
@@ -191,23 +191,23 @@ impl<'s> Script<'s> {
 
     fn turn(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
         let chars = (text.len() + calls.iter().map(|call| call.input.len()).sum::<usize>()) as u64;
-        let turn = Turn {
+        let turn = TurnStep {
             finished: finished(text, calls, stop),
             submits: self.submits,
             model: self.model,
-            usage: Usage { tokens: self.tokens, estimated: 0, recorded: true, chars },
+            usage: TurnUsage { tokens: self.tokens, estimated: 0, recorded: true, chars },
             cost: self.cost,
             time: Some(self.time),
             line: None,
             row: None,
         };
-        self.folder.turn(Talk(0), &turn);
+        self.folder.take_turn(ConversationId(0), &turn);
     }
 }
 
-fn finished<'a>(text: &str, calls: Vec<Call<'a>>, stop: Stop) -> Finished<'a> {
-    Finished {
-        text: Text::of(text),
+fn finished<'a>(text: &str, calls: Vec<Call<'a>>, stop: Stop) -> FinishedTurn<'a> {
+    FinishedTurn {
+        text: VisibleText::from_text(text),
         calls,
         cut_call: false,
         hidden: false,

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use futures_util::{SinkExt as _, StreamExt as _, stream};
 use serde_json::{Value, json};
 use softland_agent::Agent;
-use softland_agent::core::policy::Value as Limit;
+use softland_agent::core::policy::PolicyValue as Limit;
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
-use softland_notebook::{Chat, ChatOptions, Room, RoomOptions, Server, ServerOptions, tools};
+use softland_notebook::{Chat, ChatOptions, SharedNotebook, NotebookOptions, Server, ServerOptions, notebook_tools};
 use softland_sim::{Config, Scenario, Sim};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -42,7 +42,7 @@ impl Transport for Simulated {
         let asked = softland_sim::Request { method: "POST", path, headers: &headers, body };
         let answer = self.sim.respond(0, &asked);
         let content_type = answer.header("content-type").map(str::to_owned);
-        let bytes = answer.collect().0.into();
+        let bytes = answer.collect_bytes().0.into();
         Ok(Response {
             status: answer.status,
             head: ResponseHead { content_type, ..ResponseHead::default() },
@@ -83,20 +83,20 @@ impl Place {
 
     pub(crate) async fn serve(&self, setup: Setup) -> Served {
         let state = self.0.path().join("state");
-        let room = Room::open(&self.file(), RoomOptions::new(&state, None)).await.unwrap();
+        let room = SharedNotebook::open(&self.file(), NotebookOptions::new(&state, None)).await.unwrap();
         let sim = Sim::new(Config::new(Scenario::Scripted(Vec::new())));
         let answers = Arc::new(Semaphore::new(setup.answers));
         let transport = Simulated { sim, answers: Arc::clone(&answers) };
         let model = format!("sim/{}", setup.scenario);
         let mut agent = Agent::new("notebook", model, Arc::new(transport));
-        agent.tools = tools(&room);
+        agent.tools = notebook_tools(&room);
         for (key, value) in setup.limits {
-            agent.policy.set(key, &Limit::Text(value.to_string())).unwrap();
+            agent.policy.set_key(key, &Limit::Text(value.to_string())).unwrap();
         }
         let options = ChatOptions {
             journals: Some(state.join("runs")),
             lists: Some(state.join("notebooks")),
-            made: room.was_made(),
+            made: room.was_created(),
         };
         let explain = Box::new(|_: &_| None);
         let (chat, warnings) = Chat::open(agent, room.path(), options, explain).await;
@@ -104,16 +104,16 @@ impl Place {
         let mut options = ServerOptions::default();
         (options.grace, options.beat) = (setup.grace, setup.beat);
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listener = Server::listen(free).await.unwrap();
+        let listener = Server::bind_loopback(free).await.unwrap();
         let server = Server::new(room.clone(), chat.clone(), listener, options).unwrap();
-        let (url, stop) = (server.url(), CancellationToken::new());
-        let serving = tokio::spawn(server.run(stop.clone().cancelled_owned()));
+        let (url, stop) = (server.page_url(), CancellationToken::new());
+        let serving = tokio::spawn(server.serve_until(stop.clone().cancelled_owned()));
         Served { room, chat, answers, url, stop, serving }
     }
 }
 
 pub(crate) struct Served {
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<SharedNotebook>,
     pub(crate) chat: Arc<Chat>,
     /// The leave that the model has to answer.
     pub(crate) answers: Arc<Semaphore>,

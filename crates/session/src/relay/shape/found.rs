@@ -1,13 +1,13 @@
 //! Collects what the shaper hands out.
 
-use softland_wire::tags::Piece;
+use softland_wire::tags::ShapedPiece;
 
 use crate::out::ShapeNote;
-use crate::tags::{Reader, Segment, Tagged, What, id_of, read_call};
+use crate::tags::{TagReader, TextSegment, TaggedTexts, SegmentKind, call_id, read_call};
 
 /// A piece that the shaper found.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum FoundPiece {
     Text(String),
     Call(usize, String),
     Open(String),
@@ -16,7 +16,7 @@ pub(super) enum Item {
     Drop(usize),
 }
 
-impl Item {
+impl FoundPiece {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Text(raw) | Self::Call(_, raw) | Self::Open(raw) => raw.len(),
@@ -26,63 +26,63 @@ impl Item {
 }
 
 /// The collector of the shaper's pieces.
-pub(super) struct Found<'r> {
+pub(super) struct PieceCollector<'r> {
     block: usize,
-    reader: &'r Reader,
+    reader: &'r TagReader,
     before: usize,
     turn: Option<u64>,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<FoundPiece>,
 }
 
-impl<'r> Found<'r> {
-    pub(super) fn new(block: usize, reader: &'r Reader, before: usize, turn: Option<u64>) -> Self {
+impl<'r> PieceCollector<'r> {
+    pub(super) fn new(block: usize, reader: &'r TagReader, before: usize, turn: Option<u64>) -> Self {
         Self { block, reader, before, turn, items: Vec::new() }
     }
 
-    pub(super) fn take(
+    pub(super) fn take_piece(
         &mut self,
-        piece: &Piece<'_>,
-        tagged: &mut Tagged,
+        piece: &ShapedPiece<'_>,
+        tagged: &mut TaggedTexts,
         notes: &mut Vec<ShapeNote>,
     ) {
         let tags = &self.reader.shape.tags;
         let block = self.block;
         let mut add = |what, raw: &str| {
-            tagged.segments.push(Segment { block, what, raw: raw.to_owned() });
+            tagged.segments.push(TextSegment { block, what, raw: raw.to_owned() });
         };
         match *piece {
-            Piece::Text(text) => {
-                add(What::Text, text);
-                self.items.push(Item::Text(text.to_owned()));
+            ShapedPiece::Text(text) => {
+                add(SegmentKind::Text, text);
+                self.items.push(FoundPiece::Text(text.to_owned()));
             }
-            Piece::Block(found) => {
-                let nested = found.nested(tags);
+            ShapedPiece::Block(found) => {
+                let nested = found.count_nested(tags);
                 notes.extend((nested > 0).then_some(ShapeNote::Nested { tags: nested }));
                 let place = tagged.calls.len();
-                let id = id_of(self.turn, self.before + place);
-                add(What::Call(place), found.raw);
-                tagged.calls.push(read_call(&found.call(), found.tag(), tags, id));
-                self.items.push(Item::Call(place, found.raw.to_owned()));
+                let id = call_id(self.turn, self.before + place);
+                add(SegmentKind::Call(place), found.raw);
+                tagged.calls.push(read_call(&found.read_call(), found.tag(), tags, id));
+                self.items.push(FoundPiece::Call(place, found.raw.to_owned()));
             }
-            Piece::Repeated(found) => {
+            ShapedPiece::Repeated(found) => {
                 notes.push(ShapeNote::Repeated { bytes: found.raw.len() });
-                add(What::Repeated, "");
-                self.items.push(Item::Repeated(found.raw.len()));
+                add(SegmentKind::Repeated, "");
+                self.items.push(FoundPiece::Repeated(found.raw.len()));
             }
-            Piece::Partial { raw, nested, passed } => {
+            ShapedPiece::Partial { raw, nested, passed } => {
                 let bytes = raw.len();
                 notes.push(ShapeNote::Partial { bytes, passed, nested });
                 if passed {
-                    add(What::Open, raw);
-                    self.items.push(Item::Open(raw.to_owned()));
+                    add(SegmentKind::Open, raw);
+                    self.items.push(FoundPiece::Open(raw.to_owned()));
                 }
             }
-            Piece::Echo { .. } => tagged.echo = true,
-            Piece::Stop(why) => {
+            ShapedPiece::Echo { .. } => tagged.echo = true,
+            ShapedPiece::Stop(why) => {
                 tagged.stop = Some(why);
                 notes.push(ShapeNote::Stopped(why));
             }
-            Piece::Trimmed { bytes } => tagged.trimmed = bytes,
+            ShapedPiece::Trimmed { bytes } => tagged.trimmed = bytes,
             _ => {}
         }
     }

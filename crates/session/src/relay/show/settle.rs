@@ -1,73 +1,73 @@
 //! Shows the held part of a response at its verdict.
 
-use softland_core::{Admission, Call, Text};
+use softland_core::{Admission, Call, VisibleText};
 
-use super::{Client, Show, Slot};
-use crate::out::Out;
-use crate::relay::tell::tell_whole;
+use super::{ClientMessage, Visibility, BlockSlot};
+use crate::out::Output;
+use crate::relay::tell::report_block;
 use crate::relay::wait::hide_orphans;
-use crate::reply::{Block, Reply, Seen};
-use crate::tags::{self, Tagged};
+use crate::reply::{Block, Reply, BlockView};
+use crate::tags::{self, TaggedTexts};
 
-impl Client {
+impl ClientMessage {
     /// Shows what was held, as far as the verdict says.
-    pub(in crate::relay) fn settle(
+    pub(in crate::relay) fn settle_blocks(
         &mut self,
         reply: &Reply,
-        show: Show,
+        show: Visibility,
         admissions: &[Admission],
-        slots: &mut [Slot],
-        out: &mut Out,
+        slots: &mut [BlockSlot],
+        out: &mut Output,
     ) {
         if self.head.0.is_empty() {
             self.head = (reply.id.clone(), reply.model.clone());
         }
         // Calls that are written as text come first in `admissions`, and stand in the text.
-        let (written, admissions) = admissions.split_at(reply.written().min(admissions.len()));
-        let shows = self.shows(&reply.blocks, show, admissions, slots);
-        let segments = reply.tagged.as_deref().map(Tagged::by_block);
+        let (written, admissions) = admissions.split_at(reply.written_count().min(admissions.len()));
+        let shows = self.shown_blocks(&reply.blocks, show, admissions, slots);
+        let segments = reply.tagged.as_deref().map(TaggedTexts::by_block);
         for (n, block) in reply.blocks.iter().enumerate() {
-            if slots.get(n).is_some_and(Slot::is_shown) {
+            if slots.get(n).is_some_and(BlockSlot::is_shown) {
                 self.blocks.push(block.clone());
                 continue;
             }
             if shows.get(n) != Some(&true) {
-                match block.seen() {
-                    Seen::Text(text) if Text::shows_nothing(text) => self.thinned = true,
+                match block.as_view() {
+                    BlockView::Text(text) if VisibleText::is_invisible_text(text) => self.thinned = true,
                     _ => self.changed = true,
                 }
                 continue;
             }
-            if let Some(slot) = slots.get_mut(n).filter(|slot| slot.waits()) {
-                self.release(slot, out);
-                let index = slot.index().unwrap_or_default();
-                self.framing.shown_late(index, block);
+            if let Some(slot) = slots.get_mut(n).filter(|slot| slot.is_waiting()) {
+                self.release_block(slot, out);
+                let index = slot.shown_index().unwrap_or_default();
+                self.framing.note_shown_late(index, block);
                 self.blocks.push(block.clone());
                 continue;
             }
-            self.emit(block, out);
+            self.show_block(block, out);
             if let (Some(tagged), Some(segments)) = (reply.tagged.as_deref(), &segments)
-                && matches!(block.seen(), Seen::Text(_))
+                && matches!(block.as_view(), BlockView::Text(_))
             {
-                let shows = |place: usize| tags::shows(show, written.get(place));
+                let shows = |place: usize| tags::shows_call(show, written.get(place));
                 let segments = segments.get(&n).map(Vec::as_slice).unwrap_or_default();
-                self.tell_segments(segments, &tagged.calls, shows, out);
+                self.report_segments(segments, &tagged.calls, shows, out);
             }
         }
     }
 
     /// Returns true for each block that the client has, or gets now.
-    fn shows(
+    fn shown_blocks(
         &self,
         blocks: &[Block],
-        show: Show,
+        show: Visibility,
         admissions: &[Admission],
-        slots: &[Slot],
+        slots: &[BlockSlot],
     ) -> Vec<bool> {
         let mut admissions = admissions.iter();
         let each = blocks.iter().enumerate().map(|(n, block)| {
-            let admission = matches!(block.seen(), Seen::Call(..)).then(|| admissions.next());
-            slots.get(n).is_some_and(Slot::is_shown) || passes(block, show, admission.flatten())
+            let admission = matches!(block.as_view(), BlockView::Call(..)).then(|| admissions.next());
+            slots.get(n).is_some_and(BlockSlot::is_shown) || passes_verdict(block, show, admission.flatten())
         });
         let mut shows: Vec<bool> = each.collect();
         if self.framing.ties_thinking() {
@@ -77,41 +77,41 @@ impl Client {
     }
 
     /// Shows a whole block.
-    pub(super) fn emit(&mut self, block: &Block, out: &mut Out) {
+    pub(super) fn show_block(&mut self, block: &Block, out: &mut Output) {
         let index = self.take_index(0);
-        match block.seen() {
-            Seen::Text(_) => self.visible = true,
-            Seen::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
-            Seen::Thinking { .. } | Seen::Result | Seen::Other => {}
+        match block.as_view() {
+            BlockView::Text(_) => self.visible = true,
+            BlockView::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
+            BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {}
         }
-        let of_text = matches!(block.seen(), Seen::Text(_));
+        let of_text = matches!(block.as_view(), BlockView::Text(_));
         let apart = of_text && self.teller.is_some();
         if !out.quiet && !apart {
-            let index = self.told(index);
-            tell_whole(index, block, out);
+            let index = self.event_index(index);
+            report_block(index, block, out);
         }
         if self.streams {
-            self.pay_head(&[], out);
+            self.write_held_head(&[], out);
             self.framing.write_block(index, block, &mut out.bytes);
         }
         self.blocks.push(block.clone());
     }
 }
 
-fn passes(block: &Block, show: Show, admission: Option<&Admission>) -> bool {
-    match block.seen() {
-        Seen::Text(text) => show != Show::Nothing && !Text::shows_nothing(text),
-        _ if block.is_said() => show != Show::Nothing,
-        Seen::Call(..) => match (show, admission) {
-            (Show::All, Some(admission)) => {
+fn passes_verdict(block: &Block, show: Visibility, admission: Option<&Admission>) -> bool {
+    match block.as_view() {
+        BlockView::Text(text) => show != Visibility::Nothing && !VisibleText::is_invisible_text(text),
+        _ if block.is_said() => show != Visibility::Nothing,
+        BlockView::Call(..) => match (show, admission) {
+            (Visibility::All, Some(admission)) => {
                 !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
             }
-            (Show::All, None) => true,
-            (Show::Landed | Show::Answer, Some(admission)) => *admission == Admission::Answer,
-            (Show::Landed | Show::Answer | Show::Text | Show::Nothing, _) => false,
+            (Visibility::All, None) => true,
+            (Visibility::Landed | Visibility::Answer, Some(admission)) => *admission == Admission::Answer,
+            (Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing, _) => false,
         },
-        Seen::Thinking { .. } | Seen::Result | Seen::Other => {
-            matches!(show, Show::All | Show::Landed)
+        BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {
+            matches!(show, Visibility::All | Visibility::Landed)
         }
     }
 }

@@ -1,19 +1,19 @@
 //! The client's side of texts that calls are written in.
 
-use super::Client;
-use crate::out::Out;
-use crate::relay::tell::Teller;
-use crate::tags::{Segment, TagCall, What};
+use super::ClientMessage;
+use crate::out::Output;
+use crate::relay::tell::TextEvents;
+use crate::tags::{TextSegment, TagCall, SegmentKind};
 
 /// Methods for texts that calls are written in.
-impl Client {
+impl ClientMessage {
     /// Reports texts and calls apart from now on.
-    pub(in crate::relay) fn tells_apart(&mut self) {
-        self.teller = Some(Teller::default());
+    pub(in crate::relay) fn report_apart(&mut self) {
+        self.teller = Some(TextEvents::default());
     }
 
     /// Notes that the client's message differs from what came.
-    pub(in crate::relay) fn change(&mut self) {
+    pub(in crate::relay) fn mark_changed(&mut self) {
         self.changed = true;
     }
 
@@ -28,7 +28,7 @@ impl Client {
         index: u32,
         raw: Option<&[u8]>,
         text: &str,
-        out: &mut Out,
+        out: &mut Output,
     ) {
         self.open = None;
         if self.streams {
@@ -36,47 +36,47 @@ impl Client {
         }
     }
 
-    pub(in crate::relay) fn tell_text(&mut self, text: &str, out: &mut Out) {
+    pub(in crate::relay) fn report_text(&mut self, text: &str, out: &mut Output) {
         if let Some(teller) = &mut self.teller {
-            teller.text(text, out);
+            teller.report_text(text, out);
         }
     }
 
-    pub(in crate::relay) fn tell_call(&mut self, call: &TagCall, out: &mut Out) {
+    pub(in crate::relay) fn report_call(&mut self, call: &TagCall, out: &mut Output) {
         if let Some(teller) = &mut self.teller {
-            teller.call(call, out);
+            teller.report_call(call, out);
         }
     }
 
-    pub(in crate::relay) fn tell_end(&mut self, out: &mut Out) {
+    pub(in crate::relay) fn report_text_end(&mut self, out: &mut Output) {
         if let Some(teller) = &mut self.teller {
-            teller.end(out);
+            teller.end_text(out);
         }
     }
 
-    pub(super) fn tell_segments(
+    pub(super) fn report_segments(
         &mut self,
-        segments: &[&Segment],
+        segments: &[&TextSegment],
         calls: &[TagCall],
         shows: impl Fn(usize) -> bool,
-        out: &mut Out,
+        out: &mut Output,
     ) {
         for segment in segments {
             match segment.what {
-                What::Text => self.tell_text(&segment.raw, out),
-                What::Call(place) => {
+                SegmentKind::Text => self.report_text(&segment.raw, out),
+                SegmentKind::Call(place) => {
                     if let Some(call) = calls.get(place).filter(|_| shows(place)) {
-                        self.tell_call(call, out);
+                        self.report_call(call, out);
                     }
                 }
-                What::Repeated | What::Open => {}
+                SegmentKind::Repeated | SegmentKind::Open => {}
             }
         }
-        self.tell_end(out);
+        self.report_text_end(out);
     }
 
     /// Returns the index under which a block is reported.
-    pub(super) fn told(&mut self, index: u32) -> u32 {
-        self.teller.as_mut().map_or(index, Teller::next)
+    pub(super) fn event_index(&mut self, index: u32) -> u32 {
+        self.teller.as_mut().map_or(index, TextEvents::next_index)
     }
 }

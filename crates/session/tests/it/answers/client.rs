@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Ended, Role};
+use softland_core::{RunEnding, Role};
 use softland_session::wire::Api;
-use softland_session::{Context, Exchange, Intervention, Out, Step};
+use softland_session::{Context, Exchange, Intervention, Output, Step};
 
 /// What a client sends in each of its requests.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Got {
     pub(crate) text: String,
     /// Ids, tools and arguments.
     pub(crate) calls: Vec<(String, String, String)>,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<RunEnding>,
     pub(crate) answer: Option<String>,
     pub(crate) local: bool,
     /// Calls of the run before this turn.
@@ -184,12 +184,12 @@ impl Client {
         let api = self.shape.api;
         let mut context = Context::new(Role::Gateway, self.policy.clone(), None, model(api));
         context.api = api;
-        let (mut out, mut requests) = (Out::default(), 0);
+        let (mut out, mut requests) = (Output::default(), 0);
         let body = self.body().to_string().into_bytes();
-        let mut exchange = Exchange::begin(body, context, &mut out).unwrap();
+        let mut exchange = Exchange::from_request(body, context, &mut out).unwrap();
         let used = exchange.run().used().calls;
         let done = loop {
-            match exchange.step() {
+            match exchange.next_step() {
                 Step::Send(_) => {}
                 Step::Done(done) => break done,
             }
@@ -198,13 +198,13 @@ impl Client {
             assert!(requests < 20, "{}: no end", self.shape.client);
             let response = super::responses::response(api, turn, self.streams);
             if !self.streams {
-                exchange.whole(response.as_bytes(), &mut out).unwrap();
+                exchange.push_whole(response.as_bytes(), &mut out).unwrap();
                 continue;
             }
             for bytes in response.as_bytes().chunks(piece.min(response.len())) {
-                exchange.push(bytes, &mut out).unwrap();
+                exchange.push_bytes(bytes, &mut out).unwrap();
             }
-            exchange.finish(&mut out).unwrap();
+            exchange.finish_response(&mut out).unwrap();
         };
         let bytes = String::from_utf8(out.bytes.clone()).unwrap();
         let (text, calls) = super::responses::read(api, &bytes, self.streams);

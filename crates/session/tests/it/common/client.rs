@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
 use softland_core::{
-    Because, Facts, Failure, Limit, Millis, NanoUsd, Outcome, Reason, Role, Rung, Signal,
+    Because, Facts, RequestFailure, Quantity, Millis, NanoUsd, Outcome, Reason, Role, Rung, Signal,
 };
-use softland_session::{Context, Event, Exchange, Intervention, Opened, Out, Outline, Step};
+use softland_session::{Context, Event, Exchange, Intervention, OpenedRequest, Output, Outline, Step};
 use softland_sim::{Binding, Body, Config, Piece, Request, Scenario, Sim};
 use softland_wire::{Api, request};
 
@@ -201,26 +201,26 @@ impl Client {
         self.blind |= self.emptied && self.history.is_cleared();
         let sent = self.body();
         let api = self.case.api;
-        let request = request::Request::of(api, &sent).unwrap();
-        let outline = Outline::of(&request);
+        let request = request::Request::from_body(api, &sent).unwrap();
+        let outline = Outline::from_request(&request);
         let (provider, model) = native::names(&self.case);
         let mut context = Context::new(Role::Gateway, self.policy.clone(), provider, model);
         context.api = api;
         context.records = self.store.records();
         let remembered = self.store.remembered(&outline);
-        let opened = Opened::fold(&request, sent.clone().into(), context, remembered);
-        let run = opened.here().map(|here| here.run);
+        let opened = OpenedRequest::read_history(&request, sent.clone().into(), context, remembered);
+        let run = opened.newest_position().map(|here| here.run);
         let facts = self.facts(self.store.refusals(run));
-        let mut out = Out::default();
-        let mut exchange = opened.begin(&facts, &mut out);
-        let governed = exchange.governed();
+        let mut out = Output::default();
+        let mut exchange = opened.into_exchange(&facts, &mut out);
+        let governed = exchange.governed_body();
         let used = exchange.run().used();
         let used = (used.calls, used.result_chars);
         let mut upstream: Vec<Vec<u8>> = Vec::new();
         self.unended = false;
         let mut refused = Vec::new();
         let done = loop {
-            match exchange.step() {
+            match exchange.next_step() {
                 Step::Done(done) => break done,
                 Step::Send(body) => {
                     let rung = exchange.rung();
@@ -271,43 +271,43 @@ impl Client {
     }
 
     /// Sends one request and feeds the exchange with what comes back.
-    fn post(&mut self, exchange: &mut Exchange, body: &[u8], first: bool, out: &mut Out) {
+    fn post(&mut self, exchange: &mut Exchange, body: &[u8], first: bool, out: &mut Output) {
         self.now += 1000;
         let api = self.case.api;
         let (path, headers) = (native::path(api), native::headers(api));
         let request = Request { method: "POST", path, headers: &headers, body };
         let response = self.sim.respond(self.now, &request);
         if response.status != 200 {
-            exchange.fail(Failure::Provider, out);
+            exchange.fail_request(RequestFailure::Provider, out);
             return;
         }
-        self.unended |= api == Api::Chat && !response.collect().0.ends_with(openai::DONE);
+        self.unended |= api == Api::Chat && !response.collect_bytes().0.ends_with(openai::DONE);
         if api == Api::Anthropic {
-            let way = reading::way_of_being_empty(&response.collect().0, !self.manner.whole);
+            let way = reading::way_of_being_empty(&response.collect_bytes().0, !self.manner.whole);
             self.seen.extend(way.map(str::to_owned));
         }
         // What is only observed has no limit to reach.
-        let limited = first && !exchange.run().policy().observes();
+        let limited = first && !exchange.run().policy().is_observing();
         let expires = self.manner.expires.get(&self.requests).filter(|_| limited);
         let taken = match response.body {
             Body::Whole { .. } if expires.is_some() => None,
-            Body::Whole { bytes, .. } => Some(exchange.whole(&bytes, out).is_ok()),
+            Body::Whole { bytes, .. } => Some(exchange.push_whole(&bytes, out).is_ok()),
             Body::Stream(chunks) => {
                 let most = expires.map_or(usize::MAX, |after| *after as usize);
                 let pushed = chunks.iter().take(most).all(|chunk| match &chunk.piece {
-                    Piece::Bytes(bytes) => exchange.push(bytes, out).is_ok(),
+                    Piece::Bytes(bytes) => exchange.push_bytes(bytes, out).is_ok(),
                     Piece::Cut => true,
                 });
-                expires.is_none().then(|| pushed && exchange.finish(out).is_ok())
+                expires.is_none().then(|| pushed && exchange.finish_response(out).is_ok())
             }
         };
         match taken {
             Some(true) => {}
-            Some(false) => exchange.fail(Failure::Provider, out),
+            Some(false) => exchange.fail_request(RequestFailure::Provider, out),
             None => {
                 self.seen.insert("expired".to_owned());
-                let (used, limit) = (Limit::Time(Millis(60_000)), Limit::Time(Millis(60_000)));
-                exchange.expire(Because::new(Reason::Time, used, limit), out);
+                let (used, limit) = (Quantity::Time(Millis(60_000)), Quantity::Time(Millis(60_000)));
+                exchange.land_at_limit(Because::new(Reason::Time, used, limit), out);
             }
         }
     }
@@ -366,7 +366,7 @@ impl Client {
         self.history.results(native::results(api, answers.collect()));
     }
 
-    fn note(&mut self, out: &Out, ended: Option<&softland_core::Ended>) {
+    fn note(&mut self, out: &Output, ended: Option<&softland_core::RunEnding>) {
         if let Some(ended) = ended {
             self.seen.insert(format!("outcome {}", ended.outcome.word()));
             self.seen.insert(format!("reason {}", ended.reason));

@@ -1,7 +1,7 @@
 //! A hostile model and its surroundings, all from one seed: turns of any shape, policies of any
 //! kind, tools that repeat, change, fail or say nothing.
 
-use softland_session::core::policy::{KEYS, Policy, Value};
+use softland_session::core::policy::{KEYS, Policy, PolicyValue};
 use softland_session::wire::Api;
 use softland_sim::{Fault, Part, Stop, Turn};
 
@@ -123,7 +123,7 @@ pub(crate) fn script(dice: &mut Dice) -> Vec<Turn> {
     let base = dice.roll(1000);
     let mut turns: Vec<Turn> = (0..length).map(|n| turn(dice, mood, n, base)).collect();
     if dice.chance(30) {
-        turns.push(Turn::say("done, this is the answer"));
+        turns.push(Turn::from_text("done, this is the answer"));
     }
     turns
 }
@@ -141,41 +141,41 @@ fn turn(dice: &mut Dice, mood: Mood, n: u64, base: u64) -> Turn {
     }
     let stop = match mood {
         Mood::Looping => {
-            parts.push(Part::tool("grep", r#"{"pattern":"same"}"#));
+            parts.push(Part::tool_call("grep", r#"{"pattern":"same"}"#));
             None
         }
         Mood::Cycling => {
             let period = 2 + base % 2;
-            parts.push(Part::tool("read_file", format!(r#"{{"path":"{}"}}"#, n % period)));
+            parts.push(Part::tool_call("read_file", format!(r#"{{"path":"{}"}}"#, n % period)));
             None
         }
         Mood::Failing => {
-            parts.push(Part::tool("broken", format!(r#"{{"try":{n}}}"#)));
+            parts.push(Part::tool_call("broken", format!(r#"{{"try":{n}}}"#)));
             None
         }
         Mood::Sweeping => {
-            parts.push(Part::tool("read_file", format!(r#"{{"path":"file {n}"}}"#)));
+            parts.push(Part::tool_call("read_file", format!(r#"{{"path":"file {n}"}}"#)));
             None
         }
         Mood::Silent => {
             match dice.roll(4) {
                 0 => parts.push(Part::text("")),
                 1 => parts.push(Part::text("  \n ")),
-                2 => parts.push(Part::tool("grep", format!(r#"{{"pattern":"{n}"}}"#))),
+                2 => parts.push(Part::tool_call("grep", format!(r#"{{"pattern":"{n}"}}"#))),
                 _ => {}
             }
             None
         }
         Mood::Curt => {
             parts.push(match dice.roll(3) {
-                0 => Part::tool("grep", format!(r#"{{"pattern":"{n}"}}"#)),
+                0 => Part::tool_call("grep", format!(r#"{{"pattern":"{n}"}}"#)),
                 _ => Part::text(dice.pick(&["ok", "Done.", "Yes"])),
             });
             None
         }
         Mood::Cut => {
             match dice.roll(3) {
-                0 => parts.push(Part::tool("grep", r#"{"pattern":"a long one"}"#)),
+                0 => parts.push(Part::tool_call("grep", r#"{"pattern":"a long one"}"#)),
                 1 => parts.push(Part::text("half of a sen")),
                 _ => {}
             }
@@ -184,7 +184,7 @@ fn turn(dice: &mut Dice, mood: Mood, n: u64, base: u64) -> Turn {
         Mood::Working | Mood::Wild => {
             for k in 0..=dice.roll(3) {
                 let name = dice.pick(&["grep", "read_file", "custom", "write_file"]);
-                parts.push(Part::tool(name, format!(r#"{{"n":{},"k":{k}}}"#, n * 10 + base)));
+                parts.push(Part::tool_call(name, format!(r#"{{"n":{},"k":{k}}}"#, n * 10 + base)));
             }
             None
         }
@@ -232,13 +232,13 @@ fn wild_part(dice: &mut Dice) -> Part {
             name: dice.pick(TOOLS).to_owned(),
             input: "{}".to_owned(),
         },
-        6 => Part::tool("hand_in", dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"])),
+        6 => Part::tool_call("hand_in", dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"])),
         7 => {
-            Part::tool(dice.pick(&["nope", "grep"]), dice.pick(&["[]", "{\"a\":", "null", "\"x\""]))
+            Part::tool_call(dice.pick(&["nope", "grep"]), dice.pick(&["[]", "{\"a\":", "null", "\"x\""]))
         }
         _ => {
             let name = dice.pick(TOOLS);
-            Part::tool(name, format!(r#"{{"a":{}}}"#, dice.roll(3)))
+            Part::tool_call(name, format!(r#"{{"a":{}}}"#, dice.roll(3)))
         }
     }
 }
@@ -315,9 +315,9 @@ pub(crate) fn ways(dice: &mut Dice, manner: &mut Manner, requests: u64) {
 /// A policy of any kind. Every value goes through the reader that users' values go through.
 pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let mut policy = Policy::default();
-    let mut set = |key: &str, value: Value| policy.set(key, &value).unwrap();
-    let text = |text: &str| Value::Text(text.to_owned());
-    let int = |n: u64| Value::Int(n.into());
+    let mut set = |key: &str, value: PolicyValue| policy.set_key(key, &value).unwrap();
+    let text = |text: &str| PolicyValue::Text(text.to_owned());
+    let int = |n: u64| PolicyValue::Int(n.into());
     assert!(KEYS.len() > 20);
     if dice.chance(65) {
         set("tool_calls_limit", int(dice.roll(9)));
@@ -335,14 +335,14 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         set("tokens_limit", int(dice.roll(25_000)));
     }
     if dice.chance(20) {
-        set("cost_limit_usd", Value::Float(dice.roll(1000) as f64 / 2000.0));
+        set("cost_limit_usd", PolicyValue::Float(dice.roll(1000) as f64 / 2000.0));
     }
     if dice.chance(18) {
         set("time_limit", text(&format!("{}s", dice.roll(90))));
         set("reserve_time", text(dice.pick(&["0s", "5s", "30s"])));
     }
     set("countdown", text(dice.pick(&["every", "milestones", "off"])));
-    set("countdown_from", Value::Float(dice.roll(11) as f64 / 10.0));
+    set("countdown_from", PolicyValue::Float(dice.roll(11) as f64 / 10.0));
     set("batch", text(dice.pick(&["first", "all", "none"])));
     set("landing", text(dice.pick(&["auto", "auto", "auto", "ask", "none", "respond", "stop"])));
     if dice.chance(20) {

@@ -36,7 +36,7 @@ pub(crate) fn aliases(case: &Case) -> Vec<(String, String)> {
 /// What the client knows of its model, whoever else does.
 pub(crate) fn known(case: &Case) -> Capability {
     let (provider, model) = rules(case);
-    capability(provider, model)
+    find_capability(provider, model)
 }
 
 /// The member that the history stands in.

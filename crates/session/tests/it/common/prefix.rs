@@ -120,7 +120,7 @@ impl Prefixes {
 
 /// The messages of a body.
 pub(crate) fn messages(api: Api, body: &[u8]) -> &[u8] {
-    let span = Request::of(api, body).unwrap().messages.span;
+    let span = Request::from_body(api, body).unwrap().messages.span;
     &body[span.start..span.end]
 }
 

@@ -5,28 +5,28 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, de::DeserializeOwned};
-use softland_core::{Admission, Digest, Records, Used};
-use softland_session::{Done, KeptTail, Outline, Past, Remembered, Seen};
+use softland_core::{Admission, Digest, PinnedRecords, RunUsage};
+use softland_session::{Done, StoredTail, Outline, Past, StoredConversation, SeenResult};
 
 #[derive(Default)]
 pub(crate) struct Store {
-    records: Records,
-    tails: BTreeMap<Digest, KeptTail>,
-    results: BTreeMap<Digest, Seen>,
+    records: PinnedRecords,
+    tails: BTreeMap<Digest, StoredTail>,
+    results: BTreeMap<Digest, SeenResult>,
     refusals: BTreeMap<Digest, u64>,
     opening: Option<Digest>,
-    used: Used,
+    used: RunUsage,
     newest: Option<Digest>,
 }
 
 impl Store {
-    pub(crate) fn records(&self) -> Records {
+    pub(crate) fn records(&self) -> PinnedRecords {
         self.records.clone()
     }
 
     /// What is handed to the session for a request.
-    pub(crate) fn remembered(&self, outline: &Outline) -> Remembered<'static> {
-        let changed = self.opening.is_some_and(|opening| opening != outline.opening());
+    pub(crate) fn remembered(&self, outline: &Outline) -> StoredConversation<'static> {
+        let changed = self.opening.is_some_and(|opening| opening != outline.opening_digest());
         let past =
             (changed && outline.opens_in_summary && outline.answered.is_empty()).then(|| Past {
                 run: None,
@@ -37,7 +37,7 @@ impl Store {
                 over: false,
                 shows_start: false,
             });
-        Remembered {
+        StoredConversation {
             tails: Cow::Owned(self.tails.clone()),
             results: Cow::Owned(self.results.clone()),
             past,
@@ -63,7 +63,7 @@ impl Store {
         if let Some(run) = run {
             self.refusals.insert(run, done.tool_refusals);
         }
-        self.opening = Some(outline.opening());
+        self.opening = Some(outline.opening_digest());
         self.newest = run;
         self.used = done.used.clone();
         for call in done.calls.iter().filter(|call| call.admission == Admission::Run) {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use softland_session::core::policy::{Mode, OnLoop, Policy};
 use softland_session::core::{
-    Call, Digest, Finished, Role, Stop, Text, Transcript, User, UserText,
+    Call, Digest, FinishedTurn, Role, Stop, VisibleText, Transcript, UserMessage, UserText,
 };
 use softland_session::wire::Api;
 use softland_session::wire::tags::{Shape, Tags};
-use softland_session::{Context, Done, Exchange, KeptTail, Opened, Out, Remembered, Step};
+use softland_session::{Context, Done, Exchange, StoredTail, OpenedRequest, Output, StoredConversation, Step};
 use softland_session::{read_result, wire};
 
 use inputs::{Block, calls, request, results, said, stream, tools, whole};
@@ -87,12 +87,12 @@ fn exchange(api: Api, role: Role, context: Context, body: Vec<u8>, stream: Vec<u
         let mut exchange = begun(body.clone(), context.clone())?;
         let mut shown = 0;
         for piece in stream.chunks(1460) {
-            let mut out = Out::default();
-            exchange.push(piece, &mut out).map_err(|error| error.to_string())?;
+            let mut out = Output::default();
+            exchange.push_bytes(piece, &mut out).map_err(|error| error.to_string())?;
             shown += out.bytes.len();
         }
-        let mut out = Out::default();
-        exchange.finish(&mut out).map_err(|error| error.to_string())?;
+        let mut out = Output::default();
+        exchange.finish_response(&mut out).map_err(|error| error.to_string())?;
         done(&mut exchange)?;
         if shown + out.bytes.len() == 0 && role == Role::Gateway {
             return Err("nothing was shown".to_owned());
@@ -103,15 +103,15 @@ fn exchange(api: Api, role: Role, context: Context, body: Vec<u8>, stream: Vec<u
 
 fn begun(body: Vec<u8>, context: Context) -> Result<Exchange, String> {
     let mut exchange =
-        Exchange::begin(body, context, &mut Out::quiet()).map_err(|error| error.to_string())?;
-    match exchange.step() {
+        Exchange::from_request(body, context, &mut Output::bytes_only()).map_err(|error| error.to_string())?;
+    match exchange.next_step() {
         Step::Send(_) => Ok(exchange),
         Step::Done(_) => Err("nothing was sent".to_owned()),
     }
 }
 
 fn done(exchange: &mut Exchange) -> Result<Done, String> {
-    match exchange.step() {
+    match exchange.next_step() {
         Step::Done(done) => Ok(*done),
         Step::Send(_) => Err("the turn has not ended".to_owned()),
     }
@@ -122,8 +122,8 @@ fn calls_whole(api: Api, n: usize) -> Work {
     let context = Context { api, ..limited(n as u64 / 2) };
     Box::new(move || {
         let mut exchange = begun(body.clone(), context.clone())?;
-        let mut out = Out::default();
-        exchange.whole(&answer, &mut out).map_err(|error| error.to_string())?;
+        let mut out = Output::default();
+        exchange.push_whole(&answer, &mut out).map_err(|error| error.to_string())?;
         is(done(&mut exchange)?.calls.len(), n)
     })
 }
@@ -168,8 +168,8 @@ fn local_answer(n: usize) -> Work {
     let landing = softland_session::core::policy::Landing::Stop;
     context.policy = Arc::new(Policy { landing, ..(*context.policy).clone() });
     Box::new(move || {
-        let mut out = Out::quiet();
-        let mut exchange = Exchange::begin(body.clone(), context.clone(), &mut out)
+        let mut out = Output::bytes_only();
+        let mut exchange = Exchange::from_request(body.clone(), context.clone(), &mut out)
             .map_err(|error| error.to_string())?;
         is(usize::from(done(&mut exchange)?.local), 1)
     })
@@ -204,8 +204,8 @@ fn silences(n: usize) -> Work {
 fn tails(n: usize) -> Work {
     let api = Api::Anthropic;
     let mut transcript = Transcript::new(Role::Gateway, Policy::default(), BTreeMap::new());
-    let texts = vec![UserText::of("What is where?")];
-    transcript.user(&User { texts, ..User::default() }, None);
+    let texts = vec![UserText::new("What is where?")];
+    transcript.add_user_message(&UserMessage { texts, ..UserMessage::default() }, None);
     let mut tails = BTreeMap::new();
     let mut history = String::new();
     for at in 0..n {
@@ -214,18 +214,18 @@ fn tails(n: usize) -> Work {
             r#"{"role":"assistant","content":[{"type":"text","text":"[no answer]"}]},"#,
             r#"{"role":"user","content":"Please continue."}"#
         );
-        let tail = KeptTail {
+        let tail = StoredTail {
             shown: String::new(),
             messages: messages.to_owned(),
             before: Digest::EMPTY,
             own: None,
         };
-        tails.insert(transcript.place().then(Digest::of(id.as_bytes())), tail);
+        tails.insert(transcript.history_digest().followed_by(Digest::from_bytes(id.as_bytes())), tail);
         let calls = vec![Call { id: &id, name: "tool_0", input: &input, server: false }];
-        transcript.model(&turn(calls));
+        transcript.add_turn(&turn(calls));
         let mut result = read_result(&format!("{at}"), false);
         result.id = Cow::Owned(id.clone());
-        transcript.user(&User { results: vec![result], ..User::default() }, None);
+        transcript.add_user_message(&UserMessage { results: vec![result], ..UserMessage::default() }, None);
         history.push_str(&inputs::calls(api, at..at + 1));
         history.push_str(&format!(
             r#",{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"{at}"}}]}}"#
@@ -233,21 +233,21 @@ fn tails(n: usize) -> Work {
     }
     let body = request(api, false, &history, "");
     Box::new(move || {
-        let request = wire::request::Request::of(api, &body).map_err(|error| error.to_string())?;
+        let request = wire::request::Request::from_body(api, &body).map_err(|error| error.to_string())?;
         let context = Context::new(Role::Gateway, Policy::default(), None, "claude-sonnet-4-5");
-        let remembered = Remembered { tails: Cow::Borrowed(&tails), ..Remembered::default() };
-        let opened = Opened::fold(&request, body.clone().into(), context, remembered);
-        let governed = opened.begin(&Default::default(), &mut Out::quiet()).governed();
+        let remembered = StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
+        let opened = OpenedRequest::read_history(&request, body.clone().into(), context, remembered);
+        let governed = opened.into_exchange(&Default::default(), &mut Output::bytes_only()).governed_body();
         // Every tail has found its turn.
         let tail = tails.values().next().map_or(0, |tail| tail.messages.len());
         is(usize::from(governed.len() >= body.len() + n * tail), 1)
     })
 }
 
-fn turn(calls: Vec<Call<'_>>) -> Finished<'_> {
+fn turn(calls: Vec<Call<'_>>) -> FinishedTurn<'_> {
     let (cut_call, hidden, gives) = (false, false, false);
-    let (text, stop) = (Text::default(), Stop::Unknown);
-    Finished { text, calls, cut_call, hidden, gives, stop, output_tokens: None }
+    let (text, stop) = (VisibleText::default(), Stop::Unknown);
+    FinishedTurn { text, calls, cut_call, hidden, gives, stop, output_tokens: None }
 }
 
 fn declared(api: Api, n: usize) -> Work {
@@ -291,7 +291,7 @@ fn thinking(n: usize, every: usize) -> Work {
 }
 
 fn tag_shape() -> Result<Arc<Shape>, String> {
-    Ok(Arc::new(Shape::watch(Tags::new(["use_tool"]).map_err(|error| error.to_string())?)))
+    Ok(Arc::new(Shape::watch_only(Tags::new(["use_tool"]).map_err(|error| error.to_string())?)))
 }
 
 fn tag_call(at: usize) -> String {

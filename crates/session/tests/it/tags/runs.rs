@@ -58,15 +58,15 @@ fn at_the_limit_the_ask_stands_in_the_message_and_a_block_is_refused_unseen() {
         let (mut exchange, sent) =
             begin(request(api, true, &history), context(api, limited(1), Some(on())));
         assert!(last_text(api, &sent).ends_with("further tool calls will not be run."), "{api:?}");
-        let mut out = Out::default();
+        let mut out = Output::default();
         let stubborn = format!("Still looking. {}", block("b"));
-        exchange.push(&stream(api, &[&stubborn], Ends::Natural), &mut out).unwrap();
-        exchange.finish(&mut out).unwrap();
-        let Step::Send(again) = exchange.step() else { panic!("it is asked again") };
+        exchange.push_bytes(&stream(api, &[&stubborn], Ends::Natural), &mut out).unwrap();
+        exchange.finish_response(&mut out).unwrap();
+        let Step::Send(again) = exchange.next_step() else { panic!("it is asked again") };
         assert!(last_text(api, &again).contains("<tool_result name=\"b\">\nNot run."), "{api:?}");
-        exchange.push(&stream(api, &["It is this."], Ends::Natural), &mut out).unwrap();
-        exchange.finish(&mut out).unwrap();
-        let Step::Done(done) = exchange.step() else { panic!("it is over") };
+        exchange.push_bytes(&stream(api, &["It is this."], Ends::Natural), &mut out).unwrap();
+        exchange.finish_response(&mut out).unwrap();
+        let Step::Done(done) = exchange.next_step() else { panic!("it is over") };
         assert_eq!(done.ended.unwrap().outcome, Outcome::Landed, "{api:?}");
         let shown = read(api, true, &out.bytes).text;
         assert!(shown.starts_with("Still looking. ") && shown.ends_with("It is this."), "{shown}");
@@ -83,11 +83,11 @@ fn no_request_is_sent_twice() {
         let (mut exchange, first) =
             begin(request(api, true, &history), context(api, limited(1), Some(on())));
         let mut sent = vec![first];
-        let mut out = Out::default();
+        let mut out = Output::default();
         let done = loop {
-            exchange.push(&stream(api, &[&block("b")], Ends::Natural), &mut out).unwrap();
-            exchange.finish(&mut out).unwrap();
-            match exchange.step() {
+            exchange.push_bytes(&stream(api, &[&block("b")], Ends::Natural), &mut out).unwrap();
+            exchange.finish_response(&mut out).unwrap();
+            match exchange.next_step() {
                 Step::Send(body) => sent.push(body.to_vec()),
                 Step::Done(done) => break done,
             }
@@ -112,27 +112,27 @@ fn b59_a_broken_block_alone_is_no_empty_answer() {
             let chat = chat.replace("use_tool", "words").into_bytes();
             let (mut exchange, _) =
                 begin(chat.clone(), context(api, Policy::default(), Some(shape.clone())));
-            let mut out = Out::default();
-            let say = |exchange: &mut Exchange, text: &str, out: &mut Out| {
+            let mut out = Output::default();
+            let say = |exchange: &mut Exchange, text: &str, out: &mut Output| {
                 if streams {
-                    exchange.push(&stream(api, &[text], Ends::Natural), out).unwrap();
-                    exchange.finish(out).unwrap();
+                    exchange.push_bytes(&stream(api, &[text], Ends::Natural), out).unwrap();
+                    exchange.finish_response(out).unwrap();
                 } else {
-                    exchange.whole(&whole(api, text, Ends::Natural), out).unwrap();
+                    exchange.push_whole(&whole(api, text, Ends::Natural), out).unwrap();
                 }
             };
             say(&mut exchange, "<use_tool>{\"name\"", &mut out);
-            let Step::Send(again) = exchange.step() else { panic!("{api:?}: it is asked again") };
+            let Step::Send(again) = exchange.next_step() else { panic!("{api:?}: it is asked again") };
             assert!(last_text(api, &again).contains("Please continue."), "{api:?}");
             say(&mut exchange, "Here it is.", &mut out);
-            let Step::Done(done) = exchange.step() else { panic!("it has answered") };
+            let Step::Done(done) = exchange.next_step() else { panic!("it has answered") };
             assert_eq!(done.answer.as_deref(), Some("Here it is."), "{api:?}");
             assert_eq!(read(api, streams, &out.bytes).text, "Here it is.", "{api:?} {streams}");
             // An empty turn that the shape did not empty is a chat's own affair, as ever.
             let (mut exchange, _) =
                 begin(chat.clone(), context(api, Policy::default(), Some(shape.clone())));
             say(&mut exchange, "", &mut out);
-            assert!(matches!(exchange.step(), Step::Done(_)), "{api:?}");
+            assert!(matches!(exchange.next_step(), Step::Done(_)), "{api:?}");
         }
     }
 }
@@ -152,17 +152,17 @@ fn of_a_batch_only_what_fits_reaches_the_client() {
                 let policy = Policy { batch, ..limited(2) };
                 let (mut exchange, _) =
                     begin(request(api, streams, ASKED), context(api, policy, Some(on())));
-                let mut out = Out::default();
+                let mut out = Output::default();
                 if streams {
                     let pieces: Vec<&str> = three.split_inclusive(' ').collect();
-                    exchange.push(&stream(api, &pieces, Ends::Natural), &mut out).unwrap();
-                    exchange.finish(&mut out).unwrap();
+                    exchange.push_bytes(&stream(api, &pieces, Ends::Natural), &mut out).unwrap();
+                    exchange.finish_response(&mut out).unwrap();
                 } else {
-                    exchange.whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
+                    exchange.push_whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
                 }
-                let Step::Done(done) = exchange.step() else { panic!("the client runs them") };
+                let Step::Done(done) = exchange.next_step() else { panic!("the client runs them") };
                 assert!(done.ended.is_none());
-                let runs = done.calls.iter().filter(|call| call.admission.runs()).count();
+                let runs = done.calls.iter().filter(|call| call.admission.is_run()).count();
                 assert_eq!(runs, if batch == Batch::First { 2 } else { 3 });
                 assert_eq!(
                     read(api, streams, &out.bytes).text,
@@ -173,14 +173,14 @@ fn of_a_batch_only_what_fits_reaches_the_client() {
             let policy = Policy { batch: Batch::None, ..limited(2) };
             let (mut exchange, _) =
                 begin(request(api, streams, ASKED), context(api, policy, Some(on())));
-            let mut out = Out::default();
+            let mut out = Output::default();
             if streams {
-                exchange.push(&stream(api, &[&three], Ends::Natural), &mut out).unwrap();
-                exchange.finish(&mut out).unwrap();
+                exchange.push_bytes(&stream(api, &[&three], Ends::Natural), &mut out).unwrap();
+                exchange.finish_response(&mut out).unwrap();
             } else {
-                exchange.whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
+                exchange.push_whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
             }
-            assert!(matches!(exchange.step(), Step::Send(_)), "none of them runs: the next rung");
+            assert!(matches!(exchange.next_step(), Step::Send(_)), "none of them runs: the next rung");
         }
     }
 }
@@ -211,16 +211,16 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
         let history = [("user", "What?"), ("assistant", &*block("a")), ("user", "found it")];
         let (mut exchange, _) =
             begin(request(api, true, &history), context(api, Policy::default(), Some(on())));
-        let mut out = Out::default();
-        exchange.push(&stream(api, &["\n"], Ends::Natural), &mut out).unwrap();
-        exchange.finish(&mut out).unwrap();
-        let Step::Send(nudged) = exchange.step() else { panic!("it is nudged") };
+        let mut out = Output::default();
+        exchange.push_bytes(&stream(api, &["\n"], Ends::Natural), &mut out).unwrap();
+        exchange.finish_response(&mut out).unwrap();
+        let Step::Send(nudged) = exchange.next_step() else { panic!("it is nudged") };
         assert!(String::from_utf8(nudged.to_vec()).unwrap().contains("Please continue."));
         exchange
-            .push(&stream(api, &["Then this: ", &block("b"), " tail"], Ends::Natural), &mut out)
+            .push_bytes(&stream(api, &["Then this: ", &block("b"), " tail"], Ends::Natural), &mut out)
             .unwrap();
-        exchange.finish(&mut out).unwrap();
-        let Step::Done(done) = exchange.step() else { panic!("the turn is the client's") };
+        exchange.finish_response(&mut out).unwrap();
+        let Step::Done(done) = exchange.next_step() else { panic!("the turn is the client's") };
         let shown = read(api, true, &out.bytes).text;
         assert_eq!(shown, format!("Then this: {}", block("b")), "{api:?}");
         let (place, tail) = done.tail.expect("the call stands behind a nudge");
@@ -228,20 +228,20 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
         let mut history = history.to_vec();
         history.extend([("assistant", shown.as_str()), ("user", "found more")]);
         let body = request(api, true, &history);
-        let parsed = softland_session::wire::request::Request::of(api, &body).unwrap();
+        let parsed = softland_session::wire::request::Request::from_body(api, &body).unwrap();
         let tails = std::collections::BTreeMap::from([(place, tail.clone())]);
-        let remembered = softland_session::Remembered {
+        let remembered = softland_session::StoredConversation {
             tails: std::borrow::Cow::Borrowed(&tails),
             ..Default::default()
         };
-        let opened = softland_session::Opened::fold(
+        let opened = softland_session::OpenedRequest::read_history(
             &parsed,
             body.clone().into(),
             context(api, Policy::default(), Some(on())),
             remembered,
         );
-        let mut exchange = opened.begin(&softland_core::Facts::default(), &mut Out::default());
-        let Step::Send(sent) = exchange.step() else { panic!("it is sent") };
+        let mut exchange = opened.into_exchange(&softland_core::Facts::default(), &mut Output::default());
+        let Step::Send(sent) = exchange.next_step() else { panic!("it is sent") };
         let sent = String::from_utf8(sent.to_vec()).unwrap();
         assert!(sent.contains(&tail.messages), "{api:?}: {sent}");
     }
@@ -257,9 +257,9 @@ fn loops_are_seen_in_text_and_what_stands_beside_each_result_is_no_person() {
         for _ in 0..4 {
             history.extend([("assistant", call.as_str()), ("user", result)]);
         }
-        let mut out = Out::default();
+        let mut out = Output::default();
         let body = request(api, true, &history);
-        Exchange::begin(body, context(api, Policy::default(), Some(on())), &mut out).unwrap();
+        Exchange::from_request(body, context(api, Policy::default(), Some(on())), &mut out).unwrap();
         let repeats = |event: &Event| matches!(event, Event::Signal(signal) if signal.signal.word() == "repeat");
         assert!(out.events.iter().any(repeats), "{api:?}: {:?}", out.events);
     }

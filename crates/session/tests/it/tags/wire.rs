@@ -201,20 +201,20 @@ pub(crate) fn read(api: Api, stream: bool, bytes: &[u8]) -> Read {
         (Api::Anthropic, true) => {
             let mut all = anthropic::Assembler::new(1 << 20);
             frames(bytes, |event, data| {
-                all.push(&anthropic::Event::decode(event, data).unwrap()).unwrap();
+                all.push(&anthropic::Event::from_data(event, data).unwrap()).unwrap();
             });
             let finished = all.finish();
-            assert_eq!((finished.end, finished.strays), (anthropic::End::Stop, 0));
+            assert_eq!((finished.end, finished.strays), (anthropic::StreamEnd::Stop, 0));
             of_message(&finished.message)
         }
-        (Api::Anthropic, false) => of_message(&anthropic::Message::from_json(bytes).unwrap()),
+        (Api::Anthropic, false) => of_message(&anthropic::ResponseMessage::from_json(bytes).unwrap()),
         (Api::Chat, true) => {
             let mut all = chat::Assembler::new(1 << 20);
             frames(bytes, |event, data| {
-                all.push(&chat::Event::decode(event, data).unwrap()).unwrap();
+                all.push(&chat::Event::from_data(event, data).unwrap()).unwrap();
             });
             let finished = all.finish();
-            assert_eq!(finished.end, chat::End::Stop);
+            assert_eq!(finished.end, chat::StreamEnd::Stop);
             of_chat(&finished.message)
         }
         (Api::Chat, false) => of_chat(&chat::Finished::from_json(bytes).unwrap().message),
@@ -222,7 +222,7 @@ pub(crate) fn read(api: Api, stream: bool, bytes: &[u8]) -> Read {
             let mut all = responses::Assembler::new(1 << 20);
             let (mut deltas, mut numbers, mut last) = (String::new(), Vec::new(), Value::Null);
             frames(bytes, |event, data| {
-                all.push(&responses::Event::decode(event, data).unwrap()).unwrap();
+                all.push(&responses::Event::from_data(event, data).unwrap()).unwrap();
                 let json: Value = serde_json::from_str(data).unwrap();
                 deltas.push_str(json["delta"].as_str().unwrap_or_default());
                 numbers.push(json["sequence_number"].as_u64().unwrap());
@@ -233,7 +233,7 @@ pub(crate) fn read(api: Api, stream: bool, bytes: &[u8]) -> Read {
                 "{numbers:?}"
             );
             let finished = all.finish();
-            assert_eq!(finished.end, responses::End::Stop);
+            assert_eq!(finished.end, responses::StreamEnd::Stop);
             let read = of_response(&finished.response);
             assert_eq!(deltas, read.text, "the pieces are the whole");
             let text = |item: &Value| item["content"][0]["text"].as_str().unwrap().to_owned();
@@ -258,9 +258,9 @@ fn frames(bytes: &[u8], mut take: impl FnMut(&str, &str)) {
     }
 }
 
-fn of_message(message: &anthropic::Message) -> Read {
-    let text = |block: &anthropic::Block| match block {
-        anthropic::Block::Text { text, .. } => text.clone(),
+fn of_message(message: &anthropic::ResponseMessage) -> Read {
+    let text = |block: &anthropic::ResponseBlock| match block {
+        anthropic::ResponseBlock::Text { text, .. } => text.clone(),
         other => panic!("{other:?}"),
     };
     let ends = match message.stop {
@@ -271,7 +271,7 @@ fn of_message(message: &anthropic::Message) -> Read {
     Read { text: message.blocks.iter().map(text).collect(), ends }
 }
 
-fn of_chat(message: &chat::Message) -> Read {
+fn of_chat(message: &chat::ResponseMessage) -> Read {
     let ends = match message.finish {
         Some(chat::Finish::Stop) => Some(Ends::Natural),
         Some(chat::Finish::Length) => Some(Ends::Length),

@@ -1,8 +1,8 @@
 //! Rules for single messages and content blocks: roles, types, fields, emptiness.
 
-use super::extra;
-use crate::anthropic::error::{Checked, bad, ensure};
-use crate::anthropic::request::{Block, blocks};
+use super::refuse_extra;
+use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
+use crate::anthropic::request::{Block, read_blocks};
 use crate::json::Json;
 use crate::request::Request;
 
@@ -49,52 +49,52 @@ const FIELDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-pub(super) fn check(request: &Request<'_>, body: &Json) -> Checked {
+pub(super) fn check_blocks(request: &Request<'_>, body: &Json) -> AnthropicResult {
     for (i, block) in
-        body.get("system").map(|s| blocks(s, 0)).unwrap_or_default().iter().enumerate()
+        body.get("system").map(|s| read_blocks(s, 0)).unwrap_or_default().iter().enumerate()
     {
-        ensure(block.is("text"), || format!("system.{i}.type: Input should be 'text'"))?;
+        ensure(block.is_kind("text"), || format!("system.{i}.type: Input should be 'text'"))?;
         let whole = matches!(body.get("system"), Some(Json::Str(_)));
         ensure(whole || !block.text.is_empty(), || {
             "system: text content blocks must be non-empty".to_owned()
         })?;
     }
     for (i, message) in body.get("messages").map_or(&[][..], Json::items).iter().enumerate() {
-        one_message(request, message, i)?;
+        check_message(request, message, i)?;
     }
     Ok(())
 }
 
-fn one_message(request: &Request<'_>, message: &Json, at: usize) -> Checked {
+fn check_message(request: &Request<'_>, message: &Json, at: usize) -> AnthropicResult {
     ensure(message.is_map(), || format!("messages.{at}: Input should be a valid dictionary"))?;
     let role = message.str_at("role").unwrap_or("");
     for (key, _) in message.entries() {
         let allowed = match (key.as_str(), role) {
             ("role" | "content", _) => true,
-            ("clear_at", "system") => request.beta(CLEAR_AT),
-            ("output_config", "system") => MESSAGE_CONFIG.iter().any(|beta| request.beta(beta)),
+            ("clear_at", "system") => request.has_beta(CLEAR_AT),
+            ("output_config", "system") => MESSAGE_CONFIG.iter().any(|beta| request.has_beta(beta)),
             _ => false,
         };
         if !allowed {
-            return extra(&format!("messages.{at}.{key}"));
+            return refuse_extra(&format!("messages.{at}.{key}"));
         }
     }
     let Some(content) = message.get("content") else {
-        return bad(format!("messages.{at}.content: Field required"));
+        return refuse_with(format!("messages.{at}.content: Field required"));
     };
     ensure(matches!(content, Json::Str(_) | Json::List(_)), || {
         format!("messages.{at}.content: Input should be a valid string or list")
     })?;
-    let list = blocks(content, at);
+    let list = read_blocks(content, at);
     let bare = list.is_empty() || matches!(content, Json::Str(text) if text.is_empty());
     let config_only = role == "system" && message.get("output_config").is_some();
     ensure(!bare || config_only, || {
         format!("messages.{at}: {role} messages must have non-empty content")
     })?;
-    list.iter().try_for_each(|block| one_block(request, block, role))
+    list.iter().try_for_each(|block| check_block(request, block, role))
 }
 
-fn one_block(request: &Request<'_>, block: &Block<'_>, role: &str) -> Checked {
+fn check_block(request: &Request<'_>, block: &Block<'_>, role: &str) -> AnthropicResult {
     let (kind, path) = (block.kind, block.path());
     let known = [ANY, USER, ASSISTANT, SYSTEM].iter().any(|list| list.contains(&kind));
     ensure(known, || {
@@ -108,21 +108,21 @@ fn one_block(request: &Request<'_>, block: &Block<'_>, role: &str) -> Checked {
         _ => SYSTEM,
     };
     ensure(ANY.contains(&kind) || own.contains(&kind), || wrong_role(block, role))?;
-    if SYSTEM.contains(&kind) && !request.beta(TOOL_CHANGES) {
-        return bad(format!("{path}: {kind} blocks need the beta header {TOOL_CHANGES}"));
+    if SYSTEM.contains(&kind) && !request.has_beta(TOOL_CHANGES) {
+        return refuse_with(format!("{path}: {kind} blocks need the beta header {TOOL_CHANGES}"));
     }
     if let Some((_, fields)) = FIELDS.iter().find(|(k, _)| *k == kind)
         && let Some((key, _)) =
             block.entries().iter().find(|(key, _)| !fields.contains(&key.as_str()))
     {
-        return extra(&format!("{path}.{kind}.{key}"));
+        return refuse_extra(&format!("{path}.{kind}.{key}"));
     }
     match kind {
-        "text" => text(block),
-        "tool_use" => tool_use(block, &path),
-        "tool_result" => tool_result(block, &path),
-        "thinking" => needs(block, &path, &["thinking", "signature"]),
-        "redacted_thinking" => needs(block, &path, &["data"]),
+        "text" => check_text(block),
+        "tool_use" => check_tool_use(block, &path),
+        "tool_result" => check_tool_result(block, &path),
+        "thinking" => require_fields(block, &path, &["thinking", "signature"]),
+        "redacted_thinking" => require_fields(block, &path, &["data"]),
         _ => Ok(()),
     }
 }
@@ -138,7 +138,7 @@ fn wrong_role(block: &Block<'_>, role: &str) -> String {
     }
 }
 
-fn needs(block: &Block<'_>, path: &str, fields: &[&str]) -> Checked {
+fn require_fields(block: &Block<'_>, path: &str, fields: &[&str]) -> AnthropicResult {
     for field in fields {
         ensure(block.get(field).and_then(Json::as_str).is_some(), || {
             format!("{path}.{}.{field}: Field required", block.kind)
@@ -147,9 +147,9 @@ fn needs(block: &Block<'_>, path: &str, fields: &[&str]) -> Checked {
     Ok(())
 }
 
-fn text(block: &Block<'_>) -> Checked {
+fn check_text(block: &Block<'_>) -> AnthropicResult {
     if block.text.is_empty() && block.get("cache_control").is_some() {
-        return bad(format!(
+        return refuse_with(format!(
             "{}.text: cache_control cannot be set for empty text blocks",
             block.path()
         ));
@@ -162,8 +162,8 @@ fn text(block: &Block<'_>) -> Checked {
     })
 }
 
-fn tool_use(block: &Block<'_>, path: &str) -> Checked {
-    needs(block, path, &["id", "name"])?;
+fn check_tool_use(block: &Block<'_>, path: &str) -> AnthropicResult {
+    require_fields(block, path, &["id", "name"])?;
     let (id, name) = (block.str_at("id"), block.str_at("name"));
     ensure(is_word(id, usize::MAX), || {
         format!("{path}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
@@ -176,18 +176,18 @@ fn tool_use(block: &Block<'_>, path: &str) -> Checked {
     })
 }
 
-fn tool_result(block: &Block<'_>, path: &str) -> Checked {
-    needs(block, path, &["tool_use_id"])?;
+fn check_tool_result(block: &Block<'_>, path: &str) -> AnthropicResult {
+    require_fields(block, path, &["tool_use_id"])?;
     let Some(content) = block.get("content") else { return Ok(()) };
     if matches!(content, Json::Str(_)) {
         return Ok(());
     }
-    for (i, inner) in blocks(content, 0).iter().enumerate() {
+    for (i, inner) in read_blocks(content, 0).iter().enumerate() {
         let known = ["text", "image", "document", "search_result", "tool_reference"];
         ensure(known.contains(&inner.kind), || {
             format!("{path}.tool_result.content.{i}: Input tag '{}' is not allowed", inner.kind)
         })?;
-        ensure(!inner.is("text") || !inner.text.is_empty(), || {
+        ensure(!inner.is_kind("text") || !inner.text.is_empty(), || {
             "messages: text content blocks must be non-empty".to_owned()
         })?;
     }

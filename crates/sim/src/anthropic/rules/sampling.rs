@@ -1,10 +1,10 @@
 //! Rules for `temperature`, `top_p`, `top_k`.
 
-use crate::anthropic::error::{Checked, ensure};
+use crate::anthropic::error::{AnthropicResult, ensure};
 use crate::anthropic::request::{Prompt, Thinking};
 use crate::json::Json;
 
-pub(super) fn check(prompt: &Prompt<'_>) -> Checked {
+pub(super) fn check_sampling(prompt: &Prompt<'_>) -> AnthropicResult {
     let number = |key: &str| prompt.body.get(key).and_then(Json::as_f64);
     for key in ["temperature", "top_p"] {
         ensure(number(key).is_none_or(|x| (0.0..=1.0).contains(&x)), || {

@@ -1,8 +1,8 @@
 //! Rules for top-level fields: known and required names, beta headers, and types.
 
-use super::{Endpoint, extra, only};
-use crate::anthropic::error::{Checked, Refusal, bad, ensure};
-use crate::json::{Json, map};
+use super::{Endpoint, refuse_extra, allow_only};
+use crate::anthropic::error::{AnthropicResult, AnthropicRefusal, refuse_with, ensure};
+use crate::json::{Json, json_object};
 use crate::models::Model;
 use crate::request::Request;
 
@@ -49,57 +49,57 @@ const BETAS: &[(&str, &[&str])] = &[
     ("diagnostics", &["cache-diagnosis-2026-04-07"]),
 ];
 
-pub(super) fn check(
+pub(super) fn check_shape(
     request: &Request<'_>,
     endpoint: Endpoint,
     body: &Json,
     model: &Model,
-) -> Checked {
-    known_fields(request, endpoint, body)?;
-    thread(body)?;
-    types(body)?;
+) -> AnthropicResult {
+    check_known_fields(request, endpoint, body)?;
+    check_thread(body)?;
+    check_types(body)?;
     ensure(body.get("messages").is_some(), || "messages: Field required".to_owned())?;
     let messages = body.get("messages").map_or(&[][..], Json::items);
     ensure(!messages.is_empty(), || "messages: at least one message is required".to_owned())?;
     if endpoint == Endpoint::Messages {
-        max_tokens(body, model)?;
+        check_max_tokens(body, model)?;
     }
-    output_config(request, body, model)
+    check_output_config(request, body, model)
 }
 
-fn known_fields(request: &Request<'_>, endpoint: Endpoint, body: &Json) -> Checked {
+fn check_known_fields(request: &Request<'_>, endpoint: Endpoint, body: &Json) -> AnthropicResult {
     for (key, _) in body.entries() {
         let known = BOTH.contains(&key.as_str())
             || (endpoint == Endpoint::Messages && MESSAGES_ONLY.contains(&key.as_str()));
         if !known {
-            return extra(key);
+            return refuse_extra(key);
         }
         if let Some((_, betas)) = BETAS.iter().find(|(field, _)| field == key)
-            && !betas.iter().any(|beta| request.beta(beta))
+            && !betas.iter().any(|beta| request.has_beta(beta))
         {
-            return extra(key);
+            return refuse_extra(key);
         }
     }
     Ok(())
 }
 
 /// Refuses threads in the way that makes the SDK send the whole history instead.
-fn thread(body: &Json) -> Checked {
+fn check_thread(body: &Json) -> AnthropicResult {
     if body.get("thread").is_none() {
         return Ok(());
     }
     let mut refusal =
-        Refusal::new(400, "invalid_request_error", "thread: not supported for this request");
-    refusal.details = Some(map([
+        AnthropicRefusal::new(400, "invalid_request_error", "thread: not supported for this request");
+    refusal.details = Some(json_object([
         ("error_code", "thread_unsupported_request".into()),
         ("unsupported", Json::List(vec!["thread".into()])),
     ]));
     Err(refusal)
 }
 
-fn types(body: &Json) -> Checked {
+fn check_types(body: &Json) -> AnthropicResult {
     let expect = |key: &str, what: &str, ok: fn(&Json) -> bool| match body.get(key) {
-        Some(value) if !ok(value) => bad(format!("{key}: Input should be {what}")),
+        Some(value) if !ok(value) => refuse_with(format!("{key}: Input should be {what}")),
         _ => Ok(()),
     };
     let list: fn(&Json) -> bool = |v| matches!(v, Json::List(_));
@@ -116,12 +116,12 @@ fn types(body: &Json) -> Checked {
     ensure(!blank, || "stop_sequences: each stop sequence must contain non-whitespace".to_owned())
 }
 
-fn max_tokens(body: &Json, model: &Model) -> Checked {
+fn check_max_tokens(body: &Json, model: &Model) -> AnthropicResult {
     let Some(value) = body.get("max_tokens") else {
-        return bad("max_tokens: Field required");
+        return refuse_with("max_tokens: Field required");
     };
     let Some(n) = value.as_u64() else {
-        return bad("max_tokens: Input should be a valid integer greater than or equal to 0");
+        return refuse_with("max_tokens: Input should be a valid integer greater than or equal to 0");
     };
     ensure(n <= model.output_max, || {
         format!(
@@ -142,13 +142,13 @@ fn max_tokens(body: &Json, model: &Model) -> Checked {
     })
 }
 
-fn output_config(request: &Request<'_>, body: &Json, model: &Model) -> Checked {
+fn check_output_config(request: &Request<'_>, body: &Json, model: &Model) -> AnthropicResult {
     let Some(config) = body.get("output_config") else { return Ok(()) };
-    only(config, "output_config", &["effort", "format", "task_budget"])?;
-    effort(config, model, body)?;
+    allow_only(config, "output_config", &["effort", "format", "task_budget"])?;
+    check_effort(config, model, body)?;
     let Some(budget) = config.get("task_budget") else { return Ok(()) };
-    if !request.beta("task-budgets-2026-03-13") {
-        return extra("output_config.task_budget");
+    if !request.has_beta("task-budgets-2026-03-13") {
+        return refuse_extra("output_config.task_budget");
     }
     ensure(model.task_budget, || "task_budget is not supported on this model".to_owned())?;
     let total = budget.get("total").and_then(Json::as_u64).unwrap_or(0);
@@ -158,7 +158,7 @@ fn output_config(request: &Request<'_>, body: &Json, model: &Model) -> Checked {
 }
 
 /// Checks an effort, also that of a system message's own `output_config`, passed as `config`.
-pub(super) fn effort(config: &Json, model: &Model, body: &Json) -> Checked {
+pub(super) fn check_effort(config: &Json, model: &Model, body: &Json) -> AnthropicResult {
     let Some(effort) = config.get("effort") else { return Ok(()) };
     let effort = effort.as_str().unwrap_or("");
     ensure(!model.efforts.is_empty(), || {

@@ -1,8 +1,8 @@
 //! Rules for tool definitions and `tool_choice`.
 
 use super::blocks::is_word;
-use super::only;
-use crate::anthropic::error::{Checked, bad, ensure};
+use super::allow_only;
+use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
 use crate::anthropic::request::{Prompt, Thinking};
 use crate::history::Choice;
 use crate::json::Json;
@@ -36,19 +36,19 @@ const SERVER: &[&str] = &[
     "mcp_toolset",
 ];
 
-pub(super) fn check(prompt: &Prompt<'_>) -> Checked {
+pub(super) fn check_tools(prompt: &Prompt<'_>) -> AnthropicResult {
     let mut names = BTreeSet::new();
     for (i, tool) in prompt.tools.iter().enumerate() {
-        definition(tool, i)?;
+        check_definition(tool, i)?;
         let name = tool.str_at("name").unwrap_or("");
         ensure(name.is_empty() || names.insert(name), || {
             "tools: Tool names must be unique.".to_owned()
         })?;
     }
-    choice(prompt, &names)
+    check_choice(prompt, &names)
 }
 
-fn definition(tool: &Json, at: usize) -> Checked {
+fn check_definition(tool: &Json, at: usize) -> AnthropicResult {
     ensure(tool.is_map(), || format!("tools.{at}: Input should be a valid dictionary"))?;
     let kind = tool.str_at("type").unwrap_or("custom");
     if kind != "custom" {
@@ -59,22 +59,22 @@ fn definition(tool: &Json, at: usize) -> Checked {
         });
     }
     let path = format!("tools.{at}.custom");
-    only(tool, &path, CUSTOM)?;
+    allow_only(tool, &path, CUSTOM)?;
     let Some(name) = tool.str_at("name") else {
-        return bad(format!("{path}.name: Field required"));
+        return refuse_with(format!("{path}.name: Field required"));
     };
     ensure(is_word(name, 128), || {
         format!("{path}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
     })?;
     let Some(schema) = tool.get("input_schema") else {
-        return bad(format!("{path}.input_schema: Field required"));
+        return refuse_with(format!("{path}.input_schema: Field required"));
     };
     ensure(schema.str_at("type") == Some("object"), || {
         format!("{path}.input_schema.type: Input should be 'object'")
     })
 }
 
-fn choice(prompt: &Prompt<'_>, names: &BTreeSet<&str>) -> Checked {
+fn check_choice(prompt: &Prompt<'_>, names: &BTreeSet<&str>) -> AnthropicResult {
     let Some(choice) = prompt.body.get("tool_choice") else { return Ok(()) };
     let kind = choice.str_at("type").unwrap_or("");
     ensure(matches!(kind, "auto" | "any" | "tool" | "none"), || {
@@ -84,9 +84,9 @@ fn choice(prompt: &Prompt<'_>, names: &BTreeSet<&str>) -> Checked {
         )
     })?;
     match kind {
-        "tool" => only(choice, "tool_choice.tool", &["type", "name", "disable_parallel_tool_use"])?,
-        "none" => only(choice, "tool_choice.none", &["type"])?,
-        _ => only(choice, &format!("tool_choice.{kind}"), &["type", "disable_parallel_tool_use"])?,
+        "tool" => allow_only(choice, "tool_choice.tool", &["type", "name", "disable_parallel_tool_use"])?,
+        "none" => allow_only(choice, "tool_choice.none", &["type"])?,
+        _ => allow_only(choice, &format!("tool_choice.{kind}"), &["type", "disable_parallel_tool_use"])?,
     }
     let mcp = prompt.body.get("mcp_servers").is_some();
     ensure(!prompt.tools.is_empty() || mcp, || {
@@ -100,7 +100,7 @@ fn choice(prompt: &Prompt<'_>, names: &BTreeSet<&str>) -> Checked {
         "Thinking may not be enabled when tool_choice forces tool use.".to_owned()
     })?;
     match prompt.choice {
-        Choice::Tool("") => bad("tool_choice.tool.name: Field required"),
+        Choice::Tool("") => refuse_with("tool_choice.tool.name: Field required"),
         Choice::Tool(name) => ensure(names.contains(name), || {
             format!("tool_choice: Tool '{name}' not found in provided tools")
         }),

@@ -3,22 +3,22 @@
 use crate::chat::request::{Message, Speaker};
 use crate::json::Json;
 use crate::models::open::OpenModel;
-use crate::openai::{Checked, Refusal, empty_array, ensure, known, missing, wrong_type};
+use crate::openai::{OpenAiResult, OpenAiRefusal, empty_array, ensure, check_known, missing_parameter, wrong_type};
 
 const FIELDS: &[&str] =
     &["role", "content", "name", "refusal", "audio", "annotations", "tool_calls", "tool_call_id"];
 
 /// Reads and checks all messages of a body.
-pub(super) fn read<'a>(body: &'a Json, model: &OpenModel) -> Checked<Vec<Message<'a>>> {
-    let Some(list) = body.get("messages") else { return Err(missing("messages".to_owned())) };
+pub(super) fn read_messages<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Vec<Message<'a>>> {
+    let Some(list) = body.get("messages") else { return Err(missing_parameter("messages".to_owned())) };
     ensure(!list.items().is_empty(), || empty_array("messages"))?;
-    list.items().iter().enumerate().map(|(at, json)| message(json, at, model)).collect()
+    list.items().iter().enumerate().map(|(at, json)| read_message(json, at, model)).collect()
 }
 
-fn message<'a>(json: &'a Json, at: usize, model: &OpenModel) -> Checked<Message<'a>> {
+fn read_message<'a>(json: &'a Json, at: usize, model: &OpenModel) -> OpenAiResult<Message<'a>> {
     ensure(json.is_map(), || wrong_type(&format!("messages[{at}]"), "an object", json))?;
     let Some(role) = json.str_at("role") else {
-        return Err(missing(format!("messages[{at}].role")));
+        return Err(missing_parameter(format!("messages[{at}].role")));
     };
     let speaker = match role {
         "system" | "developer" => Speaker::System,
@@ -31,35 +31,35 @@ fn message<'a>(json: &'a Json, at: usize, model: &OpenModel) -> Checked<Message<
                  'function', 'tool', and 'developer'."
             );
             let param = format!("messages[{at}].role");
-            return Err(Refusal::bad(message).code("invalid_value").at(param));
+            return Err(OpenAiRefusal::bad_request(message).with_code("invalid_value").with_param(param));
         }
     };
     if model.knows_fields() {
-        known(json, &format!("messages[{at}]"), FIELDS)?;
+        check_known(json, &format!("messages[{at}]"), FIELDS)?;
     }
-    let message = Message::read(json, speaker, at);
-    calls(&message)?;
-    content(&message, model)?;
+    let message = Message::from_json(json, speaker, at);
+    check_calls(&message)?;
+    check_content(&message, model)?;
     if speaker == Speaker::Tool && json.str_at("tool_call_id").is_none() {
-        return Err(missing(format!("messages[{at}].tool_call_id")));
+        return Err(missing_parameter(format!("messages[{at}].tool_call_id")));
     }
     Ok(message)
 }
 
-fn calls(message: &Message<'_>) -> Checked {
+fn check_calls(message: &Message<'_>) -> OpenAiResult {
     let at = message.at;
     let Some(list) = message.json.get("tool_calls").filter(|c| **c != Json::Null) else {
         return Ok(());
     };
     ensure(message.speaker == Speaker::Assistant, || {
         let text = "'tool_calls' is only allowed in messages with role 'assistant'.";
-        Refusal::bad(text).at(message.path("tool_calls"))
+        OpenAiRefusal::bad_request(text).with_param(message.path("tool_calls"))
     })?;
     ensure(!list.items().is_empty(), || empty_array(&format!("messages[{at}].tool_calls")))?;
     for (i, call) in list.items().iter().enumerate() {
         let path = format!("messages[{at}].tool_calls[{i}]");
         for key in ["id", "type"] {
-            ensure(call.str_at(key).is_some(), || missing(format!("{path}.{key}")))?;
+            ensure(call.str_at(key).is_some(), || missing_parameter(format!("{path}.{key}")))?;
         }
         let (kind, text) = match call.str_at("type") {
             Some("custom") => ("custom", "input"),
@@ -67,13 +67,13 @@ fn calls(message: &Message<'_>) -> Checked {
         };
         for key in ["name", text] {
             let there = call.get(kind).and_then(|f| f.str_at(key)).is_some();
-            ensure(there, || missing(format!("{path}.{kind}.{key}")))?;
+            ensure(there, || missing_parameter(format!("{path}.{kind}.{key}")))?;
         }
     }
     Ok(())
 }
 
-fn content(message: &Message<'_>, model: &OpenModel) -> Checked {
+fn check_content(message: &Message<'_>, model: &OpenModel) -> OpenAiResult {
     let content = message.json.get("content").filter(|c| **c != Json::Null);
     let excused = message.speaker == Speaker::Assistant
         && (!message.calls.is_empty() || message.json.str_at("refusal").is_some());
@@ -82,18 +82,18 @@ fn content(message: &Message<'_>, model: &OpenModel) -> Checked {
         None if excused => Ok(()),
         None => {
             let text = "Invalid value for 'content': expected a string, got null.";
-            Err(Refusal::bad(text).at(path))
+            Err(OpenAiRefusal::bad_request(text).with_param(path))
         }
-        Some(Json::Str(text)) => blank(text, excused, model),
+        Some(Json::Str(text)) => check_blank(text, excused, model),
         Some(Json::List(parts)) if parts.is_empty() && !excused => Err(empty_array(&path)),
         Some(Json::List(parts)) => {
-            parts.iter().try_for_each(|p| part(p, message.speaker, &path, excused, model))
+            parts.iter().try_for_each(|p| check_part(p, message.speaker, &path, excused, model))
         }
         Some(other) => Err(wrong_type(&path, "one of a string or array of objects", other)),
     }
 }
 
-fn part(part: &Json, speaker: Speaker, path: &str, excused: bool, model: &OpenModel) -> Checked {
+fn check_part(part: &Json, speaker: Speaker, path: &str, excused: bool, model: &OpenModel) -> OpenAiResult {
     let kind = part.str_at("type").unwrap_or("");
     let known = match speaker {
         Speaker::User => {
@@ -104,21 +104,21 @@ fn part(part: &Json, speaker: Speaker, path: &str, excused: bool, model: &OpenMo
     };
     ensure(known, || {
         let text = format!("Invalid value: '{kind}' is not a content part allowed here.");
-        Refusal::bad(text).code("invalid_value").at(path)
+        OpenAiRefusal::bad_request(text).with_code("invalid_value").with_param(path)
     })?;
     if kind != "text" {
         return Ok(());
     }
     match part.str_at("text") {
-        Some(text) => blank(text, excused, model),
-        None => Err(missing(format!("{path}.text"))),
+        Some(text) => check_blank(text, excused, model),
+        None => Err(missing_parameter(format!("{path}.text"))),
     }
 }
 
 /// Refuses blank text for a Claude, on every host. An empty text beside calls is no text.
-fn blank(text: &str, excused: bool, model: &OpenModel) -> Checked {
+fn check_blank(text: &str, excused: bool, model: &OpenModel) -> OpenAiResult {
     let fine = !model.claude || !text.trim().is_empty() || (excused && text.is_empty());
     ensure(fine, || {
-        Refusal::upstream("messages: text content blocks must contain non-whitespace text")
+        OpenAiRefusal::from_upstream("messages: text content blocks must contain non-whitespace text")
     })
 }

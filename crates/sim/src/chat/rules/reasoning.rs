@@ -2,13 +2,13 @@
 
 use crate::chat::request::{Message, Prompt, Speaker};
 use crate::json::Json;
-use crate::laws::Thinks;
+use crate::laws::ThinkingPresence;
 use crate::models::open::{Dialect, OpenModel};
-use crate::openai::{Checked, Found, Issued, Refusal, Seal, bad, ensure};
+use crate::openai::{OpenAiResult, SealStatus, IssuedId, OpenAiRefusal, Sealer, refuse_with, ensure};
 use std::collections::BTreeMap;
 
 /// Returns the request's own setting for reasoning, if any.
-pub(super) fn wish(body: &Json, model: &OpenModel) -> Option<bool> {
+pub(super) fn reasoning_setting(body: &Json, model: &OpenModel) -> Option<bool> {
     match model.dialect {
         Dialect::DeepSeek | Dialect::Zai => {
             body.get("thinking").and_then(|t| t.str_at("type")).map(|kind| kind != "disabled")
@@ -26,58 +26,58 @@ pub(super) fn wish(body: &Json, model: &OpenModel) -> Option<bool> {
     }
 }
 
-pub(super) fn check(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Checked {
+pub(super) fn check_reasoning(prompt: &Prompt<'_>, seal: Sealer, accept_foreign: bool) -> OpenAiResult {
     match prompt.model.dialect {
-        Dialect::DeepSeek => deepseek(prompt),
-        Dialect::OpenRouter => openrouter(prompt, seal, accept_foreign),
+        Dialect::DeepSeek => check_deepseek(prompt),
+        Dialect::OpenRouter => check_openrouter(prompt, seal, accept_foreign),
         _ => Ok(()),
     }
 }
 
 /// In thinking mode, every turn with calls must come back with its reasoning, even an empty one.
-fn deepseek(prompt: &Prompt<'_>) -> Checked {
-    let thinks = prompt.thinking != Thinks::Off;
+fn check_deepseek(prompt: &Prompt<'_>) -> OpenAiResult {
+    let thinks = prompt.thinking != ThinkingPresence::Off;
     let bare = |m: &Message<'_>| {
         !m.calls.is_empty() && m.json.get("reasoning_content").and_then(Json::as_str).is_none()
     };
     if thinks && prompt.messages.iter().any(bare) {
-        return bad("The `reasoning_content` in the thinking mode must be passed back to the API.");
+        return refuse_with("The `reasoning_content` in the thinking mode must be passed back to the API.");
     }
     Ok(())
 }
 
 /// Details must come back unchanged, and must be present in a Claude's open tool loop.
-fn openrouter(prompt: &Prompt<'_>, seal: Seal, accept_foreign: bool) -> Checked {
+fn check_openrouter(prompt: &Prompt<'_>, seal: Sealer, accept_foreign: bool) -> OpenAiResult {
     let user = |m: &Message<'_>| m.speaker == Speaker::User;
     let open = prompt.messages.iter().rposition(user).map_or(0, |at| at + 1);
     for (i, message) in prompt.messages.iter().enumerate() {
         let details = message.json.get("reasoning_details").map_or(&[][..], Json::items);
-        for thought in thoughts(details).values() {
-            let fine = match seal.verify(&thought.token, &thought.text) {
-                Found::Good => true,
-                Found::Changed => false,
+        for thought in join_thoughts(details).values() {
+            let fine = match seal.verify_token(&thought.token, &thought.text) {
+                SealStatus::Good => true,
+                SealStatus::Changed => false,
                 // Reasoning that was never signed proves nothing.
-                Found::Foreign => accept_foreign || thought.token.is_empty(),
+                SealStatus::Foreign => accept_foreign || thought.token.is_empty(),
             };
-            ensure(fine, || modified(prompt, message))?;
+            ensure(fine, || modified_reasoning(prompt, message))?;
         }
-        let issued = message.calls.iter().filter_map(|c| Issued::read(c.id));
+        let issued = message.calls.iter().filter_map(|c| IssuedId::from_id(c.id));
         let needs = issued.into_iter().any(|issued| issued.reasoning.is_some());
-        let loops = i >= open && prompt.model.claude && prompt.thinking != Thinks::Off;
-        ensure(!needs || !loops || !details.is_empty(), || lacking(message))?;
+        let loops = i >= open && prompt.model.claude && prompt.thinking != ThinkingPresence::Off;
+        ensure(!needs || !loops || !details.is_empty(), || missing_reasoning(message))?;
     }
     Ok(())
 }
 
 #[derive(Debug, Default)]
-struct Thought {
+struct ReturnedReasoning {
     text: String,
     token: String,
 }
 
 /// Joins the pieces of each index, in whatever form a client keeps them.
-fn thoughts(details: &[Json]) -> BTreeMap<u64, Thought> {
-    let mut thoughts: BTreeMap<u64, Thought> = BTreeMap::new();
+fn join_thoughts(details: &[Json]) -> BTreeMap<u64, ReturnedReasoning> {
+    let mut thoughts: BTreeMap<u64, ReturnedReasoning> = BTreeMap::new();
     for detail in details {
         let index = detail.get("index").and_then(Json::as_u64).unwrap_or(0);
         let thought = thoughts.entry(index).or_default();
@@ -88,20 +88,20 @@ fn thoughts(details: &[Json]) -> BTreeMap<u64, Thought> {
     thoughts
 }
 
-fn modified(prompt: &Prompt<'_>, message: &Message<'_>) -> Refusal {
+fn modified_reasoning(prompt: &Prompt<'_>, message: &Message<'_>) -> OpenAiRefusal {
     let at = message.at;
     if prompt.model.claude {
         let text = format!("messages.{at}.content.0: Invalid `signature` in `thinking` block");
-        return Refusal::upstream(text);
+        return OpenAiRefusal::from_upstream(text);
     }
-    Refusal::bad(format!(
+    OpenAiRefusal::bad_request(format!(
         "The encrypted content of messages[{at}] could not be verified. Reason: Encrypted content \
          could not be decrypted or parsed."
     ))
 }
 
-fn lacking(message: &Message<'_>) -> Refusal {
-    Refusal::upstream(format!(
+fn missing_reasoning(message: &Message<'_>) -> OpenAiRefusal {
+    OpenAiRefusal::from_upstream(format!(
         "messages.{}.content.0.type: Expected `thinking` or `redacted_thinking`, but found \
          `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a \
          thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",

@@ -2,7 +2,7 @@
 
 use crate::json::Json;
 use crate::models::open::{Caching, OpenModel};
-use crate::openai::{Checked, Refusal, Type, bounds, ensure, integer, known, sampling, types};
+use crate::openai::{OpenAiResult, OpenAiRefusal, FieldType, check_bounds, ensure, read_integer, check_known, check_sampling, check_types};
 
 const FIELDS: &[&str] = &[
     "model",
@@ -41,14 +41,14 @@ const FIELDS: &[&str] = &[
     "web_search_options",
 ];
 
-const TYPES: &[(&str, Type)] = &[
-    ("messages", Type::List),
-    ("tools", Type::List),
-    ("stream", Type::Bool),
-    ("stream_options", Type::Map),
-    ("parallel_tool_calls", Type::Bool),
-    ("response_format", Type::Map),
-    ("reasoning_effort", Type::Text),
+const TYPES: &[(&str, FieldType)] = &[
+    ("messages", FieldType::List),
+    ("tools", FieldType::List),
+    ("stream", FieldType::Bool),
+    ("stream_options", FieldType::Map),
+    ("parallel_tool_calls", FieldType::Bool),
+    ("response_format", FieldType::Map),
+    ("reasoning_effort", FieldType::Text),
 ];
 
 const BOUNDS: &[(&str, f64, f64)] = &[
@@ -59,83 +59,83 @@ const BOUNDS: &[(&str, f64, f64)] = &[
 ];
 
 /// The limits and streaming options of a checked request.
-pub(super) struct Limits {
+pub(super) struct RequestLimits {
     pub(super) max_tokens: u64,
     pub(super) stream: bool,
     pub(super) usage: bool,
     pub(super) obfuscation: bool,
 }
 
-pub(super) fn check(body: &Json, model: &OpenModel) -> Checked<Limits> {
+pub(super) fn check_shape(body: &Json, model: &OpenModel) -> OpenAiResult<RequestLimits> {
     ensure(model.chat, || {
         let message = "This model is only supported in v1/responses and not in \
                        v1/chat/completions.";
-        Refusal::new(404, "invalid_request_error", message).at("model")
+        OpenAiRefusal::new(404, "invalid_request_error", message).with_param("model")
     })?;
     for key in ["functions", "function_call"] {
         ensure(body.get(key).is_none(), || {
-            Refusal::bad(format!("'{key}' is deprecated, and not simulated: use 'tools'.")).at(key)
+            OpenAiRefusal::bad_request(format!("'{key}' is deprecated, and not simulated: use 'tools'.")).with_param(key)
         })?;
     }
     if model.knows_fields() {
-        known(body, "", FIELDS)?;
+        check_known(body, "", FIELDS)?;
     }
-    types(body, TYPES)?;
-    bounds(body, BOUNDS)?;
-    ensure(integer(body, "n", 1)?.unwrap_or(1) == 1, || {
-        Refusal::bad("'n': the simulator gives one choice only.").at("n")
+    check_types(body, TYPES)?;
+    check_bounds(body, BOUNDS)?;
+    ensure(read_integer(body, "n", 1)?.unwrap_or(1) == 1, || {
+        OpenAiRefusal::bad_request("'n': the simulator gives one choice only.").with_param("n")
     })?;
-    reasoner(body, model)?;
-    let max_tokens = max_tokens(body, model)?;
+    check_reasoner(body, model)?;
+    let max_tokens = read_max_tokens(body, model)?;
     let stream = body.get("stream").and_then(Json::as_bool) == Some(true);
     let options = body.get("stream_options").filter(|o| **o != Json::Null);
     ensure(options.is_none() || stream || !model.knows_fields(), || {
         let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
-        Refusal::bad(message).at("stream_options")
+        OpenAiRefusal::bad_request(message).with_param("stream_options")
     })?;
     let option = |key: &str| options.and_then(|o| o.get(key)).and_then(Json::as_bool);
     let usage = option("include_usage") == Some(true);
     let obfuscation = option("include_obfuscation") != Some(false);
-    Ok(Limits { max_tokens, stream, usage, obfuscation })
+    Ok(RequestLimits { max_tokens, stream, usage, obfuscation })
 }
 
 /// Refuses what reasoning models do not accept, and what only they accept.
-fn reasoner(body: &Json, model: &OpenModel) -> Checked {
+fn check_reasoner(body: &Json, model: &OpenModel) -> OpenAiResult {
     let set = |key: &str| body.get(key).is_some_and(|v| *v != Json::Null);
     if model.is_strict_reasoner() {
         ensure(!set("max_tokens"), || {
             let message = "Unsupported parameter: 'max_tokens' is not supported with this model. \
                            Use 'max_completion_tokens' instead.";
-            Refusal::bad(message).code("unsupported_parameter").at("max_tokens")
+            OpenAiRefusal::bad_request(message).with_code("unsupported_parameter").with_param("max_tokens")
         })?;
         for key in ["stop", "logprobs", "logit_bias"] {
-            ensure(!set(key), || unsupported(key))?;
+            ensure(!set(key), || unsupported_parameter(key))?;
         }
         let none = body.str_at("reasoning_effort") == Some("none");
         if !(none && model.samples_without_reasoning()) {
-            sampling(body)?;
+            check_sampling(body)?;
         }
     } else if model.knows_fields() {
-        ensure(!set("reasoning_effort"), || unsupported("reasoning_effort"))?;
+        ensure(!set("reasoning_effort"), || unsupported_parameter("reasoning_effort"))?;
     }
     let newer = matches!(model.caching, Caching::MessageEnds { .. });
     ensure(newer || !model.knows_fields() || !set("prompt_cache_options"), || {
-        unsupported("prompt_cache_options")
+        unsupported_parameter("prompt_cache_options")
     })
 }
 
-pub(super) fn unsupported(key: &str) -> Refusal {
+pub(super) fn unsupported_parameter(key: &str) -> OpenAiRefusal {
     let message = format!("Unsupported parameter: '{key}' is not supported with this model.");
-    Refusal::bad(message).code("unsupported_parameter").at(key)
+    OpenAiRefusal::bad_request(message).with_code("unsupported_parameter").with_param(key)
 }
 
-fn max_tokens(body: &Json, model: &OpenModel) -> Checked<u64> {
-    let old = integer(body, "max_tokens", 1)?;
-    let new = integer(body, "max_completion_tokens", 1)?;
+fn read_max_tokens(body: &Json, model: &OpenModel) -> OpenAiResult<u64> {
+    let old = read_integer(body, "max_tokens", 1)?;
+    let new = read_integer(body, "max_completion_tokens", 1)?;
     ensure(old.is_none() || new.is_none(), || {
         let message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not \
                        supported.";
-        Refusal::bad(message).code("invalid_parameter_combination")
+        OpenAiRefusal::bad_request(message).with_code("invalid_parameter_combination")
     })?;
     let key = if old.is_some() { "max_tokens" } else { "max_completion_tokens" };
     let asked = old.or(new).unwrap_or(model.output_max);
@@ -145,7 +145,7 @@ fn max_tokens(body: &Json, model: &OpenModel) -> Checked<u64> {
              whereas you provided {asked}.",
             model.output_max
         );
-        Refusal::bad(message).code("invalid_value").at(key)
+        OpenAiRefusal::bad_request(message).with_code("invalid_value").with_param(key)
     })?;
     Ok(asked)
 }

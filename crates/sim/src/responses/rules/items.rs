@@ -2,82 +2,82 @@
 
 use crate::history::Role;
 use crate::json::Json;
-use crate::openai::{Checked, Refusal, ensure, missing, wrong_type};
-use crate::responses::request::Kind;
+use crate::openai::{OpenAiResult, OpenAiRefusal, ensure, missing_parameter, wrong_type};
+use crate::responses::request::ItemKind;
 use crate::responses::store::Store;
 
 /// Replaces references by the stored items.
 ///
 /// # Errors
 /// Refuses with 404 if an item is not stored.
-pub(in crate::responses) fn resolve(items: Vec<Json>, store: &Store) -> Checked<Vec<Json>> {
+pub(in crate::responses) fn resolve_references(items: Vec<Json>, store: &Store) -> OpenAiResult<Vec<Json>> {
     let resolved = items.into_iter().map(|item| {
-        if Kind::of(&item) != Kind::Reference {
+        if ItemKind::from_item(&item) != ItemKind::Reference {
             return Ok(item);
         }
         let id = item.str_at("id").unwrap_or("");
-        store.item(id).cloned().ok_or_else(|| not_kept(id))
+        store.find_item(id).cloned().ok_or_else(|| item_not_stored(id))
     });
     resolved.collect()
 }
 
-pub(super) fn not_kept(id: &str) -> Refusal {
+pub(super) fn item_not_stored(id: &str) -> OpenAiRefusal {
     let message = format!(
         "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try \
          again with `store` set to true, or remove this item from your input."
     );
-    Refusal::new(404, "invalid_request_error", message).at("input")
+    OpenAiRefusal::new(404, "invalid_request_error", message).with_param("input")
 }
 
-pub(super) fn check(items: &[Json]) -> Checked {
-    items.iter().enumerate().try_for_each(|(at, item)| one(item, at))
+pub(super) fn check_items(items: &[Json]) -> OpenAiResult {
+    items.iter().enumerate().try_for_each(|(at, item)| check_item(item, at))
 }
 
-fn one(item: &Json, at: usize) -> Checked {
+fn check_item(item: &Json, at: usize) -> OpenAiResult {
     let path = format!("input[{at}]");
     ensure(item.is_map(), || wrong_type(&path, "an object", item))?;
     let need = |keys: &[&str]| {
         keys.iter().try_for_each(|key| {
             let there = item.get(key).and_then(Json::as_str).is_some();
-            ensure(there, || missing(format!("{path}.{key}")))
+            ensure(there, || missing_parameter(format!("{path}.{key}")))
         })
     };
-    match Kind::of(item) {
-        Kind::Message(role) => message(item, role, &path),
-        Kind::Call if item.str_at("type") == Some("function_call") => {
+    match ItemKind::from_item(item) {
+        ItemKind::Message(role) => check_message(item, role, &path),
+        ItemKind::Call if item.str_at("type") == Some("function_call") => {
             need(&["call_id", "name", "arguments"])
         }
-        Kind::Call if item.str_at("type") == Some("custom_tool_call") => {
+        ItemKind::Call if item.str_at("type") == Some("custom_tool_call") => {
             need(&["call_id", "name", "input"])
         }
-        Kind::Call => need(&["call_id"]),
-        Kind::Output => {
+        ItemKind::Call => need(&["call_id"]),
+        ItemKind::Output => {
             need(&["call_id"])?;
             let output = item.get("output").is_some_and(|o| *o != Json::Null);
-            ensure(output, || missing(format!("{path}.output")))
+            ensure(output, || missing_parameter(format!("{path}.output")))
         }
-        Kind::Reasoning => {
+        ItemKind::Reasoning => {
             let summary = matches!(item.get("summary"), Some(Json::List(_)));
-            ensure(summary, || missing(format!("{path}.summary")))
+            ensure(summary, || missing_parameter(format!("{path}.summary")))
         }
-        Kind::Made | Kind::Reference => Ok(()),
-        Kind::Unknown => Err(unknown(item, &path)),
+        ItemKind::Made | ItemKind::Reference => Ok(()),
+        ItemKind::Unknown => Err(unknown_item(item, &path)),
     }
 }
 
-fn unknown(item: &Json, path: &str) -> Refusal {
+fn unknown_item(item: &Json, path: &str) -> OpenAiRefusal {
     if item.get("type").is_none() && item.get("role").is_none() {
-        return missing(format!("{path}.type"));
+        return missing_parameter(format!("{path}.type"));
     }
     let (key, said) = match item.str_at("type") {
         None | Some("message") => ("role", item.str_at("role").unwrap_or("")),
         Some(kind) => ("type", kind),
     };
     let message = format!("Invalid value: '{said}'.");
-    Refusal::bad(message).code("invalid_value").at(format!("{path}.{key}"))
+    OpenAiRefusal::bad_request(message).with_code("invalid_value").with_param(format!("{path}.{key}"))
 }
 
-fn message(item: &Json, role: Role, path: &str) -> Checked {
+fn check_message(item: &Json, role: Role, path: &str) -> OpenAiResult {
     let path = format!("{path}.content");
     match item.get("content") {
         Some(Json::Str(_)) => Ok(()),
@@ -95,12 +95,12 @@ fn message(item: &Json, role: Role, path: &str) -> Checked {
                     _ => "'input_text', 'input_image', 'input_file', and 'input_audio'",
                 };
                 let text = format!("Invalid value: '{kind}'. Supported values are: {allowed}.");
-                Refusal::bad(text).code("invalid_value").at(path.clone())
+                OpenAiRefusal::bad_request(text).with_code("invalid_value").with_param(path.clone())
             })
         }),
         Some(other) if *other != Json::Null => {
             Err(wrong_type(&path, "one of an array of objects or string", other))
         }
-        _ => Err(missing(path)),
+        _ => Err(missing_parameter(path)),
     }
 }

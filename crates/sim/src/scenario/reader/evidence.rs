@@ -1,7 +1,7 @@
 //! The evidence in tool results: lines with file and number, files read, entries listed. It reads
 //! the usual forms (`file:12:text`, numbered lines, plain lines) and does not guess at others.
 
-use super::words::Words;
+use super::words::SearchWords;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of quoted lines in a report.
@@ -12,27 +12,27 @@ const QUOTE: usize = 220;
 /// The evidence found so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
-    lines: BTreeMap<(String, u64), Line>,
+    lines: BTreeMap<(String, u64), EvidenceLine>,
     read: BTreeSet<String>,
     entries: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-struct Line {
+struct EvidenceLine {
     text: String,
     score: usize,
 }
 
 impl Evidence {
     /// Adds the result of a search.
-    pub(super) fn add_hits(&mut self, result: &str, words: &Words) {
+    pub(super) fn add_hits(&mut self, result: &str, words: &SearchWords) {
         let mut heading: Option<String> = None;
         for line in result.lines() {
-            if let Some((path, number, text)) = hit(line) {
-                self.add(path, number, text, words.score(text));
-            } else if let (Some(path), Some((number, text))) = (&heading, numbered(line)) {
+            if let Some((path, number, text)) = parse_hit(line) {
+                self.add_line(path, number, text, words.count_matches(text));
+            } else if let (Some(path), Some((number, text))) = (&heading, parse_numbered(line)) {
                 let path = path.clone();
-                self.add(&path, number, text, words.score(text));
+                self.add_line(&path, number, text, words.count_matches(text));
             } else if is_path(line) {
                 heading = Some(line.trim().trim_end_matches(':').to_owned());
             }
@@ -40,23 +40,23 @@ impl Evidence {
     }
 
     /// Adds the text of a file, from line `first` on.
-    pub(super) fn add_file(&mut self, path: &str, first: u64, result: &str, words: &Words) {
+    pub(super) fn add_file(&mut self, path: &str, first: u64, result: &str, words: &SearchWords) {
         self.read.insert(path.to_owned());
         let lines: Vec<&str> = result.lines().collect();
-        let with_numbers = lines.iter().filter(|l| numbered(l).is_some()).count() * 2 > lines.len();
+        let with_numbers = lines.iter().filter(|l| parse_numbered(l).is_some()).count() * 2 > lines.len();
         let mut carried = 0;
         for (i, line) in lines.iter().enumerate() {
-            let (number, text) = match numbered(line).filter(|_| with_numbers) {
+            let (number, text) = match parse_numbered(line).filter(|_| with_numbers) {
                 Some(found) => found,
                 None => (first + i as u64, *line),
             };
             let is_heading = text.trim_start().starts_with('#');
-            let score = words.score(text);
+            let score = words.count_matches(text);
             if is_heading {
                 // A heading's subject is treated in the lines below it.
                 carried = score;
             } else if !text.trim().is_empty() {
-                self.add(path, number, text, score.max(carried));
+                self.add_line(path, number, text, score.max(carried));
                 carried = 0;
             }
         }
@@ -92,7 +92,7 @@ impl Evidence {
     }
 
     /// Counts the lines that contain a word.
-    pub(super) fn count(&self, word: &str) -> usize {
+    pub(super) fn count_lines(&self, word: &str) -> usize {
         self.lines.values().filter(|l| l.text.to_lowercase().contains(word)).count()
     }
 
@@ -117,7 +117,7 @@ impl Evidence {
     }
 
     /// Returns the listed files that look like text, best matching names first.
-    pub(super) fn texts(&self, words: &Words) -> Vec<&str> {
+    pub(super) fn text_files(&self, words: &SearchWords) -> Vec<&str> {
         const TEXT: [&str; 5] = [".md", ".txt", ".org", ".rst", ".toml"];
         let mut files: Vec<&str> = self
             .entries
@@ -125,29 +125,29 @@ impl Evidence {
             .map(String::as_str)
             .filter(|e| TEXT.iter().any(|ending| e.ends_with(ending)))
             .collect();
-        files.sort_by_key(|e| std::cmp::Reverse(words.score(e)));
+        files.sort_by_key(|e| std::cmp::Reverse(words.count_matches(e)));
         files
     }
 
     /// Writes the answer: the best lines with file and number, or that there are none.
-    pub(super) fn report(&self, words: &Words) -> String {
+    pub(super) fn write_report(&self, words: &SearchWords) -> String {
         let mut lines: Vec<_> = self.lines.iter().filter(|(_, l)| l.score > 0).collect();
         lines.sort_by_key(|(_, l)| {
             std::cmp::Reverse((l.score, !l.text.trim_start().starts_with('#')))
         });
         // A heading says little compared with the lines below it.
-        let is_heading = |line: &Line| line.text.trim_start().starts_with('#');
+        let is_heading = |line: &EvidenceLine| line.text.trim_start().starts_with('#');
         if lines.iter().filter(|(_, l)| !is_heading(l)).count() >= 2 {
             lines.retain(|(_, l)| !is_heading(l));
         }
         let total = lines.len();
         lines.truncate(QUOTES);
         if lines.is_empty() {
-            return self.nothing(words);
+            return self.report_nothing(words);
         }
         let mut text = format!("This is what the folder says about {words}:\n");
         for ((path, number), line) in &lines {
-            text.push_str(&format!("\n- {path}:{number}: “{}”", quote(&line.text)));
+            text.push_str(&format!("\n- {path}:{number}: “{}”", quote_line(&line.text)));
         }
         let files = self.best_files();
         if let Some((first, _)) = files.first() {
@@ -165,7 +165,7 @@ impl Evidence {
         text
     }
 
-    fn nothing(&self, words: &Words) -> String {
+    fn report_nothing(&self, words: &SearchWords) -> String {
         let mut text = format!("I found no line about {words} in this folder.");
         if !self.entries.is_empty() {
             let some: Vec<&str> = self.entries.iter().take(8).map(String::as_str).collect();
@@ -175,15 +175,15 @@ impl Evidence {
         text
     }
 
-    fn add(&mut self, path: &str, number: u64, text: &str, score: usize) {
+    fn add_line(&mut self, path: &str, number: u64, text: &str, score: usize) {
         let key = (path.trim_start_matches("./").to_owned(), number);
-        let line = self.lines.entry(key).or_insert_with(|| Line { text: text.to_owned(), score });
+        let line = self.lines.entry(key).or_insert_with(|| EvidenceLine { text: text.to_owned(), score });
         line.score = line.score.max(score);
     }
 }
 
 /// Parses `path:12:text` and `path:12-text`.
-fn hit(line: &str) -> Option<(&str, u64, &str)> {
+fn parse_hit(line: &str) -> Option<(&str, u64, &str)> {
     for (at, _) in line.match_indices(':') {
         let (path, rest) = (line.get(..at)?, line.get(at + 1..)?);
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -196,7 +196,7 @@ fn hit(line: &str) -> Option<(&str, u64, &str)> {
 }
 
 /// Parses `12: text`, `12<tab>text`, `12|text`, `12→text`.
-fn numbered(line: &str) -> Option<(u64, &str)> {
+fn parse_numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = (line.get(..digits)?, line.get(digits..)?);
@@ -209,7 +209,7 @@ fn is_path(line: &str) -> bool {
     !line.is_empty() && !line.contains(' ') && line.contains(['.', '/'])
 }
 
-fn quote(text: &str) -> String {
+fn quote_line(text: &str) -> String {
     let text = text.trim().trim_start_matches(['-', '*', '#']).trim();
     if text.chars().count() <= QUOTE {
         return text.to_owned();
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_usual_forms_of_hits_are_read() {
-        let words = Words::of("deploy");
+        let words = SearchWords::from_question("deploy");
         for (result, path, number) in [
             ("notes/a.md:12:we deploy on Monday", "notes/a.md", 12),
             ("./notes/a.md:12: we deploy", "notes/a.md", 12),
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_file_read_from_an_offset_keeps_its_line_numbers() {
-        let words = Words::of("deploy");
+        let words = SearchWords::from_question("deploy");
         for (result, number) in [
             ("nothing\nwe deploy", 21),
             ("20\tnothing\n21\twe deploy", 21),

@@ -109,17 +109,17 @@ const MOST: usize = 6;
 
 /// The search words of a question, reduced to their stems.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words(Vec<String>);
+pub(super) struct SearchWords(Vec<String>);
 
-impl Words {
-    pub(super) fn of(question: &str) -> Self {
+impl SearchWords {
+    pub(super) fn from_question(question: &str) -> Self {
         let mut words: Vec<String> = Vec::new();
         for word in question.split(|c: char| !c.is_alphanumeric()) {
             let word = word.to_lowercase();
             if word.chars().count() < 3 || COMMON.contains(&word.as_str()) {
                 continue;
             }
-            let stem = stem(&word);
+            let stem = stem_word(&word);
             if !words.contains(&stem) {
                 words.push(stem);
             }
@@ -129,33 +129,33 @@ impl Words {
     }
 
     /// Returns one pattern for all words; without words, a pattern for anything.
-    pub(super) fn all(&self) -> String {
+    pub(super) fn joined_pattern(&self) -> String {
         if self.0.is_empty() { "\\w".to_owned() } else { self.0.join("|") }
     }
 
     /// Returns each word alone, the longest first.
-    pub(super) fn singles(&self) -> impl Iterator<Item = String> {
+    pub(super) fn single_words(&self) -> impl Iterator<Item = String> {
         let mut words = self.0.clone();
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         words.into_iter()
     }
 
     /// Returns the word with the fewest hits so far, if there is more than one.
-    pub(super) fn rarest(&self, evidence: &Evidence) -> Option<String> {
+    pub(super) fn rarest_word(&self, evidence: &Evidence) -> Option<String> {
         if self.0.len() < 2 {
             return None;
         }
-        self.0.iter().min_by_key(|word| evidence.count(word)).cloned()
+        self.0.iter().min_by_key(|word| evidence.count_lines(word)).cloned()
     }
 
     /// Counts the words that a text holds.
-    pub(super) fn score(&self, text: &str) -> usize {
+    pub(super) fn count_matches(&self, text: &str) -> usize {
         let text = text.to_lowercase();
         self.0.iter().filter(|word| text.contains(word.as_str())).count()
     }
 }
 
-impl fmt::Display for Words {
+impl fmt::Display for SearchWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("anything of use");
@@ -172,7 +172,7 @@ impl fmt::Display for Words {
     }
 }
 
-fn stem(word: &str) -> String {
+fn stem_word(word: &str) -> String {
     for ending in ["ings", "ing", "ies", "ed", "es", "s"] {
         if let Some(stem) = word.strip_suffix(ending)
             && stem.chars().count() >= 4
@@ -194,7 +194,7 @@ mod tests {
             ("Where is the Zürich offsite mentioned?", "zürich|offsite"),
             ("what is this", "\\w"),
         ] {
-            assert_eq!(Words::of(question).all(), all, "{question}");
+            assert_eq!(SearchWords::from_question(question).joined_pattern(), all, "{question}");
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Reply {
 }
 
 pub(crate) fn sim(scenario: &str) -> Sim {
-    Sim::new(Config::new(Scenario::named(scenario).unwrap()))
+    Sim::new(Config::new(Scenario::from_name(scenario).unwrap()))
 }
 
 /// A tool's name, then its properties; the first is required.
@@ -127,7 +127,7 @@ impl Api {
     /// Returns the status and JSON of a request that does not stream.
     pub(crate) fn json(self, sim: &Sim, body: &Value) -> (u16, Value) {
         let response = self.post(sim, 0, body);
-        let (bytes, _) = response.collect();
+        let (bytes, _) = response.collect_bytes();
         (response.status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
@@ -146,7 +146,7 @@ impl Api {
         }
         let response = self.post(sim, 0, &body);
         assert_eq!(response.status, 200, "{self:?}");
-        self.read(&self.assemble(&response.collect().0))
+        self.read(&self.assemble(&response.collect_bytes().0))
     }
 
     /// Returns the whole form that a stream builds.

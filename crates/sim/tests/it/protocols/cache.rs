@@ -24,7 +24,7 @@ fn base(api: Api, model: &str) -> Value {
 /// The uncached input, read and written tokens.
 fn bill(api: Api, sim: &Sim, now: u64, body: &Value) -> [u64; 3] {
     let response = api.post(sim, now, body);
-    let json: Value = serde_json::from_slice(&response.collect().0).unwrap();
+    let json: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
     assert_eq!(response.status, 200, "{json}");
     let usage = &json["usage"];
     let (all, details) = match api {

@@ -15,7 +15,7 @@ fn raw(sim: &Sim, model: &str, changes: Value) -> String {
     let body = with(with(body(model), json!({"stream": true})), changes);
     let response = API.post(sim, 0, &body);
     assert_eq!(response.status, 200, "{model}");
-    String::from_utf8(response.collect().0).unwrap()
+    String::from_utf8(response.collect_bytes().0).unwrap()
 }
 
 fn chunks(name: &str, model: &str, changes: Value) -> Vec<Value> {
@@ -170,7 +170,7 @@ fn groq_and_xai_send_whole_calls_and_groq_refuses_bad_ones() {
         let sim = sim(name);
         let (status, reply) = API.json(&sim, &body(groq));
         assert_eq!((status, &reply["error"]["code"]), (400, &json!("tool_use_failed")));
-        assert_eq!((sim.refused(), sim.stats().faults), (0, 1), "no rule refused it");
+        assert_eq!((sim.refused_requests(), sim.stats().faults), (0, 1), "no rule refused it");
     }
 }
 

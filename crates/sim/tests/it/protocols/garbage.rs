@@ -58,7 +58,7 @@ fn send(sim: &Sim, path: &str, body: &[u8]) -> u16 {
     let headers = [("authorization".to_owned(), "Bearer k".to_owned())];
     let response = sim.respond(0, &Request { method: "POST", path, headers: &headers, body });
     if response.status != 200 {
-        let reply: Value = serde_json::from_slice(&response.collect().0).unwrap();
+        let reply: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
         assert!(!reply["error"]["message"].as_str().unwrap().is_empty(), "{reply}");
     }
     response.status
@@ -87,7 +87,7 @@ proptest! {
     #[test]
     fn changed_requests_are_answered(
         changes in prop::collection::vec((0..70_usize, anything()), 0..4),
-        scenario in prop::sample::select(Scenario::names().map(|(n, _)| n).collect::<Vec<_>>()),
+        scenario in prop::sample::select(Scenario::builtin_names().map(|(n, _)| n).collect::<Vec<_>>()),
         api in prop::sample::select(vec![Api::Chat, Api::Responses]),
         model in prop::sample::select(vec!["gpt-4o", "gpt-5.6", "deepseek-v4-flash",
             "anthropic/claude-haiku-4.5", "glm-4.7", "llama-3.3-70b-versatile", "model-router",
@@ -102,7 +102,7 @@ proptest! {
             accept_foreign_signatures: lenient,
             piece_bytes: Some(3),
             rotate_item_ids: lenient,
-            ..Config::new(Scenario::named(scenario).unwrap())
+            ..Config::new(Scenario::from_name(scenario).unwrap())
         });
         let status = send(&sim, api.path(), body.to_string().as_bytes());
         prop_assert!([200, 400, 404, 500, 503].contains(&status), "{status}");

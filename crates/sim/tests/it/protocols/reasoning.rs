@@ -183,7 +183,7 @@ fn encrypted_content_comes_back_as_it_was_given_at_the_end() {
     check_with(&sim, api, "by id", &forgotten, 404, "Items are not persisted when `store` is set");
     // The first event of an item does not have the complete seal yet.
     let response = api.post(&sim, 0, &with(base, json!({"stream": true})));
-    let events = crate::protocols::apis::events(&response.collect().0);
+    let events = crate::protocols::apis::events(&response.collect_bytes().0);
     let of = |kind: &str| {
         let event = events.iter().find(|e| e["type"] == kind).unwrap();
         event["item"]["encrypted_content"].clone()

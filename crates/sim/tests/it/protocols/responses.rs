@@ -28,7 +28,7 @@ fn hello() -> Value {
 fn get(sim: &Sim, now: u64, method: &str, path: &str) -> (u16, Value) {
     let headers = [("authorization".to_owned(), "Bearer k".to_owned())];
     let response = sim.respond(now, &Request { method, path, headers: &headers, body: b"" });
-    (response.status, serde_json::from_slice(&response.collect().0).unwrap())
+    (response.status, serde_json::from_slice(&response.collect_bytes().0).unwrap())
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn background_responses_are_fetched_later() {
 fn stream(sim: &Sim, changes: Value) -> Vec<Value> {
     let response = API.post(sim, 0, &with(with(hello(), json!({"stream": true})), changes));
     assert_eq!(response.status, 200);
-    let bytes = response.collect().0;
+    let bytes = response.collect_bytes().0;
     let text = std::str::from_utf8(&bytes).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("event: ")).collect();
     let events = events(&bytes);
@@ -307,7 +307,7 @@ fn a_cut_call_is_told_to_its_broken_end() {
 #[test]
 fn item_ids_rotate_where_a_proxy_rotates_them() {
     let sim = |rotate_item_ids| {
-        Sim::new(Config { rotate_item_ids, ..Config::new(Scenario::named("reader").unwrap()) })
+        Sim::new(Config { rotate_item_ids, ..Config::new(Scenario::from_name("reader").unwrap()) })
     };
     let ids = |events: &[Value]| -> Vec<String> {
         let mut ids: Vec<String> = events
@@ -336,7 +336,7 @@ fn item_ids_rotate_where_a_proxy_rotates_them() {
 
 #[test]
 fn custom_tools_take_texts() {
-    let sim = Sim::new(Config::new(Scenario::Scripted(vec![Turn::call("patch", "*** Begin\nx")])));
+    let sim = Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_call("patch", "*** Begin\nx")])));
     let tools = json!({"tools": [{"type": "custom", "name": "patch"}]});
     let (_, reply) = API.json(&sim, &with(hello(), tools.clone()));
     let call = &reply["output"][0];
@@ -350,7 +350,7 @@ fn custom_tools_take_texts() {
     API.push(&mut next, vec![call.clone(), answer]);
     check_with(&sim, API, "answered", &next, 200, "");
     let refused =
-        Sim::new(Config::new(Scenario::Scripted(vec![Turn::say("no").stopping(Stop::Refusal)])));
+        Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text("no").with_stop(Stop::Refusal)])));
     let (_, reply) = API.json(&refused, &hello());
     assert_eq!(reply["output"][0]["content"][0], json!({"type": "refusal", "refusal": "no"}));
 }
@@ -359,7 +359,7 @@ fn custom_tools_take_texts() {
 fn tools_in_an_item_and_in_namespaces_are_tools() {
     let text = "[[turn]]\n[[turn.call]]\ntool = \"exec\"\nraw = \"text(1)\"\n\
                 [[turn.call]]\ntool = \"wait\"\n";
-    let script = Scenario::Script(Script::parse("exec.toml", text).unwrap());
+    let script = Scenario::Script(Script::parse_toml("exec.toml", text).unwrap());
     let sim = Sim::new(Config::new(script));
     let exec = json!({"type": "custom", "name": "exec", "description": "Runs JavaScript."});
     let wait = json!({"type": "function", "name": "wait", "parameters": {"type": "object"}});

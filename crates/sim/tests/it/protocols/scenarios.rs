@@ -76,7 +76,7 @@ fn no_scenario_calls_where_it_may_not_and_forced_ones_call_what_they_must() {
         "empty",
     ];
     for api in ALL {
-        for (name, _) in Scenario::names() {
+        for (name, _) in Scenario::builtin_names() {
             let mut body = api.question();
             body["tool_choice"] = api.none();
             let (_, json) = api.json(&sim(name), &body);
@@ -238,15 +238,15 @@ fn failures_pass_when_they_are_said_to() {
         for _ in 0..2 {
             let response = api.post(&busy, 0, &api.question());
             assert_eq!((response.status, response.header("retry-after")), (status, Some("1")));
-            let error: Value = serde_json::from_slice(&response.collect().0).unwrap();
+            let error: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
             assert!(!error["error"]["message"].as_str().unwrap().is_empty());
         }
         api.ask(&busy, &api.question());
-        assert_eq!((busy.refused(), busy.stats().faults), (0, 2), "{api:?}");
+        assert_eq!((busy.refused_requests(), busy.stats().faults), (0, 2), "{api:?}");
         let stream = |name: &str| {
             let mut body = api.question();
             body["stream"] = true.into();
-            api.post(&sim(name), 0, &body).collect()
+            api.post(&sim(name), 0, &body).collect_bytes()
         };
         let (bytes, cut) = stream("midstream-error");
         let text = String::from_utf8(bytes).unwrap();
@@ -257,7 +257,7 @@ fn failures_pass_when_they_are_said_to() {
         // Without streaming, the failure is the whole answer, and a cut body is broken.
         let error = api.post(&sim("midstream-error"), 0, &api.question()).status;
         assert!(error >= 500, "{api:?}: {error}");
-        assert!(api.post(&sim("cut"), 0, &api.question()).collect().1, "{api:?}");
+        assert!(api.post(&sim("cut"), 0, &api.question()).collect_bytes().1, "{api:?}");
     }
 }
 
@@ -276,11 +276,11 @@ fn slow_ones_say_how_long_they_wait() {
 #[test]
 fn streamed_and_whole_are_the_same_however_it_is_cut() {
     for api in ALL {
-        for (name, _) in Scenario::names()
+        for (name, _) in Scenario::builtin_names()
             .filter(|(n, _)| !["midstream-error", "cut", "bad-json", "overloaded"].contains(n))
         {
             for piece_bytes in [None, Some(1), Some(7)] {
-                let config = Config { piece_bytes, ..Config::new(Scenario::named(name).unwrap()) };
+                let config = Config { piece_bytes, ..Config::new(Scenario::from_name(name).unwrap()) };
                 let (whole, stream) = (Sim::new(config.clone()), Sim::new(config));
                 let body = api.question();
                 let wanted = api.ask(&whole, &body);
@@ -298,7 +298,7 @@ fn streamed_and_whole_are_the_same_however_it_is_cut() {
 fn limits_cut_the_answer() {
     for api in ALL {
         let text = "one two three, ünd so weiter, und weiter, und noch viel weiter als gedacht";
-        let said = Sim::new(Config::new(Scenario::Scripted(vec![Turn::say(text)])));
+        let said = Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text(text)])));
         let mut body = api.question();
         let (key, limit) = match api {
             Api::Anthropic => ("max_tokens", 16),
@@ -316,7 +316,7 @@ fn limits_cut_the_answer() {
         );
     }
     // Chat has stop sequences too.
-    let said = Sim::new(Config::new(Scenario::Scripted(vec![Turn::say("one two three")])));
+    let said = Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text("one two three")])));
     let mut body = Api::Chat.question();
     body["stop"] = json!(["three", " two"]);
     let reply = Api::Chat.ask(&said, &body);
@@ -327,11 +327,11 @@ fn limits_cut_the_answer() {
 fn scripted_turns_are_played_in_order_whatever_is_asked() {
     for api in ALL {
         let sim = Sim::new(Config::new(Scenario::Scripted(vec![
-            Turn { lawless: true, ..Turn::call("grep", "{\"pattern\":\"x\"}") },
-            Turn::fail(500, None),
-            Turn::say("half").failing(Fault::Cut { after: 3 }),
-            Turn::default().stopping(Stop::Refusal),
-            Turn::of(vec![Part::Tool {
+            Turn { lawless: true, ..Turn::from_call("grep", "{\"pattern\":\"x\"}") },
+            Turn::from_status(500, None),
+            Turn::from_text("half").with_fault(Fault::Cut { after: 3 }),
+            Turn::default().with_stop(Stop::Refusal),
+            Turn::from_parts(vec![Part::Tool {
                 id: Some("same".into()),
                 name: "grep".into(),
                 input: "{".into(),
@@ -348,7 +348,7 @@ fn scripted_turns_are_played_in_order_whatever_is_asked() {
         assert_eq!(api.ask(&sim, &body).stop, "refused", "{api:?}");
         assert!(api.ask(&sim, &body).calls.is_empty(), "{api:?}: a lawful one does not call");
         assert_eq!(api.ask(&sim, &body).text, "That is all.", "{api:?}");
-        assert_eq!(sim.refused(), 0);
+        assert_eq!(sim.refused_requests(), 0);
     }
 }
 
@@ -365,6 +365,6 @@ fn thinking_is_shown_where_it_is_shown_and_counted_everywhere() {
         let run = api.drive(&sim, &mut body, 20, |_, _| "a.md:1:deploy".into());
         assert!(!run.last.text.is_empty(), "{api:?}");
         assert!(sim.stats().charges.iter().all(|c| c.usage.thinking > 0), "{api:?}");
-        assert_eq!(sim.refused(), 0, "{api:?}");
+        assert_eq!(sim.refused_requests(), 0, "{api:?}");
     }
 }

@@ -59,7 +59,7 @@ fn models() {
 fn an_alias_has_the_rules_of_the_model_it_stands_for() {
     let sim = Sim::new(Config {
         aliases: vec![("my-model".into(), "gpt-5.2".into())],
-        ..Config::new(Scenario::named("reader").unwrap())
+        ..Config::new(Scenario::from_name("reader").unwrap())
     });
     let mut body = hello(Api::Chat, "my-model");
     let (status, reply) = Api::Chat.json(&sim, &body);
@@ -80,7 +80,7 @@ fn send(
     let response = sim.respond(0, &Request { method, path, headers: &headers, body });
     let header = ["x-request-id", "request-id"].iter().any(|h| response.header(h).is_some());
     assert!(header, "{path}");
-    (response.status, serde_json::from_slice(&response.collect().0).unwrap())
+    (response.status, serde_json::from_slice(&response.collect_bytes().0).unwrap())
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_prompt_that_is_too_long_is_refused_and_one_that_just_fits_is_cut() {
     let sim = |window| {
         Sim::new(Config {
             context_window: Some(window),
-            ..Config::new(Scenario::named("echo").unwrap())
+            ..Config::new(Scenario::from_name("echo").unwrap())
         })
     };
     for api in [Api::Chat, Api::Responses] {

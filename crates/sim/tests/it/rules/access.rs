@@ -93,7 +93,7 @@ fn models_keys_routes_and_sizes() {
         ),
     ] {
         let response = sim.respond(0, &Request { method, path, headers: &headers, body });
-        let reply: Value = serde_json::from_slice(&response.collect().0).unwrap();
+        let reply: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
         assert_eq!(response.status, status, "{name}: {reply}");
         assert_eq!(reply["error"]["type"].as_str().unwrap_or(""), kind, "{name}");
         assert!(response.header("request-id").is_some());
@@ -108,7 +108,7 @@ fn models_keys_routes_and_sizes() {
 fn a_prompt_that_is_too_long_is_refused_and_one_that_just_fits_is_cut() {
     let config = softland_sim::Config {
         context_window: Some(500),
-        ..softland_sim::Config::new(softland_sim::Scenario::named("echo").unwrap())
+        ..softland_sim::Config::new(softland_sim::Scenario::from_name("echo").unwrap())
     };
     let sim = softland_sim::Sim::new(config);
     let said = |n: usize| json!({"model": OLD, "max_tokens": 4096, "messages": [user(json!("x".repeat(n)))]});
@@ -124,7 +124,7 @@ fn a_prompt_that_is_too_long_is_refused_and_one_that_just_fits_is_cut() {
 fn an_alias_has_the_rules_of_the_model_it_stands_for() {
     let config = softland_sim::Config {
         aliases: vec![("brand-new-1".into(), STRICT.into())],
-        ..softland_sim::Config::new(softland_sim::Scenario::named("reader").unwrap())
+        ..softland_sim::Config::new(softland_sim::Scenario::from_name("reader").unwrap())
     };
     let sim = softland_sim::Sim::new(config);
     let (status, reply) = crate::support::ask(&sim, &body("brand-new-1", hello()));

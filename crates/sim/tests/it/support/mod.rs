@@ -7,7 +7,7 @@ use softland_sim::{Config, Request, Response, Scenario, Sim};
 pub(crate) const STRICT: &str = "claude-opus-5-5";
 
 pub(crate) fn sim(scenario: &str) -> Sim {
-    Sim::new(Config::new(Scenario::named(scenario).unwrap()))
+    Sim::new(Config::new(Scenario::from_name(scenario).unwrap()))
 }
 
 pub(crate) fn post(sim: &Sim, now: u64, path: &str, betas: &str, body: &Value) -> Response {
@@ -25,7 +25,7 @@ pub(crate) fn ask(sim: &Sim, body: &Value) -> (u16, Value) {
 
 pub(crate) fn ask_at(sim: &Sim, now: u64, body: &Value) -> (u16, Value) {
     let response = post(sim, now, "/v1/messages", "", body);
-    let (bytes, _) = response.collect();
+    let (bytes, _) = response.collect_bytes();
     (response.status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 

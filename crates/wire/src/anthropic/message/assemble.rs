@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Message, Stop,
-    block::{Block, Extra, each_member, stream_input},
+    ResponseMessage, Stop,
+    block::{ResponseBlock, Extra, for_each_member, replace_input},
 };
 use crate::{
     anthropic::stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart},
-    bound::{AssembleError, Bound},
+    bound::{AssembleError, SizeBound},
     json::{Str, write_str},
     tokens::Tokens,
 };
@@ -32,23 +32,23 @@ use crate::{
 /// - A call in a block that was not closed is incomplete, whatever its input.
 #[derive(Clone, Debug)]
 pub struct Assembler {
-    message: Message,
-    open: Vec<Building>,
+    message: ResponseMessage,
+    open: Vec<OpenBlock>,
     /// Position in `open` of the newest block of each index.
     by_index: BTreeMap<u32, usize>,
-    end: End,
+    end: StreamEnd,
     started: bool,
     restarts: u32,
     strays: u32,
     /// The bytes of the message that the model itself has written.
     written: usize,
-    bound: Bound,
+    bound: SizeBound,
 }
 
 /// A block that is being assembled.
 #[derive(Clone, Debug)]
-struct Building {
-    block: Block,
+struct OpenBlock {
+    block: ResponseBlock,
     /// The concatenated `partial_json`.
     json: String,
     citations: Vec<String>,
@@ -61,9 +61,9 @@ struct Building {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The message, as far as it arrived.
-    pub message: Message,
+    pub message: ResponseMessage,
     /// The end of the stream.
-    pub end: End,
+    pub end: StreamEnd,
     /// The number of restarts of the stream.
     pub restarts: u32,
     /// The number of events that fit nowhere.
@@ -72,7 +72,7 @@ pub struct Finished {
 
 /// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// Ended by `message_stop`.
     Stop,
     /// Ended without it: the connection was cut.
@@ -94,15 +94,15 @@ impl Assembler {
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
-            message: Message::default(),
+            message: ResponseMessage::default(),
             open: Vec::new(),
             by_index: BTreeMap::new(),
-            end: End::Cut,
+            end: StreamEnd::Cut,
             started: false,
             restarts: 0,
             strays: 0,
             written: 0,
-            bound: Bound::new(limit_bytes),
+            bound: SizeBound::new(limit_bytes),
         }
     }
 
@@ -112,26 +112,26 @@ impl Assembler {
     /// Returns [`AssembleError`], and again at every later call. The message stays as it was
     /// before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
-        self.bound.check()?;
-        self.bound.grow(size(event))?;
-        self.written = self.written.saturating_add(written(event));
-        if self.end != End::Cut && !matches!(event, Event::MessageStart(_) | Event::Ping) {
+        self.bound.check_failure()?;
+        self.bound.add_bytes(held_bytes(event))?;
+        self.written = self.written.saturating_add(written_bytes(event));
+        if self.end != StreamEnd::Cut && !matches!(event, Event::MessageStart(_) | Event::Ping) {
             self.strays += 1;
             return Ok(());
         }
         match event {
-            Event::MessageStart(start) => self.start(start),
-            Event::BlockStart { index, block } => self.begin(*index, block),
-            Event::MessageDelta(delta) => self.message_delta(delta),
-            Event::MessageStop => self.end = End::Stop,
+            Event::MessageStart(start) => self.start_message(start),
+            Event::BlockStart { index, block } => self.begin_block(*index, block),
+            Event::MessageDelta(delta) => self.apply_message_delta(delta),
+            Event::MessageStop => self.end = StreamEnd::Stop,
             Event::Error { kind, message } => {
                 let (kind, message) =
                     (kind.unescape().into_owned(), message.unescape().into_owned());
-                self.end = End::Error { kind, message };
+                self.end = StreamEnd::Error { kind, message };
             }
             Event::Ping | Event::Unknown { .. } => {}
             _ => {
-                let placed = event.index().is_some_and(|index| self.delta(index, event));
+                let placed = event.index().is_some_and(|index| self.apply_delta(index, event));
                 self.strays += u32::from(!placed);
             }
         }
@@ -141,16 +141,16 @@ impl Assembler {
     /// Returns true if `message_stop` or an `error` event arrived.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.end != End::Cut
+        self.end != StreamEnd::Cut
     }
 
     /// Returns the tokens of the message so far, for a message that may never end: the tokens it
     /// reports, but at least one output token for each four bytes that the model has written, since
     /// output is reported at the end.
     #[must_use]
-    pub fn so_far(&self) -> Tokens {
-        let billed = self.message.usage.billed();
-        if self.end == End::Stop || !self.started {
+    pub fn tokens_so_far(&self) -> Tokens {
+        let billed = self.message.usage.billed_tokens();
+        if self.end == StreamEnd::Stop || !self.started {
             return billed;
         }
         Tokens { output: billed.output.max(self.written as u64 / 4), ..billed }
@@ -161,7 +161,7 @@ impl Assembler {
     #[must_use]
     pub fn finish(mut self) -> Finished {
         let open = std::mem::take(&mut self.open);
-        self.message.blocks = open.into_iter().map(Building::into_block).collect();
+        self.message.blocks = open.into_iter().map(OpenBlock::into_block).collect();
         Finished {
             message: self.message,
             end: self.end,
@@ -170,11 +170,11 @@ impl Assembler {
         }
     }
 
-    fn start(&mut self, start: &MessageStart<'_>) {
+    fn start_message(&mut self, start: &MessageStart<'_>) {
         if self.started {
             self.restarts += 1;
             self.by_index.clear();
-            self.end = End::Cut;
+            self.end = StreamEnd::Cut;
             self.message.stop = None;
             self.message.stop_sequence = None;
             self.message.stop_details = None;
@@ -183,89 +183,89 @@ impl Assembler {
             self.message.model = start.model.unescape().into_owned();
         }
         self.started = true;
-        self.message.usage.update(&start.usage);
-        self.stop(start.stop_reason, start.stop_sequence);
+        self.message.usage.apply_update(&start.usage);
+        self.set_stop(start.stop_reason, start.stop_sequence);
         for (index, block) in (0..).zip(&start.content) {
-            self.place(index, Block::whole(block), true);
+            self.add_block(index, ResponseBlock::from_whole(block), true);
         }
     }
 
-    fn stop(&mut self, reason: Option<Str<'_>>, sequence: Option<Str<'_>>) {
+    fn set_stop(&mut self, reason: Option<Str<'_>>, sequence: Option<Str<'_>>) {
         if let Some(reason) = reason {
-            self.message.stop = Some(Stop::named(&reason.unescape()));
+            self.message.stop = Some(Stop::from_name(&reason.unescape()));
         }
         if let Some(sequence) = sequence {
             self.message.stop_sequence = Some(sequence.unescape().into_owned());
         }
     }
 
-    fn begin(&mut self, index: u32, start: &BlockStart<'_>) {
+    fn begin_block(&mut self, index: u32, start: &BlockStart<'_>) {
         self.restarts += u32::from(self.by_index.contains_key(&index));
-        self.place(index, Block::begin(start), false);
+        self.add_block(index, ResponseBlock::from_start(start), false);
     }
 
-    fn place(&mut self, index: u32, block: Block, closed: bool) {
+    fn add_block(&mut self, index: u32, block: ResponseBlock, closed: bool) {
         self.message.usage.tokens.beside.count_block(&block);
         self.by_index.insert(index, self.open.len());
         let (json, citations, deltas) = (String::new(), Vec::new(), Vec::new());
-        self.open.push(Building { block, json, citations, deltas, closed });
+        self.open.push(OpenBlock { block, json, citations, deltas, closed });
     }
 
-    fn message_delta(&mut self, delta: &MessageDelta<'_>) {
-        self.stop(delta.stop_reason, delta.stop_sequence);
+    fn apply_message_delta(&mut self, delta: &MessageDelta<'_>) {
+        self.set_stop(delta.stop_reason, delta.stop_sequence);
         if let Some(details) = delta.stop_details {
             self.message.stop_details = Some(details.to_owned());
         }
-        self.message.usage.update(&delta.usage);
+        self.message.usage.apply_update(&delta.usage);
     }
 
     /// Adds an event to its block. Returns false if it does not fit there.
-    fn delta(&mut self, index: u32, event: &Event<'_>) -> bool {
+    fn apply_delta(&mut self, index: u32, event: &Event<'_>) -> bool {
         let known = self.by_index.get(&index).copied();
         match known.and_then(|at| self.open.get_mut(at)) {
-            Some(building) => building.add(event),
+            Some(building) => building.apply_event(event),
             None => {
-                self.open_stray(index, event);
+                self.open_stray_block(index, event);
                 false
             }
         }
     }
 
     /// Opens a block for text or thinking that no start announced.
-    fn open_stray(&mut self, index: u32, event: &Event<'_>) {
+    fn open_stray_block(&mut self, index: u32, event: &Event<'_>) {
         let block = match event {
             Event::TextDelta { text, .. } => {
-                Block::Text { text: text.unescape().into_owned(), extra: Extra::new() }
+                ResponseBlock::Text { text: text.unescape().into_owned(), extra: Extra::new() }
             }
-            Event::ThinkingDelta { text, .. } => Block::Thinking {
+            Event::ThinkingDelta { text, .. } => ResponseBlock::Thinking {
                 thinking: text.unescape().into_owned(),
                 signature: String::new(),
                 extra: Extra::new(),
             },
             _ => return,
         };
-        self.place(index, block, false);
+        self.add_block(index, block, false);
     }
 }
 
-impl Building {
+impl OpenBlock {
     /// Adds an event to the block. Returns false if it does not fit.
-    fn add(&mut self, event: &Event<'_>) -> bool {
+    fn apply_event(&mut self, event: &Event<'_>) -> bool {
         match (event, &mut self.block) {
-            (Event::TextDelta { text: more, .. }, Block::Text { text, .. }) => more.push_to(text),
-            (Event::ThinkingDelta { text: more, .. }, Block::Thinking { thinking, .. }) => {
+            (Event::TextDelta { text: more, .. }, ResponseBlock::Text { text, .. }) => more.push_to(text),
+            (Event::ThinkingDelta { text: more, .. }, ResponseBlock::Thinking { thinking, .. }) => {
                 more.push_to(thinking);
             }
-            (Event::SignatureDelta { signature: s, .. }, Block::Thinking { signature, .. }) => {
+            (Event::SignatureDelta { signature: s, .. }, ResponseBlock::Thinking { signature, .. }) => {
                 *signature = s.unescape().into_owned();
             }
-            (Event::InputJsonDelta { partial_json, .. }, Block::ToolUse { .. }) => {
+            (Event::InputJsonDelta { partial_json, .. }, ResponseBlock::ToolUse { .. }) => {
                 partial_json.push_to(&mut self.json);
             }
-            (Event::CitationsDelta { citation, .. }, Block::Text { .. }) => {
+            (Event::CitationsDelta { citation, .. }, ResponseBlock::Text { .. }) => {
                 self.citations.push((*citation).to_owned());
             }
-            (Event::OtherDelta { kind, raw: delta, .. }, Block::Other { .. })
+            (Event::OtherDelta { kind, raw: delta, .. }, ResponseBlock::Other { .. })
                 if *kind == "compaction_delta" =>
             {
                 self.deltas.push((*delta).to_owned());
@@ -276,18 +276,18 @@ impl Building {
         true
     }
 
-    fn into_block(mut self) -> Block {
+    fn into_block(mut self) -> ResponseBlock {
         if self.closed {
-            self.block.close(&self.json);
-        } else if let Block::ToolUse { input, .. } = &mut self.block {
-            stream_input(input, &self.json);
+            self.block.close_with(&self.json);
+        } else if let ResponseBlock::ToolUse { input, .. } = &mut self.block {
+            replace_input(input, &self.json);
         }
-        if let (Block::Other { raw, .. }, false) = (&mut self.block, self.deltas.is_empty()) {
-            *raw = merged(raw, &self.deltas);
+        if let (ResponseBlock::Other { raw, .. }, false) = (&mut self.block, self.deltas.is_empty()) {
+            *raw = merge_deltas(raw, &self.deltas);
         }
-        if let (Block::Text { extra, .. }, false) = (&mut self.block, self.citations.is_empty()) {
+        if let (ResponseBlock::Text { extra, .. }, false) = (&mut self.block, self.citations.is_empty()) {
             let list = extra.entry("citations".to_owned()).or_default();
-            *list = with_elements(list, &self.citations);
+            *list = append_elements(list, &self.citations);
         }
         self.block
     }
@@ -295,7 +295,7 @@ impl Building {
 
 /// Returns the bytes of an event that the model has written. They are billed as output, unlike the
 /// framing.
-fn written(event: &Event<'_>) -> usize {
+fn written_bytes(event: &Event<'_>) -> usize {
     match event {
         Event::TextDelta { text, .. } | Event::ThinkingDelta { text, .. } => text.raw().len(),
         // If thinking is not shown, the signature is all there is.
@@ -313,7 +313,7 @@ fn written(event: &Event<'_>) -> usize {
 }
 
 /// Returns the number of bytes that an event adds to the memory held.
-fn size(event: &Event<'_>) -> usize {
+fn held_bytes(event: &Event<'_>) -> usize {
     match event {
         Event::MessageStart(start) => start.raw.len(),
         Event::BlockStart { block, .. } => block.raw.len() + BLOCK_COST,
@@ -329,7 +329,7 @@ fn size(event: &Event<'_>) -> usize {
 }
 
 /// Appends elements to the JSON list `list`, or to an empty list if it is not a list.
-fn with_elements(list: &str, more: &[String]) -> String {
+fn append_elements(list: &str, more: &[String]) -> String {
     let inner = list.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let inner = inner.map(str::trim).filter(|inner| !inner.is_empty());
     let all: Vec<&str> = inner.into_iter().chain(more.iter().map(String::as_str)).collect();
@@ -338,15 +338,15 @@ fn with_elements(list: &str, more: &[String]) -> String {
 
 /// Sets the members of `deltas`, except for their types, in the object `block`. Of a repeated
 /// member the last value wins.
-fn merged(block: &str, deltas: &[String]) -> String {
+fn merge_deltas(block: &str, deltas: &[String]) -> String {
     let mut members: Vec<(String, String)> = Vec::new();
     let mut last: BTreeMap<String, usize> = BTreeMap::new();
-    each_member(block, |key, value| {
+    for_each_member(block, |key, value| {
         last.insert(key.to_owned(), members.len());
         members.push((key.to_owned(), value.to_owned()));
     });
     for delta in deltas {
-        each_member(delta, |key, value| {
+        for_each_member(delta, |key, value| {
             if key != "type" {
                 last.insert(key.to_owned(), members.len());
                 members.push((key.to_owned(), value.to_owned()));

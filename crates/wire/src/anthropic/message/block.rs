@@ -13,7 +13,7 @@ pub type Extra = BTreeMap<String, String>;
 
 /// A content block of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum ResponseBlock {
     /// `text`
     Text {
         /// The text.
@@ -64,90 +64,90 @@ pub enum Block {
     },
 }
 
-impl Block {
+impl ResponseBlock {
     /// Appends the block as JSON, in the form that goes back to the API: thinking with its
     /// signature, inputs and unknown blocks byte for byte. The input of an incomplete call, which
     /// is not a JSON object, is wrapped as `{"INVALID_JSON": "…"}`.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         match self {
             Self::Text { text, extra } => {
-                write_object(out, "text", &[("text", text)], extra);
+                write_block_object(out, "text", &[("text", text)], extra);
             }
             Self::Thinking { thinking, signature, extra } => {
                 let members = [("thinking", thinking.as_str()), ("signature", signature)];
-                write_object(out, "thinking", &members, extra);
+                write_block_object(out, "thinking", &members, extra);
             }
             Self::Redacted { data, extra } => {
-                write_object(out, "redacted_thinking", &[("data", data)], extra);
+                write_block_object(out, "redacted_thinking", &[("data", data)], extra);
             }
             Self::ToolUse { id, name, input, kind, extra, .. } => {
-                open_object(out, kind, &[("id", id), ("name", name)]);
+                write_object_start(out, kind, &[("id", id), ("name", name)]);
                 write_input(out, input);
-                close_object(out, extra);
+                write_object_end(out, extra);
             }
             Self::Other { raw, .. } => out.extend_from_slice(raw.as_bytes()),
         }
     }
 
     /// Creates the block that a start describes, whole or not.
-    pub(super) fn begin(start: &BlockStart<'_>) -> Self {
+    pub(super) fn from_start(start: &BlockStart<'_>) -> Self {
         match start.kind {
             BlockStartKind::Text { text } => {
-                Self::Text { text: text.owned(), extra: extra(start, &["text"]) }
+                Self::Text { text: text.into_string(), extra: collect_extra(start, &["text"]) }
             }
             BlockStartKind::Thinking { thinking, signature } => Self::Thinking {
-                thinking: thinking.owned(),
-                signature: signature.owned(),
-                extra: extra(start, &["thinking", "signature"]),
+                thinking: thinking.into_string(),
+                signature: signature.into_string(),
+                extra: collect_extra(start, &["thinking", "signature"]),
             },
             BlockStartKind::Redacted { data } => {
-                Self::Redacted { data: data.owned(), extra: extra(start, &["data"]) }
+                Self::Redacted { data: data.into_string(), extra: collect_extra(start, &["data"]) }
             }
             BlockStartKind::ToolUse { id, name, input, server, kind } => Self::ToolUse {
-                id: id.owned(),
-                name: name.owned(),
+                id: id.into_string(),
+                name: name.into_string(),
                 input: if input.is_empty() { "{}".to_owned() } else { input.to_owned() },
                 complete: false,
                 server,
                 kind,
-                extra: extra(start, &["id", "name", "input"]),
+                extra: collect_extra(start, &["id", "name", "input"]),
             },
             BlockStartKind::Other { kind } => {
-                Self::Other { kind: kind.owned(), raw: start.raw.to_owned() }
+                Self::Other { kind: kind.into_string(), raw: start.raw.to_owned() }
             }
         }
     }
 
     /// Creates a block of a whole response.
-    pub(super) fn whole(start: &BlockStart<'_>) -> Self {
-        let mut block = Self::begin(start);
-        block.close("");
+    pub(super) fn from_whole(start: &BlockStart<'_>) -> Self {
+        let mut block = Self::from_start(start);
+        block.close_with("");
         block
     }
 
     /// Closes the block: `streamed` input, if any, replaces that of the start, and a call's input
     /// is checked.
-    pub(super) fn close(&mut self, streamed: &str) {
+    pub(super) fn close_with(&mut self, streamed: &str) {
         if let Self::ToolUse { input, complete, .. } = self {
-            stream_input(input, streamed);
+            replace_input(input, streamed);
             *complete = is_strict_object(input);
         }
     }
 }
 
 /// Replaces the start's input by the streamed input, unless nothing was streamed.
-pub(super) fn stream_input(input: &mut String, streamed: &str) {
+pub(super) fn replace_input(input: &mut String, streamed: &str) {
     if !streamed.trim().is_empty() {
         streamed.clone_into(input);
     }
 }
 
 /// Collects the members of a block that are neither `type` nor among `known`.
-fn extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
+fn collect_extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
     let mut extra = Extra::new();
     // Most blocks have none, and are not read a second time.
     if start.extended {
-        each_member(start.raw, |key, value| {
+        for_each_member(start.raw, |key, value| {
             if key != "type" && !known.contains(&key) {
                 extra.insert(key.to_owned(), value.to_owned());
             }
@@ -157,21 +157,21 @@ fn extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
 }
 
 /// Calls `each` with the name and raw value of every member of an object that was scanned before.
-pub(super) fn each_member(raw: &str, mut each: impl FnMut(&str, &str)) {
+pub(super) fn for_each_member(raw: &str, mut each: impl FnMut(&str, &str)) {
     // The object was scanned before, so there is no error to report.
-    let _: Result<Span, Error> = Cursor::new(raw).members(|cursor, member| {
-        let value = cursor.skip_value()?.of(raw);
+    let _: Result<Span, Error> = Cursor::new(raw).read_members(|cursor, member| {
+        let value = cursor.skip_value()?.slice_of(raw);
         each(&member.key.unescape(), value);
         Ok(())
     });
 }
 
-fn write_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)], extra: &Extra) {
-    open_object(out, kind, members);
-    close_object(out, extra);
+fn write_block_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)], extra: &Extra) {
+    write_object_start(out, kind, members);
+    write_object_end(out, extra);
 }
 
-fn open_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)]) {
+fn write_object_start(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)]) {
     out.extend_from_slice(br#"{"type":"#);
     write_str(out, kind);
     for (name, value) in members {
@@ -182,7 +182,7 @@ fn open_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)]) {
     }
 }
 
-fn close_object(out: &mut Vec<u8>, extra: &Extra) {
+fn write_object_end(out: &mut Vec<u8>, extra: &Extra) {
     for (name, value) in extra {
         out.push(b',');
         write_str(out, name);

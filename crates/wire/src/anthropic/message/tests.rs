@@ -7,7 +7,7 @@ use crate::anthropic::{AssembleError, Event};
 fn fold(events: &[Value]) -> Finished {
     let mut assembler = Assembler::new(1 << 16);
     for event in events {
-        assembler.push(&Event::decode("", &event.to_string()).unwrap()).unwrap();
+        assembler.push(&Event::from_data("", &event.to_string()).unwrap()).unwrap();
     }
     assembler.finish()
 }
@@ -48,20 +48,20 @@ fn call() -> Value {
 }
 
 /// Returns each block in the form that goes back.
-fn written(message: &Message) -> Vec<Value> {
-    let write = |block: &Block| {
+fn written(message: &ResponseMessage) -> Vec<Value> {
+    let write = |block: &ResponseBlock| {
         let mut out = Vec::new();
-        block.write(&mut out);
+        block.write_json(&mut out);
         serde_json::from_slice(&out).unwrap()
     };
     message.blocks.iter().map(write).collect()
 }
 
-fn texts(message: &Message) -> Vec<&str> {
-    let text = |block: &'_ Block| matches!(block, Block::Text { .. });
+fn texts(message: &ResponseMessage) -> Vec<&str> {
+    let text = |block: &'_ ResponseBlock| matches!(block, ResponseBlock::Text { .. });
     let blocks = message.blocks.iter().filter(|block| text(block));
     blocks
-        .map(|block| if let Block::Text { text, .. } = block { text.as_str() } else { "" })
+        .map(|block| if let ResponseBlock::Text { text, .. } = block { text.as_str() } else { "" })
         .collect()
 }
 
@@ -109,14 +109,14 @@ fn a_stream_and_a_whole_response_give_equal_messages() {
     });
     // The key order of an input must survive, which a `Value` would not show.
     let raw = body.to_string().replace("\"INPUT\"", r#"{"b":[1],"a":"\u00e9"}"#);
-    let whole = Message::from_json(raw.as_bytes()).unwrap();
+    let whole = ResponseMessage::from_json(raw.as_bytes()).unwrap();
     let finished = fold(&events);
     assert_eq!(finished.message, whole);
-    assert_eq!((finished.end, finished.restarts, finished.strays), (End::Stop, 0, 0));
+    assert_eq!((finished.end, finished.restarts, finished.strays), (StreamEnd::Stop, 0, 0));
     let expected: Value = serde_json::from_str(&raw).unwrap();
     assert_eq!(Value::from(written(&whole)), expected["content"]);
     let mut out = Vec::new();
-    whole.blocks[4].write(&mut out);
+    whole.blocks[4].write_json(&mut out);
     assert!(String::from_utf8(out).unwrap().contains(r#""input":{"b":[1],"a":"\u00e9"},"#));
 }
 
@@ -128,7 +128,7 @@ fn one_call(start_input: &Value, pieces: &[&str], closed: bool) -> (String, bool
     events.extend(pieces.iter().map(|piece| input(0, piece)));
     events.extend(closed.then(|| stop(0)));
     match fold(&events).message.blocks.remove(0) {
-        Block::ToolUse { input, complete, .. } => (input, complete),
+        ResponseBlock::ToolUse { input, complete, .. } => (input, complete),
         other => panic!("{other:?}"),
     }
 }
@@ -164,7 +164,7 @@ fn an_incomplete_input_goes_back_wrapped() {
     let back = &written(&finished.message)[0];
     assert_eq!(back["input"], json!({"INVALID_JSON": "{\"a\": \"x"}));
     assert_eq!(back["caller"], json!({"type": "direct"}));
-    assert_eq!(finished.end, End::Cut);
+    assert_eq!(finished.end, StreamEnd::Cut);
     assert_eq!(finished.message.stop, None);
 }
 
@@ -176,7 +176,7 @@ fn a_message_announced_twice_is_one() {
     let finished = fold(&events);
     assert_eq!(finished.message.id, "a");
     assert_eq!(texts(&finished.message), ["xy"]);
-    assert_eq!((finished.restarts, finished.strays, finished.end), (1, 0, End::Stop));
+    assert_eq!((finished.restarts, finished.strays, finished.end), (1, 0, StreamEnd::Stop));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_spliced_message_is_appended() {
     let finished = fold(&events);
     assert_eq!((finished.message.id.as_str(), finished.restarts), ("a", 1));
     assert_eq!(texts(&finished.message), ["first", "second"]);
-    assert!(matches!(finished.message.blocks[1], Block::ToolUse { complete: false, .. }));
+    assert!(matches!(finished.message.blocks[1], ResponseBlock::ToolUse { complete: false, .. }));
 
     // The same without a second `message_start`.
     let finished =
@@ -200,8 +200,8 @@ fn a_spliced_message_is_appended() {
 fn a_start_may_hold_the_whole_message() {
     let whole = json!({"type": "message_start", "message": {"id": "m", "model": "m", "content": [call()], "stop_reason": "tool_use", "usage": {}}});
     let finished = fold(&[whole, json!({"type": "message_stop"})]);
-    assert!(matches!(finished.message.blocks[0], Block::ToolUse { complete: true, .. }));
-    assert_eq!((finished.message.stop, finished.end), (Some(Stop::ToolUse), End::Stop));
+    assert!(matches!(finished.message.blocks[0], ResponseBlock::ToolUse { complete: true, .. }));
+    assert_eq!((finished.message.stop, finished.end), (Some(Stop::ToolUse), StreamEnd::Stop));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn nothing_is_added_after_an_error() {
     let events = [start("m"), begin(0, &text_block), text(0, "a"), error, text(0, "b"), stop(0)];
     let finished = fold(&events);
     assert_eq!(texts(&finished.message), ["a"]);
-    let end = End::Error { kind: "overloaded_error".to_owned(), message: "Over".to_owned() };
+    let end = StreamEnd::Error { kind: "overloaded_error".to_owned(), message: "Over".to_owned() };
     assert_eq!((finished.end, finished.strays), (end, 2));
 }
 
@@ -247,8 +247,8 @@ fn a_compaction_arrives_in_its_delta() {
 fn what_was_cut_has_cost_what_was_written_of_it() {
     let mut assembler = Assembler::new(1 << 16);
     let mut so_far = |event: &Value| {
-        assembler.push(&Event::decode("", &event.to_string()).unwrap()).unwrap();
-        (assembler.so_far().input, assembler.so_far().output)
+        assembler.push(&Event::from_data("", &event.to_string()).unwrap()).unwrap();
+        (assembler.tokens_so_far().input, assembler.tokens_so_far().output)
     };
     assert_eq!(so_far(&start("m1")), (3, 1), "what it reports");
     assert_eq!(so_far(&begin(0, &json!({"type": "text", "text": ""}))), (3, 1), "nothing is said");
@@ -264,7 +264,7 @@ fn a_message_is_bounded_by_name() {
     let mut assembler = Assembler::new(1000);
     let text_event = text(0, &"x".repeat(100));
     let data = text_event.to_string();
-    let event = Event::decode("", &data).unwrap();
+    let event = Event::from_data("", &data).unwrap();
     let results: Vec<_> = (0..12).map(|_| assembler.push(&event)).collect();
     let error = Err(AssembleError::TooLarge { limit: 1000 });
     assert_eq!(results[9..], [Ok(()), error, error]);
@@ -272,7 +272,7 @@ fn a_message_is_bounded_by_name() {
 
     let mut assembler = Assembler::new(1000);
     let tiny = begin(0, &json!({"type": "text", "text": ""})).to_string();
-    let event = Event::decode("", &tiny).unwrap();
+    let event = Event::from_data("", &tiny).unwrap();
     assert!((0..10).any(|_| assembler.push(&event).is_err()), "empty blocks cost too");
 }
 
@@ -289,16 +289,16 @@ fn stops_have_names_both_ways() {
         "compaction",
         "new_reason",
     ] {
-        assert_eq!(Stop::named(name).name(), name);
-        assert_eq!(matches!(Stop::named(name), Stop::Other(_)), name == "new_reason");
+        assert_eq!(Stop::from_name(name).name(), name);
+        assert_eq!(matches!(Stop::from_name(name), Stop::Other(_)), name == "new_reason");
     }
 }
 
 #[test]
 fn a_body_that_is_no_message_is_refused() {
     let error = br#"{"type":"error","error":{"type":"api_error","message":"x"}}"#;
-    assert_eq!(Message::from_json(error), Err(MessageError::NoContent));
-    assert!(matches!(Message::from_json(b"<html>"), Err(MessageError::Json(_))));
-    let empty = Message::from_json(br#"{"content":[],"stop_reason":"end_turn"}"#).unwrap();
+    assert_eq!(ResponseMessage::from_json(error), Err(MessageError::NoContent));
+    assert!(matches!(ResponseMessage::from_json(b"<html>"), Err(MessageError::Json(_))));
+    let empty = ResponseMessage::from_json(br#"{"content":[],"stop_reason":"end_turn"}"#).unwrap();
     assert!(empty.blocks.is_empty());
 }

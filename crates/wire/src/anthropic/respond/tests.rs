@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     Tokens,
-    anthropic::{Assembler, End, Event},
+    anthropic::{Assembler, StreamEnd, Event},
     sse::Decoder,
 };
 
@@ -12,22 +12,22 @@ fn events(stream: &[u8], mut each: impl FnMut(&Event<'_>)) {
     while let Some(frame) = decoder.next() {
         let frame = frame.unwrap();
         assert!(!frame.cut);
-        let event = Event::decode("", &frame.data).unwrap();
+        let event = Event::from_data("", &frame.data).unwrap();
         assert!(!matches!(event, Event::Unknown { .. }));
         each(&event);
     }
 }
 
-fn message() -> Message {
+fn message() -> ResponseMessage {
     let tokens = Tokens { input: 5, output: 6, cache_read: 7, ..Tokens::default() };
     let stop_details = Some(r#"{"type":"refusal"}"#.to_owned());
     let body = br#"{"id":"msg_1","model":"m","content":[{"type":"text","text":"Limit \"30\"\n"},{"type":"tool_use","id":"t","name":"n","input":{"a":1}}]}"#;
-    Message {
+    ResponseMessage {
         stop: Some(Stop::StopSequence),
         stop_sequence: Some("END".to_owned()),
         stop_details,
         usage: Usage { tokens, ..Usage::default() },
-        ..Message::from_json(body).unwrap()
+        ..ResponseMessage::from_json(body).unwrap()
     }
 }
 
@@ -49,7 +49,7 @@ fn a_written_stream_folds_to_its_message() {
     let mut assembler = Assembler::new(1 << 16);
     events(&out, |event| assembler.push(event).unwrap());
     let finished = assembler.finish();
-    assert_eq!((finished.message, finished.end), (message, End::Stop));
+    assert_eq!((finished.message, finished.end), (message, StreamEnd::Stop));
     assert_eq!((finished.restarts, finished.strays), (0, 0));
 }
 
@@ -57,7 +57,7 @@ fn a_written_stream_folds_to_its_message() {
 fn a_written_message_reads_the_same() {
     let mut out = Vec::new();
     write_message(&mut out, &message());
-    assert_eq!(Message::from_json(&out).unwrap(), message());
+    assert_eq!(ResponseMessage::from_json(&out).unwrap(), message());
     let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
     assert_eq!((&value["type"], &value["role"]), (&"message".into(), &"assistant".into()));
     assert_eq!(value["content"][0]["text"], "Limit \"30\"\n");

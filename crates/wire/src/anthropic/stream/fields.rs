@@ -4,12 +4,12 @@
 use super::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 use crate::{
     anthropic::usage::UsageUpdate,
-    json::{Cursor, Error, Kind, Member, Str},
+    json::{Cursor, Error, Kind, MemberKey, Str},
 };
 
 /// The members of an event's data.
 #[derive(Default)]
-pub(super) struct Fields<'a> {
+pub(super) struct EventFields<'a> {
     kind: Option<Str<'a>>,
     index: Option<u32>,
     delta: Option<Delta<'a>>,
@@ -32,23 +32,23 @@ struct Delta<'a> {
     raw: &'a str,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> EventFields<'a> {
     #[inline]
-    pub(super) fn read(
+    pub(super) fn read_member(
         &mut self,
         cursor: &mut Cursor<'a>,
-        member: Member<'a>,
+        member: MemberKey<'a>,
     ) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = cursor.text_or_skip()?,
+            "type" => self.kind = cursor.read_text_or_skip()?,
             "index" => {
-                self.index = cursor.index_or_skip()?;
+                self.index = cursor.read_index_or_skip()?;
             }
-            "delta" => self.delta = cursor.object_or_skip(delta)?,
-            "content_block" => self.block = cursor.object_or_skip(block_start)?,
-            "message" => self.message = cursor.object_or_skip(message_start)?,
-            "usage" => self.usage = Some(Box::new(UsageUpdate::read(cursor)?)),
-            "error" => self.error = cursor.object_or_skip(error)?.unwrap_or_default(),
+            "delta" => self.delta = cursor.read_object_or_skip(read_delta)?,
+            "content_block" => self.block = cursor.read_object_or_skip(read_block_start)?,
+            "message" => self.message = cursor.read_object_or_skip(read_message_start)?,
+            "usage" => self.usage = Some(Box::new(UsageUpdate::from_cursor(cursor)?)),
+            "error" => self.error = cursor.read_object_or_skip(read_error)?.unwrap_or_default(),
             _ => {}
         }
         Ok(())
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
 
     #[inline]
     pub(super) fn into_event(self, name: &'a str) -> Event<'a> {
-        let kind = self.kind.or_else(|| Str::plain(name)).unwrap_or_default();
+        let kind = self.kind.or_else(|| Str::from_plain(name)).unwrap_or_default();
         let unknown = Event::Unknown { kind };
         let type_name = kind.unescape();
         match (&*type_name, self.index, self.delta) {
@@ -67,7 +67,7 @@ impl<'a> Fields<'a> {
             }
             ("message_start", ..) => self.message.map_or(unknown, Event::MessageStart),
             ("message_delta", _, delta) => {
-                Event::MessageDelta(message_delta(delta.unwrap_or_default(), self.usage))
+                Event::MessageDelta(build_message_delta(delta.unwrap_or_default(), self.usage))
             }
             ("message_stop", ..) => Event::MessageStop,
             ("ping", ..) => Event::Ping,
@@ -98,30 +98,30 @@ impl<'a> Delta<'a> {
 }
 
 #[inline]
-fn delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
+fn read_delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
     let mut delta = Delta::default();
     let whole = cursor.text();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => delta.kind = cursor.text_or_skip()?.unwrap_or_default(),
+            "type" => delta.kind = cursor.read_text_or_skip()?.unwrap_or_default(),
             "text" | "partial_json" | "thinking" | "signature" => {
-                delta.text = cursor.text_or_skip()?
+                delta.text = cursor.read_text_or_skip()?
             }
-            "citation" => delta.citation = cursor.skip_value()?.of(whole),
-            "stop_reason" => delta.stop_reason = cursor.text_or_skip()?,
-            "stop_sequence" => delta.stop_sequence = cursor.text_or_skip()?,
+            "citation" => delta.citation = cursor.skip_value()?.slice_of(whole),
+            "stop_reason" => delta.stop_reason = cursor.read_text_or_skip()?,
+            "stop_sequence" => delta.stop_sequence = cursor.read_text_or_skip()?,
             "stop_details" => {
-                delta.stop_details = cursor.skip_unless_null()?.map(|span| span.of(whole))
+                delta.stop_details = cursor.skip_unless_null()?.map(|span| span.slice_of(whole))
             }
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    delta.raw = span.of(whole);
+    delta.raw = span.slice_of(whole);
     Ok(delta)
 }
 
-fn message_delta<'a>(delta: Delta<'a>, usage: Option<Box<UsageUpdate>>) -> Box<MessageDelta<'a>> {
+fn build_message_delta<'a>(delta: Delta<'a>, usage: Option<Box<UsageUpdate>>) -> Box<MessageDelta<'a>> {
     Box::new(MessageDelta {
         stop_reason: delta.stop_reason,
         stop_sequence: delta.stop_sequence,
@@ -130,34 +130,34 @@ fn message_delta<'a>(delta: Delta<'a>, usage: Option<Box<UsageUpdate>>) -> Box<M
     })
 }
 
-fn message_start<'a>(cursor: &mut Cursor<'a>) -> Result<Box<MessageStart<'a>>, Error> {
+fn read_message_start<'a>(cursor: &mut Cursor<'a>) -> Result<Box<MessageStart<'a>>, Error> {
     let mut start = Box::<MessageStart<'a>>::default();
     let whole = cursor.text();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "id" => start.id = cursor.text_or_skip()?.unwrap_or_default(),
-            "model" => start.model = cursor.text_or_skip()?.unwrap_or_default(),
-            "usage" => start.usage = UsageUpdate::read(cursor)?,
+            "id" => start.id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "model" => start.model = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "usage" => start.usage = UsageUpdate::from_cursor(cursor)?,
             "content" => {
                 start.content.clear();
-                blocks(cursor, |block| start.content.push(block))?;
+                read_blocks(cursor, |block| start.content.push(block))?;
             }
-            "stop_reason" => start.stop_reason = cursor.text_or_skip()?,
-            "stop_sequence" => start.stop_sequence = cursor.text_or_skip()?,
+            "stop_reason" => start.stop_reason = cursor.read_text_or_skip()?,
+            "stop_sequence" => start.stop_sequence = cursor.read_text_or_skip()?,
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    start.raw = span.of(whole);
+    start.raw = span.slice_of(whole);
     Ok(start)
 }
 
-fn error<'a>(cursor: &mut Cursor<'a>) -> Result<(Str<'a>, Str<'a>), Error> {
+fn read_error<'a>(cursor: &mut Cursor<'a>) -> Result<(Str<'a>, Str<'a>), Error> {
     let mut found = (Str::default(), Str::default());
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => found.0 = cursor.text_or_skip()?.unwrap_or_default(),
-            "message" => found.1 = cursor.text_or_skip()?.unwrap_or_default(),
+            "type" => found.0 = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "message" => found.1 = cursor.read_text_or_skip()?.unwrap_or_default(),
             _ => {}
         }
         Ok::<_, Error>(())
@@ -191,7 +191,7 @@ const INPUT: u16 = 1 << 7;
 const UNKNOWN: u16 = 1 << 8;
 
 /// Reads the `content` of a response, block by block. Returns false if it is not a list.
-pub(in crate::anthropic) fn blocks<'a>(
+pub(in crate::anthropic) fn read_blocks<'a>(
     cursor: &mut Cursor<'a>,
     mut each: impl FnMut(BlockStart<'a>),
 ) -> Result<bool, Error> {
@@ -199,8 +199,8 @@ pub(in crate::anthropic) fn blocks<'a>(
         cursor.skip_value()?;
         return Ok(false);
     }
-    cursor.elements(|cursor| {
-        if let Some(block) = cursor.object_or_skip(block_start)? {
+    cursor.read_elements(|cursor| {
+        if let Some(block) = cursor.read_object_or_skip(read_block_start)? {
             each(block);
         }
         Ok::<_, Error>(())
@@ -208,10 +208,10 @@ pub(in crate::anthropic) fn blocks<'a>(
     Ok(true)
 }
 
-fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
+fn read_block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
     let mut fields = BlockFields::default();
     let whole = cursor.text();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         let (bit, target) = match &*member.key.unescape() {
             "type" => (KIND, &mut fields.kind),
             "text" => (TEXT, &mut fields.text),
@@ -222,7 +222,7 @@ fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
             "name" => (NAME, &mut fields.name),
             "input" => {
                 fields.present |= INPUT;
-                fields.input = cursor.skip_value()?.of(whole);
+                fields.input = cursor.skip_value()?.slice_of(whole);
                 return Ok(());
             }
             _ => {
@@ -230,13 +230,13 @@ fn block_start<'a>(cursor: &mut Cursor<'a>) -> Result<BlockStart<'a>, Error> {
                 return Ok(());
             }
         };
-        *target = cursor.text_or_skip()?.unwrap_or_default();
+        *target = cursor.read_text_or_skip()?.unwrap_or_default();
         fields.present |= bit;
         Ok::<_, Error>(())
     })?;
     let present = fields.present;
     let (kind, known) = fields.into_kind();
-    Ok(BlockStart { kind, extended: present & !(KIND | known) != 0, raw: span.of(whole) })
+    Ok(BlockStart { kind, extended: present & !(KIND | known) != 0, raw: span.slice_of(whole) })
 }
 
 impl<'a> BlockFields<'a> {

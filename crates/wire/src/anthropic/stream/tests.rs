@@ -1,7 +1,7 @@
 use super::*;
 
 fn decode(data: &str) -> Event<'_> {
-    Event::decode("", data).unwrap()
+    Event::from_data("", data).unwrap()
 }
 
 #[test]
@@ -108,18 +108,18 @@ fn blocks_say_whether_they_have_members_beyond_those_of_their_kind() {
 fn a_message_may_start_with_content_and_stop_reason() {
     let data = r#"{"type":"message_start","message":{"id":"m","model":"x","content":[{"type":"tool_use","id":"t","name":"n","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":4}}}"#;
     let Event::MessageStart(start) = decode(data) else { panic!() };
-    assert_eq!((start.id, start.model), (Str::plain("m").unwrap(), Str::plain("x").unwrap()));
+    assert_eq!((start.id, start.model), (Str::from_plain("m").unwrap(), Str::from_plain("x").unwrap()));
     assert_eq!(
         (start.content.len(), start.stop_reason.unwrap()),
-        (1, Str::plain("tool_use").unwrap())
+        (1, Str::from_plain("tool_use").unwrap())
     );
     assert_eq!(start.usage.input, Some(4));
 }
 
 #[test]
 fn the_name_of_the_frame_counts_where_the_data_has_no_type() {
-    assert_eq!(Event::decode("ping", "{}").unwrap(), Event::Ping);
-    assert_eq!(Event::decode("ping", r#"{"type":"message_stop"}"#).unwrap(), Event::MessageStop);
+    assert_eq!(Event::from_data("ping", "{}").unwrap(), Event::Ping);
+    assert_eq!(Event::from_data("ping", r#"{"type":"message_stop"}"#).unwrap(), Event::MessageStop);
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn what_is_unknown_or_unfit_is_no_error() {
         (r#"{"type":"message_start"}"#, "message_start"),
         ("{}", ""),
     ] {
-        let kind = Str::plain(kind).unwrap();
+        let kind = Str::from_plain(kind).unwrap();
         assert_eq!(decode(data), Event::Unknown { kind }, "{data}");
     }
     for data in ["", "[DONE]", "[]", "{\"type\":\"ping\"", "{} {}"] {
-        assert!(Event::decode("ping", data).is_err(), "{data}");
+        assert!(Event::from_data("ping", data).is_err(), "{data}");
     }
 }
 

@@ -1,14 +1,14 @@
 use super::*;
-use crate::Beside;
+use crate::ExtraCharges;
 
 fn report(json: &str) -> UsageUpdate {
-    UsageUpdate::read(&mut Cursor::new(json)).unwrap()
+    UsageUpdate::from_cursor(&mut Cursor::new(json)).unwrap()
 }
 
 fn usage(reports: &[&str]) -> Usage {
     let mut usage = Usage::default();
     for json in reports {
-        usage.update(&report(json));
+        usage.apply_update(&report(json));
     }
     usage
 }
@@ -22,8 +22,8 @@ fn later_reports_override_downwards_too_and_keep_what_they_leave_out() {
     ]);
     let tokens = Tokens { input: 181, output: 7, ..Tokens::default() };
     assert_eq!((usage.tokens, usage.thinking, usage.web_searches), (tokens, 3, 2));
-    let beside = Beside { web_searches: 2, ..Beside::default() };
-    assert_eq!(usage.billed(), Tokens { beside, ..tokens });
+    let beside = ExtraCharges { web_searches: 2, ..ExtraCharges::default() };
+    assert_eq!(usage.billed_tokens(), Tokens { beside, ..tokens });
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn iterations_are_what_is_billed() {
     ]);
     assert_eq!(usage.tokens.input_total(), 229);
     let billed = Tokens { input: 329, output: 136, cache_write_5m: 55096, ..Tokens::default() };
-    assert_eq!(usage.billed(), billed);
+    assert_eq!(usage.billed_tokens(), billed);
     assert_eq!(usage.iterations[0].kind, "compaction");
     assert_eq!(usage.iterations[1].model.as_deref(), Some("m"));
 }
@@ -77,10 +77,10 @@ fn what_is_written_reads_the_same() {
     };
     for usage in [Usage::default(), plain, full] {
         let mut out = Vec::new();
-        usage.write(&mut out);
+        usage.write_json(&mut out);
         serde_json::from_slice::<serde_json::Value>(&out).unwrap();
         let mut read = Usage::default();
-        read.update(&report(std::str::from_utf8(&out).unwrap()));
+        read.apply_update(&report(std::str::from_utf8(&out).unwrap()));
         assert_eq!(read, usage);
     }
 }
@@ -89,7 +89,7 @@ fn what_is_written_reads_the_same() {
 fn sums_saturate() {
     let most = Tokens { input: u64::MAX, cache_read: 1, ..Tokens::default() };
     assert_eq!(most.input_total(), u64::MAX);
-    assert_eq!(most.plus(most).input, u64::MAX);
+    assert_eq!(most.saturating_add(most).input, u64::MAX);
     assert_eq!(usage(&[r#"{"input_tokens":"x","output_tokens":-1}"#]), Usage::default());
     assert_eq!(report("null"), UsageUpdate::default());
 }

@@ -1,9 +1,9 @@
 //! A choice of a chunk, and its delta.
 
-use super::{StreamError, error};
+use super::{StreamError, read_error_member};
 use crate::{
     chat::usage::Usage,
-    json::{Cursor, Error, Kind, Member, Str},
+    json::{Cursor, Error, Kind, MemberKey, Str},
 };
 
 /// A choice of a chunk.
@@ -64,21 +64,21 @@ pub struct CallDelta<'a> {
 }
 
 /// A choice with the usage and the error found within it.
-pub(super) type Read<'a> = (Choice<'a>, Option<Box<Usage>>, Option<Box<StreamError<'a>>>);
+pub(super) type ChoiceParts<'a> = (Choice<'a>, Option<Box<Usage>>, Option<Box<StreamError<'a>>>);
 
-pub(super) fn choice<'a>(cursor: &mut Cursor<'a>) -> Result<Read<'a>, Error> {
+pub(super) fn read_choice<'a>(cursor: &mut Cursor<'a>) -> Result<ChoiceParts<'a>, Error> {
     let mut choice = Choice::default();
     let (mut usage, mut failed) = (None, None);
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "index" => choice.index = cursor.index_or_skip()?.unwrap_or(0),
+            "index" => choice.index = cursor.read_index_or_skip()?.unwrap_or(0),
             "delta" | "message" if cursor.peek()? == Kind::Object => {
-                choice.delta = delta(cursor)?;
+                choice.delta = read_delta(cursor)?;
             }
-            "finish_reason" => choice.finish_reason = not_empty(cursor)?,
-            "native_finish_reason" => choice.native_finish_reason = not_empty(cursor)?,
-            "usage" => usage = Usage::read(cursor)?.map(Box::new),
-            "error" => failed = error(cursor)?,
+            "finish_reason" => choice.finish_reason = read_nonempty(cursor)?,
+            "native_finish_reason" => choice.native_finish_reason = read_nonempty(cursor)?,
+            "usage" => usage = Usage::from_cursor(cursor)?.map(Box::new),
+            "error" => failed = read_error_member(cursor)?,
             _ => {}
         }
         Ok::<_, Error>(())
@@ -87,30 +87,30 @@ pub(super) fn choice<'a>(cursor: &mut Cursor<'a>) -> Result<Read<'a>, Error> {
 }
 
 #[inline]
-fn delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
+fn read_delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
     let mut delta = Delta::default();
-    cursor.members(|cursor, member| delta.read(cursor, member))?;
+    cursor.read_members(|cursor, member| delta.read_member(cursor, member))?;
     Ok(delta)
 }
 
 impl<'a> Delta<'a> {
     #[inline]
-    fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
+    fn read_member(&mut self, cursor: &mut Cursor<'a>, member: MemberKey<'a>) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "role" => self.role = cursor.text_or_skip()?,
+            "role" => self.role = cursor.read_text_or_skip()?,
             "content" => match cursor.peek()? {
-                Kind::Array => self.parts = Some(cursor.skip_value()?.of(cursor.text())),
-                _ => self.content = cursor.text_or_skip()?,
+                Kind::Array => self.parts = Some(cursor.skip_value()?.slice_of(cursor.text())),
+                _ => self.content = cursor.read_text_or_skip()?,
             },
-            "refusal" => self.refusal = cursor.text_or_skip()?,
-            "reasoning" => self.reasoning = cursor.text_or_skip()?,
-            "reasoning_content" => self.reasoning_content = cursor.text_or_skip()?,
+            "refusal" => self.refusal = cursor.read_text_or_skip()?,
+            "reasoning" => self.reasoning = cursor.read_text_or_skip()?,
+            "reasoning_content" => self.reasoning_content = cursor.read_text_or_skip()?,
             "reasoning_details" => {
                 let list = cursor.peek()? == Kind::Array;
-                let raw = cursor.skip_value()?.of(cursor.text());
+                let raw = cursor.skip_value()?.slice_of(cursor.text());
                 self.reasoning_details = list.then_some(raw);
             }
-            "tool_calls" => self.tool_calls = calls(cursor)?,
+            "tool_calls" => self.tool_calls = read_calls(cursor)?,
             "function_call" => {
                 if cursor.peek()? == Kind::Object {
                     let mut call = CallDelta::default();
@@ -128,22 +128,22 @@ impl<'a> Delta<'a> {
 fn push_extra<'a>(
     extra: &mut Vec<(Str<'a>, &'a str)>,
     cursor: &mut Cursor<'a>,
-    member: Member<'a>,
+    member: MemberKey<'a>,
 ) -> Result<(), Error> {
     let kind = cursor.peek()?;
-    let raw = cursor.skip_value()?.of(cursor.text());
+    let raw = cursor.skip_value()?.slice_of(cursor.text());
     if kind != Kind::Null {
         extra.push((member.key, raw));
     }
     Ok(())
 }
 
-fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<CallDelta<'a>>, Error> {
+fn read_calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<CallDelta<'a>>, Error> {
     let mut calls = Vec::new();
     if cursor.peek()? == Kind::Array {
-        cursor.elements(|cursor| {
+        cursor.read_elements(|cursor| {
             if cursor.peek()? == Kind::Object {
-                calls.push(call(cursor)?);
+                calls.push(read_call(cursor)?);
             }
             Ok::<_, Error>(())
         })?;
@@ -152,14 +152,14 @@ fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<CallDelta<'a>>, Error> {
 }
 
 /// Reads an element of `tool_calls`.
-pub(in crate::chat) fn call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelta<'a>, Error> {
+pub(in crate::chat) fn read_call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelta<'a>, Error> {
     let mut call = CallDelta::default();
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "index" => call.index = cursor.index_or_skip()?,
+            "index" => call.index = cursor.read_index_or_skip()?,
             // Mistral is known to have sent `"null"` (guarded against in LangChain's client).
-            "id" => call.id = not_empty(cursor)?.filter(|id| *id != "null"),
-            "type" => call.custom |= cursor.text_or_skip()?.is_some_and(|kind| kind == "custom"),
+            "id" => call.id = read_nonempty(cursor)?.filter(|id| *id != "null"),
+            "type" => call.custom |= cursor.read_text_or_skip()?.is_some_and(|kind| kind == "custom"),
             "function" | "custom" => {
                 if cursor.peek()? == Kind::Object {
                     call.custom |= member.key == "custom";
@@ -176,12 +176,12 @@ pub(in crate::chat) fn call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelta<'a>
 impl<'a> CallDelta<'a> {
     /// Reads a `function` or `custom` object.
     fn read_inner(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
-                "name" => self.name = not_empty(cursor)?,
+                "name" => self.name = read_nonempty(cursor)?,
                 "arguments" | "input" => match cursor.peek()? {
-                    Kind::Object => self.object = Some(cursor.skip_value()?.of(cursor.text())),
-                    _ => self.arguments = cursor.text_or_skip()?,
+                    Kind::Object => self.object = Some(cursor.skip_value()?.slice_of(cursor.text())),
+                    _ => self.arguments = cursor.read_text_or_skip()?,
                 },
                 _ => {}
             }
@@ -191,6 +191,6 @@ impl<'a> CallDelta<'a> {
     }
 }
 
-fn not_empty<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
-    Ok(cursor.text_or_skip()?.filter(|text| !text.is_empty()))
+fn read_nonempty<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+    Ok(cursor.read_text_or_skip()?.filter(|text| !text.is_empty()))
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn chunk(data: &str) -> Chunk<'_> {
-    match Event::decode("", data).unwrap() {
+    match Event::from_data("", data).unwrap() {
         Event::Chunk(chunk) => chunk,
         Event::Done => panic!("{data}"),
     }
@@ -12,11 +12,11 @@ fn chunk(data: &str) -> Chunk<'_> {
 #[test]
 fn done_is_done_with_any_space_around_it() {
     for data in ["[DONE]", " [DONE]", "[DONE]\n"] {
-        assert_eq!(Event::decode("", data).unwrap(), Event::Done);
+        assert_eq!(Event::from_data("", data).unwrap(), Event::Done);
     }
-    assert!(Event::decode("", "[done]").is_err());
-    assert!(Event::decode("", "").is_err());
-    assert!(Event::decode("error", "boom").is_err());
+    assert!(Event::from_data("", "[done]").is_err());
+    assert!(Event::from_data("", "").is_err());
+    assert!(Event::from_data("error", "boom").is_err());
 }
 
 #[test]
@@ -24,23 +24,23 @@ fn a_chunk_is_read_in_any_order_of_keys() {
     let chunk = chunk(
         r#"{"usage":null,"choices":[{"finish_reason":null,"delta":{"tool_calls":[{"function":{"arguments":"{","name":"f"},"id":"c","type":"function","index":3}],"content":null,"role":"assistant","refusal":"r","reasoning":"a","reasoning_content":"b","reasoning_details":[{"x":1}],"annotations":[1],"audio":null},"index":0,"native_finish_reason":"end_turn"}],"model":"m","created":5,"id":"i","obfuscation":"zz","object":"chat.completion.chunk"}"#,
     );
-    assert_eq!((chunk.id, chunk.created), (Str::plain("i").unwrap(), Some(5)));
+    assert_eq!((chunk.id, chunk.created), (Str::from_plain("i").unwrap(), Some(5)));
     assert!(chunk.usage.is_none() && chunk.error.is_none());
     let choice = &chunk.choices[0];
     assert_eq!(choice.finish_reason, None);
     assert_eq!(choice.native_finish_reason.unwrap(), "end_turn");
     let delta = &choice.delta;
-    assert_eq!((delta.role.unwrap(), delta.content), (Str::plain("assistant").unwrap(), None));
+    assert_eq!((delta.role.unwrap(), delta.content), (Str::from_plain("assistant").unwrap(), None));
     assert_eq!(delta.refusal.unwrap(), "r");
     assert_eq!(delta.reasoning.unwrap(), "a");
     assert_eq!(delta.reasoning_content.unwrap(), "b");
     assert_eq!(delta.reasoning_details, Some(r#"[{"x":1}]"#));
-    assert_eq!(delta.extra, [(Str::plain("annotations").unwrap(), "[1]")]);
+    assert_eq!(delta.extra, [(Str::from_plain("annotations").unwrap(), "[1]")]);
     let call = &delta.tool_calls[0];
     assert_eq!((call.index, call.custom), (Some(3), false));
     assert_eq!(
         (call.id.unwrap(), call.name.unwrap()),
-        (Str::plain("c").unwrap(), Str::plain("f").unwrap())
+        (Str::from_plain("c").unwrap(), Str::from_plain("f").unwrap())
     );
     assert_eq!(call.arguments.unwrap(), "{");
 }

@@ -14,10 +14,10 @@ use crate::{
 
 impl<'a> StreamError<'a> {
     /// Reads an error response. Members that it lacks stay empty.
-    pub(in crate::chat) fn read(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+    pub(in crate::chat) fn from_cursor(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let mut body = Self::default();
         if cursor.peek()? == Kind::Array {
-            cursor.elements(|cursor| {
+            cursor.read_elements(|cursor| {
                 if cursor.peek()? == Kind::Object && body == Self::default() {
                     body.read_members(cursor)?;
                 }
@@ -26,12 +26,12 @@ impl<'a> StreamError<'a> {
         } else {
             body.read_members(cursor)?;
         }
-        cursor.end()?;
+        cursor.expect_end()?;
         Ok(body)
     }
 
     /// Reads the value of an `error` member: an object, or a bare string.
-    pub(in crate::chat) fn read_error(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+    pub(in crate::chat) fn from_error_member(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let mut body = Self::default();
         body.read_value(cursor)?;
         Ok(body)
@@ -41,7 +41,7 @@ impl<'a> StreamError<'a> {
         match cursor.peek()? {
             Kind::Object => self.read_members(cursor),
             Kind::String => {
-                self.message = cursor.string()?.0;
+                self.message = cursor.read_string()?.0;
                 Ok(())
             }
             Kind::Array | Kind::Number | Kind::Bool | Kind::Null => cursor.skip_value().map(|_| ()),
@@ -49,15 +49,15 @@ impl<'a> StreamError<'a> {
     }
 
     fn read_members(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "error" => self.read_value(cursor)?,
-                "message" | "msg" => self.message = cursor.text_or_skip()?.unwrap_or(self.message),
+                "message" | "msg" => self.message = cursor.read_text_or_skip()?.unwrap_or(self.message),
                 "detail" => self.read_detail(cursor)?,
-                "type" => self.kind = cursor.text_or_skip()?.unwrap_or(self.kind),
+                "type" => self.kind = cursor.read_text_or_skip()?.unwrap_or(self.kind),
                 "code" => self.read_code(cursor)?,
-                "status_code" => self.status = status(cursor)?.or(self.status),
-                "request_id" => self.request_id = cursor.text_or_skip()?,
+                "status_code" => self.status = read_status(cursor)?.or(self.status),
+                "request_id" => self.request_id = cursor.read_text_or_skip()?,
                 "metadata" => self.read_metadata(cursor)?,
                 _ => {}
             }
@@ -68,11 +68,11 @@ impl<'a> StreamError<'a> {
 
     fn read_code(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? == Kind::Number {
-            self.status = status(&mut cursor.clone())?.or(self.status);
-            let digits = cursor.skip_value()?.of(cursor.text());
-            self.code = Str::plain(digits).unwrap_or_default();
+            self.status = read_status(&mut cursor.clone())?.or(self.status);
+            let digits = cursor.skip_value()?.slice_of(cursor.text());
+            self.code = Str::from_plain(digits).unwrap_or_default();
         } else {
-            self.code = cursor.text_or_skip()?.unwrap_or(self.code);
+            self.code = cursor.read_text_or_skip()?.unwrap_or(self.code);
         }
         Ok(())
     }
@@ -80,14 +80,14 @@ impl<'a> StreamError<'a> {
     /// Reads FastAPI's `detail`: a string, or a list of objects with `msg`.
     fn read_detail(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Array {
-            self.message = cursor.text_or_skip()?.unwrap_or(self.message);
+            self.message = cursor.read_text_or_skip()?.unwrap_or(self.message);
             return Ok(());
         }
-        cursor.elements(|cursor| {
+        cursor.read_elements(|cursor| {
             if cursor.peek()? == Kind::Object && self.message.is_empty() {
-                cursor.members(|cursor, member| {
+                cursor.read_members(|cursor, member| {
                     if member.key == "msg" {
-                        self.message = cursor.text_or_skip()?.unwrap_or_default();
+                        self.message = cursor.read_text_or_skip()?.unwrap_or_default();
                     }
                     Ok::<_, Error>(())
                 })?;
@@ -102,9 +102,9 @@ impl<'a> StreamError<'a> {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             if member.key == "raw" {
-                self.detail = cursor.text_or_skip()?.unwrap_or_default();
+                self.detail = cursor.read_text_or_skip()?.unwrap_or_default();
             }
             Ok::<_, Error>(())
         })?;
@@ -113,7 +113,7 @@ impl<'a> StreamError<'a> {
 }
 
 /// Reads a number that is the HTTP status of an error.
-fn status(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Error> {
-    let number = cursor.uint_or_skip()?.and_then(|number| u16::try_from(number).ok());
+fn read_status(cursor: &mut Cursor<'_>) -> Result<Option<u16>, Error> {
+    let number = cursor.read_uint_or_skip()?.and_then(|number| u16::try_from(number).ok());
     Ok(number.filter(|number| (400..=599).contains(number)))
 }

@@ -158,7 +158,7 @@ fn keys_of_every_vendor_are_masked_and_words_are_not() {
 #[test]
 fn errors_in_a_stream_name_their_own_status() {
     let error = |name: &str, data: &str| {
-        let Event::Chunk(Chunk { error, .. }) = Event::decode(name, data).unwrap() else {
+        let Event::Chunk(Chunk { error, .. }) = Event::from_data(name, data).unwrap() else {
             panic!("{data}")
         };
         ApiError::from_chunk(&error.unwrap())

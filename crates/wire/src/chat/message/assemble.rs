@@ -1,14 +1,14 @@
 //! Assembling the chunks of a stream into a message.
 
 use super::{
-    Extra, Finish, Message,
-    calls::Calls,
-    details::Details,
-    objects::Objects,
-    parts::{self, Part},
+    Extra, Finish, ResponseMessage,
+    calls::CallAssembler,
+    details::DetailAssembler,
+    objects::ObjectAssembler,
+    parts::{self, ResponsePart},
 };
 use crate::{
-    bound::{AssembleError, Bound},
+    bound::{AssembleError, SizeBound},
     chat::{
         chunk::{Choice, Chunk, Delta, Event},
         error::ApiError,
@@ -30,10 +30,10 @@ use crate::{
 ///   [`Finished::strays`], as do pieces of calls that fit nowhere.
 #[derive(Clone, Debug)]
 pub struct Assembler {
-    message: Message,
-    calls: Calls,
-    details: Details,
-    objects: Objects,
+    message: ResponseMessage,
+    calls: CallAssembler,
+    details: DetailAssembler,
+    objects: ObjectAssembler,
     choice: Option<u32>,
     error: Option<Box<ApiError>>,
     done: bool,
@@ -42,16 +42,16 @@ pub struct Assembler {
     strays: u32,
     /// The number of bytes that the model wrote.
     written: usize,
-    bound: Bound,
+    bound: SizeBound,
 }
 
 /// The result of assembling a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The message, as far as it arrived.
-    pub message: Message,
+    pub message: ResponseMessage,
     /// The end of the response.
-    pub end: End,
+    pub end: StreamEnd,
     /// The number of pieces that fit nowhere.
     pub strays: u32,
     /// The number of pieces of other choices (`n` above 1).
@@ -60,7 +60,7 @@ pub struct Finished {
 
 /// The end of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// Ended by `[DONE]` or, if that is missing, after a finish reason.
     Stop,
     /// Ended without either: the connection was cut.
@@ -77,10 +77,10 @@ impl Assembler {
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
-            message: Message::default(),
-            calls: Calls::default(),
-            details: Details::default(),
-            objects: Objects::default(),
+            message: ResponseMessage::default(),
+            calls: CallAssembler::default(),
+            details: DetailAssembler::default(),
+            objects: ObjectAssembler::default(),
             choice: None,
             error: None,
             done: false,
@@ -88,12 +88,12 @@ impl Assembler {
             others: 0,
             strays: 0,
             written: 0,
-            bound: Bound::new(limit_bytes),
+            bound: SizeBound::new(limit_bytes),
         }
     }
 
     /// Creates an assembler for a whole response that is already in memory.
-    pub(super) fn whole() -> Self {
+    pub(super) fn for_whole_response() -> Self {
         Self { whole: true, ..Self::new(usize::MAX) }
     }
 
@@ -103,12 +103,12 @@ impl Assembler {
     /// Returns [`AssembleError`], and again at every later call. The message stays as it was
     /// before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
-        self.bound.check()?;
+        self.bound.check_failure()?;
         match event {
             Event::Done if self.done => self.strays += 1,
             Event::Done => self.done = true,
             Event::Chunk(_) if self.done => self.strays += 1,
-            Event::Chunk(chunk) => self.chunk(chunk)?,
+            Event::Chunk(chunk) => self.apply_chunk(chunk)?,
         }
         Ok(())
     }
@@ -122,9 +122,9 @@ impl Assembler {
     /// Returns the tokens of the message so far, for a message that may never end: the tokens it
     /// reports or, while it reports none, one output token for each four bytes that arrived.
     #[must_use]
-    pub fn so_far(&self) -> Tokens {
+    pub fn tokens_so_far(&self) -> Tokens {
         if self.message.usage.present {
-            return self.message.usage.billed();
+            return self.message.usage.billed_tokens();
         }
         Tokens { output: self.written as u64 / 4, ..self.message.usage.tokens }
     }
@@ -132,8 +132,8 @@ impl Assembler {
     /// Returns the positions of the calls to which the newest chunk's pieces were assigned. `None`
     /// for a piece that fits nowhere.
     #[must_use]
-    pub fn placed(&self) -> &[Option<usize>] {
-        self.calls.placed()
+    pub fn placed_calls(&self) -> &[Option<usize>] {
+        self.calls.placed_calls()
     }
 
     /// Returns the message as far as it arrived. Call this at the end of the stream, however it
@@ -142,36 +142,36 @@ impl Assembler {
     pub fn finish(mut self) -> Finished {
         let explained = self.error.is_some() || self.message.finish != Some(Finish::Error);
         let end = match self.error {
-            Some(error) => End::Error(error),
-            None if !explained => End::Error(Box::new(ApiError::unexplained())),
-            None if self.done || self.message.finish.is_some() => End::Stop,
-            None => End::Cut,
+            Some(error) => StreamEnd::Error(error),
+            None if !explained => StreamEnd::Error(Box::new(ApiError::new_unexplained())),
+            None if self.done || self.message.finish.is_some() => StreamEnd::Stop,
+            None => StreamEnd::Cut,
         };
         let cut = self.message.finish.as_ref().is_some_and(Finish::is_cut);
-        self.message.calls = self.calls.finish(cut || end != End::Stop);
-        self.message.reasoning_details = self.details.finish();
-        self.objects.finish(&mut self.message.extra);
+        self.message.calls = self.calls.into_calls(cut || end != StreamEnd::Stop);
+        self.message.reasoning_details = self.details.into_details();
+        self.objects.finish_into(&mut self.message.extra);
         Finished { message: self.message, end, strays: self.strays, others: self.others }
     }
 
-    fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), AssembleError> {
-        let sizes = chunk.choices.iter().map(|choice| size(&choice.delta));
+    fn apply_chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), AssembleError> {
+        let sizes = chunk.choices.iter().map(|choice| measure_delta(&choice.delta));
         let (written, held) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-        self.bound.grow(held)?;
+        self.bound.add_bytes(held)?;
         self.written = self.written.saturating_add(written);
         let message = &mut self.message;
-        set_first(&mut message.id, chunk.id);
-        set_first(&mut message.model, chunk.model);
+        set_if_empty(&mut message.id, chunk.id);
+        set_if_empty(&mut message.model, chunk.model);
         if message.created == 0 {
             message.created = chunk.created.unwrap_or(0);
         }
         if let Some(usage) = &chunk.usage {
-            message.usage.update(usage);
+            message.usage.apply_update(usage);
         }
         let served = &mut message.usage.tokens.beside.served;
         *served = (*served).max(chunk.served);
         for choice in &chunk.choices {
-            self.choice(choice);
+            self.apply_choice(choice);
         }
         if let (None, Some(error)) = (&self.error, &chunk.error) {
             self.error = Some(Box::new(ApiError::from_chunk(error)));
@@ -179,31 +179,31 @@ impl Assembler {
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Choice<'_>) {
+    fn apply_choice(&mut self, choice: &Choice<'_>) {
         if *self.choice.get_or_insert(choice.index) != choice.index {
             self.others += 1;
             return;
         }
         if self.error.is_some() {
-            self.strays += u32::from(size(&choice.delta).1 > 0);
+            self.strays += u32::from(measure_delta(&choice.delta).1 > 0);
             return;
         }
-        self.delta(&choice.delta);
+        self.apply_delta(&choice.delta);
         let message = &mut self.message;
         if let Some(reason) = choice.finish_reason {
-            message.finish = Some(Finish::named(&reason.unescape()));
+            message.finish = Some(Finish::from_name(&reason.unescape()));
         }
         if let Some(native) = choice.native_finish_reason {
             message.native_finish = Some(native.unescape().into_owned());
         }
     }
 
-    fn delta(&mut self, delta: &Delta<'_>) {
+    fn apply_delta(&mut self, delta: &Delta<'_>) {
         let message = &mut self.message;
         if let Some(more) = delta.content {
             more.push_to(&mut message.text);
             if !message.parts.is_empty() && !more.is_empty() {
-                parts::push(&mut message.parts, Part::Text(more.unescape().into_owned()));
+                parts::push_part(&mut message.parts, ResponsePart::Text(more.unescape().into_owned()));
             }
         }
         if let Some(list) = delta.parts {
@@ -223,50 +223,50 @@ impl Assembler {
             more.push_to(message.reasoning_content.get_or_insert_default());
         }
         if let Some(list) = delta.reasoning_details {
-            self.details.add(list, self.whole);
+            self.details.add_details(list, self.whole);
         }
         for (name, value) in &delta.extra {
             // An object that arrives whole stays as it is.
             if value.starts_with('{') && !self.whole {
                 message.extra.remove(&*name.unescape());
-                self.objects.add(name.unescape().into_owned(), value);
+                self.objects.add_piece(name.unescape().into_owned(), value);
             } else {
                 self.objects.remove(&name.unescape());
-                add_extra(&mut message.extra, *name, value);
+                merge_extra(&mut message.extra, *name, value);
             }
         }
-        self.strays += self.calls.add(&delta.tool_calls);
+        self.strays += self.calls.add_pieces(&delta.tool_calls);
         if let Some(call) = &delta.function_call {
-            self.calls.add_legacy(call);
+            self.calls.add_legacy_piece(call);
         }
     }
 }
 
-fn set_first(target: &mut String, value: Str<'_>) {
+fn set_if_empty(target: &mut String, value: Str<'_>) {
     if target.is_empty() {
         value.push_to(target);
     }
 }
 
 /// Adds a list of parts after any plain text that came before.
-fn add_parts(message: &mut Message, list: &str) {
+fn add_parts(message: &mut ResponseMessage, list: &str) {
     if message.parts.is_empty() && !message.text.is_empty() {
-        message.parts.push(Part::Text(message.text.clone()));
+        message.parts.push(ResponsePart::Text(message.text.clone()));
     }
-    for part in parts::read(list) {
+    for part in parts::read_parts(list) {
         match &part {
-            Part::Text(text) => message.text.push_str(text),
-            Part::Thinking(text) => message.reasoning.push_str(text),
-            Part::Other(_) => {}
+            ResponsePart::Text(text) => message.text.push_str(text),
+            ResponsePart::Thinking(text) => message.reasoning.push_str(text),
+            ResponsePart::Other(_) => {}
         }
-        parts::push(&mut message.parts, part);
+        parts::push_part(&mut message.parts, part);
     }
 }
 
 /// Joins lists. Of anything else the later value wins.
-fn add_extra(extra: &mut Extra, name: Str<'_>, value: &str) {
+fn merge_extra(extra: &mut Extra, name: Str<'_>, value: &str) {
     let slot = extra.entry(name.unescape().into_owned()).or_default();
-    match (elements(slot), elements(value)) {
+    match (strip_brackets(slot), strip_brackets(value)) {
         (Some(old), Some(more)) if !old.is_empty() && !more.is_empty() => {
             slot.pop();
             slot.push(',');
@@ -279,29 +279,29 @@ fn add_extra(extra: &mut Extra, name: Str<'_>, value: &str) {
 }
 
 /// Returns the text between the brackets of a list.
-fn elements(list: &str) -> Option<&str> {
+fn strip_brackets(list: &str) -> Option<&str> {
     Some(list.strip_prefix('[')?.strip_suffix(']')?.trim())
 }
 
 /// Returns the bytes of a delta that the model wrote, and the bytes that it takes in memory.
-fn size(delta: &Delta<'_>) -> (usize, usize) {
+fn measure_delta(delta: &Delta<'_>) -> (usize, usize) {
     let texts = [delta.content, delta.refusal, delta.reasoning, delta.reasoning_content];
     let mut written: usize = texts.into_iter().flatten().map(|text| text.raw().len()).sum();
     written += delta.parts.map_or(0, str::len);
     let mut beside = delta.parts.map_or(0, str::len);
     // A detail is stored twice while it consists of a single piece.
     beside += delta.reasoning_details.map_or(0, |list| 2 * list.len() + PIECE_COST);
-    beside += extras(&delta.extra);
+    beside += extra_cost(&delta.extra);
     for call in delta.tool_calls.iter().chain(delta.function_call.as_deref()) {
         let texts = [call.id, call.name, call.arguments];
         written += texts.into_iter().flatten().map(|text| text.raw().len()).sum::<usize>();
         written += call.object.map_or(0, str::len);
         let begins = call.id.is_some() || call.name.is_some();
-        beside += extras(&call.extra) + usize::from(begins) * PIECE_COST;
+        beside += extra_cost(&call.extra) + usize::from(begins) * PIECE_COST;
     }
     (written, written + beside)
 }
 
-fn extras(extra: &[(Str<'_>, &str)]) -> usize {
+fn extra_cost(extra: &[(Str<'_>, &str)]) -> usize {
     extra.iter().map(|(name, value)| name.raw().len() + value.len() + PIECE_COST).sum()
 }

@@ -1,9 +1,9 @@
 //! A response in the form that goes back in the next request.
 
-use super::{CallKind, Message, Part};
+use super::{CallKind, ResponseMessage, ResponsePart};
 use crate::json::write_str;
 
-impl Message {
+impl ResponseMessage {
     /// Appends the response as an assistant message of the next request: its content (in parts if
     /// there is thinking among them), its refusal, `reasoning_content` and `reasoning_details`
     /// unchanged, and its calls. `reasoning` alone does not go back, because no vendor requires it.
@@ -18,11 +18,11 @@ impl Message {
 
     /// Writes null if there are calls and no text: vendors refuse empty text or missing content.
     pub(in crate::chat) fn write_content(&self, out: &mut Vec<u8>) {
-        let plain = self.parts.iter().all(|part| matches!(part, Part::Text(_)));
+        let plain = self.parts.iter().all(|part| matches!(part, ResponsePart::Text(_)));
         if !plain {
             for (n, part) in self.parts.iter().enumerate() {
                 out.push(if n == 0 { b'[' } else { b',' });
-                part.write(out);
+                part.write_json(out);
             }
             out.push(b']');
         } else if self.text.is_empty() && (!self.calls.is_empty() || self.refusal.is_some()) {
@@ -58,7 +58,7 @@ impl Message {
         let mut listed = false;
         for call in self.calls.iter().filter(|call| call.kind != CallKind::Legacy) {
             out.extend_from_slice(if listed { b"," } else { br#","tool_calls":["# });
-            call.write(out);
+            call.write_json(out);
             listed = true;
         }
         if listed {

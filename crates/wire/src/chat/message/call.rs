@@ -47,7 +47,7 @@ impl Call {
     }
 
     /// Appends the call as an element of `tool_calls`, in the form that goes back to the API.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"id":"#);
         write_str(out, &self.id);
         self.write_body(out);
@@ -77,7 +77,7 @@ impl Call {
 
     /// Checks the call at the end of its response. `cut` is true if the call was incomplete when
     /// the output was cut off.
-    pub(super) fn close(&mut self, cut: bool) {
+    pub(super) fn close_with(&mut self, cut: bool) {
         let whole = match self.kind {
             CallKind::Custom => true,
             CallKind::Function | CallKind::Legacy => is_strict_object(self.input()),

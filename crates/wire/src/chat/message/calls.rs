@@ -20,8 +20,8 @@ const SEARCHED: usize = 64;
 
 /// The calls of a response that is being assembled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls {
-    list: Vec<Building>,
+pub(super) struct CallAssembler {
+    list: Vec<OpenCall>,
     /// Position in `list` of the newest call of each index.
     by_index: BTreeMap<u32, usize>,
     legacy: Option<usize>,
@@ -34,16 +34,16 @@ pub(super) struct Calls {
 
 /// A call that is being assembled.
 #[derive(Clone, Debug)]
-struct Building {
+struct OpenCall {
     call: Call,
-    depth: Depth,
+    depth: JsonDepth,
     /// The last list that contained it.
     list: u64,
 }
 
 /// The nesting state of a JSON text that arrives in pieces and is not stored.
 #[derive(Clone, Copy, Debug, Default)]
-struct Depth {
+struct JsonDepth {
     open: u32,
     in_string: bool,
     escaped: bool,
@@ -51,9 +51,9 @@ struct Depth {
     closed: bool,
 }
 
-impl Calls {
+impl CallAssembler {
     /// Adds the elements of a list of pieces. Returns the number of pieces that fit nowhere.
-    pub(super) fn add(&mut self, pieces: &[CallDelta<'_>]) -> u32 {
+    pub(super) fn add_pieces(&mut self, pieces: &[CallDelta<'_>]) -> u32 {
         self.placed.clear();
         if pieces.is_empty() {
             return 0;
@@ -61,10 +61,10 @@ impl Calls {
         self.lists += 1;
         let mut strays = 0;
         for piece in pieces {
-            let place = self.place(piece);
+            let place = self.place_piece(piece);
             self.placed.push(place);
             match place {
-                Some(at) => self.extend(at, piece),
+                Some(at) => self.extend_call(at, piece),
                 None => strays += 1,
             }
         }
@@ -72,32 +72,32 @@ impl Calls {
     }
 
     /// Returns the positions of the calls to which the pieces of the newest list were assigned.
-    pub(super) fn placed(&self) -> &[Option<usize>] {
+    pub(super) fn placed_calls(&self) -> &[Option<usize>] {
         &self.placed
     }
 
     /// Adds a piece of the deprecated `function_call`. A response has only one.
-    pub(super) fn add_legacy(&mut self, piece: &CallDelta<'_>) {
-        let at = self.legacy.unwrap_or_else(|| self.begin(piece));
+    pub(super) fn add_legacy_piece(&mut self, piece: &CallDelta<'_>) {
+        let at = self.legacy.unwrap_or_else(|| self.begin_call(piece));
         self.legacy = Some(at);
-        self.extend(at, piece);
+        self.extend_call(at, piece);
         if let Some(building) = self.list.get_mut(at) {
             building.call.kind = CallKind::Legacy;
         }
     }
 
     /// Returns the calls, each checked. `cut` is true if the output was cut off.
-    pub(super) fn finish(self, cut: bool) -> Vec<Call> {
+    pub(super) fn into_calls(self, cut: bool) -> Vec<Call> {
         let (last, touched) = (self.list.len().saturating_sub(1), self.last_touched);
         let calls = self.list.into_iter().enumerate().map(|(at, mut building)| {
-            building.call.close(cut && (at == last || at == touched));
+            building.call.close_with(cut && (at == last || at == touched));
             building.call
         });
         calls.collect()
     }
 
     /// Returns the position of the call to which a piece belongs, beginning a call if necessary.
-    fn place(&mut self, piece: &CallDelta<'_>) -> Option<usize> {
+    fn place_piece(&mut self, piece: &CallDelta<'_>) -> Option<usize> {
         let begins = piece.name.is_some() || piece.id.is_some();
         let known = if let Some(index) = piece.index {
             self.by_index.get(&index).copied()
@@ -111,33 +111,33 @@ impl Calls {
                 |at: &usize| self.list.get(*at).is_some_and(|building| building.list == self.lists);
             last.filter(|at| !begins || !apart(at))
         };
-        let goes_on = |at: &usize| self.list.get(*at).is_some_and(|call| !call.is_followed(piece));
-        known.filter(goes_on).or_else(|| begins.then(|| self.begin(piece)))
+        let goes_on = |at: &usize| self.list.get(*at).is_some_and(|call| !call.is_followed_by(piece));
+        known.filter(goes_on).or_else(|| begins.then(|| self.begin_call(piece)))
     }
 
-    fn begin(&mut self, piece: &CallDelta<'_>) -> usize {
+    fn begin_call(&mut self, piece: &CallDelta<'_>) -> usize {
         let at = self.list.len();
         let place = u32::try_from(at).unwrap_or(u32::MAX);
         if let Some(index) = piece.index {
             self.by_index.insert(index, at);
         }
         let call = Call { index: piece.index.unwrap_or(place), ..Call::default() };
-        self.list.push(Building { call, depth: Depth::default(), list: self.lists });
+        self.list.push(OpenCall { call, depth: JsonDepth::default(), list: self.lists });
         at
     }
 
-    fn extend(&mut self, at: usize, piece: &CallDelta<'_>) {
+    fn extend_call(&mut self, at: usize, piece: &CallDelta<'_>) {
         self.last_touched = at;
         if let Some(building) = self.list.get_mut(at) {
             building.list = self.lists;
-            building.extend(piece);
+            building.extend_with(piece);
         }
     }
 }
 
-impl Building {
+impl OpenCall {
     /// Returns true if a piece that seems to belong to this call begins another one.
-    fn is_followed(&self, piece: &CallDelta<'_>) -> bool {
+    fn is_followed_by(&self, piece: &CallDelta<'_>) -> bool {
         let differs = |new: Option<Str<'_>>, old: &str| {
             !old.is_empty() && new.is_some_and(|new| !new.eq_str(old))
         };
@@ -147,7 +147,7 @@ impl Building {
             || (piece.name.is_some() && self.depth.closed && more)
     }
 
-    fn extend(&mut self, piece: &CallDelta<'_>) {
+    fn extend_with(&mut self, piece: &CallDelta<'_>) {
         let call = &mut self.call;
         let set = |target: &mut String, value: Option<Str<'_>>| {
             if let (true, Some(value)) = (target.is_empty(), value) {
@@ -162,7 +162,7 @@ impl Building {
         if let Some(more) = piece.arguments {
             let from = call.arguments.len();
             more.push_to(&mut call.arguments);
-            self.depth.read(call.arguments.get(from..).unwrap_or_default());
+            self.depth.track_text(call.arguments.get(from..).unwrap_or_default());
         }
         if let Some(object) = piece.object {
             object.clone_into(&mut call.arguments);
@@ -174,8 +174,8 @@ impl Building {
     }
 }
 
-impl Depth {
-    fn read(&mut self, piece: &str) {
+impl JsonDepth {
+    fn track_text(&mut self, piece: &str) {
         for byte in piece.bytes() {
             if self.escaped {
                 self.escaped = false;

@@ -14,7 +14,7 @@ const SEARCHED: usize = 64;
 
 /// The details of a response that is being assembled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Details {
+pub(super) struct DetailAssembler {
     list: Vec<Detail>,
 }
 
@@ -29,62 +29,62 @@ struct Detail {
     members: Members,
 }
 
-impl Details {
+impl DetailAssembler {
     /// Adds a list of details. `whole` is true if each detail is complete.
-    pub(super) fn add(&mut self, list: &str, whole: bool) {
+    pub(super) fn add_details(&mut self, list: &str, whole: bool) {
         // The list was scanned before, so there is no error to report.
-        let _ = Cursor::new(list).elements(|cursor| {
+        let _ = Cursor::new(list).read_elements(|cursor| {
             if cursor.peek()? == Kind::Object {
-                let detail = Detail::read(cursor)?;
-                self.place(detail, whole);
+                let detail = Detail::from_cursor(cursor)?;
+                self.place_detail(detail, whole);
             }
             Ok::<_, Error>(())
         });
     }
 
-    pub(super) fn finish(self) -> Vec<String> {
+    pub(super) fn into_details(self) -> Vec<String> {
         self.list.into_iter().map(Detail::into_json).collect()
     }
 
-    fn place(&mut self, piece: Detail, whole: bool) {
+    fn place_detail(&mut self, piece: Detail, whole: bool) {
         let from = self.list.len().saturating_sub(SEARCHED);
         let recent = self.list.get_mut(from..).unwrap_or_default();
-        match recent.iter_mut().rev().find(|detail| detail.is_continued(&piece)) {
-            Some(detail) if !whole => detail.extend(piece),
+        match recent.iter_mut().rev().find(|detail| detail.is_continued_by(&piece)) {
+            Some(detail) if !whole => detail.extend_with(piece),
             _ => self.list.push(piece),
         }
     }
 }
 
 impl Detail {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
+    fn from_cursor(cursor: &mut Cursor<'_>) -> Result<Self, Error> {
         let mut detail = Self::default();
         let whole = cursor.text();
-        let span = cursor.members(|cursor, member| {
+        let span = cursor.read_members(|cursor, member| {
             let mut ahead = cursor.clone();
             let owned = |text: Option<(Str<'_>, _)>| {
                 text.map(|(text, _)| text.unescape().into_owned()).unwrap_or_default()
             };
             let name = member.key.unescape();
             match &*name {
-                "index" => detail.index = ahead.uint_or_skip()?,
-                "type" => detail.kind = owned(ahead.string_or_skip()?),
-                "id" => detail.id = owned(ahead.string_or_skip()?),
+                "index" => detail.index = ahead.read_uint_or_skip()?,
+                "type" => detail.kind = owned(ahead.read_string_or_skip()?),
+                "id" => detail.id = owned(ahead.read_string_or_skip()?),
                 "data" => detail.encrypted = ahead.peek()? == Kind::String,
                 _ => {}
             }
-            let value = cursor.skip_value()?.of(whole);
+            let value = cursor.skip_value()?.slice_of(whole);
             // Of a repeated name the last value wins.
-            if let Some(old) = detail.members.known(&name, value) {
+            if let Some(old) = detail.members.find_or_add(&name, value) {
                 value.clone_into(old);
             }
             Ok::<_, Error>(())
         })?;
-        span.of(whole).clone_into(&mut detail.raw);
+        span.slice_of(whole).clone_into(&mut detail.raw);
         Ok(detail)
     }
 
-    fn is_continued(&self, piece: &Self) -> bool {
+    fn is_continued_by(&self, piece: &Self) -> bool {
         let same_id = self.id.is_empty() || piece.id.is_empty() || self.id == piece.id;
         !(self.encrypted || piece.encrypted)
             && self.index == piece.index
@@ -92,14 +92,14 @@ impl Detail {
             && same_id
     }
 
-    fn extend(&mut self, piece: Self) {
+    fn extend_with(&mut self, piece: Self) {
         self.raw.clear();
         if self.id.is_empty() {
             self.id = piece.id;
         }
         for (name, value) in piece.members.into_list() {
             let joined = matches!(name.as_str(), "text" | "summary");
-            match self.members.known(&name, &value) {
+            match self.members.find_or_add(&name, &value) {
                 Some(old) if joined && old.starts_with('"') && value.starts_with('"') => {
                     // Both are scanned strings: the texts between their quotes are joined in one
                     // string.

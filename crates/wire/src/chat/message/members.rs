@@ -13,7 +13,7 @@ pub(super) struct Members {
 
 impl Members {
     /// Returns the value with this name. If there is none, adds the member and returns `None`.
-    pub(super) fn known(&mut self, name: &str, value: &str) -> Option<&mut String> {
+    pub(super) fn find_or_add(&mut self, name: &str, value: &str) -> Option<&mut String> {
         if let Some(at) = self.places.get(name) {
             return self.list.get_mut(*at).map(|(_, value)| value);
         }

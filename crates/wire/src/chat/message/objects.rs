@@ -7,18 +7,18 @@ use crate::json::{Cursor, Error};
 
 /// Objects that are being assembled, by the names of their members in the message.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Objects(BTreeMap<String, Members>);
+pub(super) struct ObjectAssembler(BTreeMap<String, Members>);
 
-impl Objects {
+impl ObjectAssembler {
     /// Adds a piece. Texts are joined, except for those that name the whole object. Of anything
     /// else the later value wins.
-    pub(super) fn add(&mut self, name: String, piece: &str) {
+    pub(super) fn add_piece(&mut self, name: String, piece: &str) {
         let members = self.0.entry(name).or_default();
         // The piece was scanned before, so there is no error to report.
-        let _ = Cursor::new(piece).members(|cursor, member| {
-            let value = cursor.skip_value()?.of(piece);
+        let _ = Cursor::new(piece).read_members(|cursor, member| {
+            let value = cursor.skip_value()?.slice_of(piece);
             let name = member.key.unescape();
-            match members.known(&name, value) {
+            match members.find_or_add(&name, value) {
                 Some(old) if old.starts_with('"') && value.starts_with('"') => {
                     if !matches!(&*name, "id" | "type") {
                         old.pop();
@@ -38,7 +38,7 @@ impl Objects {
     }
 
     /// Writes each object among the other members.
-    pub(super) fn finish(self, extra: &mut Extra) {
+    pub(super) fn finish_into(self, extra: &mut Extra) {
         extra.extend(self.0.into_iter().map(|(name, members)| (name, members.into_json())));
     }
 }

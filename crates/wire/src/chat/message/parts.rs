@@ -4,7 +4,7 @@ use crate::json::{Cursor, Error, Kind, Str, write_str};
 
 /// A part of a response's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ResponsePart {
     /// `text`
     Text(String),
     /// `thinking`: the joined text of its parts.
@@ -13,14 +13,14 @@ pub enum Part {
     Other(String),
 }
 
-impl Part {
+impl ResponsePart {
     /// Appends the part as JSON.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Text(text) => write_text(out, text),
+            Self::Text(text) => write_text_part(out, text),
             Self::Thinking(text) => {
                 out.extend_from_slice(br#"{"type":"thinking","thinking":["#);
-                write_text(out, text);
+                write_text_part(out, text);
                 out.extend_from_slice(b"]}");
             }
             Self::Other(raw) => out.extend_from_slice(raw.as_bytes()),
@@ -28,7 +28,7 @@ impl Part {
     }
 }
 
-fn write_text(out: &mut Vec<u8>, text: &str) {
+fn write_text_part(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(br#"{"type":"text","text":"#);
     write_str(out, text);
     out.push(b'}');
@@ -47,12 +47,12 @@ pub enum Piece<'a> {
 
 /// Reads a list of parts that was scanned before.
 #[must_use]
-pub fn pieces(list: &str) -> Vec<Piece<'_>> {
+pub fn read_pieces(list: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     // There is no error to report.
-    let _ = Cursor::new(list).elements(|cursor| {
+    let _ = Cursor::new(list).read_elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            add(&mut pieces, cursor)?;
+            add_part_pieces(&mut pieces, cursor)?;
         }
         Ok::<_, Error>(())
     });
@@ -60,31 +60,31 @@ pub fn pieces(list: &str) -> Vec<Piece<'_>> {
 }
 
 /// Reads a list into parts of a message.
-pub(super) fn read(list: &str) -> impl Iterator<Item = Part> {
-    pieces(list).into_iter().map(|piece| match piece {
-        Piece::Text(text) => Part::Text(text.unescape().into_owned()),
-        Piece::Thinking(text) => Part::Thinking(text.unescape().into_owned()),
-        Piece::Other(raw) => Part::Other(raw.to_owned()),
+pub(super) fn read_parts(list: &str) -> impl Iterator<Item = ResponsePart> {
+    read_pieces(list).into_iter().map(|piece| match piece {
+        Piece::Text(text) => ResponsePart::Text(text.unescape().into_owned()),
+        Piece::Thinking(text) => ResponsePart::Thinking(text.unescape().into_owned()),
+        Piece::Other(raw) => ResponsePart::Other(raw.to_owned()),
     })
 }
 
 /// Appends a part, joining text to text and thinking to thinking.
-pub(super) fn push(parts: &mut Vec<Part>, part: Part) {
+pub(super) fn push_part(parts: &mut Vec<ResponsePart>, part: ResponsePart) {
     match (parts.last_mut(), part) {
-        (Some(Part::Text(old)), Part::Text(more))
-        | (Some(Part::Thinking(old)), Part::Thinking(more)) => old.push_str(&more),
+        (Some(ResponsePart::Text(old)), ResponsePart::Text(more))
+        | (Some(ResponsePart::Thinking(old)), ResponsePart::Thinking(more)) => old.push_str(&more),
         (_, part) => parts.push(part),
     }
 }
 
-fn add<'a>(pieces: &mut Vec<Piece<'a>>, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+fn add_part_pieces<'a>(pieces: &mut Vec<Piece<'a>>, cursor: &mut Cursor<'a>) -> Result<(), Error> {
     let (mut kind, mut said, mut thought) = (Str::default(), None, None);
     let whole = cursor.text();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.string_or_skip()?.unwrap_or_default().0,
-            "text" => said = cursor.string_or_skip()?.map(|(text, _)| text),
-            "thinking" => thought = Some(thinking(cursor)?),
+            "type" => kind = cursor.read_string_or_skip()?.unwrap_or_default().0,
+            "text" => said = cursor.read_string_or_skip()?.map(|(text, _)| text),
+            "thinking" => thought = Some(read_thinking(cursor)?),
             _ => {}
         }
         Ok::<_, Error>(())
@@ -92,23 +92,23 @@ fn add<'a>(pieces: &mut Vec<Piece<'a>>, cursor: &mut Cursor<'a>) -> Result<(), E
     match (&*kind.unescape(), said, thought) {
         ("text", Some(text), _) => pieces.push(Piece::Text(text)),
         ("thinking", _, Some(texts)) => pieces.extend(texts.into_iter().map(Piece::Thinking)),
-        _ => pieces.push(Piece::Other(span.of(whole))),
+        _ => pieces.push(Piece::Other(span.slice_of(whole))),
     }
     Ok(())
 }
 
 /// Reads the texts of a `thinking` member: a string, or a list of text parts.
-fn thinking<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Str<'a>>, Error> {
+fn read_thinking<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Str<'a>>, Error> {
     let mut texts = Vec::new();
     if cursor.peek()? != Kind::Array {
-        texts.extend(cursor.string_or_skip()?.map(|(text, _)| text));
+        texts.extend(cursor.read_string_or_skip()?.map(|(text, _)| text));
         return Ok(texts);
     }
-    cursor.elements(|cursor| {
+    cursor.read_elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            cursor.members(|cursor, member| {
+            cursor.read_members(|cursor, member| {
                 if let ("text", Some((text, _))) =
-                    (&*member.key.unescape(), cursor.string_or_skip()?)
+                    (&*member.key.unescape(), cursor.read_string_or_skip()?)
                 {
                     texts.push(text);
                 }

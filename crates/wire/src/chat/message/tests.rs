@@ -22,7 +22,7 @@ fn folded(stream: &str) -> Finished {
     while let Some(frame) = decoder.next() {
         let frame = frame.unwrap();
         if !frame.data.is_empty() {
-            assembler.push(&Event::decode(frame.event, &frame.data).unwrap()).unwrap();
+            assembler.push(&Event::from_data(frame.event, &frame.data).unwrap()).unwrap();
         }
     }
     assembler.finish()
@@ -56,7 +56,7 @@ fn pieces_go_to_the_call_of_their_index() {
         "tool_calls",
     );
     assert_eq!(calls(&finished), TWO);
-    assert_eq!((finished.end, finished.strays), (End::Stop, 0));
+    assert_eq!((finished.end, finished.strays), (StreamEnd::Stop, 0));
     assert_eq!(finished.message.calls[1].index, 1);
 }
 
@@ -179,9 +179,9 @@ fn a_cut_output_spoils_its_last_call() {
         assert_eq!(complete(&ended(&whole, finish)), [true, false], "{finish}");
     }
     let cut = folded(&stream(&whole));
-    assert_eq!((complete(&cut), cut.end), (vec![true, false], End::Cut));
+    assert_eq!((complete(&cut), cut.end), (vec![true, false], StreamEnd::Cut));
     let done = folded(&(stream(&whole) + "data: [DONE]\n\n"));
-    assert_eq!((complete(&done), done.end), (vec![true, true], End::Stop));
+    assert_eq!((complete(&done), done.end), (vec![true, true], StreamEnd::Stop));
     // The last call, and the call that was incomplete.
     let back = [whole[0], whole[1], r#"{"tool_calls":[{"index":0,"function":{"arguments":" "}}]}"#];
     assert_eq!(complete(&ended(&back, "length")), [false, false]);
@@ -279,7 +279,7 @@ fn details_of_a_whole_response_stay_byte_for_byte() {
     let body = format!(
         r#"{{"choices":[{{"message":{{"content":"x","reasoning_details":[{details}]}},"finish_reason":"stop"}}]}}"#
     );
-    let message = Message::from_json(body.as_bytes()).unwrap();
+    let message = ResponseMessage::from_json(body.as_bytes()).unwrap();
     assert_eq!(message.reasoning_details.join(","), details);
 }
 
@@ -332,7 +332,7 @@ fn azures_first_chunk_says_nothing() {
         folded(&(first.to_owned() + &stream(&[r#"{"content":"a"},"finish_reason":"stop""#])));
     let message = &finished.message;
     let head = (message.id.as_str(), message.created, message.model.as_str());
-    assert_eq!((head, finished.end), (("i", 7, "m"), End::Stop));
+    assert_eq!((head, finished.end), (("i", 7, "m"), StreamEnd::Stop));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn groqs_error_event_ends_the_stream_without_done() {
     let error = "event: error\ndata: {\"error\":{\"message\":\"bad call\",\"type\":\"invalid_request_error\",\"code\":\"tool_use_failed\",\"failed_generation\":\"{\",\"status_code\":400}}\n\n";
     let finished =
         folded(&(stream(&[r#"{"content":"a"}"#]) + error + &stream(&[r#"{"content":"b"}"#])));
-    let End::Error(error) = &finished.end else { panic!("{finished:?}") };
+    let StreamEnd::Error(error) = &finished.end else { panic!("{finished:?}") };
     assert_eq!(error.code.as_deref(), Some("tool_use_failed"));
     assert_eq!((finished.message.text.as_str(), finished.strays), ("a", 1));
 }
@@ -365,11 +365,11 @@ fn an_error_holds_against_what_follows_and_usage_counts() {
         + "data: {\"created\":9,\"error\":{\"code\":400,\"message\":\"again\"},\"usage\":{\"prompt_tokens\":4}}\n\n"
         + "data: [DONE]\n\n: comment\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9}}\n\n";
     let finished = folded(&stream);
-    assert!(matches!(&finished.end, End::Error(error) if error.status == 502), "{finished:?}");
+    assert!(matches!(&finished.end, StreamEnd::Error(error) if error.status == 502), "{finished:?}");
     assert_eq!(finished.message.created, 7);
     assert_eq!((finished.message.usage.tokens.input, finished.strays), (4, 1));
     let bare = ended(&[r#"{"content":"a"}"#], "error");
-    assert!(matches!(&bare.end, End::Error(error) if error.is_retryable()), "{bare:?}");
+    assert!(matches!(&bare.end, StreamEnd::Error(error) if error.is_retryable()), "{bare:?}");
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn other_choices_are_counted_and_left_out() {
         "data: {\"choices\":[{\"index\":1,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
     ));
     assert_eq!((finished.message.text.as_str(), finished.others), ("a", 2));
-    assert_eq!((finished.message.finish, finished.end), (None, End::Cut));
+    assert_eq!((finished.message.finish, finished.end), (None, StreamEnd::Cut));
 }
 
 #[test]
@@ -419,11 +419,11 @@ fn members_that_are_objects_are_put_together() {
 #[test]
 fn whole_bodies_hold_messages_or_errors() {
     let refused = br#"{"id":"i","choices":[{"message":{"content":null,"refusal":"no","tool_calls":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":2}}"#;
-    let message = Message::from_json(refused).unwrap();
+    let message = ResponseMessage::from_json(refused).unwrap();
     assert_eq!((message.refusal.as_deref(), message.text.as_str()), (Some("no"), ""));
-    assert_eq!(Message::from_json(b"{}"), Err(MessageError::NoChoices));
-    assert_eq!(Message::from_json(br#"{"choices":[]}"#), Err(MessageError::NoChoices));
-    assert!(matches!(Message::from_json(b"x"), Err(MessageError::Json(_))));
+    assert_eq!(ResponseMessage::from_json(b"{}"), Err(MessageError::NoChoices));
+    assert_eq!(ResponseMessage::from_json(br#"{"choices":[]}"#), Err(MessageError::NoChoices));
+    assert!(matches!(ResponseMessage::from_json(b"x"), Err(MessageError::Json(_))));
     // OpenRouter, synthetic: bodies with status 200 and an error, alone or in place of the choice.
     for body in [
         r#"{"error":{"code":502,"message":"m"},"usage":{"prompt_tokens":2}}"#,
@@ -431,11 +431,11 @@ fn whole_bodies_hold_messages_or_errors() {
     ] {
         let finished = Finished::from_json(body.as_bytes()).unwrap();
         assert_eq!(finished.message.usage.tokens.input, 2, "{body}");
-        let Err(MessageError::Api(error)) = Message::from_json(body.as_bytes()) else {
+        let Err(MessageError::Api(error)) = ResponseMessage::from_json(body.as_bytes()) else {
             panic!("{body}")
         };
         assert_eq!((error.status, error.message.as_str()), (502, "m"));
-        assert_eq!(finished.end, End::Error(error));
+        assert_eq!(finished.end, StreamEnd::Error(error));
     }
 }
 
@@ -444,12 +444,12 @@ fn memory_is_bounded_and_the_bound_stays() {
     let mut assembler = Assembler::new(100);
     let text = |text: &str| format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#);
     let small = text("abcd");
-    let small = Event::decode("", &small).unwrap();
+    let small = Event::from_data("", &small).unwrap();
     assembler.push(&small).unwrap();
-    assert_eq!(assembler.so_far().output, 1);
+    assert_eq!(assembler.tokens_so_far().output, 1);
     assert!(!assembler.is_ended());
     let large = text(&"x".repeat(97));
-    let error = assembler.push(&Event::decode("", &large).unwrap()).unwrap_err();
+    let error = assembler.push(&Event::from_data("", &large).unwrap()).unwrap_err();
     assert_eq!(error, AssembleError::TooLarge { limit: 100 });
     assert_eq!(assembler.push(&small), Err(error));
     assert_eq!(assembler.finish().message.text, "abcd");
@@ -457,7 +457,7 @@ fn memory_is_bounded_and_the_bound_stays() {
     let mut assembler = Assembler::new(10_000);
     let call = r#"{"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"name":"f"}}]}}]}"#;
     let mut pushed = 0;
-    while assembler.push(&Event::decode("", call).unwrap()).is_ok() {
+    while assembler.push(&Event::from_data("", call).unwrap()).is_ok() {
         pushed += 1;
     }
     assert!(pushed < 40, "{pushed}");

@@ -15,7 +15,7 @@ pub struct MaxTokens {
 
 /// A boolean and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
+pub struct Flag {
     /// The value.
     pub value: bool,
     /// The value's span.
@@ -28,21 +28,21 @@ pub struct StreamOptions {
     /// The object's span.
     pub span: Span,
     /// `include_usage`, if it is a boolean.
-    pub include_usage: Option<Switch>,
+    pub include_usage: Option<Flag>,
 }
 
 /// `tools`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tools<'a> {
+pub struct RequestTools<'a> {
     /// The list's span.
     pub span: Span,
     /// The tools, in order.
-    pub list: Vec<Tool<'a>>,
+    pub list: Vec<RequestTool<'a>>,
 }
 
 /// An entry of `tools`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tool<'a> {
+pub struct RequestTool<'a> {
     /// `function.name`, `custom.name`, or `name` in the flat form that some clients send; empty
     /// where absent.
     pub name: Str<'a>,
@@ -67,9 +67,9 @@ pub enum ToolKind<'a> {
 
 /// `tool_choice`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToolChoice<'a> {
+pub struct RequestToolChoice<'a> {
     /// The tools that may or must be called.
-    pub kind: Choice<'a>,
+    pub kind: RequestToolChoiceKind<'a>,
     /// The value's span.
     pub span: Span,
     /// The span from the key's opening quote to the end of the value.
@@ -78,7 +78,7 @@ pub struct ToolChoice<'a> {
 
 /// The kind of a `tool_choice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice<'a> {
+pub enum RequestToolChoiceKind<'a> {
     /// `none`
     None,
     /// `auto`
@@ -98,7 +98,7 @@ pub enum Choice<'a> {
     Other(Str<'a>),
 }
 
-impl Choice<'_> {
+impl RequestToolChoiceKind<'_> {
     /// Returns true if a tool must be called.
     #[must_use]
     pub const fn is_forced(&self) -> bool {
@@ -121,56 +121,56 @@ pub struct ResponseFormat<'a> {
     pub span: Span,
 }
 
-pub(super) fn switch(cursor: &mut Cursor<'_>) -> Result<Option<Switch>, Error> {
+pub(super) fn read_flag(cursor: &mut Cursor<'_>) -> Result<Option<Flag>, Error> {
     let span = cursor.clone().skip_value()?;
-    Ok(cursor.bool_or_skip()?.map(|value| Switch { value, span }))
+    Ok(cursor.read_bool_or_skip()?.map(|value| Flag { value, span }))
 }
 
-pub(super) fn max_tokens(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<MaxTokens>, Error> {
+pub(super) fn read_max_tokens(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<MaxTokens>, Error> {
     let span = cursor.clone().skip_value()?;
-    let value = cursor.uint_or_skip()?;
+    let value = cursor.read_uint_or_skip()?;
     let member = Span::new(key.start, span.end);
     Ok(value.map(|value| MaxTokens { value, span, member }))
 }
 
-pub(super) fn stream_options(cursor: &mut Cursor<'_>) -> Result<Option<StreamOptions>, Error> {
+pub(super) fn read_stream_options(cursor: &mut Cursor<'_>) -> Result<Option<StreamOptions>, Error> {
     if cursor.peek()? != Kind::Object {
         cursor.skip_value()?;
         return Ok(None);
     }
     let mut include_usage = None;
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         if member.key == "include_usage" {
-            include_usage = switch(cursor)?;
+            include_usage = read_flag(cursor)?;
         }
         Ok::<_, Error>(())
     })?;
     Ok(Some(StreamOptions { span, include_usage }))
 }
 
-pub(super) fn tools<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Tools<'a>>, Error> {
+pub(super) fn read_tools<'a>(cursor: &mut Cursor<'a>) -> Result<Option<RequestTools<'a>>, Error> {
     if cursor.peek()? != Kind::Array {
         cursor.skip_value()?;
         return Ok(None);
     }
     let mut list = Vec::new();
-    let span = cursor.elements(|cursor| {
+    let span = cursor.read_elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            list.push(tool(cursor)?);
+            list.push(read_tool(cursor)?);
         }
         Ok::<_, Error>(())
     })?;
-    Ok(Some(Tools { span, list }))
+    Ok(Some(RequestTools { span, list }))
 }
 
-fn tool<'a>(cursor: &mut Cursor<'a>) -> Result<Tool<'a>, Error> {
+fn read_tool<'a>(cursor: &mut Cursor<'a>) -> Result<RequestTool<'a>, Error> {
     let (mut kind, mut flat, mut nested) = (None, None, None);
     let mut cache_control = false;
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.text_or_skip()?,
-            "name" => flat = cursor.text_or_skip()?,
-            "function" | "custom" => nested = cursor.member_text_or_skip("name")?.or(nested),
+            "type" => kind = cursor.read_text_or_skip()?,
+            "name" => flat = cursor.read_text_or_skip()?,
+            "function" | "custom" => nested = cursor.read_member_text_or_skip("name")?.or(nested),
             "cache_control" => cache_control = cursor.peek()? != Kind::Null,
             _ => {}
         }
@@ -182,50 +182,50 @@ fn tool<'a>(cursor: &mut Cursor<'a>) -> Result<Tool<'a>, Error> {
         Some(kind) if kind == "custom" => ToolKind::Custom,
         Some(kind) => ToolKind::Other(kind),
     };
-    Ok(Tool { name: nested.or(flat).unwrap_or_default(), kind, span, cache_control })
+    Ok(RequestTool { name: nested.or(flat).unwrap_or_default(), kind, span, cache_control })
 }
 
-pub(super) fn tool_choice<'a>(
+pub(super) fn read_tool_choice<'a>(
     cursor: &mut Cursor<'a>,
     key: Span,
-) -> Result<Option<ToolChoice<'a>>, Error> {
+) -> Result<Option<RequestToolChoice<'a>>, Error> {
     let (kind, span) = match cursor.peek()? {
         Kind::String => {
-            let (word, span) = cursor.string()?;
-            (named_choice(word), span)
+            let (word, span) = cursor.read_string()?;
+            (parse_choice(word), span)
         }
-        Kind::Object => choice_object(cursor)?,
+        Kind::Object => read_choice_object(cursor)?,
         Kind::Array | Kind::Number | Kind::Bool | Kind::Null => {
             cursor.skip_value()?;
             return Ok(None);
         }
     };
     let member = Span::new(key.start, span.end);
-    Ok(Some(ToolChoice { kind, span, member }))
+    Ok(Some(RequestToolChoice { kind, span, member }))
 }
 
-fn named_choice(word: Str<'_>) -> Choice<'_> {
+fn parse_choice(word: Str<'_>) -> RequestToolChoiceKind<'_> {
     match &*word.unescape() {
-        "none" => Choice::None,
-        "auto" => Choice::Auto,
-        "required" | "any" => Choice::Required,
-        _ => Choice::Other(word),
+        "none" => RequestToolChoiceKind::None,
+        "auto" => RequestToolChoiceKind::Auto,
+        "required" | "any" => RequestToolChoiceKind::Required,
+        _ => RequestToolChoiceKind::Other(word),
     }
 }
 
-fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(Choice<'a>, Span), Error> {
+fn read_choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(RequestToolChoiceKind<'a>, Span), Error> {
     let (mut kind, mut flat, mut name) = (Str::default(), None, None);
     let mut required = false;
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "name" => flat = cursor.text_or_skip()?,
-            "function" | "custom" => name = cursor.member_text_or_skip("name")?.or(name),
+            "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "name" => flat = cursor.read_text_or_skip()?,
+            "function" | "custom" => name = cursor.read_member_text_or_skip("name")?.or(name),
             // OpenAI nests `mode`. Its other API and some clients do not.
-            "mode" => required = cursor.text_or_skip()?.is_some_and(|mode| mode == "required"),
+            "mode" => required = cursor.read_text_or_skip()?.is_some_and(|mode| mode == "required"),
             "allowed_tools" => {
                 required =
-                    cursor.member_text_or_skip("mode")?.is_some_and(|mode| mode == "required")
+                    cursor.read_member_text_or_skip("mode")?.is_some_and(|mode| mode == "required")
             }
             _ => {}
         }
@@ -233,15 +233,15 @@ fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(Choice<'a>, Span), Erro
     })?;
     let name = name.or(flat).unwrap_or_default();
     let choice = match &*kind.unescape() {
-        "function" => Choice::Function(name),
-        "custom" => Choice::Custom(name),
-        "allowed_tools" => Choice::AllowedTools { required },
-        _ => Choice::Other(kind),
+        "function" => RequestToolChoiceKind::Function(name),
+        "custom" => RequestToolChoiceKind::Custom(name),
+        "allowed_tools" => RequestToolChoiceKind::AllowedTools { required },
+        _ => RequestToolChoiceKind::Other(kind),
     };
     Ok((choice, span))
 }
 
-pub(super) fn response_format<'a>(
+pub(super) fn read_response_format<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<Option<ResponseFormat<'a>>, Error> {
     if cursor.peek()? != Kind::Object {
@@ -249,9 +249,9 @@ pub(super) fn response_format<'a>(
         return Ok(None);
     }
     let mut kind = Str::default();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         if member.key == "type" {
-            kind = cursor.text_or_skip()?.unwrap_or_default();
+            kind = cursor.read_text_or_skip()?.unwrap_or_default();
         }
         Ok::<_, Error>(())
     })?;

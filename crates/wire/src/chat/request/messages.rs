@@ -1,26 +1,26 @@
 //! The messages of a request and their parts.
 
 use super::RequestError;
-use crate::json::{Cursor, Error, Kind, Member as Key, Span, Str};
+use crate::json::{Cursor, Error, Kind, MemberKey as Key, Span, Str};
 
 /// `messages`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Messages<'a> {
+pub struct RequestMessages<'a> {
     /// The list's span.
     pub span: Span,
     /// The messages, in order.
-    pub list: Vec<Message<'a>>,
+    pub list: Vec<RequestMessage<'a>>,
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct RequestMessage<'a> {
     /// The message object's span.
     pub span: Span,
     /// The speaker's role.
-    pub role: Role,
+    pub role: RequestRole,
     /// The content.
-    pub content: Content<'a>,
+    pub content: RequestContent<'a>,
     /// `name` of the participant, or of the function that a `function` message answers.
     pub name: Option<Str<'a>>,
     /// `refusal`, if it is a string.
@@ -51,7 +51,7 @@ pub struct Member {
 
 /// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum RequestRole {
     /// `system`
     System,
     /// `developer`
@@ -70,7 +70,7 @@ pub enum Role {
 
 /// The content of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum RequestContent<'a> {
     /// No `content` member.
     #[default]
     Absent,
@@ -83,13 +83,13 @@ pub enum Content<'a> {
         /// The list's span.
         span: Span,
         /// The parts, in order.
-        parts: Vec<Part<'a>>,
+        parts: Vec<RequestPart<'a>>,
     },
 }
 
 /// A part of a message's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct RequestPart<'a> {
     /// The part's span.
     pub span: Span,
     /// The part's kind.
@@ -140,21 +140,21 @@ pub enum ToolCallKind {
     Legacy,
 }
 
-pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
-    RequestError::unless(cursor, &[Kind::Array], "messages", "a list of messages")?;
+pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>) -> Result<RequestMessages<'a>, RequestError> {
+    RequestError::expect_kind(cursor, &[Kind::Array], "messages", "a list of messages")?;
     let mut list = Vec::new();
-    let span = cursor.elements(|cursor| {
-        list.push(message(cursor)?);
+    let span = cursor.read_elements(|cursor| {
+        list.push(read_message(cursor)?);
         Ok::<_, RequestError>(())
     })?;
-    Ok(Messages { span, list })
+    Ok(RequestMessages { span, list })
 }
 
 /// The members of a message, as they are read.
 #[derive(Default)]
-struct Fields<'a> {
-    role: Option<Role>,
-    content: Content<'a>,
+struct MessageMembers<'a> {
+    role: Option<RequestRole>,
+    content: RequestContent<'a>,
     content_marks: usize,
     own_mark: bool,
     name: Option<Str<'a>>,
@@ -167,13 +167,13 @@ struct Fields<'a> {
     reasoning_details: Option<Member>,
 }
 
-fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
-    RequestError::unless(cursor, &[Kind::Object], "messages[]", "an object")?;
-    let mut fields = Fields::default();
-    let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
-    let Fields { mut tool_calls, legacy, .. } = fields;
+fn read_message<'a>(cursor: &mut Cursor<'a>) -> Result<RequestMessage<'a>, RequestError> {
+    RequestError::expect_kind(cursor, &[Kind::Object], "messages[]", "an object")?;
+    let mut fields = MessageMembers::default();
+    let span = cursor.read_members(|cursor, member| fields.read_member(cursor, member))?;
+    let MessageMembers { mut tool_calls, legacy, .. } = fields;
     tool_calls.extend(legacy);
-    Ok(Message {
+    Ok(RequestMessage {
         span,
         role: fields.role.ok_or(RequestError::Missing { member: "messages[].role" })?,
         content: fields.content,
@@ -188,19 +188,19 @@ fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
     })
 }
 
-impl<'a> Fields<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, key: Key<'a>) -> Result<(), RequestError> {
+impl<'a> MessageMembers<'a> {
+    fn read_member(&mut self, cursor: &mut Cursor<'a>, key: Key<'a>) -> Result<(), RequestError> {
         match &*key.key.unescape() {
-            "role" => self.role = cursor.text_or_skip()?.map(read_role),
-            "content" => (self.content, self.content_marks) = content(cursor)?,
-            "name" => self.name = cursor.text_or_skip()?,
-            "refusal" => self.refusal = cursor.text_or_skip()?,
-            "tool_calls" => self.tool_calls = calls(cursor)?,
-            "function_call" => self.legacy = legacy(cursor)?,
-            "tool_call_id" => self.tool_call_id = cursor.text_or_skip()?,
-            "reasoning_content" => self.reasoning_content = member(cursor, key.span)?,
-            "reasoning" => self.reasoning = member(cursor, key.span)?,
-            "reasoning_details" => self.reasoning_details = member(cursor, key.span)?,
+            "role" => self.role = cursor.read_text_or_skip()?.map(read_role),
+            "content" => (self.content, self.content_marks) = read_content(cursor)?,
+            "name" => self.name = cursor.read_text_or_skip()?,
+            "refusal" => self.refusal = cursor.read_text_or_skip()?,
+            "tool_calls" => self.tool_calls = read_calls(cursor)?,
+            "function_call" => self.legacy = read_legacy_call(cursor)?,
+            "tool_call_id" => self.tool_call_id = cursor.read_text_or_skip()?,
+            "reasoning_content" => self.reasoning_content = read_nonnull_member(cursor, key.span)?,
+            "reasoning" => self.reasoning = read_nonnull_member(cursor, key.span)?,
+            "reasoning_details" => self.reasoning_details = read_nonnull_member(cursor, key.span)?,
             "cache_control" | "prompt_cache_breakpoint" => {
                 self.own_mark = cursor.peek()? != Kind::Null;
             }
@@ -211,61 +211,61 @@ impl<'a> Fields<'a> {
 }
 
 /// Reads a member that is not null.
-fn member(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<Member>, Error> {
+fn read_nonnull_member(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<Member>, Error> {
     let value = cursor.skip_unless_null()?;
     Ok(value.map(|value| Member { value, member: Span::new(key.start, value.end) }))
 }
 
-fn read_role(role: Str<'_>) -> Role {
+fn read_role(role: Str<'_>) -> RequestRole {
     match &*role.unescape() {
-        "system" => Role::System,
-        "developer" => Role::Developer,
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "tool" => Role::Tool,
-        "function" => Role::Function,
-        _ => Role::Other,
+        "system" => RequestRole::System,
+        "developer" => RequestRole::Developer,
+        "user" => RequestRole::User,
+        "assistant" => RequestRole::Assistant,
+        "tool" => RequestRole::Tool,
+        "function" => RequestRole::Function,
+        _ => RequestRole::Other,
     }
 }
 
 /// Reads the content. Also returns the number of parts with a cache mark.
-fn content<'a>(cursor: &mut Cursor<'a>) -> Result<(Content<'a>, usize), RequestError> {
+fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<(RequestContent<'a>, usize), RequestError> {
     const ALLOWED: &str = "a string, null or a list of parts";
     let kinds = [Kind::String, Kind::Array, Kind::Null];
-    RequestError::unless(cursor, &kinds, "messages[].content", ALLOWED)?;
+    RequestError::expect_kind(cursor, &kinds, "messages[].content", ALLOWED)?;
     match cursor.peek()? {
         Kind::String => {
-            let (text, span) = cursor.string()?;
-            Ok((Content::Text(text, span), 0))
+            let (text, span) = cursor.read_string()?;
+            Ok((RequestContent::Text(text, span), 0))
         }
-        Kind::Null => Ok((Content::Null(cursor.skip_value()?), 0)),
+        Kind::Null => Ok((RequestContent::Null(cursor.skip_value()?), 0)),
         _ => {
             // Most lists have one or two parts. The default growth would make room for four.
             let (mut parts, mut marks) = (Vec::with_capacity(2), 0);
-            let span = cursor.elements(|cursor| {
-                let (part, marked) = part(cursor)?;
+            let span = cursor.read_elements(|cursor| {
+                let (part, marked) = read_part(cursor)?;
                 parts.push(part);
                 marks += usize::from(marked);
                 Ok::<_, Error>(())
             })?;
-            Ok((Content::Parts { span, parts }, marks))
+            Ok((RequestContent::Parts { span, parts }, marks))
         }
     }
 }
 
 /// Reads a part. Also returns true if it carries a cache mark.
-fn part<'a>(cursor: &mut Cursor<'a>) -> Result<(Part<'a>, bool), Error> {
+fn read_part<'a>(cursor: &mut Cursor<'a>) -> Result<(RequestPart<'a>, bool), Error> {
     if cursor.peek()? != Kind::Object {
         let span = cursor.skip_value()?;
-        return Ok((Part { span, kind: PartKind::Other(Str::default()) }, false));
+        return Ok((RequestPart { span, kind: PartKind::Other(Str::default()) }, false));
     }
     let (mut kind, mut said, mut refusal) = (Str::default(), None, None);
     let mut marked = false;
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "text" => said = cursor.string_or_skip()?,
-            "refusal" => refusal = cursor.text_or_skip()?,
+            "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "text" => said = cursor.read_string_or_skip()?,
+            "refusal" => refusal = cursor.read_text_or_skip()?,
             "cache_control" | "prompt_cache_breakpoint" => marked |= cursor.peek()? != Kind::Null,
             _ => {}
         }
@@ -279,15 +279,15 @@ fn part<'a>(cursor: &mut Cursor<'a>) -> Result<(Part<'a>, bool), Error> {
         ("input_audio", ..) => PartKind::Audio,
         _ => PartKind::Other(kind),
     };
-    Ok((Part { span, kind }, marked))
+    Ok((RequestPart { span, kind }, marked))
 }
 
-fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<ToolCall<'a>>, Error> {
+fn read_calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<ToolCall<'a>>, Error> {
     let mut calls = Vec::new();
     if cursor.peek()? == Kind::Array {
-        cursor.elements(|cursor| {
+        cursor.read_elements(|cursor| {
             if cursor.peek()? == Kind::Object {
-                calls.push(call(cursor)?);
+                calls.push(read_call(cursor)?);
             }
             Ok::<_, Error>(())
         })?;
@@ -295,14 +295,14 @@ fn calls<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<ToolCall<'a>>, Error> {
     Ok(calls)
 }
 
-fn call<'a>(cursor: &mut Cursor<'a>) -> Result<ToolCall<'a>, Error> {
+fn read_call<'a>(cursor: &mut Cursor<'a>) -> Result<ToolCall<'a>, Error> {
     let (mut id, mut inner, mut kind) = (Str::default(), None, ToolCallKind::Function);
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "id" => id = cursor.text_or_skip()?.unwrap_or_default(),
-            "function" => inner = named(cursor)?.or(inner),
+            "id" => id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "function" => inner = read_name_and_arguments(cursor)?.or(inner),
             "custom" => {
-                if let Some(custom) = named(cursor)? {
+                if let Some(custom) = read_name_and_arguments(cursor)? {
                     (inner, kind) = (Some(custom), ToolCallKind::Custom);
                 }
             }
@@ -314,9 +314,9 @@ fn call<'a>(cursor: &mut Cursor<'a>) -> Result<ToolCall<'a>, Error> {
     Ok(ToolCall { span, id, name, arguments, kind })
 }
 
-fn legacy<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ToolCall<'a>>, Error> {
+fn read_legacy_call<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ToolCall<'a>>, Error> {
     let span = cursor.clone().skip_value()?;
-    let named = named(cursor)?;
+    let named = read_name_and_arguments(cursor)?;
     Ok(named.map(|(name, arguments)| {
         let (id, kind) = (Str::default(), ToolCallKind::Legacy);
         ToolCall { span, id, name, arguments, kind }
@@ -324,16 +324,16 @@ fn legacy<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ToolCall<'a>>, Error> {
 }
 
 /// Reads the `name` and `arguments` (or `input`) of an object.
-fn named<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(Str<'a>, Str<'a>)>, Error> {
+fn read_name_and_arguments<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(Str<'a>, Str<'a>)>, Error> {
     if cursor.peek()? != Kind::Object {
         cursor.skip_value()?;
         return Ok(None);
     }
     let mut found = (Str::default(), Str::default());
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "name" => found.0 = cursor.text_or_skip()?.unwrap_or_default(),
-            "arguments" | "input" => found.1 = cursor.text_or_skip()?.unwrap_or_default(),
+            "name" => found.0 = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "arguments" | "input" => found.1 = cursor.read_text_or_skip()?.unwrap_or_default(),
             _ => {}
         }
         Ok::<_, Error>(())

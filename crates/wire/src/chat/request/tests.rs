@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn scan(body: &str) -> Request<'_> {
-    Request::scan(body.as_bytes()).unwrap_or_else(|error| panic!("{error}: {body}"))
+fn scan(body: &str) -> RequestBody<'_> {
+    RequestBody::from_body(body.as_bytes()).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
 fn with(members: &str) -> String {
@@ -16,7 +16,7 @@ fn top_level_members_are_found_with_their_spans() {
         r#","stream":true,"stream_options":{"a":1,"include_usage":false},"max_tokens":3,"max_completion_tokens":2,"user":"u","metadata":{"k":"v"},"prompt_cache_key":"p","store":true,"n":2,"response_format":{"type":"json_schema"},"parallel_tool_calls":false,"functions":[{}]"#,
     );
     let request = scan(&body);
-    let of = |span: Span| span.of(&body);
+    let of = |span: Span| span.slice_of(&body);
     assert!(request.stream);
     let options = request.stream_options.unwrap();
     assert_eq!(of(options.span), r#"{"a":1,"include_usage":false}"#);
@@ -45,7 +45,7 @@ fn members_of_another_shape_are_as_if_absent() {
     assert!(request.tools.is_none() && request.tool_choice.is_none() && request.user.is_none());
     assert!(request.metadata.is_none() && request.n.is_none() && request.functions.is_none());
     assert!(request.response_format.is_none() && request.parallel_tool_calls.is_none());
-    assert_eq!(request.thinking.asked(), Asked::Default);
+    assert_eq!(request.thinking.requested_thinking(), RequestedThinking::Default);
     assert_eq!(request.output_limit(), None);
 }
 
@@ -66,43 +66,43 @@ fn tools_are_named_whoever_runs_them() {
 
 #[test]
 fn every_tool_choice_is_told_apart() {
-    let check = |json: &str, forced: bool, expect: fn(Choice<'_>) -> bool| {
+    let check = |json: &str, forced: bool, expect: fn(RequestToolChoiceKind<'_>) -> bool| {
         let body = with(&format!(r#","tool_choice":{json}"#));
         let choice = scan(&body).tool_choice.unwrap();
         assert!(expect(choice.kind), "{json}: {:?}", choice.kind);
         assert_eq!(choice.kind.is_forced(), forced, "{json}");
-        assert_eq!(choice.span.of(&body), json);
-        assert_eq!(choice.member.of(&body), format!(r#""tool_choice":{json}"#));
+        assert_eq!(choice.span.slice_of(&body), json);
+        assert_eq!(choice.member.slice_of(&body), format!(r#""tool_choice":{json}"#));
     };
-    check(r#""none""#, false, |c| c == Choice::None);
-    check(r#""auto""#, false, |c| c == Choice::Auto);
-    check(r#""required""#, true, |c| c == Choice::Required);
-    check(r#""any""#, true, |c| c == Choice::Required);
-    check(r#""later""#, false, |c| matches!(c, Choice::Other(name) if name == "later"));
+    check(r#""none""#, false, |c| c == RequestToolChoiceKind::None);
+    check(r#""auto""#, false, |c| c == RequestToolChoiceKind::Auto);
+    check(r#""required""#, true, |c| c == RequestToolChoiceKind::Required);
+    check(r#""any""#, true, |c| c == RequestToolChoiceKind::Required);
+    check(r#""later""#, false, |c| matches!(c, RequestToolChoiceKind::Other(name) if name == "later"));
     check(
         r#"{"type":"function","function":{"name":"f"}}"#,
         true,
-        |c| matches!(c, Choice::Function(name) if name == "f"),
+        |c| matches!(c, RequestToolChoiceKind::Function(name) if name == "f"),
     );
     check(
         r#"{"custom":{"name":"c"},"type":"custom"}"#,
         true,
-        |c| matches!(c, Choice::Custom(name) if name == "c"),
+        |c| matches!(c, RequestToolChoiceKind::Custom(name) if name == "c"),
     );
     check(
         r#"{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}"#,
         true,
-        |c| c == Choice::AllowedTools { required: true },
+        |c| c == RequestToolChoiceKind::AllowedTools { required: true },
     );
     check(r#"{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[]}}"#, false, |c| {
-        c == Choice::AllowedTools { required: false }
+        c == RequestToolChoiceKind::AllowedTools { required: false }
     });
 }
 
 #[test]
 fn thinking_is_seen_in_every_dialect() {
-    let asked = |members: &str| scan(&with(members)).thinking.asked();
-    assert_eq!(asked(""), Asked::Default);
+    let asked = |members: &str| scan(&with(members)).thinking.requested_thinking();
+    assert_eq!(asked(""), RequestedThinking::Default);
     for on in [
         r#","reasoning_effort":"low""#,
         r#","reasoning":{"effort":"high"}"#,
@@ -114,7 +114,7 @@ fn thinking_is_seen_in_every_dialect() {
         r#","enable_thinking":true"#,
         r#","chat_template_kwargs":{"enable_thinking":true}"#,
     ] {
-        assert_eq!(asked(on), Asked::On, "{on}");
+        assert_eq!(asked(on), RequestedThinking::On, "{on}");
     }
     for off in [
         r#","reasoning_effort":"none""#,
@@ -125,12 +125,12 @@ fn thinking_is_seen_in_every_dialect() {
         r#","enable_thinking":false"#,
         r#","chat_template_kwargs":{"thinking":false}"#,
     ] {
-        assert_eq!(asked(off), Asked::Off, "{off}");
+        assert_eq!(asked(off), RequestedThinking::Off, "{off}");
     }
     let body = with(r#","thinking":{"type":"enabled","budget_tokens":2000}"#);
     let thinking = scan(&body).thinking;
     assert_eq!(thinking.budget, Some(2000));
-    assert!(thinking.thinking.unwrap().of(&body).starts_with(r#"{"type":"enabled""#));
+    assert!(thinking.thinking.unwrap().slice_of(&body).starts_with(r#"{"type":"enabled""#));
 }
 
 const HISTORY: &str = r#"{"model":"m","messages":[
@@ -147,11 +147,11 @@ const HISTORY: &str = r#"{"model":"m","messages":[
 fn messages_are_read_whatever_their_shape() {
     let request = scan(HISTORY);
     let list = &request.messages.list;
-    let roles: Vec<Role> = list.iter().map(|message| message.role).collect();
-    use Role::{Assistant, Developer, Function, Other, Tool, User};
+    let roles: Vec<RequestRole> = list.iter().map(|message| message.role).collect();
+    use RequestRole::{Assistant, Developer, Function, Other, Tool, User};
     assert_eq!(roles, [Developer, User, Assistant, Tool, Assistant, Function, Assistant, Other]);
-    let Content::Parts { span, parts } = &list[1].content else { panic!("{:?}", list[1]) };
-    assert!(span.of(HISTORY).starts_with("[{") && list[1].span.of(HISTORY).starts_with("{\"role"));
+    let RequestContent::Parts { span, parts } = &list[1].content else { panic!("{:?}", list[1]) };
+    assert!(span.slice_of(HISTORY).starts_with("[{") && list[1].span.slice_of(HISTORY).starts_with("{\"role"));
     assert!(matches!(parts[0].kind, PartKind::Text(text, _) if text == "t\n"));
     let kinds = [PartKind::Image, PartKind::File, PartKind::Audio];
     assert!(parts[1..4].iter().map(|part| part.kind).eq(kinds));
@@ -160,15 +160,15 @@ fn messages_are_read_whatever_their_shape() {
     assert!(matches!(parts[6].kind, PartKind::Other(kind) if kind == "text"));
     assert_eq!((list[1].cache_marks, list[3].cache_marks), (1, 1));
     assert_eq!(list[1].name.unwrap(), "ann");
-    assert!(matches!(list[2].content, Content::Null(span) if span.of(HISTORY) == "null"));
+    assert!(matches!(list[2].content, RequestContent::Null(span) if span.slice_of(HISTORY) == "null"));
     assert_eq!(list[2].refusal.unwrap(), "no");
-    assert_eq!(list[2].reasoning_content.unwrap().value.of(HISTORY), "\"\"");
+    assert_eq!(list[2].reasoning_content.unwrap().value.slice_of(HISTORY), "\"\"");
     assert!(list[2].reasoning.is_none());
     let details = list[2].reasoning_details.unwrap();
-    assert_eq!(details.member.of(HISTORY), r#""reasoning_details":[{"a":1}]"#);
+    assert_eq!(details.member.slice_of(HISTORY), r#""reasoning_details":[{"a":1}]"#);
     assert_eq!(list[3].tool_call_id.unwrap(), "c1");
-    assert_eq!(list[4].content, Content::Absent);
-    assert!(matches!(list[6].content, Content::Parts { ref parts, .. }
+    assert_eq!(list[4].content, RequestContent::Absent);
+    assert!(matches!(list[6].content, RequestContent::Parts { ref parts, .. }
         if matches!(parts[0].kind, PartKind::Refusal(text) if text == "no")));
 }
 
@@ -176,7 +176,7 @@ fn messages_are_read_whatever_their_shape() {
 fn calls_are_read_whatever_their_kind() {
     let request = scan(HISTORY);
     let list = &request.messages.list;
-    let seen = |message: &Message<'_>| -> Vec<(String, String, String, ToolCallKind)> {
+    let seen = |message: &RequestMessage<'_>| -> Vec<(String, String, String, ToolCallKind)> {
         let calls = message.tool_calls.iter();
         calls
             .map(|c| (c.id.to_string(), c.name.to_string(), c.arguments.to_string(), c.kind))
@@ -196,7 +196,7 @@ fn calls_are_read_whatever_their_kind() {
 #[test]
 fn what_is_no_request_is_named() {
     let check = |body: &str, expect: &str| {
-        let error = Request::scan(body.as_bytes()).unwrap_err();
+        let error = RequestBody::from_body(body.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), expect, "{body}");
     };
     check("{", "the request body is invalid JSON: expected a string at byte 1");

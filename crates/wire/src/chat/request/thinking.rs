@@ -4,7 +4,7 @@ use crate::json::{Cursor, Error, Kind, Span, Str};
 
 /// The thinking settings of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Thinking<'a> {
+pub struct RequestThinking<'a> {
     /// `reasoning_effort` (OpenAI, Groq, xAI), or `reasoning.effort` (OpenRouter).
     pub effort: Option<Str<'a>>,
     /// A budget in tokens: `thinking.budget_tokens` or `reasoning.max_tokens`.
@@ -20,7 +20,7 @@ pub struct Thinking<'a> {
 
 /// The thinking that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestedThinking {
     /// The request does not say, so the model's default applies, which is on for many models.
     Default,
     /// The request turns thinking on.
@@ -29,29 +29,29 @@ pub enum Asked {
     Off,
 }
 
-impl<'a> Thinking<'a> {
+impl<'a> RequestThinking<'a> {
     /// Returns the thinking that the request asks for. A switch takes precedence over an effort, an
     /// effort over a budget.
     #[must_use]
-    pub fn asked(&self) -> Asked {
+    pub fn requested_thinking(&self) -> RequestedThinking {
         match (self.switch, self.effort, self.budget) {
-            (Some(true), ..) => Asked::On,
-            (Some(false), ..) => Asked::Off,
-            (None, Some(effort), _) if effort == "none" => Asked::Off,
-            (None, Some(_), _) => Asked::On,
-            (None, None, Some(0)) => Asked::Off,
-            (None, None, Some(_)) => Asked::On,
+            (Some(true), ..) => RequestedThinking::On,
+            (Some(false), ..) => RequestedThinking::Off,
+            (None, Some(effort), _) if effort == "none" => RequestedThinking::Off,
+            (None, Some(_), _) => RequestedThinking::On,
+            (None, None, Some(0)) => RequestedThinking::Off,
+            (None, None, Some(_)) => RequestedThinking::On,
             // OpenRouter: `reasoning: {}` turns it on with the default effort.
-            (None, None, None) if self.reasoning.is_some() => Asked::On,
-            (None, None, None) => Asked::Default,
+            (None, None, None) if self.reasoning.is_some() => RequestedThinking::On,
+            (None, None, None) => RequestedThinking::Default,
         }
     }
 
     /// Reads the top-level member `key` if it concerns thinking.
-    pub(super) fn read(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+    pub(super) fn read_member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         match key {
-            "reasoning_effort" => self.effort = cursor.text_or_skip()?.or(self.effort),
-            "enable_thinking" => self.switch = cursor.bool_or_skip()?.or(self.switch),
+            "reasoning_effort" => self.effort = cursor.read_text_or_skip()?.or(self.effort),
+            "enable_thinking" => self.switch = cursor.read_bool_or_skip()?.or(self.switch),
             "thinking" => {
                 self.thinking = cursor.clone().skip_unless_null()?;
                 self.read_object(cursor)?;
@@ -70,18 +70,18 @@ impl<'a> Thinking<'a> {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "type" => {
-                    let kind = cursor.text_or_skip()?;
+                    let kind = cursor.read_text_or_skip()?;
                     self.switch = kind.map(|kind| kind != "disabled").or(self.switch);
                 }
                 "enabled" | "enable_thinking" | "thinking" => {
-                    self.switch = cursor.bool_or_skip()?.or(self.switch);
+                    self.switch = cursor.read_bool_or_skip()?.or(self.switch);
                 }
-                "effort" => self.effort = cursor.text_or_skip()?.or(self.effort),
+                "effort" => self.effort = cursor.read_text_or_skip()?.or(self.effort),
                 "budget_tokens" | "max_tokens" => {
-                    self.budget = cursor.uint_or_skip()?.or(self.budget);
+                    self.budget = cursor.read_uint_or_skip()?.or(self.budget);
                 }
                 _ => {}
             }

@@ -3,9 +3,9 @@
 use crate::{
     Splice,
     chat::chunk::{CallDelta, read_call},
-    json::{Cursor, Error, Kind, Span, write_inner},
-    splice::quoted,
-    sse::{Decoder, data_span, write_event},
+    json::{Cursor, Error, Kind, Span, write_escaped},
+    splice::quote_text,
+    sse::{Decoder, find_data_span, write_event},
 };
 
 /// The edits of a chunk, apart from its calls. Members that the chunk lacks are not added.
@@ -25,7 +25,7 @@ pub struct Rewrite<'a> {
 
 /// The edit of a piece of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CallEdit {
     /// The piece stays as it is.
     Keep,
     /// The piece gets this index, even if it had none.
@@ -44,7 +44,7 @@ pub enum Place {
 pub fn write_reindexed(
     out: &mut Vec<u8>,
     raw: &[u8],
-    place: impl FnMut(&CallDelta<'_>) -> Place,
+    place: impl FnMut(&CallDelta<'_>) -> CallEdit,
 ) -> Result<(), Error> {
     write_rewritten(out, raw, &Rewrite::default(), place)
 }
@@ -55,7 +55,7 @@ pub fn write_reindexed(
 /// Fails if the frame's data is not JSON.
 pub fn write_with_id(out: &mut Vec<u8>, raw: &[u8], id: &str) -> Result<(), Error> {
     let rewrite = Rewrite { id: Some(id), ..Rewrite::default() };
-    write_rewritten(out, raw, &rewrite, |_| Place::Keep)
+    write_rewritten(out, raw, &rewrite, |_| CallEdit::Keep)
 }
 
 /// Appends a received chunk with all edits, as [`write_reindexed`] does.
@@ -66,11 +66,11 @@ pub fn write_rewritten(
     out: &mut Vec<u8>,
     raw: &[u8],
     rewrite: &Rewrite<'_>,
-    place: impl FnMut(&CallDelta<'_>) -> Place,
+    place: impl FnMut(&CallDelta<'_>) -> CallEdit,
 ) -> Result<(), Error> {
-    if let Some(span) = data_span(raw) {
+    if let Some(span) = find_data_span(raw) {
         let data = raw.get(span.start..span.end).unwrap_or_default();
-        let changed = rewritten(data, rewrite, place)?;
+        let changed = rewrite_data(data, rewrite, place)?;
         out.extend_from_slice(raw.get(..span.start).unwrap_or_default());
         out.extend_from_slice(changed.as_deref().unwrap_or(data));
         out.extend_from_slice(raw.get(span.end..).unwrap_or_default());
@@ -81,7 +81,7 @@ pub fn write_rewritten(
     decoder.finish();
     if let Some(Ok(frame)) = decoder.next()
         && !frame.data.is_empty()
-        && let Some(changed) = rewritten(frame.data.as_bytes(), rewrite, place)?
+        && let Some(changed) = rewrite_data(frame.data.as_bytes(), rewrite, place)?
     {
         // Only text was inserted into text.
         write_event(out, frame.event, std::str::from_utf8(&changed).unwrap_or_default());
@@ -92,18 +92,18 @@ pub fn write_rewritten(
 }
 
 /// Returns the data with all edits, or `None` if there is nothing to edit.
-fn rewritten(
+fn rewrite_data(
     data: &[u8],
     rewrite: &Rewrite<'_>,
-    place: impl FnMut(&CallDelta<'_>) -> Place,
+    place: impl FnMut(&CallDelta<'_>) -> CallEdit,
 ) -> Result<Option<Vec<u8>>, Error> {
     if data.trim_ascii().is_empty() || data.trim_ascii() == b"[DONE]" {
         return Ok(None);
     }
     let mut cursor = Cursor::from_bytes(data)?;
-    let mut editor = Editor { rewrite, place, splice: Splice::new() };
-    editor.chunk(&mut cursor)?;
-    cursor.end()?;
+    let mut editor = ChunkEditor { rewrite, place, splice: Splice::new() };
+    editor.edit_chunk(&mut cursor)?;
+    cursor.expect_end()?;
     if editor.splice.is_empty() {
         return Ok(None);
     }
@@ -112,21 +112,21 @@ fn rewritten(
 }
 
 /// Walks a chunk and records the edits.
-struct Editor<'r, F> {
+struct ChunkEditor<'r, F> {
     rewrite: &'r Rewrite<'r>,
     place: F,
     splice: Splice,
 }
 
-impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
-    fn chunk(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+impl<F: FnMut(&CallDelta<'_>) -> CallEdit> ChunkEditor<'_, F> {
+    fn edit_chunk(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let rewrite = self.rewrite;
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             let value = match &*member.key.unescape() {
-                "id" => rewrite.id.map(quoted),
-                "model" => rewrite.model.map(quoted),
+                "id" => rewrite.id.map(quote_text),
+                "model" => rewrite.model.map(quote_text),
                 "created" => rewrite.created.map(|created| created.to_string().into_bytes()),
-                "choices" => return self.choices(cursor),
+                "choices" => return self.edit_choices(cursor),
                 _ => None,
             };
             if let Some(value) = value {
@@ -137,16 +137,16 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
         Ok(())
     }
 
-    fn choices(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn edit_choices(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Array {
             return Ok(());
         }
-        cursor.elements(|cursor| {
+        cursor.read_elements(|cursor| {
             if cursor.peek()? != Kind::Object {
                 return Ok(());
             }
-            cursor.members(|cursor, member| match &*member.key.unescape() {
-                "delta" | "message" => self.delta(cursor),
+            cursor.read_members(|cursor, member| match &*member.key.unescape() {
+                "delta" | "message" => self.edit_delta(cursor),
                 "finish_reason" => {
                     if let Some(json) = self.rewrite.finish_reason {
                         self.splice.replace(cursor.skip_value()?, json);
@@ -160,38 +160,38 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
         Ok(())
     }
 
-    fn delta(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn edit_delta(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? != Kind::Object {
             return Ok(());
         }
-        cursor.members(|cursor, member| match &*member.key.unescape() {
-            "content" => self.content(cursor),
-            "tool_calls" => self.calls(cursor, member.span),
+        cursor.read_members(|cursor, member| match &*member.key.unescape() {
+            "content" => self.edit_content(cursor),
+            "tool_calls" => self.edit_calls(cursor, member.span),
             _ => Ok(()),
         })?;
         Ok(())
     }
 
-    fn content(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn edit_content(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let before = self.rewrite.before_text;
-        if let (Some((text, span)), false) = (cursor.string_or_skip()?, before.is_empty())
+        if let (Some((text, span)), false) = (cursor.read_string_or_skip()?, before.is_empty())
             && !text.is_empty()
         {
             let mut inner = Vec::new();
-            write_inner(&mut inner, before);
+            write_escaped(&mut inner, before);
             self.splice.insert(span.start + 1, inner);
         }
         Ok(())
     }
 
     /// Edits a list of calls. `key` is the span of the member's key.
-    fn calls(&mut self, cursor: &mut Cursor<'_>, key: Span) -> Result<(), Error> {
+    fn edit_calls(&mut self, cursor: &mut Cursor<'_>, key: Span) -> Result<(), Error> {
         if cursor.peek()? != Kind::Array {
             return Ok(());
         }
         let text = cursor.text();
         let (mut gone, mut kept) = (Vec::new(), 0);
-        let list = cursor.elements(|cursor| {
+        let list = cursor.read_elements(|cursor| {
             if cursor.peek()? != Kind::Object {
                 kept += 1;
                 return Ok(());
@@ -199,13 +199,13 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
             let call = read_call(&mut cursor.clone())?;
             let span = cursor.clone().skip_value()?;
             match (self.place)(&call) {
-                Place::Out => {
+                CallEdit::Out => {
                     gone.push(span);
                     cursor.skip_value()?;
                     return Ok(());
                 }
-                Place::At(index) => set_index(&mut self.splice, cursor, index)?,
-                Place::Keep => {}
+                CallEdit::At(index) => set_index(&mut self.splice, cursor, index)?,
+                CallEdit::Keep => {}
             }
             kept += 1;
             Ok::<_, Error>(())
@@ -216,7 +216,7 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
             (false, 0) => vec![Span::new(key.start, list.end)],
             _ => gone,
         };
-        for cut in cuts(text.as_bytes(), &gone) {
+        for cut in merge_cuts(text.as_bytes(), &gone) {
             self.splice.replace(cut, "");
         }
         Ok(())
@@ -227,7 +227,7 @@ impl<F: FnMut(&CallDelta<'_>) -> Place> Editor<'_, F> {
 fn set_index(edits: &mut Splice, cursor: &mut Cursor<'_>, index: u32) -> Result<(), Error> {
     let mut old = Vec::new();
     let mut any = false;
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         any = true;
         if member.key == "index" {
             old.push(cursor.skip_value()?);
@@ -245,7 +245,7 @@ fn set_index(edits: &mut Splice, cursor: &mut Cursor<'_>, index: u32) -> Result<
 }
 
 /// Returns the spans to cut in order to remove `spans`: neighbours merged, each with one comma.
-pub(super) fn cuts(text: &[u8], spans: &[Span]) -> Vec<Span> {
+pub(super) fn merge_cuts(text: &[u8], spans: &[Span]) -> Vec<Span> {
     let mut sorted = spans.to_vec();
     sorted.sort();
     sorted.dedup();
@@ -257,11 +257,11 @@ pub(super) fn cuts(text: &[u8], spans: &[Span]) -> Vec<Span> {
             _ => runs.push(span),
         }
     }
-    runs.into_iter().map(|run| with_comma(text, run)).collect()
+    runs.into_iter().map(|run| extend_by_comma(text, run)).collect()
 }
 
 /// Extends the run by the comma before it or, if the run is first, by the comma after it.
-fn with_comma(text: &[u8], run: Span) -> Span {
+fn extend_by_comma(text: &[u8], run: Span) -> Span {
     let before = text.get(..run.start).unwrap_or_default().trim_ascii_end();
     if before.ends_with(b",") {
         return Span::new(before.len() - 1, run.end);

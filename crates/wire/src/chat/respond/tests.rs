@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Splice,
-    chat::{Assembler, CallKind, End, Event, Finished, Part},
+    chat::{Assembler, CallKind, StreamEnd, Event, Finished, ResponsePart},
     json::Span,
     sse::Decoder,
 };
@@ -18,7 +18,7 @@ fn folded(stream: &[u8]) -> Finished {
     while let Some(frame) = decoder.next() {
         let frame = frame.unwrap();
         assert!(!frame.cut, "{frame:?}");
-        assembler.push(&Event::decode(frame.event, &frame.data).unwrap()).unwrap();
+        assembler.push(&Event::from_data(frame.event, &frame.data).unwrap()).unwrap();
     }
     assembler.finish()
 }
@@ -35,8 +35,8 @@ fn call(id: &str, kind: CallKind, index: u32) -> Call {
     }
 }
 
-fn whole() -> Message {
-    Message {
+fn whole() -> ResponseMessage {
+    ResponseMessage {
         id: "i\"".to_owned(),
         created: 7,
         model: "m".to_owned(),
@@ -48,7 +48,7 @@ fn whole() -> Message {
         calls: vec![call("c1", CallKind::Function, 0), call("c2", CallKind::Custom, 1)],
         finish: Some(Finish::ToolCalls),
         usage: Usage { present: true, reasoning: 2, cost_nano_usd: Some(5), ..Usage::default() },
-        ..Message::default()
+        ..ResponseMessage::default()
     }
 }
 
@@ -69,7 +69,7 @@ fn a_written_stream_reads_as_what_was_meant() {
     write_usage(&mut out, HEAD, &message.usage);
     write_done(&mut out);
     let finished = folded(&out);
-    assert_eq!((finished.message, finished.end, finished.strays), (message, End::Stop, 0));
+    assert_eq!((finished.message, finished.end, finished.strays), (message, StreamEnd::Stop, 0));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_call_may_be_written_in_pieces() {
     write_call_start(&mut out, HEAD, 3, "c", "f");
     write_call_arguments(&mut out, HEAD, 3, "{\"a\"");
     write_call_arguments(&mut out, HEAD, 3, ":1}");
-    write_finish(&mut out, HEAD, &Finish::named("tool_calls"));
+    write_finish(&mut out, HEAD, &Finish::from_name("tool_calls"));
     write_done(&mut out);
     let calls = folded(&out).message.calls;
     assert_eq!(calls.len(), 1);
@@ -89,21 +89,21 @@ fn a_call_may_be_written_in_pieces() {
 fn a_written_completion_reads_as_what_was_meant() {
     let cases = [
         whole(),
-        Message {
-            parts: vec![Part::Thinking("r".to_owned()), Part::Text("Hi \u{1F6EC}\n".to_owned())],
+        ResponseMessage {
+            parts: vec![ResponsePart::Thinking("r".to_owned()), ResponsePart::Text("Hi \u{1F6EC}\n".to_owned())],
             reasoning: "r".to_owned(),
             ..whole()
         },
-        Message { text: String::new(), native_finish: Some("x".to_owned()), ..whole() },
-        Message { finish: None, calls: Vec::new(), usage: Usage::default(), ..whole() },
-        Message { extra: [("annotations".to_owned(), "[1]".to_owned())].into(), ..whole() },
-        Message { finish: Some(Finish::Stop), ..Message::default() },
+        ResponseMessage { text: String::new(), native_finish: Some("x".to_owned()), ..whole() },
+        ResponseMessage { finish: None, calls: Vec::new(), usage: Usage::default(), ..whole() },
+        ResponseMessage { extra: [("annotations".to_owned(), "[1]".to_owned())].into(), ..whole() },
+        ResponseMessage { finish: Some(Finish::Stop), ..ResponseMessage::default() },
     ];
     for message in cases {
         let mut out = Vec::new();
         write_completion(&mut out, &message);
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(Message::from_json(text.as_bytes()).unwrap(), message, "{text}");
+        assert_eq!(ResponseMessage::from_json(text.as_bytes()).unwrap(), message, "{text}");
     }
 }
 
@@ -115,7 +115,7 @@ fn errors_are_in_openais_shape() {
         String::from_utf8(out.clone()).unwrap(),
         "data: {\"error\":{\"message\":\"it \\\"broke\\\"\",\"type\":\"server_error\",\"param\":null,\"code\":\"c\"}}\n\n"
     );
-    assert!(matches!(folded(&out).end, End::Error(error) if error.message == "it \"broke\""));
+    assert!(matches!(folded(&out).end, StreamEnd::Error(error) if error.message == "it \"broke\""));
     let body = error_body("invalid_request_error", "m", None);
     assert!(body.ends_with(br#""code":null}}"#));
 }
@@ -123,7 +123,7 @@ fn errors_are_in_openais_shape() {
 #[test]
 fn messages_are_written_whole() {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    assert_eq!(text(message("user", "a\"")), r#"{"role":"user","content":"a\""}"#);
+    assert_eq!(text(request_message("user", "a\"")), r#"{"role":"user","content":"a\""}"#);
     assert_eq!(
         text(tool_message("c", "r\n")),
         r#"{"role":"tool","tool_call_id":"c","content":"r\n"}"#
@@ -133,7 +133,7 @@ fn messages_are_written_whole() {
 fn rewritten(
     raw: &str,
     rewrite: &Rewrite<'_>,
-    place: impl FnMut(&crate::chat::CallDelta<'_>) -> Place,
+    place: impl FnMut(&crate::chat::CallDelta<'_>) -> CallEdit,
 ) -> String {
     let mut out = Vec::new();
     write_rewritten(&mut out, raw.as_bytes(), rewrite, place).unwrap();
@@ -146,13 +146,13 @@ fn indexes_are_changed_and_nothing_else() {
     let mut next = 5;
     let got = rewritten(raw, &Rewrite::default(), |_| {
         next += 1;
-        Place::At(next)
+        CallEdit::At(next)
     });
     let expected = raw
         .replace("\"index\": 0 ,\"id\":\"c\"", "\"index\": 6 ,\"id\":\"c\"")
         .replace("{\"id\":\"d\"}", "{\"index\":7,\"id\":\"d\"}");
     assert_eq!(got, expected);
-    assert_eq!(rewritten(raw, &Rewrite::default(), |_| Place::Keep), raw);
+    assert_eq!(rewritten(raw, &Rewrite::default(), |_| CallEdit::Keep), raw);
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn pieces_are_taken_out_and_with_the_last_the_list() {
     let both = raw(r#","tool_calls":[{"index":0,"id":"c"},{"index":1,"id":"d"}]"#);
     let out = |id: &'static str| {
         rewritten(&both, &Rewrite::default(), move |call| match call.id {
-            Some(found) if found == id || id == "all" => Place::Out,
-            _ => Place::At(9),
+            Some(found) if found == id || id == "all" => CallEdit::Out,
+            _ => CallEdit::At(9),
         })
     };
     assert_eq!(out("c"), raw(r#","tool_calls":[{"index":9,"id":"d"}]"#));
@@ -183,7 +183,7 @@ fn heads_ends_and_text_are_changed_where_they_stand() {
         before_text: "\n\n",
     };
     let expected = r#"data: {"id":"i\"","created":7,"model":"m","choices":[{"delta":{"content":"\n\nb\n"},"finish_reason":null}]}"#;
-    assert_eq!(rewritten(raw, &rewrite, |_| Place::Keep), expected);
+    assert_eq!(rewritten(raw, &rewrite, |_| CallEdit::Keep), expected);
     // Missing members are not added, and no text is inserted before empty text.
     for raw in [
         "data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n",
@@ -192,7 +192,7 @@ fn heads_ends_and_text_are_changed_where_they_stand() {
         ": OPENROUTER PROCESSING\n\n",
         "event: ping\n\n",
     ] {
-        assert_eq!(rewritten(raw, &rewrite, |_| Place::Out), raw);
+        assert_eq!(rewritten(raw, &rewrite, |_| CallEdit::Out), raw);
     }
     let mut out = Vec::new();
     write_with_id(&mut out, b"data: {\"id\":\"a\"}\n\n", "b").unwrap();
@@ -203,9 +203,9 @@ fn heads_ends_and_text_are_changed_where_they_stand() {
 #[test]
 fn data_of_several_lines_is_written_anew() {
     let raw = "event: e\ndata: {\"id\":\"a\",\ndata: \"created\":1}\n\n";
-    let got = rewritten(raw, &Rewrite { id: Some("b"), ..Rewrite::default() }, |_| Place::Keep);
+    let got = rewritten(raw, &Rewrite { id: Some("b"), ..Rewrite::default() }, |_| CallEdit::Keep);
     assert_eq!(got, "event: e\ndata: {\"id\":\"b\",\ndata: \"created\":1}\n\n");
-    assert_eq!(rewritten(raw, &Rewrite::default(), |_| Place::Keep), raw);
+    assert_eq!(rewritten(raw, &Rewrite::default(), |_| CallEdit::Keep), raw);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn spans_go_with_one_comma_each() {
     };
     let check = |text: &str, words: &[&str], expected: &str| {
         let mut splice = Splice::new();
-        for cut in rewrite::cuts(text.as_bytes(), &spans(text, words)) {
+        for cut in rewrite::merge_cuts(text.as_bytes(), &spans(text, words)) {
             splice.replace(cut, "");
         }
         let got = splice.apply(text.as_bytes()).unwrap();

@@ -8,21 +8,21 @@ const DECIMALS: i64 = 9;
 
 /// Reads a number of dollars, or a string with one, into `cost`. Any other value, including a
 /// negative amount, changes nothing.
-pub(super) fn read(cursor: &mut Cursor<'_>, cost: &mut Option<u64>) -> Result<(), Error> {
+pub(super) fn read_cost(cursor: &mut Cursor<'_>, cost: &mut Option<u64>) -> Result<(), Error> {
     let kind = cursor.peek()?;
-    let raw = cursor.skip_value()?.of(cursor.text());
+    let raw = cursor.skip_value()?.slice_of(cursor.text());
     let number = match kind {
         Kind::Number => raw,
         Kind::String => raw.trim_matches('"'),
         Kind::Object | Kind::Array | Kind::Bool | Kind::Null => return Ok(()),
     };
-    *cost = nano(number).or(*cost);
+    *cost = parse_nano_usd(number).or(*cost);
     Ok(())
 }
 
 /// Returns the billionths in a decimal number, rounded half up. Returns `None` if it is negative,
 /// not a number or too large.
-pub(super) fn nano(number: &str) -> Option<u64> {
+pub(super) fn parse_nano_usd(number: &str) -> Option<u64> {
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
         None => (number, 0),
@@ -51,7 +51,7 @@ pub(super) fn nano(number: &str) -> Option<u64> {
 }
 
 /// Formats billionths of a dollar as dollars, without trailing zeros.
-pub(super) fn decimal(nano: u64) -> String {
+pub(super) fn format_usd(nano: u64) -> String {
     let (whole, fraction) = (nano / 1_000_000_000, nano % 1_000_000_000);
     let text = format!("{whole}.{fraction:09}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -4,7 +4,7 @@
 use super::{cost, *};
 
 fn read(json: &str) -> Usage {
-    Usage::read(&mut Cursor::new(json)).unwrap().unwrap()
+    Usage::from_cursor(&mut Cursor::new(json)).unwrap().unwrap()
 }
 
 fn tokens(input: u64, output: u64, cache_read: u64, cache_write_5m: u64) -> Tokens {
@@ -62,7 +62,7 @@ fn counts_never_wrap() {
     let nothing =
         read(r#"{"prompt_tokens":null,"completion_tokens":-1,"prompt_tokens_details":null}"#);
     assert_eq!((nothing.tokens, nothing.present), (Tokens::default(), true));
-    assert_eq!(Usage::read(&mut Cursor::new("null")).unwrap(), None);
+    assert_eq!(Usage::from_cursor(&mut Cursor::new("null")).unwrap(), None);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn openrouters_cost_is_what_is_billed() {
 
 #[test]
 fn money_is_read_without_floating_point() {
-    let check = |text: &str, nano: Option<u64>| assert_eq!(cost::nano(text), nano, "{text}");
+    let check = |text: &str, nano: Option<u64>| assert_eq!(cost::parse_nano_usd(text), nano, "{text}");
     check("0", Some(0));
     check("0.00069195", Some(691_950));
     check("2.4e-6", Some(2400));
@@ -103,7 +103,7 @@ fn money_is_read_without_floating_point() {
     check("NaN", None);
     check("", None);
     let mut read = None;
-    cost::read(&mut Cursor::new(r#""0.5""#), &mut read).unwrap();
+    cost::read_cost(&mut Cursor::new(r#""0.5""#), &mut read).unwrap();
     assert_eq!(read, Some(500_000_000));
 }
 
@@ -120,7 +120,7 @@ fn what_is_written_reads_the_same() {
         Usage { present: true, ..Usage::default() },
     ] {
         let mut out = Vec::new();
-        usage.write(&mut out);
+        usage.write_json(&mut out);
         assert_eq!(read(std::str::from_utf8(&out).unwrap()), usage);
     }
 }
@@ -128,7 +128,7 @@ fn what_is_written_reads_the_same() {
 #[test]
 fn a_later_report_holds_and_a_known_cost_stays() {
     let mut usage = read(r#"{"prompt_tokens":3,"completion_tokens":1,"cost":0.1}"#);
-    usage.update(&read(r#"{"prompt_tokens":3,"completion_tokens":9}"#));
+    usage.apply_update(&read(r#"{"prompt_tokens":3,"completion_tokens":9}"#));
     assert_eq!(usage.tokens, tokens(3, 9, 0, 0));
     assert_eq!(usage.cost_nano_usd, Some(100_000_000));
 }

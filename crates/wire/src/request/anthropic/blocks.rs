@@ -1,30 +1,30 @@
 //! Readers for the messages of a Messages request.
 
 use crate::{
-    json::{Cursor, Error, Kind, Member, Span, Str},
+    json::{Cursor, Error, Kind, MemberKey, Span, Str},
     request::{
-        Block, BlockKind, Content, Input, Message, Messages, Part, RequestError, ResultContent,
+        Block, BlockKind, Content, CallInput, Message, Messages, Part, RequestError, ResultContent,
         Role, ToolResult,
     },
 };
 
-pub(super) fn messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
-    RequestError::unless(cursor, &[Kind::Array], "messages", "a list of messages")?;
+pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>) -> Result<Messages<'a>, RequestError> {
+    RequestError::expect_kind(cursor, &[Kind::Array], "messages", "a list of messages")?;
     // Room for a short history. A longer one doubles it as often as needed.
     let mut list = Vec::with_capacity(8);
-    let span = cursor.elements(|cursor| {
-        list.push(message(cursor)?);
+    let span = cursor.read_elements(|cursor| {
+        list.push(read_message(cursor)?);
         Ok::<_, RequestError>(())
     })?;
     Ok(Messages { span, string: false, list })
 }
 
-fn message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
-    RequestError::unless(cursor, &[Kind::Object], "messages[]", "an object")?;
+fn read_message<'a>(cursor: &mut Cursor<'a>) -> Result<Message<'a>, RequestError> {
+    RequestError::expect_kind(cursor, &[Kind::Object], "messages[]", "an object")?;
     let (mut role, mut content) = (None, None);
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "role" => role = cursor.text_or_skip()?.map(read_role),
+            "role" => role = cursor.read_text_or_skip()?.map(read_role),
             "content" => content = Some(read_content(cursor)?),
             _ => {}
         }
@@ -49,16 +49,16 @@ fn read_role(role: Str<'_>) -> Role {
 
 fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, RequestError> {
     const ALLOWED: &str = "a string or a list of blocks";
-    RequestError::unless(cursor, &[Kind::String, Kind::Array], "messages[].content", ALLOWED)?;
+    RequestError::expect_kind(cursor, &[Kind::String, Kind::Array], "messages[].content", ALLOWED)?;
     if cursor.peek()? == Kind::String {
-        let (text, span) = cursor.string()?;
+        let (text, span) = cursor.read_string()?;
         return Ok(Content::Text(text, span));
     }
     // Most messages have one or two blocks. The default growth would make room for four.
     let mut blocks = Vec::with_capacity(2);
-    let span = cursor.elements(|cursor| {
-        RequestError::unless(cursor, &[Kind::Object], "messages[].content[]", "an object")?;
-        blocks.push(block(cursor)?);
+    let span = cursor.read_elements(|cursor| {
+        RequestError::expect_kind(cursor, &[Kind::Object], "messages[].content[]", "an object")?;
+        blocks.push(read_block(cursor)?);
         Ok::<_, RequestError>(())
     })?;
     Ok(Content::Blocks { span, blocks })
@@ -66,7 +66,7 @@ fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, RequestError
 
 /// A block's members of any type, because the type may come last.
 #[derive(Default)]
-struct Fields<'a> {
+struct BlockMembers<'a> {
     kind: Str<'a>,
     text: Option<(Str<'a>, Span)>,
     id: Str<'a>,
@@ -78,24 +78,24 @@ struct Fields<'a> {
     content: Option<ResultContent<'a>>,
 }
 
-fn block<'a>(cursor: &mut Cursor<'a>) -> Result<Block<'a>, Error> {
-    let mut fields = Fields::default();
-    let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
+fn read_block<'a>(cursor: &mut Cursor<'a>) -> Result<Block<'a>, Error> {
+    let mut fields = BlockMembers::default();
+    let span = cursor.read_members(|cursor, member| fields.read_member(cursor, member))?;
     Ok(Block { span, cache_control: fields.cache_control, kind: fields.into_kind() })
 }
 
-impl<'a> Fields<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
+impl<'a> BlockMembers<'a> {
+    fn read_member(&mut self, cursor: &mut Cursor<'a>, member: MemberKey<'a>) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "text" => self.text = cursor.string_or_skip()?,
-            "id" => self.id = cursor.text_or_skip()?.unwrap_or_default(),
-            "name" => self.name = cursor.text_or_skip()?.unwrap_or_default(),
+            "type" => self.kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "text" => self.text = cursor.read_string_or_skip()?,
+            "id" => self.id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "name" => self.name = cursor.read_text_or_skip()?.unwrap_or_default(),
             "input" => self.input = cursor.skip_value()?,
-            "tool_use_id" => self.tool_use_id = cursor.text_or_skip()?.unwrap_or_default(),
-            "is_error" => self.is_error = cursor.bool_or_skip()? == Some(true),
+            "tool_use_id" => self.tool_use_id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "is_error" => self.is_error = cursor.read_bool_or_skip()? == Some(true),
             "cache_control" => self.cache_control = cursor.peek()? != Kind::Null,
-            "content" => self.content = result_content(cursor)?,
+            "content" => self.content = read_result_content(cursor)?,
             _ => {}
         }
         Ok(())
@@ -106,10 +106,10 @@ impl<'a> Fields<'a> {
         match (&*kind.unescape(), self.text) {
             ("text", Some((text, span))) => BlockKind::Text { text, span },
             ("tool_use", _) => {
-                BlockKind::ToolUse { id, name, input: Input::Json(input), server: false }
+                BlockKind::ToolUse { id, name, input: CallInput::Json(input), server: false }
             }
             ("server_tool_use" | "mcp_tool_use", _) => {
-                BlockKind::ToolUse { id, name, input: Input::Json(input), server: true }
+                BlockKind::ToolUse { id, name, input: CallInput::Json(input), server: true }
             }
             ("tool_result", _) => BlockKind::ToolResult(ToolResult {
                 tool_use_id: self.tool_use_id,
@@ -125,16 +125,16 @@ impl<'a> Fields<'a> {
 
 /// Reads the content of a tool result. Returns `None` for content that no result of a client tool
 /// may have. Only results of client tools are examined.
-fn result_content<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ResultContent<'a>>, Error> {
+fn read_result_content<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ResultContent<'a>>, Error> {
     match cursor.peek()? {
         Kind::String => {
-            let (text, span) = cursor.string()?;
+            let (text, span) = cursor.read_string()?;
             Ok(Some(ResultContent::Text(text, span)))
         }
         Kind::Array => {
             let mut parts = Vec::new();
-            let span = cursor.elements(|cursor| {
-                parts.push(part(cursor)?);
+            let span = cursor.read_elements(|cursor| {
+                parts.push(read_part(cursor)?);
                 Ok::<_, Error>(())
             })?;
             Ok(Some(ResultContent::Parts { span, parts }))
@@ -147,16 +147,16 @@ fn result_content<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ResultContent<'a
     }
 }
 
-fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
+fn read_part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
     if cursor.peek()? != Kind::Object {
         let span = cursor.skip_value()?;
         return Ok(Part { span, kind: Str::default(), text: None });
     }
     let (mut kind, mut text) = (Str::default(), None);
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "text" => text = cursor.string_or_skip()?,
+            "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "text" => text = cursor.read_string_or_skip()?,
             _ => {}
         }
         Ok::<_, Error>(())

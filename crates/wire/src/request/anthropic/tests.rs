@@ -6,7 +6,7 @@ use crate::request::{
 const MESSAGES: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
 
 fn scan(body: &str) -> Request<'_> {
-    super::scan(body.as_bytes()).unwrap()
+    super::scan_body(body.as_bytes()).unwrap()
 }
 
 #[test]
@@ -15,23 +15,23 @@ fn members_are_found_wherever_they_stand() {
         r#"{{{MESSAGES}, "stream":true, "max_tokens" : 64 ,"system":[{{"type":"text","text":"s"}}],"model":"claude-x","metadata":{{"user_id":"u\n1"}},"cache_control":{{"type":"ephemeral"}},"thinking":{{"budget_tokens":1024,"type":"enabled"}},"tool_choice":{{"disable_parallel_tool_use":true,"name":"grep","type":"tool"}},"tools":[{{"name":"grep","cache_control":{{}}}},{{"type":"web_search_20250305","name":"web_search"}}],"unknown":{{"model":"no"}}}}"#
     );
     let request = scan(&body);
-    assert_eq!((request.model, request.stream), (Str::plain("claude-x").unwrap(), true));
+    assert_eq!((request.model, request.stream), (Str::from_plain("claude-x").unwrap(), true));
     let max_tokens = request.max_tokens.unwrap();
-    assert_eq!((max_tokens.value, max_tokens.span.of(&body)), (64, "64"));
-    assert_eq!(max_tokens.member.of(&body), r#""max_tokens" : 64"#);
-    assert_eq!(request.system.unwrap().of(&body), r#"[{"type":"text","text":"s"}]"#);
+    assert_eq!((max_tokens.value, max_tokens.span.slice_of(&body)), (64, "64"));
+    assert_eq!(max_tokens.member.slice_of(&body), r#""max_tokens" : 64"#);
+    assert_eq!(request.system.unwrap().slice_of(&body), r#"[{"type":"text","text":"s"}]"#);
     assert_eq!(request.user_id.unwrap(), "u\n1");
     assert!(request.cache_control);
     assert_eq!(request.thinking.mode, ThinkingMode::Enabled { budget: 1024 });
     let choice = request.tool_choice.unwrap();
-    assert_eq!(choice.kind, ToolChoiceKind::Tool(Str::plain("grep").unwrap()));
+    assert_eq!(choice.kind, ToolChoiceKind::Tool(Str::from_plain("grep").unwrap()));
     assert!(choice.disable_parallel);
-    assert!(choice.member.of(&body).starts_with(r#""tool_choice":{"disable"#));
+    assert!(choice.member.slice_of(&body).starts_with(r#""tool_choice":{"disable"#));
     let tools = request.tools.unwrap().list;
-    assert_eq!((tools[0].name, tools[0].kind), (Str::plain("grep").unwrap(), None));
+    assert_eq!((tools[0].name, tools[0].kind), (Str::from_plain("grep").unwrap(), None));
     assert!(tools[0].cache_control && !tools[1].cache_control);
     assert_eq!(tools[1].kind.unwrap(), "web_search_20250305");
-    assert_eq!(request.span.of(&body), body);
+    assert_eq!(request.span.slice_of(&body), body);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn absent_and_null_are_alike() {
 fn the_last_of_two_members_wins() {
     let body = format!(r#"{{"model":"a","max_tokens":1,"model":"b","max_tokens":2,{MESSAGES}}}"#);
     let request = scan(&body);
-    assert_eq!((request.model, request.max_tokens.unwrap().value), (Str::plain("b").unwrap(), 2));
+    assert_eq!((request.model, request.max_tokens.unwrap().value), (Str::from_plain("b").unwrap(), 2));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn choices_and_thinking_have_their_kinds() {
         ("auto", ToolChoiceKind::Auto),
         ("any", ToolChoiceKind::Any),
         ("none", ToolChoiceKind::None),
-        ("new", ToolChoiceKind::Other(Str::plain("new").unwrap())),
+        ("new", ToolChoiceKind::Other(Str::from_plain("new").unwrap())),
     ] {
         let body = format!(r#"{{"model":"m",{MESSAGES},"tool_choice":{{"type":"{json}"}}}}"#);
         let choice = scan(&body).tool_choice.unwrap();
@@ -78,7 +78,7 @@ fn choices_and_thinking_have_their_kinds() {
         let body = format!(r#"{{"model":"m",{MESSAGES},"thinking":{json}}}"#);
         let request = scan(&body);
         assert_eq!(request.thinking.mode, mode);
-        assert_eq!(request.thinking.span.unwrap().of(&body), json);
+        assert_eq!(request.thinking.span.unwrap().slice_of(&body), json);
     }
 }
 
@@ -109,9 +109,9 @@ fn blocks_are_read_in_any_order_of_keys() {
     let first = kinds(0);
     assert!(first[0].cache_control && !first[1].cache_control);
     let BlockKind::Text { text, span } = first[0].kind else { panic!() };
-    assert_eq!((text.raw(), span.of(body)), ("a", "\"a\""));
+    assert_eq!((text.raw(), span.slice_of(body)), ("a", "\"a\""));
     let BlockKind::ToolUse { id, name, input, server: false } = first[1].kind else { panic!() };
-    assert_eq!((id.raw(), name.raw(), &*input.of(body)), ("t1", "n", r#"{"b":1}"#));
+    assert_eq!((id.raw(), name.raw(), &*input.text_in(body)), ("t1", "n", r#"{"b":1}"#));
     assert!(matches!(first[2].kind, BlockKind::ToolUse { server: true, .. }));
     assert_eq!(first[3].kind, BlockKind::Thinking);
     assert_eq!(first[4].kind, BlockKind::RedactedThinking);
@@ -129,8 +129,8 @@ fn results(blocks: &[Block<'_>], body: &str) {
     assert!(matches!(result(0).content, ResultContent::Text(text, _) if text == "done"));
     assert_eq!(result(1).content, ResultContent::Absent(None));
     let ResultContent::Parts { parts, .. } = &result(2).content else { panic!() };
-    assert_eq!(parts[0].text.unwrap().1.of(body), "\"p\"");
-    assert_eq!((parts[1].text, parts[2].text, parts[2].span.of(body)), (None, None, "7"));
+    assert_eq!(parts[0].text.unwrap().1.slice_of(body), "\"p\"");
+    assert_eq!((parts[1].text, parts[2].text, parts[2].span.slice_of(body)), (None, None, "7"));
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn errors_name_the_member() {
         ("[]", "the request body is invalid JSON: expected an object at byte 0"),
         (r#"{"model":"m","messages":[]} x"#, "the request body is invalid JSON: expected the end"),
     ] {
-        let error = super::scan(body.as_bytes()).unwrap_err().to_string();
+        let error = super::scan_body(body.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with(said), "{body}: {error}");
     }
-    let utf8 = super::scan(b"{\"model\":\"\xff\"}").unwrap_err().to_string();
+    let utf8 = super::scan_body(b"{\"model\":\"\xff\"}").unwrap_err().to_string();
     assert_eq!(utf8, "the request body is invalid JSON: not UTF-8 at byte 10");
 }

@@ -10,7 +10,7 @@ fn body(content: &str) -> String {
 /// everything around it is untouched.
 fn edited(content: &str, edit: impl FnOnce(&mut Splice, &Message<'_>)) -> String {
     let before = body(content);
-    let request = Request::of(Api::Anthropic, before.as_bytes()).unwrap();
+    let request = Request::from_body(Api::Anthropic, before.as_bytes()).unwrap();
     let mut splice = Splice::new();
     edit(&mut splice, &request.messages.list[0]);
     let after = String::from_utf8(splice.apply(before.as_bytes()).unwrap()).unwrap();
@@ -98,7 +98,7 @@ fn a_text_ends_a_message() {
 #[test]
 fn members_are_replaced_or_added() {
     let set = |body: &str| {
-        let request = Request::of(Api::Anthropic, body.as_bytes()).unwrap();
+        let request = Request::from_body(Api::Anthropic, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         splice.set_max_tokens(&request, 9);
         splice.set_tool_choice(&request, r#"{"type":"none"}"#);
@@ -117,7 +117,7 @@ fn members_are_replaced_or_added() {
 #[test]
 fn messages_are_added_at_the_end() {
     let add = |body: &str, twice: bool| {
-        let request = Request::of(Api::Anthropic, body.as_bytes()).unwrap();
+        let request = Request::from_body(Api::Anthropic, body.as_bytes()).unwrap();
         let mut splice = Splice::new();
         splice.append_messages(&request, &["{\"role\":\"user\"}", "{}"]);
         splice.append_messages::<&str>(&request, &[]);
@@ -144,7 +144,7 @@ fn around(api: Api, message: &str) -> String {
 
 /// Makes `edit` on a body.
 fn with(api: Api, before: &str, edit: impl FnOnce(&mut Splice, &Request<'_>)) -> String {
-    let request = Request::of(api, before.as_bytes()).unwrap();
+    let request = Request::from_body(api, before.as_bytes()).unwrap();
     let mut splice = Splice::new();
     edit(&mut splice, &request);
     String::from_utf8(splice.apply(before.as_bytes()).unwrap()).unwrap()
@@ -356,7 +356,7 @@ fn limits_go_where_the_protocol_has_them() {
         let body = format!(r#"{{"model":"m"{tail}}}"#);
         let got = with(api, &body, |splice, request| splice.set_max_tokens(request, 77));
         assert!(got.contains(expected), "{got}");
-        assert_eq!(Request::of(api, got.as_bytes()).unwrap().max_tokens.unwrap().value, 77);
+        assert_eq!(Request::from_body(api, got.as_bytes()).unwrap().max_tokens.unwrap().value, 77);
     }
 }
 
@@ -383,7 +383,7 @@ fn usage_is_asked_for_and_other_options_stay() {
     let body = |tail: &str| format!(r#"{{ "model":"m", "messages":[]{tail} }}"#);
     for (before, after) in cases {
         let got = with(Api::Chat, &body(before), |splice, request| {
-            let edits = splice.include_usage(request.text, request.span, request.stream_options);
+            let edits = splice.request_stream_usage(request.text, request.span, request.stream_options);
             assert_eq!(edits, after.is_some(), "{before}");
         });
         // A new member goes after the space at the object's end.
@@ -391,7 +391,7 @@ fn usage_is_asked_for_and_other_options_stay() {
         let expected = body(after.unwrap_or(before));
         let expected = if new { expected.replace(" }", "}") } else { expected };
         assert_eq!(got, expected, "{before}");
-        let again = crate::chat::Request::scan(got.as_bytes()).unwrap();
+        let again = crate::chat::RequestBody::from_body(got.as_bytes()).unwrap();
         assert!(again.includes_usage(), "{got}");
     }
 }

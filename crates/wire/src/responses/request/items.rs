@@ -1,8 +1,8 @@
 //! The input of a request and its items.
 
 use super::RequestError;
-use super::members::{self, Tools};
-use crate::json::{Cursor, Error, Kind, Member, Span, Str};
+use super::members::{self, RequestTools};
+use crate::json::{Cursor, Error, Kind, MemberKey, Span, Str};
 
 /// `input`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub enum ItemKind<'a> {
     /// `message`, or an item with a role and no type.
     Message {
         /// The speaker's role.
-        role: Role,
+        role: RequestRole,
         /// The content.
-        content: Content<'a>,
+        content: RequestContent<'a>,
         /// `phase`: `commentary` or `final_answer`, on the model's own messages.
         phase: Option<Str<'a>>,
     },
@@ -72,7 +72,7 @@ pub enum ItemKind<'a> {
     ConfigurationUpdate,
     /// `additional_tools`: tools declared in the input (recorded from Codex 0.169, which declares
     /// all of its tools this way).
-    AdditionalTools(Tools<'a>),
+    AdditionalTools(RequestTools<'a>),
     /// `compaction`
     Compaction,
     /// A call of a built-in tool, run by the provider (`web_search_call`) or by the client
@@ -118,12 +118,12 @@ pub struct Output<'a> {
     /// The id of the call that the output answers; empty where absent.
     pub call_id: Str<'a>,
     /// The tool's output.
-    pub content: Content<'a>,
+    pub content: RequestContent<'a>,
 }
 
 /// The content of a message or of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum RequestContent<'a> {
     /// No content. The span is that of a literal `null`, if one is written.
     Absent(Option<Span>),
     /// Neither text nor parts, such as a computer's screenshot; the value's span.
@@ -135,13 +135,13 @@ pub enum Content<'a> {
         /// The list's span.
         span: Span,
         /// The parts, in order.
-        parts: Vec<Part<'a>>,
+        parts: Vec<RequestPart<'a>>,
     },
 }
 
 /// A part of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct RequestPart<'a> {
     /// The part's span.
     pub span: Span,
     /// `type`; empty where absent.
@@ -153,7 +153,7 @@ pub struct Part<'a> {
 
 /// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum RequestRole {
     /// `user`
     User,
     /// `assistant`
@@ -166,79 +166,79 @@ pub enum Role {
     Other,
 }
 
-pub(super) fn input<'a>(cursor: &mut Cursor<'a>) -> Result<(Input<'a>, Span), RequestError> {
+pub(super) fn read_input<'a>(cursor: &mut Cursor<'a>) -> Result<(Input<'a>, Span), RequestError> {
     match cursor.peek()? {
         Kind::Null => {
             let span = cursor.skip_value()?;
             Ok((Input::Absent(Some(span)), span))
         }
         Kind::String => {
-            let (text, span) = cursor.string()?;
+            let (text, span) = cursor.read_string()?;
             Ok((Input::Text(text, span), span))
         }
         Kind::Array => {
             let mut list = Vec::new();
-            let span = cursor.elements(|cursor| {
+            let span = cursor.read_elements(|cursor| {
                 if cursor.peek()? != Kind::Object {
-                    return Err(shape(cursor, "input[]", "an object"));
+                    return Err(shape_error(cursor, "input[]", "an object"));
                 }
-                list.push(item(cursor)?);
+                list.push(read_item(cursor)?);
                 Ok::<_, RequestError>(())
             })?;
             Ok((Input::Items(Items { span, list }), span))
         }
         Kind::Object | Kind::Number | Kind::Bool => {
-            Err(shape(cursor, "input", "a string or a list of items"))
+            Err(shape_error(cursor, "input", "a string or a list of items"))
         }
     }
 }
 
-fn shape(cursor: &mut Cursor<'_>, member: &'static str, allowed: &'static str) -> RequestError {
+fn shape_error(cursor: &mut Cursor<'_>, member: &'static str, allowed: &'static str) -> RequestError {
     match cursor.skip_value() {
         Ok(span) => RequestError::Shape { member, allowed, at: span.start },
         Err(error) => error.into(),
     }
 }
 
-fn item<'a>(cursor: &mut Cursor<'a>) -> Result<Item<'a>, Error> {
-    let mut fields = Fields::default();
-    let span = cursor.members(|cursor, member| fields.read(cursor, member))?;
+fn read_item<'a>(cursor: &mut Cursor<'a>) -> Result<Item<'a>, Error> {
+    let mut fields = ItemMembers::default();
+    let span = cursor.read_members(|cursor, member| fields.read_member(cursor, member))?;
     Ok(Item { span, id: fields.id, kind: fields.into_kind() })
 }
 
 /// An item's members of any type, because the type may come last.
 #[derive(Default)]
-struct Fields<'a> {
+struct ItemMembers<'a> {
     kind: Str<'a>,
     id: Str<'a>,
-    role: Option<Role>,
+    role: Option<RequestRole>,
     phase: Option<Str<'a>>,
     call_id: Str<'a>,
     name: Str<'a>,
     namespace: Option<Str<'a>>,
     arguments: Option<(Str<'a>, Span)>,
     input: Option<(Str<'a>, Span)>,
-    content: Option<Content<'a>>,
-    output: Option<Content<'a>>,
+    content: Option<RequestContent<'a>>,
+    output: Option<RequestContent<'a>>,
     encrypted: Option<Span>,
-    tools: Option<Tools<'a>>,
+    tools: Option<RequestTools<'a>>,
 }
 
-impl<'a> Fields<'a> {
-    fn read(&mut self, cursor: &mut Cursor<'a>, member: Member<'a>) -> Result<(), Error> {
+impl<'a> ItemMembers<'a> {
+    fn read_member(&mut self, cursor: &mut Cursor<'a>, member: MemberKey<'a>) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "id" => self.id = cursor.text_or_skip()?.unwrap_or_default(),
-            "role" => self.role = cursor.text_or_skip()?.map(read_role),
-            "phase" => self.phase = cursor.text_or_skip()?,
-            "call_id" => self.call_id = cursor.text_or_skip()?.unwrap_or_default(),
-            "name" => self.name = cursor.text_or_skip()?.unwrap_or_default(),
-            "namespace" => self.namespace = cursor.text_or_skip()?,
-            "arguments" => self.arguments = cursor.string_or_skip()?,
-            "input" => self.input = cursor.string_or_skip()?,
-            "content" => self.content = Some(content(cursor)?),
-            "output" => self.output = Some(content(cursor)?),
-            "tools" => self.tools = members::tools(cursor)?.0,
+            "type" => self.kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "id" => self.id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "role" => self.role = cursor.read_text_or_skip()?.map(read_role),
+            "phase" => self.phase = cursor.read_text_or_skip()?,
+            "call_id" => self.call_id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "name" => self.name = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "namespace" => self.namespace = cursor.read_text_or_skip()?,
+            "arguments" => self.arguments = cursor.read_string_or_skip()?,
+            "input" => self.input = cursor.read_string_or_skip()?,
+            "content" => self.content = Some(read_content(cursor)?),
+            "output" => self.output = Some(read_content(cursor)?),
+            "tools" => self.tools = members::read_tools(cursor)?.0,
             "encrypted_content" => {
                 self.encrypted = cursor.skip_unless_null()?;
             }
@@ -250,12 +250,12 @@ impl<'a> Fields<'a> {
     fn into_kind(mut self) -> ItemKind<'a> {
         let kind = self.kind;
         match (&*kind.unescape(), self.role) {
-            ("message", role) => self.message(role.unwrap_or(Role::Other)),
-            ("", Some(role)) => self.message(role),
-            ("function_call", _) => ItemKind::FunctionCall(self.call(self.arguments)),
-            ("custom_tool_call", _) => ItemKind::CustomToolCall(self.call(self.input)),
-            ("function_call_output", _) => ItemKind::FunctionCallOutput(self.answer()),
-            ("custom_tool_call_output", _) => ItemKind::CustomToolCallOutput(self.answer()),
+            ("message", role) => self.take_message(role.unwrap_or(RequestRole::Other)),
+            ("", Some(role)) => self.take_message(role),
+            ("function_call", _) => ItemKind::FunctionCall(self.to_call(self.arguments)),
+            ("custom_tool_call", _) => ItemKind::CustomToolCall(self.to_call(self.input)),
+            ("function_call_output", _) => ItemKind::FunctionCallOutput(self.take_output()),
+            ("custom_tool_call_output", _) => ItemKind::CustomToolCallOutput(self.take_output()),
             ("reasoning", _) => ItemKind::Reasoning { encrypted: self.encrypted },
             ("item_reference", _) => ItemKind::ItemReference,
             ("", None) if !self.id.is_empty() => ItemKind::ItemReference,
@@ -268,73 +268,73 @@ impl<'a> Fields<'a> {
                 ItemKind::ToolCall { kind, call_id: self.call_id }
             }
             (name, _) if name.ends_with("_output") => {
-                ItemKind::ToolOutput { kind, output: self.answer() }
+                ItemKind::ToolOutput { kind, output: self.take_output() }
             }
             _ => ItemKind::Other { kind },
         }
     }
 
-    fn message(&mut self, role: Role) -> ItemKind<'a> {
-        let content = self.content.take().unwrap_or(Content::Absent(None));
+    fn take_message(&mut self, role: RequestRole) -> ItemKind<'a> {
+        let content = self.content.take().unwrap_or(RequestContent::Absent(None));
         ItemKind::Message { role, content, phase: self.phase }
     }
 
-    fn call(&self, arguments: Option<(Str<'a>, Span)>) -> Call<'a> {
+    fn to_call(&self, arguments: Option<(Str<'a>, Span)>) -> Call<'a> {
         let (arguments, span) = arguments.unwrap_or_default();
         let Self { call_id, name, namespace, .. } = *self;
         Call { call_id, name, namespace, arguments, span }
     }
 
-    fn answer(&mut self) -> Output<'a> {
-        let content = self.output.take().unwrap_or(Content::Absent(None));
+    fn take_output(&mut self) -> Output<'a> {
+        let content = self.output.take().unwrap_or(RequestContent::Absent(None));
         Output { call_id: self.call_id, content }
     }
 }
 
-fn read_role(role: Str<'_>) -> Role {
+fn read_role(role: Str<'_>) -> RequestRole {
     match &*role.unescape() {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "system" => Role::System,
-        "developer" => Role::Developer,
-        _ => Role::Other,
+        "user" => RequestRole::User,
+        "assistant" => RequestRole::Assistant,
+        "system" => RequestRole::System,
+        "developer" => RequestRole::Developer,
+        _ => RequestRole::Other,
     }
 }
 
-fn content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, Error> {
+fn read_content<'a>(cursor: &mut Cursor<'a>) -> Result<RequestContent<'a>, Error> {
     match cursor.peek()? {
         Kind::String => {
-            let (text, span) = cursor.string()?;
-            Ok(Content::Text(text, span))
+            let (text, span) = cursor.read_string()?;
+            Ok(RequestContent::Text(text, span))
         }
         Kind::Array => {
             // Most lists have one part. The default growth would make room for four.
             let mut parts = Vec::with_capacity(1);
-            let span = cursor.elements(|cursor| {
-                parts.push(part(cursor)?);
+            let span = cursor.read_elements(|cursor| {
+                parts.push(read_part(cursor)?);
                 Ok::<_, Error>(())
             })?;
-            Ok(Content::Parts { span, parts })
+            Ok(RequestContent::Parts { span, parts })
         }
-        Kind::Null => Ok(Content::Absent(Some(cursor.skip_value()?))),
-        Kind::Object | Kind::Number | Kind::Bool => Ok(Content::Other(cursor.skip_value()?)),
+        Kind::Null => Ok(RequestContent::Absent(Some(cursor.skip_value()?))),
+        Kind::Object | Kind::Number | Kind::Bool => Ok(RequestContent::Other(cursor.skip_value()?)),
     }
 }
 
-fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Part<'a>, Error> {
+fn read_part<'a>(cursor: &mut Cursor<'a>) -> Result<RequestPart<'a>, Error> {
     if cursor.peek()? != Kind::Object {
         let span = cursor.skip_value()?;
-        return Ok(Part { span, kind: Str::default(), text: None });
+        return Ok(RequestPart { span, kind: Str::default(), text: None });
     }
     let (mut kind, mut text) = (Str::default(), None);
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "text" | "refusal" => text = cursor.string_or_skip()?,
+            "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "text" | "refusal" => text = cursor.read_string_or_skip()?,
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
     let is_text = matches!(&*kind.unescape(), "input_text" | "output_text" | "text" | "refusal");
-    Ok(Part { span, kind, text: text.filter(|_| is_text) })
+    Ok(RequestPart { span, kind, text: text.filter(|_| is_text) })
 }

@@ -22,16 +22,16 @@ pub struct Flag {
 
 /// `tools`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tools<'a> {
+pub struct RequestTools<'a> {
     /// The list's span.
     pub span: Span,
     /// The tools, in order.
-    pub list: Vec<Tool<'a>>,
+    pub list: Vec<RequestTool<'a>>,
 }
 
 /// An entry of `tools`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tool<'a> {
+pub struct RequestTool<'a> {
     /// `type`: `function` and `custom` are the client's, `namespace` contains tools of the client,
     /// others are built in. Empty where absent.
     pub kind: Str<'a>,
@@ -45,16 +45,16 @@ pub struct Tool<'a> {
 
 /// `tool_choice`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToolChoice<'a> {
+pub struct RequestToolChoice<'a> {
     /// The tools that may or must be called.
-    pub kind: ToolChoiceKind<'a>,
+    pub kind: RequestToolChoiceKind<'a>,
     /// The value's span.
     pub span: Span,
 }
 
 /// The kind of a `tool_choice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToolChoiceKind<'a> {
+pub enum RequestToolChoiceKind<'a> {
     /// `none`
     None,
     /// `auto`
@@ -108,45 +108,45 @@ pub struct Conversation<'a> {
 /// The depth to which nested namespaces are read. Deeper ones are listed without their tools.
 const NAMESPACES: usize = 2;
 
-pub(super) fn count(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Count>, Error> {
-    let value = cursor.uint_or_skip()?;
+pub(super) fn read_count(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Count>, Error> {
+    let value = cursor.read_uint_or_skip()?;
     Ok(value.zip(at).map(|(value, span)| Count { value, span }))
 }
 
-pub(super) fn flag(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Flag>, Error> {
-    let value = cursor.bool_or_skip()?;
+pub(super) fn read_flag(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Flag>, Error> {
+    let value = cursor.read_bool_or_skip()?;
     Ok(value.zip(at).map(|(value, span)| Flag { value, span }))
 }
 
-pub(super) fn tools<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<Tools<'a>>, Span), Error> {
+pub(super) fn read_tools<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<RequestTools<'a>>, Span), Error> {
     if cursor.peek()? != Kind::Array {
         return Ok((None, cursor.skip_value()?));
     }
-    let tools = tool_list(cursor, NAMESPACES)?;
+    let tools = read_tool_list(cursor, NAMESPACES)?;
     let span = tools.span;
     Ok((Some(tools), span))
 }
 
-fn tool_list<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Tools<'a>, Error> {
+fn read_tool_list<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<RequestTools<'a>, Error> {
     let mut list = Vec::new();
-    let span = cursor.elements(|cursor| {
+    let span = cursor.read_elements(|cursor| {
         if cursor.peek()? == Kind::Object {
-            list.push(tool(cursor, depth)?);
+            list.push(read_tool(cursor, depth)?);
         }
         Ok::<_, Error>(())
     })?;
-    Ok(Tools { span, list })
+    Ok(RequestTools { span, list })
 }
 
-fn tool<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Tool<'a>, Error> {
+fn read_tool<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<RequestTool<'a>, Error> {
     let (mut kind, mut name) = (Str::default(), Str::default());
     let mut tools = Vec::new();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "type" => kind = cursor.text_or_skip()?.unwrap_or_default(),
-            "name" => name = cursor.text_or_skip()?.unwrap_or_default(),
+            "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "name" => name = cursor.read_text_or_skip()?.unwrap_or_default(),
             "tools" if depth > 1 && cursor.peek()? == Kind::Array => {
-                tools = tool_list(cursor, depth - 1)?.list;
+                tools = read_tool_list(cursor, depth - 1)?.list;
             }
             _ => {}
         }
@@ -155,62 +155,62 @@ fn tool<'a>(cursor: &mut Cursor<'a>, depth: usize) -> Result<Tool<'a>, Error> {
     if !kind.eq_str("namespace") {
         tools.clear();
     }
-    Ok(Tool { kind, name, span, tools })
+    Ok(RequestTool { kind, name, span, tools })
 }
 
-pub(super) fn tool_choice<'a>(
+pub(super) fn read_tool_choice<'a>(
     cursor: &mut Cursor<'a>,
     at: Option<Span>,
-) -> Result<Option<ToolChoice<'a>>, Error> {
+) -> Result<Option<RequestToolChoice<'a>>, Error> {
     let Some(span) = at else { return Ok(None) };
     let kind = match cursor.peek()? {
-        Kind::String => match &*cursor.string()?.0.unescape() {
-            "none" => ToolChoiceKind::None,
-            "auto" => ToolChoiceKind::Auto,
-            "required" => ToolChoiceKind::Required,
-            _ => ToolChoiceKind::Other,
+        Kind::String => match &*cursor.read_string()?.0.unescape() {
+            "none" => RequestToolChoiceKind::None,
+            "auto" => RequestToolChoiceKind::Auto,
+            "required" => RequestToolChoiceKind::Required,
+            _ => RequestToolChoiceKind::Other,
         },
-        Kind::Object => choice_object(cursor)?,
-        _ => ToolChoiceKind::Other,
+        Kind::Object => read_choice_object(cursor)?,
+        _ => RequestToolChoiceKind::Other,
     };
-    Ok(Some(ToolChoice { kind, span }))
+    Ok(Some(RequestToolChoice { kind, span }))
 }
 
-fn choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<ToolChoiceKind<'a>, Error> {
+fn read_choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<RequestToolChoiceKind<'a>, Error> {
     let (mut kind, mut name, mut mode) = (Str::default(), Str::default(), Str::default());
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         let target = match &*member.key.unescape() {
             "type" => &mut kind,
             "name" => &mut name,
             "mode" => &mut mode,
             _ => return Ok(()),
         };
-        *target = cursor.text_or_skip()?.unwrap_or_default();
+        *target = cursor.read_text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
     Ok(match &*kind.unescape() {
-        "" => ToolChoiceKind::Other,
-        "function" => ToolChoiceKind::Function(name),
-        "custom" => ToolChoiceKind::Custom(name),
-        "allowed_tools" => ToolChoiceKind::AllowedTools { mode },
-        "mcp" => ToolChoiceKind::Mcp,
-        _ => ToolChoiceKind::Hosted(kind),
+        "" => RequestToolChoiceKind::Other,
+        "function" => RequestToolChoiceKind::Function(name),
+        "custom" => RequestToolChoiceKind::Custom(name),
+        "allowed_tools" => RequestToolChoiceKind::AllowedTools { mode },
+        "mcp" => RequestToolChoiceKind::Mcp,
+        _ => RequestToolChoiceKind::Hosted(kind),
     })
 }
 
-pub(super) fn reasoning<'a>(
+pub(super) fn read_reasoning<'a>(
     cursor: &mut Cursor<'a>,
     at: Option<Span>,
 ) -> Result<Option<Reasoning<'a>>, Error> {
-    let effort = cursor.member_text_or_skip("effort")?;
+    let effort = cursor.read_member_text_or_skip("effort")?;
     Ok(at.map(|span| Reasoning { effort, span }))
 }
 
-pub(super) fn include(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Include>, Error> {
+pub(super) fn read_include(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Include>, Error> {
     let mut encrypted_reasoning = false;
     if cursor.peek()? == Kind::Array {
-        cursor.elements(|cursor| {
-            let word = cursor.text_or_skip()?;
+        cursor.read_elements(|cursor| {
+            let word = cursor.read_text_or_skip()?;
             encrypted_reasoning |= word.is_some_and(|w| w.eq_str("reasoning.encrypted_content"));
             Ok::<_, Error>(())
         })?;
@@ -218,25 +218,25 @@ pub(super) fn include(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Optio
     Ok(at.map(|span| Include { encrypted_reasoning, span }))
 }
 
-pub(super) fn conversation<'a>(
+pub(super) fn read_conversation<'a>(
     cursor: &mut Cursor<'a>,
     at: Option<Span>,
 ) -> Result<Option<Conversation<'a>>, Error> {
     let id = match cursor.peek()? {
-        Kind::String => cursor.text_or_skip()?,
-        _ => cursor.member_text_or_skip("id")?,
+        Kind::String => cursor.read_text_or_skip()?,
+        _ => cursor.read_member_text_or_skip("id")?,
     };
     Ok(at.map(|span| Conversation { id, span }))
 }
 
-pub(super) fn text_format<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
+pub(super) fn read_text_format<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Str<'a>>, Error> {
     if cursor.peek()? != Kind::Object {
         return Ok(None);
     }
     let mut found = None;
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         if member.key.eq_str("format") {
-            found = cursor.member_text_or_skip("type")?;
+            found = cursor.read_member_text_or_skip("type")?;
         }
         Ok::<_, Error>(())
     })?;

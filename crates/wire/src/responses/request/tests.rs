@@ -1,7 +1,7 @@
 use super::*;
 
-fn scan(body: &str) -> Request<'_> {
-    Request::scan(body.as_bytes()).unwrap()
+fn scan(body: &str) -> RequestBody<'_> {
+    RequestBody::from_body(body.as_bytes()).unwrap()
 }
 
 fn item(json: &str) -> ItemKind<'static> {
@@ -20,21 +20,21 @@ fn settings_are_found_wherever_they_stand() {
     let r = scan(body);
     assert!(r.stream && r.background && r.store == Some(false));
     assert_eq!((r.max_output_tokens.unwrap().value, r.max_tool_calls.unwrap().value), (7, 2));
-    assert_eq!(r.instructions.unwrap().of(body), r#""be brief""#);
+    assert_eq!(r.instructions.unwrap().slice_of(body), r#""be brief""#);
     assert!(!r.parallel_tool_calls.unwrap().value);
     assert_eq!(r.reasoning.unwrap().effort.unwrap(), "low");
     assert!(r.include.unwrap().encrypted_reasoning);
     let (previous, span) = r.previous_response_id.unwrap();
-    assert_eq!((previous, span.of(body)), (Str::plain("resp_1").unwrap(), r#""resp_1""#));
+    assert_eq!((previous, span.slice_of(body)), (Str::from_plain("resp_1").unwrap(), r#""resp_1""#));
     assert_eq!(r.conversation.unwrap().id.unwrap(), "conv_1");
     assert_eq!(
         (r.user.unwrap(), r.prompt_cache_key.unwrap()),
-        (Str::plain("u").unwrap(), Str::plain("k").unwrap())
+        (Str::from_plain("u").unwrap(), Str::from_plain("k").unwrap())
     );
     assert_eq!(r.text_format.unwrap(), "json_schema");
-    assert_eq!(r.member("metadata").unwrap().of(body), "{}");
+    assert_eq!(r.find_member("metadata").unwrap().slice_of(body), "{}");
     assert!(matches!(r.input, Input::Text(text, _) if text == "hi"));
-    assert!(r.items().is_empty() && r.member("tools").is_none());
+    assert!(r.items().is_empty() && r.find_member("tools").is_none());
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn null_is_absent() {
         "include":null,"instructions":null,"max_output_tokens":null,"previous_response_id":null,
         "conversation":null,"parallel_tool_calls":null,"text":null,"store":null}"#;
     let r = scan(body);
-    assert!(matches!(r.input, Input::Absent(Some(span)) if span.of(body) == "null"));
+    assert!(matches!(r.input, Input::Absent(Some(span)) if span.slice_of(body) == "null"));
     assert!(r.tools.is_none() && r.tool_choice.is_none() && r.reasoning.is_none());
     assert!(r.include.is_none() && r.instructions.is_none() && r.max_output_tokens.is_none());
     assert!(r.previous_response_id.is_none() && r.conversation.is_none() && r.store.is_none());
@@ -57,7 +57,7 @@ fn the_last_of_equal_keys_wins() {
     let r = scan(body);
     assert!(r.model == "b" && !r.stream);
     assert!(matches!(&r.input, Input::Items(items) if items.list.is_empty()));
-    assert_eq!(r.member("input").unwrap().of(body), "[]");
+    assert_eq!(r.find_member("input").unwrap().slice_of(body), "[]");
 }
 
 #[test]
@@ -65,25 +65,25 @@ fn tool_choices_are_told_apart() {
     let kind = |json: &str| {
         let body = format!(r#"{{"model":"m","tool_choice":{json}}}"#).leak();
         let choice = scan(body).tool_choice.unwrap();
-        assert_eq!(choice.span.of(body), json);
+        assert_eq!(choice.span.slice_of(body), json);
         choice.kind
     };
-    let name = |text| Str::plain(text).unwrap();
+    let name = |text| Str::from_plain(text).unwrap();
     for (json, expected) in [
-        (r#""none""#, ToolChoiceKind::None),
-        (r#""auto""#, ToolChoiceKind::Auto),
-        (r#""required""#, ToolChoiceKind::Required),
-        (r#"{"type":"function","name":"f"}"#, ToolChoiceKind::Function(name("f"))),
-        (r#"{"name":"c","type":"custom"}"#, ToolChoiceKind::Custom(name("c"))),
+        (r#""none""#, RequestToolChoiceKind::None),
+        (r#""auto""#, RequestToolChoiceKind::Auto),
+        (r#""required""#, RequestToolChoiceKind::Required),
+        (r#"{"type":"function","name":"f"}"#, RequestToolChoiceKind::Function(name("f"))),
+        (r#"{"name":"c","type":"custom"}"#, RequestToolChoiceKind::Custom(name("c"))),
         (
             r#"{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"f"}]}"#,
-            ToolChoiceKind::AllowedTools { mode: name("auto") },
+            RequestToolChoiceKind::AllowedTools { mode: name("auto") },
         ),
-        (r#"{"type":"mcp","server_label":"s"}"#, ToolChoiceKind::Mcp),
-        (r#"{"type":"web_search"}"#, ToolChoiceKind::Hosted(name("web_search"))),
-        (r#""x""#, ToolChoiceKind::Other),
-        ("3", ToolChoiceKind::Other),
-        ("{}", ToolChoiceKind::Other),
+        (r#"{"type":"mcp","server_label":"s"}"#, RequestToolChoiceKind::Mcp),
+        (r#"{"type":"web_search"}"#, RequestToolChoiceKind::Hosted(name("web_search"))),
+        (r#""x""#, RequestToolChoiceKind::Other),
+        ("3", RequestToolChoiceKind::Other),
+        ("{}", RequestToolChoiceKind::Other),
     ] {
         assert_eq!(kind(json), expected, "{json}");
     }
@@ -107,13 +107,13 @@ fn items_are_told_apart() {
     use ItemKind as K;
     assert!(matches!(
         item(r#"{"content":"hi","role":"user"}"#),
-        K::Message { role: Role::User, content: Content::Text(..), phase: None }
+        K::Message { role: RequestRole::User, content: RequestContent::Text(..), phase: None }
     ));
     assert!(matches!(
         item(r#"{"type":"message","role":"assistant","phase":"commentary","content":[]}"#),
-        K::Message { role: Role::Assistant, content: Content::Parts { .. }, phase: Some(_) }
+        K::Message { role: RequestRole::Assistant, content: RequestContent::Parts { .. }, phase: Some(_) }
     ));
-    assert!(matches!(item(r#"{"type":"message"}"#), K::Message { role: Role::Other, .. }));
+    assert!(matches!(item(r#"{"type":"message"}"#), K::Message { role: RequestRole::Other, .. }));
     assert!(matches!(
         item(r#"{"type":"reasoning","encrypted_content":"x"}"#),
         K::Reasoning { encrypted: Some(_) }
@@ -138,19 +138,19 @@ fn calls_and_their_outputs_are_read() {
     assert!(call.arguments == "a\n" && call.call_id == "c" && call.namespace.unwrap() == "s");
     let output = r#"{"output":[{"type":"input_text","text":"a"},{"type":"input_image"},1],"type":"custom_tool_call_output","call_id":"c"}"#;
     let ItemKind::CustomToolCallOutput(output) = item(output) else { panic!() };
-    let Content::Parts { parts, .. } = output.content else { panic!() };
+    let RequestContent::Parts { parts, .. } = output.content else { panic!() };
     let texts: Vec<_> = parts.iter().map(|p| p.text.is_some()).collect();
     assert_eq!((output.call_id.raw(), texts), ("c", vec![true, false, false]));
     let shot = r#"{"type":"computer_call_output","output":{"type":"computer_screenshot"}}"#;
     let ItemKind::ToolOutput { output, .. } = item(shot) else { panic!() };
-    assert!(matches!(output.content, Content::Other(_)));
+    assert!(matches!(output.content, RequestContent::Other(_)));
     let shell = r#"{"type":"shell_call","call_id":"s"}"#;
     assert!(matches!(item(shell), ItemKind::ToolCall { call_id, .. } if call_id == "s"));
 }
 
 #[test]
 fn what_is_no_request_is_named() {
-    let error = |body: &str| Request::scan(body.as_bytes()).unwrap_err().to_string();
+    let error = |body: &str| RequestBody::from_body(body.as_bytes()).unwrap_err().to_string();
     assert_eq!(error(r#"{"input":"x"}"#), "the request has no `model`");
     assert_eq!(
         error(r#"{"model":"m","input":3}"#),

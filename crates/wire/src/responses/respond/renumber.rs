@@ -3,8 +3,8 @@
 use crate::{
     Splice,
     json::{Cursor, Error, Kind, Span},
-    splice::quoted,
-    sse::{Decoder, data_span, write_event},
+    splice::quote_text,
+    sse::{Decoder, find_data_span, write_event},
 };
 
 /// The new numbers and ids of an event. `None` leaves a member as it is. Members that the event
@@ -31,20 +31,20 @@ pub fn write_renumbered(
     raw: &[u8],
     numbers: &Renumber<'_>,
 ) -> Result<(), Error> {
-    let Some(span) = data_span(raw) else { return write_lines(out, raw, numbers) };
+    let Some(span) = find_data_span(raw) else { return write_renumbered_lines(out, raw, numbers) };
     let data = raw.get(span.start..span.end).unwrap_or_default();
     if data.is_empty() {
         out.extend_from_slice(raw);
         return Ok(());
     }
     out.extend_from_slice(raw.get(..span.start).unwrap_or_default());
-    out.extend_from_slice(&renumbered(data, numbers)?);
+    out.extend_from_slice(&renumber_data(data, numbers)?);
     out.extend_from_slice(raw.get(span.end..).unwrap_or_default());
     Ok(())
 }
 
 /// Handles a frame with several `data:` lines, or none.
-fn write_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<(), Error> {
+fn write_renumbered_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<(), Error> {
     let mut decoder = Decoder::new(raw.len());
     decoder.push(raw);
     decoder.finish();
@@ -53,57 +53,57 @@ fn write_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<
         out.extend_from_slice(raw);
         return Ok(());
     };
-    let data = renumbered(frame.data.as_bytes(), numbers)?;
+    let data = renumber_data(frame.data.as_bytes(), numbers)?;
     // Only numbers and quoted text were inserted into text, so the check cannot fail.
     write_event(out, frame.event, std::str::from_utf8(&data).unwrap_or_default());
     Ok(())
 }
 
-fn renumbered(data: &[u8], numbers: &Renumber<'_>) -> Result<Vec<u8>, Error> {
+fn renumber_data(data: &[u8], numbers: &Renumber<'_>) -> Result<Vec<u8>, Error> {
     let mut cursor = Cursor::from_bytes(data)?;
     let mut splice = Splice::new();
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "sequence_number" => number(&mut splice, cursor, u64::MAX, numbers.sequence_number)?,
+            "sequence_number" => replace_number(&mut splice, cursor, u64::MAX, numbers.sequence_number)?,
             "output_index" => {
                 let index = numbers.output_index.map(u64::from);
-                number(&mut splice, cursor, u64::from(u32::MAX), index)?;
+                replace_number(&mut splice, cursor, u64::from(u32::MAX), index)?;
             }
-            "item_id" => id(&mut splice, cursor, numbers.item_id)?,
-            "item" => member_id(&mut splice, cursor, numbers.item_id)?,
-            "response" => member_id(&mut splice, cursor, numbers.response_id)?,
+            "item_id" => replace_id(&mut splice, cursor, numbers.item_id)?,
+            "item" => replace_member_id(&mut splice, cursor, numbers.item_id)?,
+            "response" => replace_member_id(&mut splice, cursor, numbers.response_id)?,
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    cursor.end()?;
+    cursor.expect_end()?;
     // The spans lie within this text and do not overlap, so there is no error to report.
     Ok(splice.apply(data).unwrap_or_default())
 }
 
 /// Replaces a value that the event reader accepts as a number up to `limit`. Any other value stays.
-fn number(
+fn replace_number(
     splice: &mut Splice,
     cursor: &mut Cursor<'_>,
     limit: u64,
     with: Option<u64>,
 ) -> Result<(), Error> {
     let span: Span = cursor.clone().skip_value()?;
-    let old = cursor.uint_or_skip()?.filter(|old| *old <= limit);
+    let old = cursor.read_uint_or_skip()?.filter(|old| *old <= limit);
     if let (Some(_), Some(with)) = (old, with) {
         splice.replace(span, with.to_string());
     }
     Ok(())
 }
 
-fn id(splice: &mut Splice, cursor: &mut Cursor<'_>, with: Option<&str>) -> Result<(), Error> {
-    if let (Some((_, span)), Some(with)) = (cursor.string_or_skip()?, with) {
-        splice.replace(span, quoted(with));
+fn replace_id(splice: &mut Splice, cursor: &mut Cursor<'_>, with: Option<&str>) -> Result<(), Error> {
+    if let (Some((_, span)), Some(with)) = (cursor.read_string_or_skip()?, with) {
+        splice.replace(span, quote_text(with));
     }
     Ok(())
 }
 
-fn member_id(
+fn replace_member_id(
     splice: &mut Splice,
     cursor: &mut Cursor<'_>,
     with: Option<&str>,
@@ -111,8 +111,8 @@ fn member_id(
     if with.is_none() || cursor.peek()? != Kind::Object {
         return Ok(());
     }
-    cursor.members(|cursor, member| match &*member.key.unescape() {
-        "id" => id(splice, cursor, with),
+    cursor.read_members(|cursor, member| match &*member.key.unescape() {
+        "id" => replace_id(splice, cursor, with),
         _ => Ok(()),
     })?;
     Ok(())

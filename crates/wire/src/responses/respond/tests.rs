@@ -2,8 +2,8 @@ use super::*;
 use crate::{
     Tokens, json,
     responses::{
-        Assembler, End, Event, OutputKind, Response, Usage,
-        request::{ItemKind, Request, Role},
+        Assembler, StreamEnd, Event, OutputKind, Response, Usage,
+        request::{ItemKind, RequestBody, RequestRole},
         response::Finished,
     },
     sse::Decoder,
@@ -17,7 +17,7 @@ fn fold(stream: &[u8]) -> Finished {
     let mut sequence = 0;
     while let Some(frame) = decoder.next() {
         let frame = frame.unwrap();
-        let event = Event::decode(frame.event, &frame.data).unwrap();
+        let event = Event::from_data(frame.event, &frame.data).unwrap();
         assert_eq!(event.sequence_number, Some(sequence), "{}", frame.data);
         assert!(frame.data.contains(&format!(r#""type":"{}""#, frame.event)));
         sequence += 1;
@@ -38,19 +38,19 @@ const HEAD: Head<'static> =
 #[test]
 fn a_stream_of_our_own_reads_as_written() {
     let (mut out, mut sequence) = (Vec::new(), 0);
-    write_head(&mut out, &mut sequence, &response(&HEAD, EndOf::InProgress, &[], None));
+    write_head(&mut out, &mut sequence, &format_response(&HEAD, ResponseEnd::InProgress, &[], None));
     write_text_item(&mut out, &mut sequence, 0, "msg_1", "Done \"x\"\n");
     write_call_item(&mut out, &mut sequence, 1, "fc_1", ("call_1", "f", r#"{"a":1}"#));
     let items =
         [text_item("msg_1", "Done \"x\"\n"), call_item("fc_1", "call_1", "f", r#"{"a":1}"#)];
     let output: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
     let usage = usage();
-    let whole = response(&HEAD, EndOf::Completed, &output, Some(&usage));
+    let whole = format_response(&HEAD, ResponseEnd::Completed, &output, Some(&usage));
     write_end(&mut out, &mut sequence, &Status::Completed, &whole);
 
     let finished = fold(&out);
     assert_eq!((finished.strays, finished.restarts), (0, 0));
-    assert_eq!(finished.end, End::Stop);
+    assert_eq!(finished.end, StreamEnd::Stop);
     assert_eq!(finished.response, Response::from_json(whole.as_bytes()).unwrap());
     let r = finished.response;
     assert_eq!((r.id.as_str(), r.model.as_str(), r.created_at), ("resp_1", "m \"x\"", Some(7)));
@@ -69,15 +69,15 @@ fn every_end_is_written() {
         code: "server_error".to_owned(),
         message: "boom".to_owned(),
     };
-    for end in [EndOf::Incomplete("max_output_tokens"), EndOf::Failed(&failure)] {
+    for end in [ResponseEnd::Incomplete("max_output_tokens"), ResponseEnd::Failed(&failure)] {
         let (mut out, mut sequence) = (Vec::new(), 0);
-        write_head(&mut out, &mut sequence, &response(&HEAD, EndOf::InProgress, &[], None));
-        write_end(&mut out, &mut sequence, &end.status(), &response(&HEAD, end, &[], None));
+        write_head(&mut out, &mut sequence, &format_response(&HEAD, ResponseEnd::InProgress, &[], None));
+        write_end(&mut out, &mut sequence, &end.status(), &format_response(&HEAD, end, &[], None));
         let finished = fold(&out);
         assert_eq!(finished.response.status, Some(end.status()));
         match end {
-            EndOf::Failed(_) => {
-                assert!(matches!(finished.end, End::Error(f) if f.message == "boom"));
+            ResponseEnd::Failed(_) => {
+                assert!(matches!(finished.end, StreamEnd::Error(f) if f.message == "boom"));
             }
             _ => {
                 let reason = finished.response.incomplete_reason;
@@ -87,7 +87,7 @@ fn every_end_is_written() {
     }
     let (mut out, mut sequence) = (Vec::new(), 0);
     write_error(&mut out, &mut sequence, &failure);
-    let End::Error(found) = fold(&out).end else { panic!() };
+    let StreamEnd::Error(found) = fold(&out).end else { panic!() };
     assert_eq!((found.code, found.message), (failure.code, failure.message));
 }
 
@@ -107,7 +107,7 @@ fn every_channel_is_written_as_it_is_read() {
             let mut decoder = Decoder::new(4096);
             decoder.push(&out);
             let frame = decoder.next().unwrap().unwrap();
-            let event = Event::decode(frame.event, &frame.data).unwrap();
+            let event = Event::from_data(frame.event, &frame.data).unwrap();
             assert_eq!(
                 (event.sequence_number, event.output_index, sequence),
                 (Some(3), Some(6), 4)
@@ -133,18 +133,18 @@ fn every_channel_is_written_as_it_is_read() {
 fn changed_members_are_the_only_ones_that_change() {
     let before = r#"{ "id":"a", "new": [1,  2], "status":"incomplete","incomplete_details":{"reason":"x"}, "output":[{"type":"web_search_call"}],"usage":null}"#;
     let changes = Changes {
-        status: Some(EndOf::Completed),
+        status: Some(ResponseEnd::Completed),
         output: Some(&[br#"{"type":"message"}"#, b"{}"]),
         ..Changes::default()
     };
     assert_eq!(
-        changed(before, &changes).unwrap(),
+        apply_changes(before, &changes).unwrap(),
         r#"{ "id":"a", "new": [1,  2], "status":"completed","incomplete_details":null, "output":[{"type":"message"},{}],"usage":null,"error":null}"#
     );
-    assert_eq!(changed(before, &Changes::default()).unwrap(), before);
+    assert_eq!(apply_changes(before, &Changes::default()).unwrap(), before);
     let all = Changes { id: Some("b"), previous_response_id: Some("p"), ..Changes::default() };
-    assert_eq!(changed(" {} ", &all).unwrap(), r#" {"id":"b","previous_response_id":"p"} "#);
-    assert!(changed("[]", &all).is_err());
+    assert_eq!(apply_changes(" {} ", &all).unwrap(), r#" {"id":"b","previous_response_id":"p"} "#);
+    assert!(apply_changes("[]", &all).is_err());
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn a_frame_is_renumbered_where_it_stands() {
 #[test]
 fn input_items_of_our_own_are_items() {
     let items = [
-        message(Role::User, "a\n"),
-        message(Role::Assistant, "b"),
+        request_message(RequestRole::User, "a\n"),
+        request_message(RequestRole::Assistant, "b"),
         function_call("c", "f", "{}"),
         function_call_output("c", "out \"x\""),
         custom_tool_call("d", "g", "any"),
@@ -195,13 +195,13 @@ fn input_items_of_our_own_are_items() {
     ];
     let list = items.join(b",".as_slice());
     let body = [br#"{"model":"m","input":["#.as_slice(), &list, b"]}"].concat();
-    let request = Request::scan(&body).unwrap();
+    let request = RequestBody::from_body(&body).unwrap();
     let kinds: Vec<_> = request.items().iter().map(|item| &item.kind).collect();
     assert!(matches!(
         &kinds[..],
         [
-            ItemKind::Message { role: Role::User, .. },
-            ItemKind::Message { role: Role::Assistant, .. },
+            ItemKind::Message { role: RequestRole::User, .. },
+            ItemKind::Message { role: RequestRole::Assistant, .. },
             ItemKind::FunctionCall(call),
             ItemKind::FunctionCallOutput(output),
             ItemKind::CustomToolCall(_),
@@ -213,7 +213,7 @@ fn input_items_of_our_own_are_items() {
 #[test]
 fn an_error_body_reads_as_an_error() {
     let body = error_body("invalid_request_error", "", "model", "no \"such\" model");
-    json::check(std::str::from_utf8(&body).unwrap()).unwrap();
+    json::check_text(std::str::from_utf8(&body).unwrap()).unwrap();
     let error = crate::responses::ApiError::from_response(400, &body);
     assert_eq!((error.message.as_str(), error.code.as_str()), ("no \"such\" model", ""));
     assert_eq!(error.param, "model");

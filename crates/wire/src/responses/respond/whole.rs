@@ -7,7 +7,7 @@ use crate::{
         response::{Failure, Status},
         usage::Usage,
     },
-    splice::quoted,
+    splice::quote_text,
 };
 
 /// The head of a response that softland writes.
@@ -33,7 +33,7 @@ pub struct Changes<'a> {
     /// The new status, which also sets the details: `incomplete_details` of an incomplete response
     /// is the given reason, otherwise `null`; `error` of a failed response is the given failure,
     /// otherwise `null`.
-    pub status: Option<EndOf<'a>>,
+    pub status: Option<ResponseEnd<'a>>,
     /// The new output: items as JSON, in order.
     pub output: Option<&'a [&'a [u8]]>,
     /// The new usage.
@@ -42,7 +42,7 @@ pub struct Changes<'a> {
 
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndOf<'a> {
+pub enum ResponseEnd<'a> {
     /// `completed`
     Completed,
     /// `incomplete`, with its reason: `max_output_tokens` or `content_filter`.
@@ -53,7 +53,7 @@ pub enum EndOf<'a> {
     InProgress,
 }
 
-impl EndOf<'_> {
+impl ResponseEnd<'_> {
     /// Returns the corresponding status.
     #[must_use]
     pub const fn status(self) -> Status {
@@ -70,9 +70,9 @@ impl EndOf<'_> {
 /// request sets have the API's defaults: clients require them to be present, but read other
 /// members.
 #[must_use]
-pub fn response(
+pub fn format_response(
     head: &Head<'_>,
-    end: EndOf<'_>,
+    end: ResponseEnd<'_>,
     output: &[&[u8]],
     usage: Option<&Usage>,
 ) -> String {
@@ -82,16 +82,16 @@ pub fn response(
     out.extend_from_slice(head.created_at.to_string().as_bytes());
     let status = end.status();
     for (name, value) in [
-        ("status", quoted(status.name())),
+        ("status", quote_text(status.name())),
         ("background", b"false".to_vec()),
-        ("error", failure(end)),
-        ("incomplete_details", details(end)),
+        ("error", format_failure(end)),
+        ("incomplete_details", format_details(end)),
         ("instructions", b"null".to_vec()),
         ("max_output_tokens", b"null".to_vec()),
-        ("model", quoted(head.model)),
-        ("output", list(output)),
+        ("model", quote_text(head.model)),
+        ("output", format_list(output)),
         ("parallel_tool_calls", b"true".to_vec()),
-        ("previous_response_id", head.previous_response_id.map_or_else(null, quoted)),
+        ("previous_response_id", head.previous_response_id.map_or_else(format_null, quote_text)),
         ("reasoning", br#"{"effort":null,"summary":null}"#.to_vec()),
         ("store", b"false".to_vec()),
         ("temperature", b"1.0".to_vec()),
@@ -100,8 +100,8 @@ pub fn response(
         ("tools", b"[]".to_vec()),
         ("top_p", b"1.0".to_vec()),
         ("truncation", br#""disabled""#.to_vec()),
-        ("usage", usage.map_or_else(null, usage_json)),
-        ("user", null()),
+        ("usage", usage.map_or_else(format_null, format_usage)),
+        ("user", format_null()),
         ("metadata", b"{}".to_vec()),
     ] {
         out.push(b',');
@@ -119,23 +119,23 @@ pub fn response(
 ///
 /// # Errors
 /// Fails if `response_json` is not a JSON object.
-pub fn changed(response_json: &str, changes: &Changes<'_>) -> Result<String, Error> {
+pub fn apply_changes(response_json: &str, changes: &Changes<'_>) -> Result<String, Error> {
     let mut cursor = Cursor::new(response_json);
     let mut members: Vec<(String, Span)> = Vec::new();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         members.push((member.key.unescape().into_owned(), cursor.skip_value()?));
         Ok::<_, Error>(())
     })?;
-    cursor.end()?;
+    cursor.expect_end()?;
     let mut splice = Splice::new();
     let mut added = members.is_empty();
-    for (name, value) in changes.members() {
+    for (name, value) in changes.to_members() {
         let at = members.iter().rev().find(|(key, _)| key == name);
         match at {
             Some((_, span)) => splice.replace(*span, value),
             None if added => {
                 added = false;
-                let member = [quoted(name), b":".to_vec(), value].concat();
+                let member = [quote_text(name), b":".to_vec(), value].concat();
                 splice.insert(span.end.saturating_sub(1), member);
             }
             None => splice.append_member(span, name, &value),
@@ -147,18 +147,18 @@ pub fn changed(response_json: &str, changes: &Changes<'_>) -> Result<String, Err
 }
 
 impl Changes<'_> {
-    fn members(&self) -> Vec<(&'static str, Vec<u8>)> {
+    fn to_members(&self) -> Vec<(&'static str, Vec<u8>)> {
         let mut members = Vec::new();
-        members.extend(self.id.map(|id| ("id", quoted(id))));
-        let previous = self.previous_response_id.map(quoted);
+        members.extend(self.id.map(|id| ("id", quote_text(id))));
+        let previous = self.previous_response_id.map(quote_text);
         members.extend(previous.map(|id| ("previous_response_id", id)));
         if let Some(end) = self.status {
-            members.push(("status", quoted(end.status().name())));
-            members.push(("incomplete_details", details(end)));
-            members.push(("error", failure(end)));
+            members.push(("status", quote_text(end.status().name())));
+            members.push(("incomplete_details", format_details(end)));
+            members.push(("error", format_failure(end)));
         }
-        members.extend(self.output.map(|output| ("output", list(output))));
-        members.extend(self.usage.map(|usage| ("usage", usage_json(usage))));
+        members.extend(self.output.map(|output| ("output", format_list(output))));
+        members.extend(self.usage.map(|usage| ("usage", format_usage(usage))));
         members
     }
 }
@@ -175,23 +175,23 @@ pub fn error_body(kind: &str, code: &str, param: &str, message: &str) -> Vec<u8>
         out.push(b',');
         write_str(&mut out, name);
         out.push(b':');
-        out.extend_from_slice(&if value.is_empty() { null() } else { quoted(value) });
+        out.extend_from_slice(&if value.is_empty() { format_null() } else { quote_text(value) });
     }
     out.extend_from_slice(b"}}");
     out
 }
 
-fn details(end: EndOf<'_>) -> Vec<u8> {
+fn format_details(end: ResponseEnd<'_>) -> Vec<u8> {
     match end {
-        EndOf::Incomplete(reason) => {
-            [br#"{"reason":"#.to_vec(), quoted(reason), b"}".to_vec()].concat()
+        ResponseEnd::Incomplete(reason) => {
+            [br#"{"reason":"#.to_vec(), quote_text(reason), b"}".to_vec()].concat()
         }
-        EndOf::Completed | EndOf::Failed(_) | EndOf::InProgress => null(),
+        ResponseEnd::Completed | ResponseEnd::Failed(_) | ResponseEnd::InProgress => format_null(),
     }
 }
 
-fn failure(end: EndOf<'_>) -> Vec<u8> {
-    let EndOf::Failed(failure) = end else { return null() };
+fn format_failure(end: ResponseEnd<'_>) -> Vec<u8> {
+    let ResponseEnd::Failed(failure) = end else { return format_null() };
     let code = if failure.code.is_empty() { &failure.kind } else { &failure.code };
     let code = if code.is_empty() { "server_error" } else { code };
     let mut out = br#"{"code":"#.to_vec();
@@ -202,16 +202,16 @@ fn failure(end: EndOf<'_>) -> Vec<u8> {
     out
 }
 
-fn list(items: &[&[u8]]) -> Vec<u8> {
+fn format_list(items: &[&[u8]]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
-fn usage_json(usage: &Usage) -> Vec<u8> {
+fn format_usage(usage: &Usage) -> Vec<u8> {
     let mut out = Vec::new();
-    usage.write(&mut out);
+    usage.write_json(&mut out);
     out
 }
 
-fn null() -> Vec<u8> {
+fn format_null() -> Vec<u8> {
     b"null".to_vec()
 }

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, mem};
 
 use super::{
     Failure, Response, Status,
-    item::{OutputItem, OutputKind, Texts},
-    whole_items,
+    item::{OutputItem, OutputKind, ItemTexts},
+    read_whole_items,
 };
 use crate::{
-    bound::{AssembleError, Bound},
+    bound::{AssembleError, SizeBound},
     json::{Cursor, Str},
     responses::stream::{
-        Channel, Event, EventKind, Phase, Snapshot, StreamItem, StreamItemKind, stream_item,
+        Channel, Event, EventKind, Phase, Snapshot, StreamItem, StreamItemKind, read_stream_item,
     },
     tokens::Tokens,
 };
@@ -37,10 +37,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Assembler {
     response: Response,
-    open: Vec<Building>,
+    open: Vec<OpenItem>,
     /// Position in `open` of the newest item of each index.
     by_index: BTreeMap<u32, usize>,
-    end: End,
+    end: StreamEnd,
     /// True if a terminal event arrived.
     closed: bool,
     started: bool,
@@ -48,12 +48,12 @@ pub struct Assembler {
     strays: u32,
     /// The number of bytes that the model wrote, as received.
     written: usize,
-    bound: Bound,
+    bound: SizeBound,
 }
 
 /// An item that is being assembled.
 #[derive(Clone, Debug)]
-struct Building {
+struct OpenItem {
     index: u32,
     /// The item as it started.
     begun: String,
@@ -69,7 +69,7 @@ pub struct Finished {
     /// The response, as far as it arrived.
     pub response: Response,
     /// The end of the stream.
-    pub end: End,
+    pub end: StreamEnd,
     /// The number of restarts of the stream.
     pub restarts: u32,
     /// The number of events that fit nowhere.
@@ -78,7 +78,7 @@ pub struct Finished {
 
 /// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// Ended by `response.completed` or `response.incomplete`.
     Stop,
     /// Ended without a terminal event: the connection was cut.
@@ -98,13 +98,13 @@ impl Assembler {
             response: Response::default(),
             open: Vec::new(),
             by_index: BTreeMap::new(),
-            end: End::Cut,
+            end: StreamEnd::Cut,
             closed: false,
             started: false,
             restarts: 0,
             strays: 0,
             written: 0,
-            bound: Bound::new(limit_bytes),
+            bound: SizeBound::new(limit_bytes),
         }
     }
 
@@ -114,41 +114,41 @@ impl Assembler {
     /// Returns [`AssembleError`], and again at every later call. The response stays as it was
     /// before.
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), AssembleError> {
-        self.bound.check()?;
+        self.bound.check_failure()?;
         if self.is_late(&event.kind) {
             self.strays += 1;
             return Ok(());
         }
         let placed = match &event.kind {
             EventKind::Response { phase, response } => {
-                self.snapshot(*phase, response)?;
+                self.apply_snapshot(*phase, response)?;
                 true
             }
             EventKind::ItemAdded(item) => match event.output_index {
                 Some(index) => {
                     if let StreamItemKind::Other { kind, .. } = item.kind {
-                        self.response.usage.tokens.beside.count(&kind.unescape());
+                        self.response.usage.tokens.beside.count_item(&kind.unescape());
                     }
                     self.restarts += u32::from(self.by_index.contains_key(&index));
-                    self.begin(index, item.raw)?;
+                    self.begin_item(index, item.raw)?;
                     true
                 }
                 None => false,
             },
             EventKind::ItemDone(item) => match event.output_index {
-                Some(index) => self.done(index, item)?,
+                Some(index) => self.end_item(index, item)?,
                 None => false,
             },
             EventKind::Delta { channel, at, text } => {
-                self.piece(event.output_index, (*channel, *at), *text, false)?
+                self.add_piece(event.output_index, (*channel, *at), *text, false)?
             }
             EventKind::Done { channel, at, text } => {
-                self.piece(event.output_index, (*channel, *at), *text, true)?
+                self.add_piece(event.output_index, (*channel, *at), *text, true)?
             }
             EventKind::Error(error) => {
                 let failure = Failure::new(error);
-                self.bound.grow(failure.kind.len() + failure.code.len() + failure.message.len())?;
-                self.end = End::Error(failure);
+                self.bound.add_bytes(failure.kind.len() + failure.code.len() + failure.message.len())?;
+                self.end = StreamEnd::Error(failure);
                 true
             }
             EventKind::PartAdded { .. }
@@ -165,14 +165,14 @@ impl Assembler {
     /// Returns true if a terminal event or an `error` event arrived.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.end != End::Cut
+        self.end != StreamEnd::Cut
     }
 
     /// Returns the tokens of the response so far, for a response that may never end: the tokens it
     /// reports, but at least one output token for each four bytes that arrived, since usage is
     /// reported at the end.
     #[must_use]
-    pub fn so_far(&self) -> Tokens {
+    pub fn tokens_so_far(&self) -> Tokens {
         let reported = self.response.usage.tokens;
         if self.closed || !self.started {
             return reported;
@@ -184,8 +184,8 @@ impl Assembler {
     /// ended.
     #[must_use]
     pub fn finish(mut self) -> Finished {
-        self.response.items = mem::take(&mut self.open).into_iter().map(Building::finish).collect();
-        self.response.settle();
+        self.response.items = mem::take(&mut self.open).into_iter().map(OpenItem::into_item).collect();
+        self.response.settle_calls();
         Finished {
             response: self.response,
             end: self.end,
@@ -195,7 +195,7 @@ impl Assembler {
     }
 
     fn is_late(&self, event: &EventKind<'_>) -> bool {
-        if self.end == End::Cut {
+        if self.end == StreamEnd::Cut {
             return false;
         }
         match event {
@@ -205,21 +205,21 @@ impl Assembler {
         }
     }
 
-    fn snapshot(&mut self, phase: Phase, found: &Snapshot<'_>) -> Result<(), AssembleError> {
+    fn apply_snapshot(&mut self, phase: Phase, found: &Snapshot<'_>) -> Result<(), AssembleError> {
         // The previous object is replaced.
-        self.bound.shrink(self.response.raw.len());
-        self.bound.grow(found.raw.len())?;
+        self.bound.remove_bytes(self.response.raw.len());
+        self.bound.add_bytes(found.raw.len())?;
         if phase == Phase::Created {
             if self.started {
                 self.restarts += 1;
                 self.by_index.clear();
-                self.end = End::Cut;
+                self.end = StreamEnd::Cut;
                 self.closed = false;
                 self.response.error = None;
             }
             self.started = true;
         }
-        self.response.update(found);
+        self.response.apply_snapshot(found);
         if !phase.is_last() {
             return Ok(());
         }
@@ -232,50 +232,50 @@ impl Assembler {
         }
         self.closed = true;
         // An earlier error is more specific than the failure that it caused.
-        if self.end == End::Cut {
+        if self.end == StreamEnd::Cut {
             self.end = match phase {
-                Phase::Failed => End::Error(self.response.error.clone().unwrap_or_default()),
-                _ => End::Stop,
+                Phase::Failed => StreamEnd::Error(self.response.error.clone().unwrap_or_default()),
+                _ => StreamEnd::Stop,
             };
         }
-        self.stand_in(found.output)
+        self.fill_missing_items(found.output)
     }
 
     /// Fills in items that are missing before the terminal event from its output.
-    fn stand_in(&mut self, output: &str) -> Result<(), AssembleError> {
+    fn fill_missing_items(&mut self, output: &str) -> Result<(), AssembleError> {
         if self.open.iter().all(|item| item.whole.is_some()) && !self.open.is_empty() {
             return Ok(());
         }
-        self.bound.grow(output.len())?;
-        let listed = whole_items(output);
+        self.bound.add_bytes(output.len())?;
+        let listed = read_whole_items(output);
         if self.open.is_empty() {
             for (index, item) in (0..).zip(listed) {
                 self.written += item.raw.len();
                 let begun = String::new();
                 let pieces = BTreeMap::new();
-                self.open.push(Building { index, begun, pieces, whole: Some(item), bytes: 0 });
+                self.open.push(OpenItem { index, begun, pieces, whole: Some(item), bytes: 0 });
             }
             return Ok(());
         }
         for building in self.open.iter_mut().filter(|building| building.whole.is_none()) {
             let at = usize::try_from(building.index).ok();
             let item = at.and_then(|at| listed.get(at));
-            building.whole = item.filter(|item| building.is_like(item)).cloned();
+            building.whole = item.filter(|item| building.is_same_item(item)).cloned();
         }
         Ok(())
     }
 
-    fn begin(&mut self, index: u32, begun: &str) -> Result<(), AssembleError> {
+    fn begin_item(&mut self, index: u32, begun: &str) -> Result<(), AssembleError> {
         let bytes = begun.len() + ITEM_COST;
-        self.bound.grow(bytes)?;
+        self.bound.add_bytes(bytes)?;
         self.by_index.insert(index, self.open.len());
         let (begun, pieces) = (begun.to_owned(), BTreeMap::new());
-        self.open.push(Building { index, begun, pieces, whole: None, bytes });
+        self.open.push(OpenItem { index, begun, pieces, whole: None, bytes });
         Ok(())
     }
 
     /// Ends an item. Returns false if an identical item ended before.
-    fn done(&mut self, index: u32, item: &StreamItem<'_>) -> Result<bool, AssembleError> {
+    fn end_item(&mut self, index: u32, item: &StreamItem<'_>) -> Result<bool, AssembleError> {
         let at = self.by_index.get(&index).copied();
         let known = at.and_then(|at| self.open.get(at));
         let ended = known.and_then(|building| building.whole.as_ref());
@@ -289,13 +289,13 @@ impl Assembler {
         let silent = gathered.is_none_or(|building| building.pieces.is_empty());
         let again = ended.is_some();
         let bytes = 2 * item.raw.len() + ITEM_COST;
-        self.bound.grow(bytes.saturating_sub(freed))?;
-        self.bound.shrink(freed.saturating_sub(bytes));
+        self.bound.add_bytes(bytes.saturating_sub(freed))?;
+        self.bound.remove_bytes(freed.saturating_sub(bytes));
         self.written += if silent { item.raw.len() } else { 0 };
         self.restarts += u32::from(again);
-        let whole = Some(OutputItem::whole(item));
+        let whole = Some(OutputItem::from_whole(item));
         let building =
-            Building { index, begun: String::new(), pieces: BTreeMap::new(), whole, bytes };
+            OpenItem { index, begun: String::new(), pieces: BTreeMap::new(), whole, bytes };
         match at.filter(|_| !again).and_then(|at| self.open.get_mut(at)) {
             Some(open) => *open = building,
             None => {
@@ -308,7 +308,7 @@ impl Assembler {
 
     /// Adds a piece to its item, or replaces the pieces by the whole text. Returns false if it fits
     /// nowhere.
-    fn piece(
+    fn add_piece(
         &mut self,
         index: Option<u32>,
         (channel, at): (Channel, u32),
@@ -318,8 +318,8 @@ impl Assembler {
         let Some(index) = index else { return Ok(false) };
         let known = self.by_index.contains_key(&index);
         if !known {
-            let Some(begun) = begun_by(channel) else { return Ok(false) };
-            self.begin(index, begun)?;
+            let Some(begun) = find_implied_item(channel) else { return Ok(false) };
+            self.begin_item(index, begun)?;
         }
         let Some(position) = self.by_index.get(&index).copied() else { return Ok(false) };
         let Some(building) = self.open.get(position) else { return Ok(false) };
@@ -328,7 +328,7 @@ impl Assembler {
         }
         let new = !building.pieces.contains_key(&(channel, at));
         let bytes = text.raw().len() + if new { ITEM_COST } else { 0 };
-        self.bound.grow(bytes)?;
+        self.bound.add_bytes(bytes)?;
         let Some(building) = self.open.get_mut(position) else { return Ok(false) };
         building.bytes += bytes;
         let piece = building.pieces.entry((channel, at)).or_default();
@@ -344,7 +344,7 @@ impl Assembler {
 }
 
 /// Returns the item to open for a piece that no item announced.
-const fn begun_by(channel: Channel) -> Option<&'static str> {
+const fn find_implied_item(channel: Channel) -> Option<&'static str> {
     match channel {
         Channel::Text | Channel::Refusal => {
             Some(r#"{"type":"message","role":"assistant","content":[]}"#)
@@ -354,10 +354,10 @@ const fn begun_by(channel: Channel) -> Option<&'static str> {
     }
 }
 
-impl Building {
+impl OpenItem {
     /// Returns true if `item` is the one that began.
-    fn is_like(&self, item: &OutputItem) -> bool {
-        let Ok(begun) = stream_item(&mut Cursor::new(&self.begun)) else { return false };
+    fn is_same_item(&self, item: &OutputItem) -> bool {
+        let Ok(begun) = read_stream_item(&mut Cursor::new(&self.begun)) else { return false };
         match (&begun.kind, &item.kind) {
             (StreamItemKind::Message { .. }, OutputKind::Message { .. })
             | (StreamItemKind::Reasoning { .. }, OutputKind::Reasoning { .. }) => true,
@@ -371,27 +371,27 @@ impl Building {
         }
     }
 
-    fn finish(self) -> OutputItem {
+    fn into_item(self) -> OutputItem {
         let Self { begun, pieces, whole, .. } = self;
         if let Some(item) = whole {
             return item;
         }
-        let (mut texts, mut streamed) = (Texts::default(), String::new());
+        let (mut texts, mut streamed) = (ItemTexts::default(), String::new());
         for ((channel, _), piece) in pieces {
             match channel {
                 Channel::Text => texts.text.push_str(&piece),
                 Channel::Refusal => texts.refusal.get_or_insert_default().push_str(&piece),
                 Channel::Reasoning => texts.reasoning.push_str(&piece),
                 Channel::Summary => {
-                    texts.next_summary();
+                    texts.start_summary_part();
                     texts.summary.push_str(&piece);
                 }
                 Channel::Arguments | Channel::Input => streamed.push_str(&piece),
             }
         }
         // The start was scanned when it arrived, so reading it again cannot fail.
-        match stream_item(&mut Cursor::new(&begun)) {
-            Ok(item) => OutputItem::cut(&item, texts, streamed),
+        match read_stream_item(&mut Cursor::new(&begun)) {
+            Ok(item) => OutputItem::from_cut(&item, texts, streamed),
             Err(_) => OutputItem {
                 kind: OutputKind::Other { kind: String::new(), call_id: String::new() },
                 id: String::new(),

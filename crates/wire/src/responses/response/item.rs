@@ -3,7 +3,7 @@
 use crate::{
     json::{Cursor, Error, Kind, Str, is_strict_object, write_str},
     responses::stream::{StreamItem, StreamItemKind},
-    splice::quoted,
+    splice::quote_text,
 };
 
 /// An output item.
@@ -73,7 +73,7 @@ pub enum OutputKind {
 
 /// The texts of an item, from its members or from streamed pieces.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct ItemTexts {
     pub(super) text: String,
     pub(super) refusal: Option<String>,
     pub(super) summary: String,
@@ -91,26 +91,26 @@ impl OutputItem {
     }
 
     /// Appends the item in the form that goes back to the API.
-    pub fn write(&self, out: &mut Vec<u8>) {
+    pub fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.raw.as_bytes());
     }
 
     /// Creates an item that was received whole.
-    pub(super) fn whole(item: &StreamItem<'_>) -> Self {
+    pub(super) fn from_whole(item: &StreamItem<'_>) -> Self {
         let texts = match item.kind {
             StreamItemKind::Message { .. } | StreamItemKind::Reasoning { .. } => {
-                Texts::read(item.raw)
+                ItemTexts::from_item(item.raw)
             }
-            StreamItemKind::Call { .. } | StreamItemKind::Other { .. } => Texts::default(),
+            StreamItemKind::Call { .. } | StreamItemKind::Other { .. } => ItemTexts::default(),
         };
-        let mut kind = begun(&item.kind, texts);
+        let mut kind = build_kind(&item.kind, texts);
         if let OutputKind::Call { arguments, complete, custom, .. } = &mut kind {
             let cut = matches!(&*item.status.unescape(), "incomplete" | "failed");
             *complete = !cut && (*custom || is_strict_object(arguments));
         }
         Self {
             kind,
-            id: item.id.owned(),
+            id: item.id.into_string(),
             raw: item.raw.to_owned(),
             done: true,
             completed: item.status == "completed",
@@ -118,9 +118,9 @@ impl OutputItem {
     }
 
     /// Creates an item that began and was cut, with the content that was streamed.
-    pub(super) fn cut(item: &StreamItem<'_>, texts: Texts, streamed: String) -> Self {
-        let raw = rewritten(item.raw, &item.kind, &texts, &streamed);
-        let mut kind = begun(&item.kind, texts);
+    pub(super) fn from_cut(item: &StreamItem<'_>, texts: ItemTexts, streamed: String) -> Self {
+        let raw = rewrite_item(item.raw, &item.kind, &texts, &streamed);
+        let mut kind = build_kind(&item.kind, texts);
         if let OutputKind::Call { arguments, .. } = &mut kind
             && !streamed.is_empty()
         {
@@ -129,22 +129,22 @@ impl OutputItem {
         if let OutputKind::Reasoning { encrypted, .. } = &mut kind {
             *encrypted = false;
         }
-        Self { kind, id: item.id.owned(), raw, done: false, completed: false }
+        Self { kind, id: item.id.into_string(), raw, done: false, completed: false }
     }
 }
 
-fn begun(kind: &StreamItemKind<'_>, texts: Texts) -> OutputKind {
+fn build_kind(kind: &StreamItemKind<'_>, texts: ItemTexts) -> OutputKind {
     match *kind {
         StreamItemKind::Message { phase } => OutputKind::Message {
             text: texts.text,
             refusal: texts.refusal,
-            phase: phase.map(Str::owned),
+            phase: phase.map(Str::into_string),
         },
         StreamItemKind::Call { call_id, name, namespace, arguments, custom } => OutputKind::Call {
-            call_id: call_id.owned(),
-            name: name.owned(),
-            namespace: namespace.map(Str::owned),
-            arguments: arguments.owned(),
+            call_id: call_id.into_string(),
+            name: name.into_string(),
+            namespace: namespace.map(Str::into_string),
+            arguments: arguments.into_string(),
             complete: false,
             custom,
         },
@@ -152,21 +152,21 @@ fn begun(kind: &StreamItemKind<'_>, texts: Texts) -> OutputKind {
             OutputKind::Reasoning { summary: texts.summary, text: texts.reasoning, encrypted }
         }
         StreamItemKind::Other { kind, call_id } => {
-            OutputKind::Other { kind: kind.owned(), call_id: call_id.owned() }
+            OutputKind::Other { kind: kind.into_string(), call_id: call_id.into_string() }
         }
     }
 }
 
-impl Texts {
+impl ItemTexts {
     /// Reads the texts of an item's `content` and `summary`.
-    fn read(raw: &str) -> Self {
+    fn from_item(raw: &str) -> Self {
         let mut texts = Self::default();
         // The item was scanned before, so there is no error to report.
-        let _ = Cursor::new(raw).members(|cursor, member| {
+        let _ = Cursor::new(raw).read_members(|cursor, member| {
             let list = cursor.peek()? == Kind::Array;
             match &*member.key.unescape() {
                 "content" | "summary" if list => {
-                    cursor.elements(|cursor| texts.read_part(cursor))?;
+                    cursor.read_elements(|cursor| texts.read_part(cursor))?;
                 }
                 _ => {}
             }
@@ -180,13 +180,13 @@ impl Texts {
             return Ok(());
         }
         let (mut kind, mut text) = (Str::default(), Str::default());
-        cursor.members(|cursor, member| {
+        cursor.read_members(|cursor, member| {
             let target = match &*member.key.unescape() {
                 "type" => &mut kind,
                 "text" | "refusal" => &mut text,
                 _ => return Ok(()),
             };
-            *target = cursor.string_or_skip()?.unwrap_or_default().0;
+            *target = cursor.read_string_or_skip()?.unwrap_or_default().0;
             Ok::<_, Error>(())
         })?;
         match &*kind.unescape() {
@@ -194,7 +194,7 @@ impl Texts {
             "refusal" => text.push_to(self.refusal.get_or_insert_default()),
             "reasoning_text" => text.push_to(&mut self.reasoning),
             "summary_text" => {
-                self.next_summary();
+                self.start_summary_part();
                 text.push_to(&mut self.summary);
             }
             _ => {}
@@ -203,7 +203,7 @@ impl Texts {
     }
 
     /// Adds a separator before a further part of the summary.
-    pub(super) fn next_summary(&mut self) {
+    pub(super) fn start_summary_part(&mut self) {
         if !self.summary.is_empty() {
             self.summary.push_str("\n\n");
         }
@@ -211,15 +211,15 @@ impl Texts {
 }
 
 /// Returns the item as it started, with its empty members replaced by the streamed content.
-fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str) -> String {
+fn rewrite_item(raw: &str, kind: &StreamItemKind<'_>, texts: &ItemTexts, streamed: &str) -> String {
     let mut set: Vec<(&str, Vec<u8>)> = Vec::new();
     match kind {
-        StreamItemKind::Message { .. } => set.push(("content", content(texts))),
+        StreamItemKind::Message { .. } => set.push(("content", format_content(texts))),
         StreamItemKind::Call { custom, .. } if !streamed.is_empty() => {
-            set.push((if *custom { "input" } else { "arguments" }, quoted(streamed)));
+            set.push((if *custom { "input" } else { "arguments" }, quote_text(streamed)));
         }
         StreamItemKind::Reasoning { .. } if !texts.summary.is_empty() => {
-            let part = part("summary_text", "text", &texts.summary);
+            let part = format_part("summary_text", "text", &texts.summary);
             set.push(("summary", [b"[".as_slice(), &part, b"]"].concat()));
         }
         _ => {}
@@ -235,8 +235,8 @@ fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str
         out.extend_from_slice(value);
     };
     // The item was scanned before, so there is no error to report.
-    let _ = Cursor::new(raw).members(|cursor, member| {
-        let value = cursor.skip_value()?.of(raw);
+    let _ = Cursor::new(raw).read_members(|cursor, member| {
+        let value = cursor.skip_value()?.slice_of(raw);
         let name = member.key.unescape();
         // Only reasoning that is done has content that can go back.
         let stale = name == "encrypted_content";
@@ -254,22 +254,22 @@ fn rewritten(raw: &str, kind: &StreamItemKind<'_>, texts: &Texts, streamed: &str
 }
 
 /// Returns the content of a message that was cut.
-fn content(texts: &Texts) -> Vec<u8> {
+fn format_content(texts: &ItemTexts) -> Vec<u8> {
     let mut out = vec![b'['];
     if !texts.text.is_empty() {
-        out.extend(part("output_text", "text", &texts.text));
+        out.extend(format_part("output_text", "text", &texts.text));
     }
     if let Some(refusal) = &texts.refusal {
         if out.len() > 1 {
             out.push(b',');
         }
-        out.extend(part("refusal", "refusal", refusal));
+        out.extend(format_part("refusal", "refusal", refusal));
     }
     out.push(b']');
     out
 }
 
-fn part(kind: &str, member: &str, text: &str) -> Vec<u8> {
+fn format_part(kind: &str, member: &str, text: &str) -> Vec<u8> {
     let mut out = format!(r#"{{"type":"{kind}","{member}":"#).into_bytes();
     write_str(&mut out, text);
     if kind == "output_text" {

@@ -8,7 +8,7 @@ fn fold(events: &[&str]) -> Finished {
 fn fold_within(limit: usize, events: &[&str]) -> Result<Finished, AssembleError> {
     let mut assembler = Assembler::new(limit);
     for data in events {
-        assembler.push(&Event::decode("", data).unwrap())?;
+        assembler.push(&Event::from_data("", data).unwrap())?;
     }
     Ok(assembler.finish())
 }
@@ -31,7 +31,7 @@ fn call(item: &OutputItem) -> (&str, bool) {
 #[test]
 fn a_cut_stream_has_what_came_of_it() {
     let finished = fold(&[CREATED, MESSAGE, TEXT, CALL, ARGUMENTS]);
-    assert_eq!((finished.end, finished.strays), (End::Cut, 0));
+    assert_eq!((finished.end, finished.strays), (StreamEnd::Cut, 0));
     let items = finished.response.items;
     assert_eq!(items[0].text(), Some("Hel\"lo"));
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_cut_response_leaves_only_completed_calls_whole() {
     let item = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"custom_tool_call","input":"half"}}"#;
     let end = r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}"#;
     let finished = fold(&[CREATED, item, CALL_DONE, end]);
-    assert_eq!(finished.end, End::Stop);
+    assert_eq!(finished.end, StreamEnd::Stop);
     assert_eq!(finished.response.status, Some(Status::Incomplete));
     let complete: Vec<bool> = finished.response.items.iter().map(|item| call(item).1).collect();
     assert_eq!(complete, [false, true]);
@@ -73,7 +73,7 @@ fn a_cut_response_leaves_only_completed_calls_whole() {
 #[test]
 fn the_terminal_event_stands_in_for_what_did_not_come() {
     let finished = fold(&[CREATED, COMPLETED]);
-    assert_eq!((finished.response.text().as_str(), finished.end), ("whole", End::Stop));
+    assert_eq!((finished.response.text().as_str(), finished.end), ("whole", StreamEnd::Stop));
     // An item that began is filled in if it is the same. An item that was done is not changed.
     let finished = fold(&[CREATED, MESSAGE, TEXT, COMPLETED]);
     assert_eq!(finished.response.text(), "whole");
@@ -91,7 +91,7 @@ fn a_failure_is_an_error_and_still_says_what_it_used() {
     let error = r#"{"type":"error","error":{"type":"t","code":"c","message":"first"}}"#;
     let failure = |kind: &str, code: &str, message: &str| {
         let [kind, code, message] = [kind, code, message].map(str::to_owned);
-        End::Error(Failure { kind, code, message })
+        StreamEnd::Error(Failure { kind, code, message })
     };
     let finished = fold(&[CREATED, failed]);
     assert_eq!(finished.end, failure("", "server_error", "boom"));
@@ -127,14 +127,14 @@ fn a_spliced_response_goes_behind_the_first() {
 fn memory_is_bounded_and_the_error_stays() {
     let limit = 4096;
     let mut assembler = Assembler::new(limit);
-    let created = Event::decode("", CREATED).unwrap();
+    let created = Event::from_data("", CREATED).unwrap();
     assembler.push(&created).unwrap();
-    assembler.push(&Event::decode("", MESSAGE).unwrap()).unwrap();
-    let text = Event::decode("", TEXT).unwrap();
+    assembler.push(&Event::from_data("", MESSAGE).unwrap()).unwrap();
+    let text = Event::from_data("", TEXT).unwrap();
     let pushed = (0..1000).take_while(|_| assembler.push(&text).is_ok()).count();
     assert!((100..1000).contains(&pushed), "{pushed}");
     assert_eq!(assembler.push(&created), Err(AssembleError::TooLarge { limit }));
-    assert!(assembler.so_far().output > 100);
+    assert!(assembler.tokens_so_far().output > 100);
     assert!(assembler.finish().response.text().len() <= limit);
     assert!(fold_within(10, &[CREATED]).is_err());
 }
@@ -149,10 +149,10 @@ fn an_item_too_large_is_left_out() {
     for before in [&[CREATED][..], &[CREATED, MESSAGE, TEXT]] {
         let mut assembler = Assembler::new(4096);
         for data in before {
-            assembler.push(&Event::decode("", data).unwrap()).unwrap();
+            assembler.push(&Event::from_data("", data).unwrap()).unwrap();
         }
         let text = if before.len() == 1 { "" } else { "Hel\"lo" };
-        assert!(assembler.push(&Event::decode("", &done).unwrap()).is_err());
+        assert!(assembler.push(&Event::from_data("", &done).unwrap()).is_err());
         let response = assembler.finish().response;
         assert_eq!((response.text().as_str(), response.items.len()), (text, before.len() / 2));
     }

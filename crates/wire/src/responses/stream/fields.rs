@@ -5,13 +5,13 @@ use super::{
     Channel, Event, EventKind, Phase, Snapshot, StreamError, StreamItem, StreamItemKind, Usage,
 };
 use crate::{
-    Served,
-    json::{Cursor, Error, Kind, Member, Str},
+    ServiceTier,
+    json::{Cursor, Error, Kind, MemberKey, Str},
 };
 
 /// The members of an event's data.
 #[derive(Default)]
-pub(super) struct Fields<'a> {
+pub(super) struct EventFields<'a> {
     kind: Option<Str<'a>>,
     sequence_number: Option<u64>,
     output_index: Option<u32>,
@@ -30,31 +30,31 @@ pub(super) struct Fields<'a> {
     flat: StreamError<'a>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> EventFields<'a> {
     #[inline]
-    pub(super) fn read(
+    pub(super) fn read_member(
         &mut self,
         cursor: &mut Cursor<'a>,
-        member: Member<'a>,
+        member: MemberKey<'a>,
     ) -> Result<(), Error> {
         match &*member.key.unescape() {
-            "type" => self.kind = cursor.text_or_skip()?,
-            "delta" => self.delta = cursor.text_or_skip()?,
-            "output_index" => self.output_index = cursor.index_or_skip()?,
-            "content_index" => self.content_index = cursor.index_or_skip()?,
-            "sequence_number" => self.sequence_number = cursor.uint_or_skip()?,
-            "summary_index" => self.summary_index = cursor.index_or_skip()?,
-            "item" => self.item = cursor.object_or_skip(stream_item)?,
-            "part" => self.part = cursor.object_or_skip(|c| Ok(c.skip_value()?.of(c.text())))?,
-            "response" => self.response = cursor.object_or_skip(snapshot)?,
-            "text" => self.text = cursor.text_or_skip()?,
-            "refusal" => self.refusal = cursor.text_or_skip()?,
-            "arguments" => self.arguments = cursor.text_or_skip()?,
-            "input" => self.input = cursor.text_or_skip()?,
-            "error" => self.error = cursor.object_or_skip(error)?,
-            "code" => self.flat.code = cursor.text_or_skip()?.unwrap_or_default(),
-            "message" => self.flat.message = cursor.text_or_skip()?.unwrap_or_default(),
-            "param" => self.flat.param = cursor.text_or_skip()?.unwrap_or_default(),
+            "type" => self.kind = cursor.read_text_or_skip()?,
+            "delta" => self.delta = cursor.read_text_or_skip()?,
+            "output_index" => self.output_index = cursor.read_index_or_skip()?,
+            "content_index" => self.content_index = cursor.read_index_or_skip()?,
+            "sequence_number" => self.sequence_number = cursor.read_uint_or_skip()?,
+            "summary_index" => self.summary_index = cursor.read_index_or_skip()?,
+            "item" => self.item = cursor.read_object_or_skip(read_stream_item)?,
+            "part" => self.part = cursor.read_object_or_skip(|c| Ok(c.skip_value()?.slice_of(c.text())))?,
+            "response" => self.response = cursor.read_object_or_skip(read_snapshot)?,
+            "text" => self.text = cursor.read_text_or_skip()?,
+            "refusal" => self.refusal = cursor.read_text_or_skip()?,
+            "arguments" => self.arguments = cursor.read_text_or_skip()?,
+            "input" => self.input = cursor.read_text_or_skip()?,
+            "error" => self.error = cursor.read_object_or_skip(read_error)?,
+            "code" => self.flat.code = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "message" => self.flat.message = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "param" => self.flat.param = cursor.read_text_or_skip()?.unwrap_or_default(),
             _ => {}
         }
         Ok(())
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
 
     #[inline]
     pub(super) fn into_event(self, name: &'a str) -> Event<'a> {
-        let kind = self.kind.or_else(|| Str::plain(name)).unwrap_or_default();
+        let kind = self.kind.or_else(|| Str::from_plain(name)).unwrap_or_default();
         let Self { sequence_number, output_index, .. } = self;
         let known = self.into_kind(&kind.unescape(), kind);
         Event { sequence_number, output_index, kind: known.unwrap_or(EventKind::Unknown { kind }) }
@@ -78,15 +78,15 @@ impl<'a> Fields<'a> {
                 _ => None,
             };
         };
-        if let Some(channel) = event.strip_suffix(".delta").and_then(Channel::named) {
-            let at = self.at(channel);
+        if let Some(channel) = event.strip_suffix(".delta").and_then(Channel::from_name) {
+            let at = self.part_index(channel);
             return self.delta.map(|text| EventKind::Delta { channel, at, text });
         }
-        if let Some(channel) = event.strip_suffix(".done").and_then(Channel::named) {
-            let at = self.at(channel);
-            return self.whole(channel).map(|text| EventKind::Done { channel, at, text });
+        if let Some(channel) = event.strip_suffix(".done").and_then(Channel::from_name) {
+            let at = self.part_index(channel);
+            return self.whole_text(channel).map(|text| EventKind::Done { channel, at, text });
         }
-        if let Some(phase) = Phase::named(event) {
+        if let Some(phase) = Phase::from_name(event) {
             return self.response.map(|response| EventKind::Response { phase, response });
         }
         let part_at = self.content_index.or(self.summary_index).unwrap_or_default();
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn at(&self, channel: Channel) -> u32 {
+    fn part_index(&self, channel: Channel) -> u32 {
         match channel {
             Channel::Text | Channel::Refusal | Channel::Reasoning => self.content_index,
             Channel::Summary => self.summary_index,
@@ -113,7 +113,7 @@ impl<'a> Fields<'a> {
         .unwrap_or_default()
     }
 
-    const fn whole(&self, channel: Channel) -> Option<Str<'a>> {
+    const fn whole_text(&self, channel: Channel) -> Option<Str<'a>> {
         match channel {
             Channel::Text | Channel::Summary | Channel::Reasoning => self.text,
             Channel::Refusal => self.refusal,
@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
 
 impl Channel {
     #[inline]
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "output_text" => Self::Text,
             "function_call_arguments" => Self::Arguments,
@@ -139,7 +139,7 @@ impl Channel {
 }
 
 impl Phase {
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "created" => Self::Created,
             "queued" => Self::Queued,
@@ -171,42 +171,42 @@ fn is_progress(event: &str) -> bool {
 }
 
 /// Reads a response object.
-pub(in crate::responses) fn snapshot<'a>(
+pub(in crate::responses) fn read_snapshot<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<Box<Snapshot<'a>>, Error> {
     let mut found = Box::<Snapshot<'a>>::default();
     let whole = cursor.text();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "id" => found.id = cursor.text_or_skip()?.unwrap_or_default(),
-            "model" => found.model = cursor.text_or_skip()?.unwrap_or_default(),
-            "status" => found.status = cursor.text_or_skip()?,
-            "created_at" => found.created_at = cursor.uint_or_skip()?,
+            "id" => found.id = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "model" => found.model = cursor.read_text_or_skip()?.unwrap_or_default(),
+            "status" => found.status = cursor.read_text_or_skip()?,
+            "created_at" => found.created_at = cursor.read_uint_or_skip()?,
             "incomplete_details" => {
-                found.incomplete_reason = cursor.member_text_or_skip("reason")?
+                found.incomplete_reason = cursor.read_member_text_or_skip("reason")?
             }
-            "error" => found.error = cursor.object_or_skip(error)?,
-            "usage" => found.usage = Usage::read(cursor)?,
+            "error" => found.error = cursor.read_object_or_skip(read_error)?,
+            "usage" => found.usage = Usage::from_cursor(cursor)?,
             "service_tier" => {
-                let tier = cursor.text_or_skip()?.unwrap_or_default();
-                found.served = Served::by_tier(&tier.unescape(), false);
+                let tier = cursor.read_text_or_skip()?.unwrap_or_default();
+                found.served = ServiceTier::from_tier(&tier.unescape(), false);
             }
             "output" => {
                 let list = cursor.peek()? == Kind::Array;
-                let raw = cursor.skip_value()?.of(whole);
+                let raw = cursor.skip_value()?.slice_of(whole);
                 found.output = if list { raw } else { "" };
             }
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    found.raw = span.of(whole);
+    found.raw = span.slice_of(whole);
     Ok(found)
 }
 
-fn error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
+fn read_error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
     let mut found = StreamError::default();
-    cursor.members(|cursor, member| {
+    cursor.read_members(|cursor, member| {
         let target = match &*member.key.unescape() {
             "type" => &mut found.kind,
             "code" => &mut found.code,
@@ -214,7 +214,7 @@ fn error<'a>(cursor: &mut Cursor<'a>) -> Result<StreamError<'a>, Error> {
             "param" => &mut found.param,
             _ => return Ok(()),
         };
-        *target = cursor.text_or_skip()?.unwrap_or_default();
+        *target = cursor.read_text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
     Ok(found)
@@ -236,12 +236,12 @@ struct ItemFields<'a> {
 }
 
 /// Reads an output item.
-pub(in crate::responses) fn stream_item<'a>(
+pub(in crate::responses) fn read_stream_item<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<StreamItem<'a>, Error> {
     let mut fields = ItemFields::default();
     let whole = cursor.text();
-    let span = cursor.members(|cursor, member| {
+    let span = cursor.read_members(|cursor, member| {
         let target = match &*member.key.unescape() {
             "type" => &mut fields.kind,
             "id" => &mut fields.id,
@@ -251,24 +251,24 @@ pub(in crate::responses) fn stream_item<'a>(
             "arguments" => &mut fields.arguments,
             "input" => &mut fields.input,
             "phase" => {
-                fields.phase = cursor.text_or_skip()?;
+                fields.phase = cursor.read_text_or_skip()?;
                 return Ok(());
             }
             "namespace" => {
-                fields.namespace = cursor.text_or_skip()?;
+                fields.namespace = cursor.read_text_or_skip()?;
                 return Ok(());
             }
             "encrypted_content" => {
                 fields.encrypted =
-                    cursor.text_or_skip()?.is_some_and(|content| !content.is_empty());
+                    cursor.read_text_or_skip()?.is_some_and(|content| !content.is_empty());
                 return Ok(());
             }
             _ => return Ok(()),
         };
-        *target = cursor.text_or_skip()?.unwrap_or_default();
+        *target = cursor.read_text_or_skip()?.unwrap_or_default();
         Ok::<_, Error>(())
     })?;
-    let (id, status, raw) = (fields.id, fields.status, span.of(whole));
+    let (id, status, raw) = (fields.id, fields.status, span.slice_of(whole));
     Ok(StreamItem { id, status, kind: fields.into_kind(), raw })
 }
 

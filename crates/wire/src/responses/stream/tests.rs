@@ -1,7 +1,7 @@
 use super::*;
 
 fn decode(data: &str) -> Event<'_> {
-    Event::decode("", data).unwrap()
+    Event::from_data("", data).unwrap()
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn pieces_are_told_apart_by_their_channel() {
         );
         let event = decode(&data);
         assert_eq!((event.sequence_number, event.output_index), (Some(9), Some(4)));
-        let text = Str::plain("a").unwrap();
+        let text = Str::from_plain("a").unwrap();
         let EventKind::Delta { channel: found, at: place, text: piece } = event.kind else {
             panic!("{kind}")
         };
@@ -35,9 +35,9 @@ fn pieces_are_told_apart_by_their_channel() {
 
 #[test]
 fn the_frames_name_counts_where_the_data_has_no_type() {
-    let event = Event::decode("response.refusal.delta", r#"{"delta":"a"}"#).unwrap();
+    let event = Event::from_data("response.refusal.delta", r#"{"delta":"a"}"#).unwrap();
     assert!(matches!(event.kind, EventKind::Delta { channel: Channel::Refusal, .. }));
-    let event = Event::decode("ping", r#"{"type":"response.output_text.delta","delta":"a"}"#);
+    let event = Event::from_data("ping", r#"{"type":"response.output_text.delta","delta":"a"}"#);
     assert!(matches!(event.unwrap().kind, EventKind::Delta { .. }));
 }
 
@@ -58,7 +58,7 @@ fn an_error_is_flat_or_nested() {
 fn a_failed_response_says_why() {
     let data = r#"{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"boom"},"output":[],"usage":{"input_tokens":3}}}"#;
     let EventKind::Response { phase, response } = decode(data).kind else { panic!() };
-    assert!(phase.is_last() && phase.event() == "response.failed");
+    assert!(phase.is_last() && phase.event_type() == "response.failed");
     assert_eq!(response.error.unwrap().code, "server_error");
     assert_eq!((response.output, response.usage.unwrap().tokens.input), ("[]", 3));
 }
@@ -87,7 +87,7 @@ fn built_in_tools_progress_is_known_and_the_unknown_is_not_an_error() {
         assert!(matches!(decode(data).kind, EventKind::Unknown { .. }), "{data}");
     }
     assert!(matches!(decode(r#"{"type":"keepalive"}"#).kind, EventKind::Ping));
-    assert!(Event::decode("", "[DONE]").is_err());
+    assert!(Event::from_data("", "[DONE]").is_err());
 }
 
 #[test]

@@ -16,15 +16,15 @@ pub(crate) fn run(data: &[u8]) {
     decoder.finish();
     let mut assembler = Assembler::new(LIMIT);
     while let Some(Ok(frame)) = decoder.next() {
-        let Ok(event) = Event::decode(frame.event, &frame.data) else { continue };
+        let Ok(event) = Event::from_data(frame.event, &frame.data) else { continue };
         let _ = assembler.push(&event);
         reindexed(frame.raw);
     }
     let finished = assembler.finish();
     for block in &finished.message.blocks {
         let mut out = Vec::new();
-        block.write(&mut out);
-        json::check(std::str::from_utf8(&out).unwrap()).unwrap();
+        block.write_json(&mut out);
+        json::check_text(std::str::from_utf8(&out).unwrap()).unwrap();
     }
 }
 
@@ -45,5 +45,5 @@ fn alone<T>(raw: &[u8], read: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
     decoder.push(raw);
     decoder.finish();
     let frame = decoder.next()?.ok()?;
-    Event::decode(frame.event, &frame.data).ok().map(|event| read(&event))
+    Event::from_data(frame.event, &frame.data).ok().map(|event| read(&event))
 }

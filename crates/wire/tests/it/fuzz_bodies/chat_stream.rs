@@ -3,8 +3,8 @@
 
 use softland_wire::{
     chat::{
-        Assembler, CallDelta, Chunk, Event, Finished, Message,
-        respond::{self, Place, Rewrite},
+        Assembler, CallDelta, Chunk, Event, Finished, ResponseMessage,
+        respond::{self, CallEdit, Rewrite},
     },
     json,
     sse::Decoder,
@@ -25,7 +25,7 @@ fn stream(data: &[u8]) {
     decoder.finish();
     let mut assembler = Assembler::new(LIMIT);
     while let Some(Ok(frame)) = decoder.next() {
-        let Ok(event) = Event::decode(frame.event, &frame.data) else { continue };
+        let Ok(event) = Event::from_data(frame.event, &frame.data) else { continue };
         let _ = assembler.push(&event);
         rewritten(frame.raw);
     }
@@ -42,22 +42,22 @@ fn response(data: &[u8]) {
 }
 
 /// The message that goes back is JSON, and a completion that is written reads the same.
-fn written(mut message: Message) {
+fn written(mut message: ResponseMessage) {
     let mut back = Vec::new();
     message.write_back(&mut back);
-    json::check(std::str::from_utf8(&back).unwrap()).unwrap();
+    json::check_text(std::str::from_utf8(&back).unwrap()).unwrap();
     let mut out = Vec::new();
     respond::write_completion(&mut out, &message);
     let again = Finished::from_json(&out).expect("a written completion is one").message;
-    let texts = |message: &Message| {
-        let Message { id, model, text, refusal, reasoning_content, created, .. } = message.clone();
+    let texts = |message: &ResponseMessage| {
+        let ResponseMessage { id, model, text, refusal, reasoning_content, created, .. } = message.clone();
         (id, model, text, refusal, reasoning_content, created)
     };
     assert_eq!(texts(&again), texts(&message));
     assert_eq!(again.usage.present, message.usage.present);
     // A message contains only one deprecated call, and it comes last.
     message.calls.sort_by_key(|call| call.kind == softland_wire::chat::CallKind::Legacy);
-    let calls = |message: &Message| -> Vec<(String, String, String)> {
+    let calls = |message: &ResponseMessage| -> Vec<(String, String, String)> {
         let call = |call: &softland_wire::chat::Call| {
             let legacy = call.kind == softland_wire::chat::CallKind::Legacy;
             let id = if legacy { String::new() } else { call.id.clone() };
@@ -82,7 +82,7 @@ fn rewritten(raw: &[u8]) {
     let moved = |raw: &[u8], id: &str, by: fn(u32) -> u32| {
         let mut out = Vec::new();
         let rewrite = Rewrite { id: Some(id), ..Rewrite::default() };
-        let place = |call: &CallDelta<'_>| Place::At(by(call.index.unwrap_or(0)));
+        let place = |call: &CallDelta<'_>| CallEdit::At(by(call.index.unwrap_or(0)));
         respond::write_rewritten(&mut out, raw, &rewrite, place).unwrap();
         out
     };
@@ -95,10 +95,10 @@ fn rewritten(raw: &[u8]) {
         alone(raw, |chunk| alone(&back, |again| assert_eq!(again, chunk)).unwrap());
     }
     let mut out = Vec::new();
-    respond::write_reindexed(&mut out, raw, |_| Place::Out).unwrap();
+    respond::write_reindexed(&mut out, raw, |_| CallEdit::Out).unwrap();
     alone(&out, |chunk| assert_eq!(pieces(chunk).count(), 0)).unwrap();
     out.clear();
-    respond::write_reindexed(&mut out, raw, |_| Place::Keep).unwrap();
+    respond::write_reindexed(&mut out, raw, |_| CallEdit::Keep).unwrap();
     assert_eq!(out, raw);
 }
 
@@ -112,7 +112,7 @@ fn alone<T>(raw: &[u8], read: impl FnOnce(&Chunk<'_>) -> T) -> Option<T> {
     decoder.push(raw);
     decoder.finish();
     let frame = decoder.next()?.ok()?;
-    match Event::decode(frame.event, &frame.data).ok()? {
+    match Event::from_data(frame.event, &frame.data).ok()? {
         Event::Chunk(chunk) => Some(read(&chunk)),
         _ => None,
     }

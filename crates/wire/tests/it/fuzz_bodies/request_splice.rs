@@ -10,11 +10,11 @@ const LINE: &str = "3 tool calls remaining \"\\\n\u{1F6EC}";
 
 /// The whole input is the body.
 pub(crate) fn run(api: Api, data: &[u8]) {
-    let Ok(request) = Request::of(api, data) else { return };
+    let Ok(request) = Request::from_body(api, data) else { return };
     assert_eq!(Splice::new().apply(data).unwrap(), data);
     let (splice, results) = every_edit(&request);
     let edited = splice.apply(data).unwrap();
-    let again = Request::of(api, &edited).expect("an edited request is a request");
+    let again = Request::from_body(api, &edited).expect("an edited request is a request");
 
     assert_eq!((again.model, again.stream), (request.model, request.stream));
     assert_eq!(again.tools.map(|t| t.list.len()), request.tools.map(|t| t.list.len()));
@@ -39,7 +39,7 @@ fn every_edit(request: &Request<'_>) -> (Splice, usize) {
     splice.set_tool_choice(request, none);
     splice.set_max_tokens(request, 77);
     if request.api == Api::Chat {
-        splice.include_usage(request.text, request.span, request.stream_options);
+        splice.request_stream_usage(request.text, request.span, request.stream_options);
     }
     for message in &request.messages.list {
         splice.append_to_message(request.api, message, LINE);

@@ -4,8 +4,8 @@
 use softland_wire::{
     json,
     responses::{
-        Assembler, End, Event, Response,
-        respond::{self, Changes, EndOf, Renumber},
+        Assembler, StreamEnd, Event, Response,
+        respond::{self, Changes, ResponseEnd, Renumber},
     },
     sse::Decoder,
 };
@@ -26,14 +26,14 @@ fn stream(data: &[u8]) {
     decoder.finish();
     let mut assembler = Assembler::new(LIMIT);
     while let Some(Ok(frame)) = decoder.next() {
-        let Ok(event) = Event::decode(frame.event, &frame.data) else { continue };
+        let Ok(event) = Event::from_data(frame.event, &frame.data) else { continue };
         let _ = assembler.push(&event);
         renumbered(frame.raw);
     }
-    let _ = assembler.so_far();
+    let _ = assembler.tokens_so_far();
     let ended = assembler.is_ended();
     let finished = assembler.finish();
-    assert_eq!(ended, finished.end != End::Cut);
+    assert_eq!(ended, finished.end != StreamEnd::Cut);
     items_are_json(&finished.response);
     rebuilt(&finished.response);
 }
@@ -41,8 +41,8 @@ fn stream(data: &[u8]) {
 fn items_are_json(response: &Response) {
     for item in &response.items {
         let mut out = Vec::new();
-        item.write(&mut out);
-        json::check(std::str::from_utf8(&out).unwrap()).unwrap();
+        item.write_json(&mut out);
+        json::check_text(std::str::from_utf8(&out).unwrap()).unwrap();
     }
     let _ = (response.text(), response.awaits_client());
 }
@@ -55,12 +55,12 @@ fn rebuilt(response: &Response) {
     let items: Vec<&[u8]> = response.items.iter().map(|item| item.raw.as_bytes()).collect();
     let changes = Changes {
         id: Some("resp_shown"),
-        status: Some(EndOf::Completed),
+        status: Some(ResponseEnd::Completed),
         output: Some(&items),
         usage: Some(&response.usage),
         ..Changes::default()
     };
-    let changed = respond::changed(&response.raw, &changes).unwrap();
+    let changed = respond::apply_changes(&response.raw, &changes).unwrap();
     let again = Response::from_json(changed.as_bytes()).unwrap();
     assert_eq!(again.id, "resp_shown");
     // Of several announcements the last one applies, and it may leave the model out.
@@ -100,5 +100,5 @@ fn alone<T>(raw: &[u8], read: impl FnOnce(&Event<'_>) -> T) -> Option<T> {
     decoder.push(raw);
     decoder.finish();
     let frame = decoder.next()?.ok()?;
-    Event::decode(frame.event, &frame.data).ok().map(|event| read(&event))
+    Event::from_data(frame.event, &frame.data).ok().map(|event| read(&event))
 }

@@ -7,7 +7,7 @@ pub(crate) mod reference;
 use std::num::NonZeroU32;
 
 use reference::{Got, joined};
-use softland_wire::tags::{PartialBlocks, Piece, Shape, Shaper, StopAfter, Summary, Tags};
+use softland_wire::tags::{PartialBlocks, ShapedPiece, Shape, Shaper, StopAfter, ShapeSummary, Tags};
 
 /// Longest text that is examined, in bytes: the reference is quadratic.
 const LONGEST: usize = 4096;
@@ -30,7 +30,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 /// The text sent, repeated and dropped adds up to the input.
-pub(crate) fn adds_up(text: &str, (got, summary): &(Vec<Got>, Summary)) {
+pub(crate) fn adds_up(text: &str, (got, summary): &(Vec<Got>, ShapeSummary)) {
     let length = |piece: &Got| match piece {
         Got::Text(text) => text.len(),
         Got::Block { raw, .. } | Got::Partial { raw, passed: true, .. } | Got::Repeated(raw) => {
@@ -47,7 +47,7 @@ pub(crate) fn tags() -> Tags {
 }
 
 pub(crate) fn off() -> Shape {
-    Shape::watch(tags())
+    Shape::watch_only(tags())
 }
 
 pub(crate) fn on() -> Shape {
@@ -70,22 +70,22 @@ pub(crate) fn shapes() -> Vec<Shape> {
     ]
 }
 
-pub(crate) fn own(piece: Piece<'_>, tags: &Tags) -> Got {
+pub(crate) fn own(piece: ShapedPiece<'_>, tags: &Tags) -> Got {
     match piece {
-        Piece::Text(text) => Got::Text(text.to_owned()),
-        Piece::Opened { tag } => Got::Opened(tag.to_owned()),
-        Piece::Block(block) => Got::Block {
+        ShapedPiece::Text(text) => Got::Text(text.to_owned()),
+        ShapedPiece::Opened { tag } => Got::Opened(tag.to_owned()),
+        ShapedPiece::Block(block) => Got::Block {
             raw: block.raw.to_owned(),
             inner: block.inner().to_owned(),
-            nested: block.nested(tags),
+            nested: block.count_nested(tags),
         },
-        Piece::Repeated(block) => Got::Repeated(block.raw.to_owned()),
-        Piece::Partial { raw, nested, passed } => {
+        ShapedPiece::Repeated(block) => Got::Repeated(block.raw.to_owned()),
+        ShapedPiece::Partial { raw, nested, passed } => {
             Got::Partial { raw: raw.to_owned(), nested, passed }
         }
-        Piece::Echo { mark } => Got::Echo(mark.to_owned()),
-        Piece::Stop(reason) => Got::Stop(reason),
-        Piece::Trimmed { bytes } => Got::Trimmed(bytes),
+        ShapedPiece::Echo { mark } => Got::Echo(mark.to_owned()),
+        ShapedPiece::Stop(reason) => Got::Stop(reason),
+        ShapedPiece::Trimmed { bytes } => Got::Trimmed(bytes),
         other => panic!("unknown piece {other:?}"),
     }
 }
@@ -94,10 +94,10 @@ pub(crate) fn own(piece: Piece<'_>, tags: &Tags) -> Got {
 pub(crate) fn shaped<'t>(
     shape: &Shape,
     chunks: impl IntoIterator<Item = &'t str>,
-) -> (Vec<Got>, Summary) {
+) -> (Vec<Got>, ShapeSummary) {
     let mut shaper = Shaper::new(shape.clone());
     let mut got = Vec::new();
-    let mut sink = |piece: Piece<'_>| got.push(own(piece, &shape.tags));
+    let mut sink = |piece: ShapedPiece<'_>| got.push(own(piece, &shape.tags));
     for chunk in chunks {
         shaper.push(chunk, &mut sink).unwrap();
     }

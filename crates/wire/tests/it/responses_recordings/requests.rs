@@ -6,7 +6,7 @@ use serde_json::Value;
 use softland_wire::{
     Splice,
     json::Span,
-    responses::{Content, Input, ItemKind, Request, Role, ToolChoiceKind},
+    responses::{RequestContent, Input, ItemKind, RequestBody, RequestRole, RequestToolChoiceKind},
 };
 
 use crate::responses_recordings::{recordings, shared};
@@ -14,7 +14,7 @@ use crate::responses_recordings::{recordings, shared};
 #[test]
 fn requests_scan_and_stay_as_they_are() {
     for (name, bytes) in recordings(".req.json", 10) {
-        let request = Request::scan(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let request = RequestBody::from_body(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(Splice::new().apply(&bytes).unwrap(), bytes, "{name}");
         check_request(&name, &request, &serde_json::from_slice(&bytes).unwrap());
     }
@@ -34,7 +34,7 @@ fn real_clients_requests_scan() {
                 continue;
             }
             let (name, body) = (file.display().to_string(), record["body"].to_string());
-            let request = Request::scan(body.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let request = RequestBody::from_body(body.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
             check_request(&name, &request, &record["body"]);
             seen += 1;
         }
@@ -43,8 +43,8 @@ fn real_clients_requests_scan() {
 }
 
 /// Compares the view of a request with its JSON: its members, and the text under every span.
-fn check_request(name: &str, request: &Request<'_>, body: &Value) {
-    let under = |span: Span| -> Value { serde_json::from_str(span.of(request.text)).unwrap() };
+fn check_request(name: &str, request: &RequestBody<'_>, body: &Value) {
+    let under = |span: Span| -> Value { serde_json::from_str(span.slice_of(request.text)).unwrap() };
     let at = |span: Option<Span>| span.map(under).unwrap_or_default();
     assert_eq!(request.model, body["model"].as_str().unwrap(), "{name}");
     assert_eq!(request.stream, body["stream"] == true, "{name}");
@@ -69,7 +69,7 @@ fn check_request(name: &str, request: &Request<'_>, body: &Value) {
     let format = request.text_format.map(|f| f.unescape().into_owned());
     assert_eq!(format.as_deref(), body["text"]["format"]["type"].as_str(), "{name}");
     for (key, value) in body.as_object().unwrap() {
-        assert_eq!(&at(request.member(key)), value, "{name}: {key}");
+        assert_eq!(&at(request.find_member(key)), value, "{name}: {key}");
     }
     assert_eq!(request.members.len(), body.as_object().unwrap().len(), "{name}");
     check_tools(name, request, body);
@@ -88,7 +88,7 @@ fn check_request(name: &str, request: &Request<'_>, body: &Value) {
     }
 }
 
-fn check_tools(name: &str, request: &Request<'_>, body: &Value) {
+fn check_tools(name: &str, request: &RequestBody<'_>, body: &Value) {
     let tools = request.tools.as_ref();
     let expected = body["tools"].as_array().map_or(&[][..], Vec::as_slice);
     assert_eq!(tools.map_or(0, |t| t.list.len()), expected.len(), "{name}");
@@ -100,9 +100,9 @@ fn check_tools(name: &str, request: &Request<'_>, body: &Value) {
     }
     let choice = request.tool_choice.map(|choice| choice.kind);
     let expected = match body["tool_choice"].as_str() {
-        Some("none") => Some(ToolChoiceKind::None),
-        Some("auto") => Some(ToolChoiceKind::Auto),
-        Some("required") => Some(ToolChoiceKind::Required),
+        Some("none") => Some(RequestToolChoiceKind::None),
+        Some("auto") => Some(RequestToolChoiceKind::Auto),
+        Some("required") => Some(RequestToolChoiceKind::Required),
         _ => None,
     };
     assert_eq!(choice, expected, "{name}");
@@ -114,11 +114,11 @@ fn check_input_item(
     expected: &Value,
     under: &impl Fn(Span) -> Value,
 ) {
-    let same = |content: &Content<'_>, value: &Value| match content {
-        Content::Absent(_) => assert!(value.is_null(), "{name}"),
-        Content::Text(text, _) => assert_eq!(*text, value.as_str().unwrap(), "{name}"),
-        Content::Other(span) => assert_eq!(&under(*span), value, "{name}"),
-        Content::Parts { span, parts } => {
+    let same = |content: &RequestContent<'_>, value: &Value| match content {
+        RequestContent::Absent(_) => assert!(value.is_null(), "{name}"),
+        RequestContent::Text(text, _) => assert_eq!(*text, value.as_str().unwrap(), "{name}"),
+        RequestContent::Other(span) => assert_eq!(&under(*span), value, "{name}"),
+        RequestContent::Parts { span, parts } => {
             assert_eq!(&under(*span), value, "{name}");
             for (part, value) in parts.iter().zip(value.as_array().unwrap()) {
                 let text = part.text.map(|(text, _)| text.unescape().into_owned());
@@ -129,11 +129,11 @@ fn check_input_item(
     match kind {
         ItemKind::Message { role, content, phase } => {
             let named = match role {
-                Role::User => "user",
-                Role::Assistant => "assistant",
-                Role::System => "system",
-                Role::Developer => "developer",
-                Role::Other => panic!("{name}"),
+                RequestRole::User => "user",
+                RequestRole::Assistant => "assistant",
+                RequestRole::System => "system",
+                RequestRole::Developer => "developer",
+                RequestRole::Other => panic!("{name}"),
             };
             assert_eq!(expected["role"], named, "{name}");
             let phase = phase.map(|phase| phase.unescape().into_owned());

@@ -60,7 +60,7 @@ pub(crate) fn assembled(stream: &[u8]) -> Finished {
     let mut assembler = Assembler::new(1 << 26);
     each_frame(&[stream], |event, data, _| {
         if !data.is_empty() {
-            assembler.push(&Event::decode(event, data).unwrap()).unwrap();
+            assembler.push(&Event::from_data(event, data).unwrap()).unwrap();
         }
     });
     assembler.finish()
@@ -92,8 +92,8 @@ fn assert_same(name: &str, whole: &[OwnedFrame], stream: &[u8], cut: usize) {
         let same = expected.event == event && expected.data == data && expected.raw == raw;
         assert!(same, "{name}: frame {n} differs when cut at {cut}");
         if (at..=at + raw.len()).contains(&cut) && !data.is_empty() {
-            let (event, data) = (Event::decode(event, data), &expected.data);
-            assert_eq!(event, Event::decode(&expected.event, data), "{name}: cut at {cut}");
+            let (event, data) = (Event::from_data(event, data), &expected.data);
+            assert_eq!(event, Event::from_data(&expected.event, data), "{name}: cut at {cut}");
         }
         n += 1;
         at += raw.len();

@@ -2,9 +2,9 @@
 //! crate under test.
 
 use serde_json::{Map, Value, json};
-use softland_wire::anthropic::{Block, Message};
+use softland_wire::anthropic::{ResponseBlock, ResponseMessage};
 use softland_wire::request::{
-    Block as RequestBlock, BlockKind, Content, Input, Request, ResultContent, Role,
+    Block as RequestBlock, BlockKind, Content, CallInput, Request, ResultContent, Role,
 };
 
 /// The content of a response.
@@ -107,7 +107,7 @@ fn read_delta(block: &mut Value, input: &mut String, delta: &Value) {
 }
 
 /// Compares the crate's reading of a response with the independent one.
-pub(crate) fn check_message(name: &str, message: &Message, expected: &Reading) {
+pub(crate) fn check_message(name: &str, message: &ResponseMessage, expected: &Reading) {
     assert_eq!(message.id, expected.id, "{name}");
     assert_eq!(message.model, expected.model, "{name}");
     let stop = message.stop.as_ref().map(|stop| stop.name().to_owned());
@@ -122,10 +122,10 @@ pub(crate) fn check_message(name: &str, message: &Message, expected: &Reading) {
     check_usage(name, message, &expected.usage);
 }
 
-fn check_block(name: &str, block: &Block, expected: &Value) {
+fn check_block(name: &str, block: &ResponseBlock, expected: &Value) {
     match block {
-        Block::Text { text, .. } => assert_eq!(text, expected["text"].as_str().unwrap(), "{name}"),
-        Block::ToolUse { id, name: tool, input, complete, server, kind, .. } => {
+        ResponseBlock::Text { text, .. } => assert_eq!(text, expected["text"].as_str().unwrap(), "{name}"),
+        ResponseBlock::ToolUse { id, name: tool, input, complete, server, kind, .. } => {
             assert_eq!(id, expected["id"].as_str().unwrap(), "{name}");
             assert_eq!(tool, expected["name"].as_str().unwrap(), "{name}");
             assert_eq!(*kind, expected["type"].as_str().unwrap(), "{name}");
@@ -135,15 +135,15 @@ fn check_block(name: &str, block: &Block, expected: &Value) {
                 assert_eq!(input, expected["input"], "{name}");
             }
         }
-        Block::Thinking { .. } | Block::Redacted { .. } | Block::Other { .. } => {}
+        ResponseBlock::Thinking { .. } | ResponseBlock::Redacted { .. } | ResponseBlock::Other { .. } => {}
     }
     let mut written = Vec::new();
-    block.write(&mut written);
+    block.write_json(&mut written);
     let written: Value = serde_json::from_slice(&written).unwrap();
     assert_eq!(&written, expected, "{name}");
 }
 
-fn check_usage(name: &str, message: &Message, usage: &Map<String, Value>) {
+fn check_usage(name: &str, message: &ResponseMessage, usage: &Map<String, Value>) {
     let count = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or(0);
     let tokens = message.usage.tokens;
     assert_eq!(tokens.input, count(usage.get("input_tokens")), "{name}");
@@ -156,7 +156,7 @@ fn check_usage(name: &str, message: &Message, usage: &Map<String, Value>) {
     let all: Vec<&Value> = iterations.iter().collect();
     let sum = |key: &str| all.iter().map(|i| count(i.get(key))).sum::<u64>();
     if !all.is_empty() {
-        let billed = message.usage.billed();
+        let billed = message.usage.billed_tokens();
         assert_eq!(billed.input, sum("input_tokens"), "{name}");
         assert_eq!(billed.output, sum("output_tokens"), "{name}");
         assert_eq!(billed.cache_read, sum("cache_read_input_tokens"), "{name}");
@@ -168,7 +168,7 @@ fn check_usage(name: &str, message: &Message, usage: &Map<String, Value>) {
 /// Compares the view of a request with its JSON: its members, and the text under every span.
 pub(crate) fn check_request(name: &str, request: &Request<'_>, body: &Value) {
     let under = |span: softland_wire::json::Span| -> Value {
-        serde_json::from_str(span.of(request.text)).unwrap()
+        serde_json::from_str(span.slice_of(request.text)).unwrap()
     };
     assert_eq!(request.model, body["model"].as_str().unwrap(), "{name}");
     assert_eq!(request.stream, body["stream"].as_bool().unwrap_or(false), "{name}");
@@ -220,13 +220,13 @@ fn check_request_block(
     match &block.kind {
         BlockKind::Text { text, span } => {
             assert_eq!(*text, expected["text"].as_str().unwrap(), "{name}");
-            assert_eq!(text.chars(), text.unescape().chars().count(), "{name}");
+            assert_eq!(text.char_count(), text.unescape().chars().count(), "{name}");
             assert_eq!(under(*span), expected["text"], "{name}");
         }
         BlockKind::ToolUse { id, name: tool, input, server } => {
             assert_eq!(*id, expected["id"].as_str().unwrap(), "{name}");
             assert_eq!(*tool, expected["name"].as_str().unwrap(), "{name}");
-            let Input::Json(input) = input else { panic!("{name}: {input:?}") };
+            let CallInput::Json(input) = input else { panic!("{name}: {input:?}") };
             assert_eq!(under(*input), expected["input"], "{name}");
             assert_eq!(*server, kind != "tool_use", "{name}");
         }

@@ -1,7 +1,7 @@
 //! Properties of the shaper over generated texts.
 
 use proptest::prelude::*;
-use softland_wire::tags::read;
+use softland_wire::tags::parse_text;
 
 use crate::support::cases;
 use crate::tags::{
@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn a_text_is_read_as_it_is_shaped(text in any_text()) {
-        let reading = read(&text, &tags());
+        let reading = parse_text(&text, &tags());
         let (got, summary) = run(&off(), [text.as_str()]);
         let blocks: Vec<_> = got
             .iter()
@@ -68,7 +68,7 @@ proptest! {
         spans.extend(reading.blocks.iter().map(|found| found.span));
         spans.extend(reading.open);
         spans.sort();
-        let all: String = spans.iter().map(|span| span.of(&text)).collect();
+        let all: String = spans.iter().map(|span| span.slice_of(&text)).collect();
         prop_assert_eq!(all, text);
     }
 
