@@ -109,7 +109,9 @@ impl AgentFile {
         let label = path.display().to_string();
         match read_file(path) {
             Ok(bytes) => Self::parse_bytes(&label, &bytes),
-            Err(message) => (Err(vec![Diagnostics::new(&label).new_problem(None, None, message)]), vec![]),
+            Err(message) => {
+                (Err(vec![Diagnostics::new(&label).new_problem(None, None, message)]), vec![])
+            }
         }
     }
 
@@ -204,7 +206,8 @@ impl Diagnostics {
 
     /// Adds an error about the value of a key.
     fn add_value_error(&mut self, entry: &FrontMatterEntry, allowed: &str, found: &str) {
-        let mut problem = self.new_problem(Some(entry.line), Some(&entry.key), format!("got {found}"));
+        let mut problem =
+            self.new_problem(Some(entry.line), Some(&entry.key), format!("got {found}"));
         problem.allowed = Some(allowed.to_owned());
         self.errors.push(problem);
     }
@@ -268,7 +271,11 @@ fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
         report.add_error(draft.tools_line, Some("tools"), message);
     }
     if parts.body.is_empty() {
-        report.add_warning(parts.body_line, None, "the body is empty: the agent has no system prompt");
+        report.add_warning(
+            parts.body_line,
+            None,
+            "the body is empty: the agent has no system prompt",
+        );
     }
     Some(AgentFile {
         name: draft.name?,
@@ -306,7 +313,9 @@ impl AgentDraft {
             }
             "tool_format" => self.tool_format = read_tool_format(entry, report),
             "mode" if is_foreign_mode(&entry.value) => {}
-            key if KEYS.iter().any(|known| known.name == key) => self.take_policy_key(entry, report),
+            key if KEYS.iter().any(|known| known.name == key) => {
+                self.take_policy_key(entry, report)
+            }
             key if keys::is_foreign(key) => {}
             key => {
                 let near = find_nearest(key, keys::known_keys());
@@ -327,7 +336,11 @@ impl AgentDraft {
             Ok(()) => self.policy.push((entry.key.clone(), entry.value.clone())),
             Err(KeyError::Value { key, allowed, found }) => {
                 let line = entry.line;
-                report.add_value_error(&FrontMatterEntry { key, line, value: PolicyValue::Null }, allowed, &found);
+                report.add_value_error(
+                    &FrontMatterEntry { key, line, value: PolicyValue::Null },
+                    allowed,
+                    &found,
+                );
             }
             Err(unknown @ KeyError::Unknown { .. }) => {
                 report.add_error(Some(entry.line), Some(&entry.key), unknown.to_string());

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Because, RunEnding, Evidence};
+use softland_session::core::{Because, Evidence, RunEnding};
 
 /// An event in its envelope. Serialises as the contract's line.
 #[derive(Clone, Debug, Serialize)]

@@ -13,13 +13,13 @@
 //! may be used concurrently.
 
 mod bytes;
-mod call;
 mod error;
 mod file;
-mod past;
-mod recall;
 mod record;
+mod recorded_run;
+mod replay;
 mod run;
+mod stored_call;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -32,17 +32,20 @@ use tokio::sync::Notify;
 
 use crate::event::Report;
 use file::RecordedRuns;
-use past::RecordedRun;
 use record::Record;
+use recorded_run::RecordedRun;
 
-pub use call::{StoredCall, StoredResult, CallPosition};
 pub use error::{JournalError, JournalErrorKind};
-pub(crate) use past::RequestOutcome;
-pub use recall::ReplayedJournal;
-pub(crate) use record::{CallRecord, CallResultRecord, ResponseRecord, ResponseEnd, RequestRecord, WorstCase, RoundRecord, TurnEndRecord};
-pub use record::{ParentCall, StartRecord, RecordedToolDef};
-pub(crate) use run::{RunClock, CallDecision, response_body};
+pub(crate) use record::{
+    CallRecord, CallResultRecord, RequestRecord, ResponseEnd, ResponseRecord, RoundRecord,
+    TurnEndRecord, WorstCase,
+};
+pub use record::{ParentCall, RecordedToolDef, StartRecord};
+pub(crate) use recorded_run::RequestOutcome;
+pub use replay::ReplayedJournal;
+pub(crate) use run::{CallDecision, RunClock, response_body};
 pub use run::{RunJournal, new_run_id, now_rfc3339};
+pub use stored_call::{CallPosition, StoredCall, StoredResult};
 
 /// The file of a journal, locked while it is open.
 #[derive(Clone)]
@@ -106,7 +109,9 @@ impl Journal {
         let (file, failure, runs) = (Mutex::new(file), Mutex::default(), Mutex::new(runs));
         let (behind, caught_up) = (Mutex::default(), Notify::new());
         let path = path.to_owned();
-        Self { inner: Arc::new(JournalState { path, file, failure, closed, runs, behind, caught_up }) }
+        Self {
+            inner: Arc::new(JournalState { path, file, failure, closed, runs, behind, caught_up }),
+        }
     }
 
     /// Returns the journal with another writer around its file, to count, copy or refuse records.
@@ -163,7 +168,8 @@ impl Journal {
     /// Collects the runs at and below `run` that have records to replay. None of them does anything
     /// new before all have caught up.
     fn collect_runs(&self, run: &str, past: &RecordedRun) {
-        *lock_unpoisoned(&self.inner.behind) = lock_unpoisoned(&self.inner.runs).left_below(run, past);
+        *lock_unpoisoned(&self.inner.behind) =
+            lock_unpoisoned(&self.inner.runs).left_below(run, past);
     }
 
     /// Notes that a run has replayed all its records.
@@ -195,12 +201,18 @@ impl Journal {
         }
         if self.inner.closed {
             let closed = std::io::ErrorKind::ReadOnlyFilesystem.into();
-            return Err(self.record_failure(JournalError::from_io(self.path(), "written", &closed)));
+            return Err(self.record_failure(JournalError::from_io(
+                self.path(),
+                "written",
+                &closed,
+            )));
         }
         let mut file = lock_unpoisoned(&self.inner.file);
         let written = file::record_line(run, ms, record).and_then(|line| file.write_all(&line));
         drop(file);
-        written.map_err(|error| self.record_failure(JournalError::from_io(self.path(), "written", &error)))
+        written.map_err(|error| {
+            self.record_failure(JournalError::from_io(self.path(), "written", &error))
+        })
     }
 
     /// Stores an error unless there is an earlier one. Returns the first error.

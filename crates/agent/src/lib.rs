@@ -6,21 +6,21 @@
 //! caller passes, so that callers and tests decide which variables are visible.
 
 pub mod agent_file;
-mod crew;
 mod event;
 pub mod http;
 pub mod journal;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 mod run;
+mod sub_agents;
 pub mod tool;
 pub mod tools;
 
 pub use agent_file::{AgentFile, Problem};
-pub use crew::{AGENT_TOOL, SubAgents, DEPTH_LIMIT, SubAgent, DuplicateName};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
 pub use journal::{Journal, JournalError, RunJournal};
 pub use run::{Agent, Conversation, Inbox, Options, SetupError};
+pub use sub_agents::{AGENT_TOOL, DEPTH_LIMIT, DuplicateName, SubAgent, SubAgents};
 pub use tool::{
     Tool, ToolCall, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet, ToolSetError,
 };

@@ -5,19 +5,19 @@
 //! end in time, its output is a result like any other, and it ends with this process. Its tools are
 //! listed before a run; the tools of a run never change.
 
-mod child;
 mod client;
 mod content;
 mod file;
 mod http;
 mod lines;
-mod open;
+mod open_requests;
+mod process;
 mod serve;
 mod tool;
 
-pub use client::{StderrHandler, Servers, StartError};
+pub use client::{Servers, StartError, StderrHandler};
 pub use file::{DeclaredServer, ServerLocation, ServerProgram, ServersFile};
-pub use http::{ListenError, AgentListener, listen_on_loopback};
+pub use http::{AgentListener, ListenError, listen_on_loopback};
 pub use serve::{Specialist, serve_stdio};
 
 /// The prefix of the names of all MCP tools.

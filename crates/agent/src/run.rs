@@ -3,46 +3,46 @@
 //! Limits, loops and landing are decided in `softland_session`. This module carries requests and
 //! results, keeps track of time and money, and emits events. It prints nothing.
 
-mod begun;
 mod body;
-mod child;
+mod budget;
 mod drive;
 mod emit;
 mod facts;
 mod form;
-mod kept;
+mod journaling;
 mod lease;
-mod purse;
+mod resume;
+mod setup_error;
+mod sub_agent;
 mod tools;
-mod unfit;
 
 use std::sync::{Arc, Mutex};
 
 use softland_session::core::models::capability::Capability;
 use softland_session::core::models::{self, Model};
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{RunEnding, NanoUsd, Outcome, Reason, PinnedRecords, Role, RunUsage};
+use softland_session::core::{NanoUsd, Outcome, PinnedRecords, Reason, Role, RunEnding, RunUsage};
 use softland_session::wire::tags::Shape;
 use softland_session::{Context, Done, Exchange, Output, PendingCall};
 use tokio_util::sync::CancellationToken;
 
-use crate::crew::SubAgents;
 use crate::event::{AnsweredBy, Event, EventKind, Report};
 use crate::http::Transport;
 use crate::http::provider::Api;
 use crate::http::retry::RetryPolicy;
 use crate::journal::{JournalError, RunJournal};
+use crate::sub_agents::SubAgents;
 use crate::tool::{ToolFormat, ToolSet};
 
 pub use body::{Conversation, Inbox};
-#[cfg(feature = "mcp")]
-pub(crate) use child::report_to_output;
+use budget::SpendingBudget;
 use drive::FinishedExchange;
 use emit::Emitter;
 use facts::Meter;
-use kept::AnsweredRound;
-use purse::SpendingBudget;
-pub use unfit::SetupError;
+use journaling::AnsweredRound;
+pub use setup_error::SetupError;
+#[cfg(feature = "mcp")]
+pub(crate) use sub_agent::report_to_output;
 
 /// The name of the answer tool that `landing = "respond"` declares.
 const RESPOND: &str = "respond";
@@ -147,7 +147,8 @@ impl Agent {
         events: &mut (dyn FnMut(&Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<Report, SetupError> {
-        self.run_in_journal(&RunJournal::without_journal(), conversation, prompt, events, cancel).await
+        self.run_in_journal(&RunJournal::without_journal(), conversation, prompt, events, cancel)
+            .await
     }
 
     /// Runs one prompt like [`Self::run_in_conversation`] and records the run in a journal.
@@ -168,14 +169,14 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Result<Report, SetupError> {
         let agent = match journal.start_record() {
-            Some(start) => begun::restore_agent(self, start)?,
+            Some(start) => resume::restore_agent(self, start)?,
             None => self.clone(),
         };
-        begun::check_recorded_agents(&agent, &journal.recorded_children())?;
+        resume::check_recorded_agents(&agent, &journal.recorded_children())?;
         let setup = Setup::from_agent(&agent)?;
         agent.check_sub_agents()?;
         match journal.start_record() {
-            Some(start) => begun::restore_conversation(conversation, start, &agent),
+            Some(start) => resume::restore_conversation(conversation, start, &agent),
             None => agent.add_prompt(conversation, prompt)?,
         }
         let cost_before = conversation.session_cost();
@@ -435,7 +436,8 @@ impl ActiveRun<'_> {
         let (turns, tool_calls) = (used.turns + 1, used.calls + ran);
         let after = RunUsage { turns, calls: tool_calls, ..used.clone() };
         let remaining = after.remaining_limits(&self.setup.policy, &self.meter.spent_facts());
-        let ended = RunEnding { remaining, ..RunEnding::without_limit(Outcome::Cancelled, Reason::User) };
+        let ended =
+            RunEnding { remaining, ..RunEnding::without_limit(Outcome::Cancelled, Reason::User) };
         self.report_without_answer(ended, turns, tool_calls)
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
-use softland_agent::core::policy::{KEYS, PolicyKey, KeyError, Policy, PolicyValue};
+use softland_agent::core::policy::{KEYS, KeyError, Policy, PolicyKey, PolicyValue};
 use softland_agent::http::provider::Api;
 
 use crate::failure::Failure;
@@ -151,7 +151,9 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
         Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches))),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
-        Some(("check", matches)) => Ok(Command::Check(CheckArgs { files: get_values(matches, "FILE") })),
+        Some(("check", matches)) => {
+            Ok(Command::Check(CheckArgs { files: get_values(matches, "FILE") }))
+        }
         Some(("completions", matches)) => {
             Ok(Command::Completions(generated::completions_args(matches)))
         }
@@ -231,7 +233,8 @@ fn split_agent_and_prompt(
     matches: &ArgMatches,
     which: &RunSelection,
 ) -> Result<(Option<PathBuf>, Option<String>), Failure> {
-    let (first, second) = (get_value::<PathBuf>(matches, "AGENT"), get_value::<String>(matches, "PROMPT"));
+    let (first, second) =
+        (get_value::<PathBuf>(matches, "AGENT"), get_value::<String>(matches, "PROMPT"));
     match (which, first, second) {
         (RunSelection::New, None, _) => Err(Failure::usage(
             "no agent file: `softland run AGENT.md [PROMPT]` needs one (`softland run --help`)",
@@ -239,10 +242,12 @@ fn split_agent_and_prompt(
         (RunSelection::Resume(run), _, Some(_)) => Err(Failure::usage(format!(
             "--resume takes no prompt: {run} has one; --continue asks a run that has ended"
         ))),
-        (RunSelection::Continue(_), Some(only), None) => match only.into_os_string().into_string() {
-            Ok(prompt) => Ok((None, Some(prompt))),
-            Err(_) => Err(Failure::usage("the prompt is not UTF-8 text")),
-        },
+        (RunSelection::Continue(_), Some(only), None) => {
+            match only.into_os_string().into_string() {
+                Ok(prompt) => Ok((None, Some(prompt))),
+                Err(_) => Err(Failure::usage("the prompt is not UTF-8 text")),
+            }
+        }
         (_, agent, prompt) => Ok((agent, prompt)),
     }
 }

@@ -7,15 +7,17 @@ use std::process::ExitCode;
 use softland_agent::core::models::Price;
 use softland_agent::core::policy::Policy;
 use softland_import::report::{Report, SourceLine};
-use softland_import::{FileReplay, ReadOptions, Progress, ReplaySettings, SharedSpending, read_paths};
+use softland_import::{
+    FileReplay, Progress, ReadOptions, ReplaySettings, SharedSpending, read_paths,
+};
 
 use crate::args::{AuditArgs, ReportFormat};
 use crate::config::Config;
 use crate::failure::{Failure, status};
 use crate::render::{OutputLoss, Writer, format_count};
 
-mod find;
 mod html;
+mod locations;
 mod pages;
 mod table;
 mod worst;
@@ -169,7 +171,7 @@ fn load_policy(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
 
 /// Returns the usual locations that exist, and notes them on standard error.
 fn find_usual_paths(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
-    let places = find::usual_locations(&|name| std::env::var_os(name));
+    let places = locations::usual_locations(&|name| std::env::var_os(name));
     let (there, missing): (Vec<_>, Vec<_>) =
         places.into_iter().partition(|place| place.path.exists());
     if there.is_empty() {

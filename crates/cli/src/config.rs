@@ -24,7 +24,7 @@ mod upstream;
 
 pub(crate) use entry::{LISTEN, parse_listen_address};
 pub(crate) use policy::find_unlimitable_tools;
-pub(crate) use resolve::{Overrides, Env, LEDGER};
+pub(crate) use resolve::{Env, LEDGER, Overrides};
 pub(crate) use upstream::UpstreamConfig;
 
 /// The largest config file that is read, in bytes.
@@ -231,7 +231,8 @@ fn to_policy_value(value: &DeValue<'_>) -> PolicyValue {
         }
         DeValue::Float(number) => {
             let parsed = number.as_str().parse();
-            parsed.map_or_else(|_| PolicyValue::Text(number.as_str().to_owned()), PolicyValue::Float)
+            parsed
+                .map_or_else(|_| PolicyValue::Text(number.as_str().to_owned()), PolicyValue::Float)
         }
         DeValue::Boolean(value) => PolicyValue::Bool(*value),
         DeValue::Datetime(when) => PolicyValue::Text(when.to_string()),

@@ -4,7 +4,7 @@
 //! Lines of other crates below `info` are never written, whatever the filter says: they may contain
 //! headers, and with them credentials. softland's own lines contain none.
 
-mod behind;
+mod queue;
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 use crate::render::Writer;
-pub(crate) use behind::LogGuard;
+pub(crate) use queue::LogGuard;
 
 /// The variable that holds the filter.
 const VARIABLE: &str = "SOFTLAND_LOG";
@@ -48,7 +48,7 @@ pub(crate) fn log_to_file(path: &Path) -> Result<LogGuard, Failure> {
 fn start_log(out: impl Write + Send + 'static, colour: bool) -> Result<LogGuard, Failure> {
     let cannot = |error: &dyn Display| Failure::usage(format!("the log cannot begin: {error}"));
     let filter = parse_filter()?;
-    let (lines, log) = behind::start_writer(out).map_err(|error| cannot(&error))?;
+    let (lines, log) = queue::start_writer(out).map_err(|error| cannot(&error))?;
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(lines)
         .with_ansi(colour)

@@ -13,8 +13,8 @@ mod logging;
 mod mcp;
 #[cfg(feature = "notebook")]
 mod notebook;
-mod place;
 mod programs;
+mod provider_status;
 mod render;
 mod run;
 mod runs;

@@ -122,8 +122,11 @@ fn serve_agents(
     let listening = match args.listen {
         None => None,
         Some(address) => {
-            let listening =
-                runtime.block_on(mcp::listen_on_loopback(specialists.clone(), address, until.clone()));
+            let listening = runtime.block_on(mcp::listen_on_loopback(
+                specialists.clone(),
+                address,
+                until.clone(),
+            ));
             let listening =
                 listening.map_err(|error| Failure::usage(format!("--listen: {error}")))?;
             writer.write_note(&format!("listening on {}", listening.url()));
@@ -199,7 +202,8 @@ impl Specialist for ServedAgent {
             events(explained.as_ref().unwrap_or(event));
         };
         let mut conversation = Conversation::new();
-        let report = Box::pin(agent.run_in_conversation(&mut conversation, prompt, &mut hear, cancel)).await;
+        let report =
+            Box::pin(agent.run_in_conversation(&mut conversation, prompt, &mut hear, cancel)).await;
         let report = report.map_err(|unfit| unfit.to_string())?;
         Ok(Report { failure: failure.or_else(|| report.failure.clone()), ..report })
     }

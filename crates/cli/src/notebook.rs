@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use softland_agent::{Agent, AgentFile, Event};
 use softland_notebook::{
-    Chat, ChatOptions, ExplainEvent, SharedNotebook, NotebookOptions, Server, ServerOptions, notebook_tools,
+    Chat, ChatOptions, ExplainEvent, NotebookOptions, Server, ServerOptions, SharedNotebook,
+    notebook_tools,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +43,8 @@ pub(crate) fn run_command(args: &NotebookArgs) -> Result<ExitCode, Failure> {
     let programs = programs::allow_programs(&config)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(system)?;
-    let served = runtime.block_on(serve_notebook(args, settings, programs, config.allowed_hosts(), &writer));
+    let served =
+        runtime.block_on(serve_notebook(args, settings, programs, config.allowed_hosts(), &writer));
     // The process does not wait for a kernel that does not end at once.
     runtime.shutdown_background();
     served
@@ -114,7 +116,9 @@ async fn open_chat(
     Chat::open(agent, room.path(), options, explain).await
 }
 
-fn exit_code(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Result<ExitCode, Failure> {
+fn exit_code(
+    ended: Result<std::io::Result<()>, tokio::task::JoinError>,
+) -> Result<ExitCode, Failure> {
     match ended {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(error)) => Err(Failure::usage(format!("the page is no longer served: {error}"))),

@@ -15,7 +15,9 @@ mod view;
 mod writer;
 
 pub(crate) use summary::render_summary;
-pub(crate) use text::{MIN_WIDTH, format_count, flow_items, group_digits, harmless_char, harmless_line};
+pub(crate) use text::{
+    MIN_WIDTH, flow_items, format_count, group_digits, harmless_char, harmless_line,
+};
 pub(crate) use tree::RunTreeView;
 pub(crate) use view::{CallLocator, ViewOptions};
 pub(crate) use writer::{OutputLoss, Writer};

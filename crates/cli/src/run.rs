@@ -15,17 +15,20 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{OutputFormat, RunArgs};
 use crate::failure::{Failure, status};
 use crate::mcp;
-use crate::place::ProviderStatuses;
-use crate::render::{CallLocator as Shown, OutputLoss, ViewOptions, RunTreeView, Writer, status as status_line, render_summary};
+use crate::provider_status::ProviderStatuses;
+use crate::render::{
+    CallLocator as Shown, OutputLoss, RunTreeView, ViewOptions, Writer, render_summary,
+    status as status_line,
+};
 use crate::settings::RunSettings;
 use crate::signals::Signals;
 
-mod begun;
+mod origin;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
-use begun::{RunOrigin, StoredRun};
+use origin::{RunOrigin, StoredRun};
 
 /// The time after which a slow cancellation is reported.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -36,7 +39,7 @@ pub(crate) fn run_command(args: RunArgs) -> Result<ExitCode, Failure> {
     let begun = RunOrigin::from_args(&args)?;
     if let RunOrigin::Ended { finished, named } = &begun {
         let listener = EventPrinter::new(&args, writer, None);
-        return Ok(begun::print_ended_run(finished, named.as_deref(), listener));
+        return Ok(origin::print_ended_run(finished, named.as_deref(), listener));
     }
     if let (RunOrigin::Open { was, .. }, OutputFormat::Text) = (&begun, args.format) {
         writer.write_note(&format!("going on with {}", was.run));
@@ -113,7 +116,8 @@ async fn ask_agent(
 ) -> RunResult {
     let RunSettings { agent, prompt, places, simulated, .. } = settings;
     let began = Instant::now();
-    let report = run_conversation(&agent, &prompt, places, &mut kept, &mut listener, &cancel).await?;
+    let report =
+        run_conversation(&agent, &prompt, places, &mut kept, &mut listener, &cancel).await?;
     listener.print_summary(&report, began.elapsed(), simulated);
     listener.print_next_command(&report, &kept);
     Ok((report, listener.output_loss()))
@@ -235,7 +239,7 @@ impl EventPrinter {
     fn print_ended_before(&mut self, finished: &FinishedRun, named: Option<&Path>) {
         if let Self::Text { writer, .. } = self {
             let (run, outcome) = (&finished.run, finished.report.ended.outcome.word());
-            let command = begun::format_resume_command(run, named, false);
+            let command = origin::format_resume_command(run, named, false);
             writer.write_note(&format!("{run} has ended ({outcome}); ask it more: {command}"));
         }
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use softland_agent::core::Millis;
-use softland_ledger::{RunLookup, OpenProblem, Query, Reader, Run, DeleteTarget, delete_runs};
+use softland_ledger::{DeleteTarget, OpenProblem, Query, Reader, Run, RunLookup, delete_runs};
 
 use crate::args::{Deletion, LedgerArgs, RunsArgs};
 use crate::config::{Config, LEDGER};
@@ -18,7 +18,7 @@ mod kept;
 mod table;
 
 use kept::ListedRun;
-pub(crate) use table::{format_dollars, describe_end, format_cost, format_tokens};
+pub(crate) use table::{describe_end, format_cost, format_dollars, format_tokens};
 
 /// The most runs that a message about an unknown run names.
 const NAMED: usize = 5;

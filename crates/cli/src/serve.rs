@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
-use crate::config::{Overrides, Config};
+use crate::config::{Config, Overrides};
 use crate::failure::{Failure, status};
 use crate::logging;
 use crate::render::Writer;
@@ -48,7 +48,11 @@ fn read_settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String
     Ok((settings, config.list_warnings(&asked)))
 }
 
-async fn serve_gateway(args: &ServeArgs, settings: Settings, writer: &Writer) -> Result<ExitCode, Failure> {
+async fn serve_gateway(
+    args: &ServeArgs,
+    settings: Settings,
+    writer: &Writer,
+) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let mut signals = Signals::listen().map_err(system)?;
     let mut hangups = Hangups::listen().map_err(system)?;

@@ -13,14 +13,14 @@ use softland_agent::tools::ToolResources;
 use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
 
 use crate::args::{RunArgs, RunSelection};
-use crate::config::{Config, unknown_policy_message, find_unlimitable_tools};
+use crate::config::{Config, find_unlimitable_tools, unknown_policy_message};
 use crate::failure::Failure;
-use crate::place::{ProviderStatus, ProviderStatuses};
 use crate::programs;
+use crate::provider_status::{ProviderStatus, ProviderStatuses};
 use crate::sim::InProcessSim;
 
-mod crew;
 pub(crate) mod folder;
+mod sub_agents;
 
 /// The longest prompt that is read from standard input, in bytes.
 const MAX_PROMPT: u64 = 8 * 1024 * 1024;
@@ -58,8 +58,9 @@ impl RunSettings {
         let path = args.agent.as_deref().unwrap_or_else(|| Path::new(""));
         let (file, warnings) = AgentFile::load(path);
         let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-        let file = file
-            .map_err(|problems| Failure::from_messages(problems.iter().map(ToString::to_string).collect()))?;
+        let file = file.map_err(|problems| {
+            Failure::from_messages(problems.iter().map(ToString::to_string).collect())
+        })?;
         let config = match &args.config {
             Some(path) => Config::load(path).map_err(Failure::from_messages)?,
             None => Config::default(),
@@ -85,7 +86,8 @@ impl RunSettings {
             Agent { name, system, model, tools, crew: None, policy, transport, options };
         apply_hints(&mut agent, servers);
         let asked = (&agent, &mut ways);
-        agent.crew = crew::build_sub_agents(args, &config, &file, &root, asked, &mut warnings)?;
+        agent.crew =
+            sub_agents::build_sub_agents(args, &config, &file, &root, asked, &mut warnings)?;
         let simulated = ways.known.keys().all(|model| model.starts_with("sim/"));
         let places = ways.known.into_iter().map(|(model, way)| (model, way.place));
         let places = ProviderStatuses::new(places.collect());
@@ -200,18 +202,29 @@ struct ModelRoute {
 /// Resolves the route to a model. The base URL of the flag takes precedence over the config's, and
 /// that over the environment's; each names the origin for the provider's key. `flags` is true if
 /// the flags of the command line apply to this model.
-fn resolve_route(args: &RunArgs, config: &Config, model: &str, flags: bool) -> Result<ModelRoute, Failure> {
+fn resolve_route(
+    args: &RunArgs,
+    config: &Config,
+    model: &str,
+    flags: bool,
+) -> Result<ModelRoute, Failure> {
     let env = |name: &str| std::env::var(name).ok();
     let upstream = config.find_upstream(provider_name(model)).cloned().unwrap_or_default();
     let of_flag = args.base_url.as_deref().filter(|_| flags).map(|url| (url, "--base-url"));
     let of_config = upstream.base_url.as_ref().map(|url| (url.text.as_str(), url.place.as_str()));
     let key_variable = upstream.key.as_ref().map(|variable| variable.name.as_str());
-    let given =
-        ProviderOverrides { api: args.api.filter(|_| flags), base_url: of_flag.or(of_config), key_variable };
-    let target = resolve_model(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
+    let given = ProviderOverrides {
+        api: args.api.filter(|_| flags),
+        base_url: of_flag.or(of_config),
+        key_variable,
+    };
+    let target =
+        resolve_model(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
     let api = target.api();
     let (transport, place): (Arc<dyn Transport>, _) = match target {
-        Target::Sim { model, .. } => (Arc::new(InProcessSim::new(&model)?), ProviderStatus::for_simulator()),
+        Target::Sim { model, .. } => {
+            (Arc::new(InProcessSim::new(&model)?), ProviderStatus::for_simulator())
+        }
         Target::Http(endpoint) => {
             let place = ProviderStatus::from_endpoint(&endpoint, key_variable);
             let transport = HttpTransport::new(endpoint, Timeouts::default())
@@ -230,7 +243,11 @@ fn build_tool_resources(
     servers: &Servers,
 ) -> Result<ToolResources, Failure> {
     let means = ToolResources::new(root.clone()).with_server_tools(&servers.tools());
-    if args.allow_shell { Ok(means.with_programs(programs::allow_programs(config)?)) } else { Ok(means) }
+    if args.allow_shell {
+        Ok(means.with_programs(programs::allow_programs(config)?))
+    } else {
+        Ok(means)
+    }
 }
 
 /// Applies the servers' hints about the agent's tools, where its policy does not set them.
@@ -240,7 +257,8 @@ fn apply_hints(agent: &mut Agent, servers: &Servers) {
 }
 
 fn build_tools(label: &str, file: &AgentFile, means: ToolResources) -> Result<ToolSet, Failure> {
-    let problems = |all: Vec<Problem>| Failure::from_messages(all.iter().map(ToString::to_string).collect());
+    let problems =
+        |all: Vec<Problem>| Failure::from_messages(all.iter().map(ToString::to_string).collect());
     file.tool_set(label, means).map_err(problems)
 }
 

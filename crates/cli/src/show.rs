@@ -8,7 +8,7 @@ use softland_ledger::{Run, format_timestamp};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
-use crate::render::{Writer, format_count, flow_items};
+use crate::render::{Writer, flow_items, format_count};
 use crate::runs::{self, describe_end, format_cost, format_tokens};
 
 mod call;

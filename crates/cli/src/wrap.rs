@@ -11,17 +11,17 @@ use softland_gateway::{Gateway, Settings, Summary};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WrapArgs;
-use crate::config::{Overrides, Config};
+use crate::config::{Config, Overrides};
 use crate::failure::Failure;
 use crate::logging;
 use crate::render::Writer;
 use crate::threads;
 use clients::{Client, SettingsLookup};
 
-mod account;
 mod clients;
 mod environment;
 mod program;
+mod summary;
 
 /// A free port on the loopback address.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -42,7 +42,7 @@ pub(crate) fn run_command(args: &WrapArgs) -> Result<ExitCode, Failure> {
     runtime.shutdown_background();
     let (code, summary) = wrapped?;
     let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-    for line in account::summary_lines(&summary, &name) {
+    for line in summary::summary_lines(&summary, &name) {
         writer.write_note(&line);
     }
     Ok(ExitCode::from(code))
@@ -80,7 +80,8 @@ fn read_settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Se
         keys: args.keys.clone(),
         private: true,
     };
-    let mut settings = config.resolve_settings(&asked, &read_variable).map_err(Failure::from_messages)?;
+    let mut settings =
+        config.resolve_settings(&asked, &read_variable).map_err(Failure::from_messages)?;
     settings.limits.drain = DRAIN;
     for warning in named.warnings.iter().chain(&config.list_warnings(&asked)) {
         writer.write_warning(warning);

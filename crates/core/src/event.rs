@@ -255,7 +255,11 @@ mod tests {
         for character in ["a", "é", "€", "𝄞"] {
             for count in [0, 1, 63, 64, 65, 300] {
                 let visible = VisibleText::from_text(&character.repeat(count)).visible;
-                assert_eq!(visible, VisibleText::ENOUGH.min(count as u64), "{count} of {character}");
+                assert_eq!(
+                    visible,
+                    VisibleText::ENOUGH.min(count as u64),
+                    "{count} of {character}"
+                );
             }
         }
     }

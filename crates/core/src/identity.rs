@@ -149,7 +149,9 @@ impl<'a> JsonWalker<'a> {
             b'{' => self.digest_object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
             b'[' => self.digest_list(drop, depth.checked_sub(1)?),
             // A string is not digested like a literal: `"1"` is not `1`.
-            b'"' => self.read_string().map(|raw| Digest::from_bytes(raw.as_bytes()).followed_by(Digest::EMPTY)),
+            b'"' => self
+                .read_string()
+                .map(|raw| Digest::from_bytes(raw.as_bytes()).followed_by(Digest::EMPTY)),
             _ => self.read_literal().map(|word| Digest::from_bytes(word.as_bytes())),
         }
     }
@@ -183,7 +185,10 @@ impl<'a> JsonWalker<'a> {
         Some(sum)
     }
 
-    fn visit_members(&mut self, each: &mut dyn FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+    fn visit_members(
+        &mut self,
+        each: &mut dyn FnMut(&mut Self, &'a str) -> Option<()>,
+    ) -> Option<()> {
         self.skip_space();
         self.take_byte(b'{')?;
         self.skip_space();

@@ -5,7 +5,7 @@
 //! The number of requests is bounded: see [`Ladder::most_requests`].
 
 use crate::because::{Because, Reason};
-use crate::outcome::{RunEnding, Outcome};
+use crate::outcome::{Outcome, RunEnding};
 use crate::policy::{Landing, Policy};
 use crate::rules;
 use crate::run::{Phase, Role};
@@ -212,7 +212,12 @@ impl Ladder {
 
     /// Returns the action after a finished turn. `none_pass` is the limit because of which none of
     /// the turn's calls may run. `text` is true if the turn holds visible text.
-    pub fn handle_turn(&mut self, class: TurnClass, none_pass: Option<&Because>, text: bool) -> NextAction {
+    pub fn handle_turn(
+        &mut self,
+        class: TurnClass,
+        none_pass: Option<&Because>,
+        text: bool,
+    ) -> NextAction {
         match self.landing.clone() {
             Some(because) => self.follow_landing(class, &because, text),
             None => self.follow_exploring(class, none_pass, text),
@@ -222,7 +227,10 @@ impl Ladder {
     /// Returns the action after a request that brought no turn.
     pub fn handle_failure(&mut self, failure: RequestFailure) -> NextAction {
         if failure == RequestFailure::Cancelled {
-            return Self::end_run(RunEnding::without_limit(Outcome::Cancelled, Reason::User), false);
+            return Self::end_run(
+                RunEnding::without_limit(Outcome::Cancelled, Reason::User),
+                false,
+            );
         }
         if let Some(because) = self.landing.clone() {
             return self.take_next_rung(&because, Tail::Keep);
@@ -233,7 +241,11 @@ impl Ladder {
         if self.empties > self.setting.empty_before {
             // No further turn was empty: the failure of the provider ends the row.
             let limit = self.setting.empty_limit.max(1);
-            return self.answer_locally(&Because::from_counts(Reason::Provider, self.empties, limit));
+            return self.answer_locally(&Because::from_counts(
+                Reason::Provider,
+                self.empties,
+                limit,
+            ));
         }
         Self::end_run(RunEnding::without_limit(Outcome::Failed, Reason::Provider), false)
     }
@@ -262,7 +274,12 @@ impl Ladder {
         self.answer_locally(because)
     }
 
-    fn follow_exploring(&mut self, class: TurnClass, none_pass: Option<&Because>, text: bool) -> NextAction {
+    fn follow_exploring(
+        &mut self,
+        class: TurnClass,
+        none_pass: Option<&Because>,
+        text: bool,
+    ) -> NextAction {
         let engine = self.setting.role == Role::Engine;
         match class {
             TurnClass::Final | TurnClass::Answer => {
@@ -386,7 +403,10 @@ impl Ladder {
             self.rung = Some(Rung::LocalAnswer);
         }
         Self::end_run(
-            RunEnding { rung: self.rung.filter(|_| local), ..RunEnding::without_limit(outcome, reason) },
+            RunEnding {
+                rung: self.rung.filter(|_| local),
+                ..RunEnding::without_limit(outcome, reason)
+            },
             local,
         )
     }
@@ -403,7 +423,9 @@ impl Ladder {
         self.landing = Some(because.clone());
         self.refused = true;
         match self.setting.landing {
-            Landing::Auto | Landing::Ask => self.take_rung(Rung::Refuse, Tail::Refuse(because.clone())),
+            Landing::Auto | Landing::Ask => {
+                self.take_rung(Rung::Refuse, Tail::Refuse(because.clone()))
+            }
             Landing::Stop => self.answer_locally(because),
             Landing::None | Landing::Respond => self.force_answer(Tail::Refuse(because.clone())),
         }

@@ -25,10 +25,10 @@
 //! possible cost of a request and the current time.
 
 mod accounts;
-mod room;
+mod headroom;
 
 pub use accounts::{AccountId, LeaseId, Leases};
-pub use room::{Shortage, CapUsage, CapUnit};
+pub use headroom::{CapUnit, CapUsage, Shortage};
 
 use crate::money::NanoUsd;
 use crate::time::Millis;

@@ -38,19 +38,21 @@ mod used;
 pub use addition::{Addition, AdditionKind, LinePlace};
 pub use because::{Because, Quantity, Reason};
 pub use digest::Digest;
-pub use event::{AccountAbove, Call, Facts, FinishedTurn, Stop, VisibleText, ToolResult, UserMessage, UserText};
+pub use event::{
+    AccountAbove, Call, Facts, FinishedTurn, Stop, ToolResult, UserMessage, UserText, VisibleText,
+};
 pub use human::Arrival;
-pub use ladder::{RequestFailure, Ladder, NextAction, LadderSettings, Tail};
+pub use ladder::{Ladder, LadderSettings, NextAction, RequestFailure, Tail};
 pub use money::{NanoUsd, ParseMoneyError};
-pub use nearest::{near_distance, find_nearest};
-pub use outcome::{RunEnding, Outcome, Remaining};
+pub use nearest::{find_nearest, near_distance};
+pub use outcome::{Outcome, Remaining, RunEnding};
 pub use pinned::{CarriedUsage, FactDecision, PinnedRecord, PinnedRecords};
 pub use rules::cost::is_short_of_money;
 pub use rules::trivial::looks_trivial;
 pub use rules::{Evidence, Signal, SignalKind};
-pub use run::{Admission, AdmittedCalls, RequestAllowance, Phase, Role, Run};
+pub use run::{Admission, AdmittedCalls, Phase, RequestAllowance, Role, Run};
 pub use rung::Rung;
 pub use time::{Millis, ParseTimeError};
-pub use transcript::{MessagePosition, MessageEffects, Transcript};
+pub use transcript::{MessageEffects, MessagePosition, Transcript};
 pub use turn::{TurnClass, classify_turn, is_known_answer_tool};
 pub use used::RunUsage;

@@ -93,7 +93,8 @@ impl FromStr for NanoUsd {
         if part.len() > 9 && part.as_bytes().iter().skip(9).any(|&b| b != b'0') {
             return Err(ParseMoneyError);
         }
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| ParseMoneyError)? };
+        let whole: u64 =
+            if whole.is_empty() { 0 } else { whole.parse().map_err(|_| ParseMoneyError)? };
         let mut nano = 0_u64;
         for place in 0..9 {
             let digit = part.as_bytes().get(place).map_or(0, |b| u64::from(b - b'0'));

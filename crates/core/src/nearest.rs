@@ -8,7 +8,10 @@ const LONGEST: usize = 64;
 /// Returns the candidate with the smallest edit distance to `name`, if it is near enough to be
 /// meant (a third of the longer name's length, at least 1); the first of equals.
 #[must_use]
-pub fn find_nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
         let Some(distance) = near_distance(name, candidate) else { continue };

@@ -15,7 +15,7 @@ use crate::because::{Quantity, Reason};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-pub use keys::{KEYS, PolicyKey, KeyError, PolicyValue, is_limit};
+pub use keys::{KEYS, KeyError, PolicyKey, PolicyValue, is_limit};
 
 /// The policy of one run. Field names are the keys of the contract; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

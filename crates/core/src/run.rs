@@ -3,7 +3,7 @@
 
 mod admit;
 mod answers;
-mod lands;
+mod limits;
 mod loops;
 mod round;
 
@@ -28,7 +28,7 @@ use round::OpenRound;
 
 pub use admit::{Admission, AdmittedCalls};
 pub(crate) use answers::AnswerTools;
-pub use lands::RequestAllowance;
+pub use limits::RequestAllowance;
 
 /// The side that executes the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,11 +204,13 @@ impl Run {
             TurnClass::Final | TurnClass::Truncated if rules::trivial::looks_trivial(turn) => {
                 LastTurn::TrivialLooking { before }
             }
-            TurnClass::Truncated | TurnClass::Paused if turn.text.is_blank() => LastTurn::Unfinished,
+            TurnClass::Truncated | TurnClass::Paused if turn.text.is_blank() => {
+                LastTurn::Unfinished
+            }
             _ => LastTurn::Finished,
         };
-        self.open =
-            (class == TurnClass::Calls || class == TurnClass::Answer).then(|| OpenRound::new(self, turn));
+        self.open = (class == TurnClass::Calls || class == TurnClass::Answer)
+            .then(|| OpenRound::new(self, turn));
         if let Some(open) = &self.open {
             self.last = if open.has_answer() { LastTurn::Finished } else { LastTurn::Unfinished };
             self.count_refusals();

@@ -19,19 +19,19 @@ mod tools;
 
 pub use compaction::{asks_for_summary, is_volatile_system};
 pub use flat::{FLAT, FlatFormat, FlatResult};
-pub use hosted::{hosted_name, explain_unlimitable};
+pub use hosted::{explain_unlimitable, hosted_name};
 pub use results::{
     exit_failed, is_cleared, is_unfinished, is_volatile_field, is_volatile_line, may_be_cleared,
     may_be_unfinished, may_hold_volatile_line, may_tell_exit, may_tell_exit_escaped,
 };
 pub use shell::shell_kind;
 pub use texts::{
-    MachineTextKind, asks_for_retry, is_common_nudge, is_compaction_summary, is_harness_only, is_nudge,
-    is_telling_nudge, is_validation_retry, classify_machine_text, names_a_person, own_words,
+    MachineTextKind, asks_for_retry, classify_machine_text, is_common_nudge, is_compaction_summary,
+    is_harness_only, is_nudge, is_telling_nudge, is_validation_retry, names_a_person, own_words,
 };
 pub use tools::{
-    ToolKind, bare_name, ending_command, is_answer_tool, is_presentation_argument, kind_of_tool,
-    kind_of_call,
+    ToolKind, bare_name, ending_command, is_answer_tool, is_presentation_argument, kind_of_call,
+    kind_of_tool,
 };
 
 use core::cmp::Ordering;

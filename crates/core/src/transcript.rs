@@ -91,7 +91,11 @@ impl Transcript {
     }
 
     /// Adds a user message. `facts` are given for the newest message only.
-    pub fn add_user_message(&mut self, user: &UserMessage<'_>, facts: Option<&Facts>) -> MessageEffects {
+    pub fn add_user_message(
+        &mut self,
+        user: &UserMessage<'_>,
+        facts: Option<&Facts>,
+    ) -> MessageEffects {
         let mut step = self.apply_message(user, facts);
         if let (Some((_, run)), Some(facts)) = (&mut self.run, facts) {
             let run = Arc::make_mut(run);
@@ -163,10 +167,15 @@ impl Transcript {
     /// the prompt or put a summary in its place; then a run begins there.
     pub fn add_turn(&mut self, turn: &FinishedTurn<'_>) {
         let calls = turn.calls.iter().fold(Digest::EMPTY, |sum, call| {
-            sum.followed_by(Digest::from_bytes(call.name.as_bytes())).followed_by(Digest::from_bytes(call.input.as_bytes()))
+            sum.followed_by(Digest::from_bytes(call.name.as_bytes()))
+                .followed_by(Digest::from_bytes(call.input.as_bytes()))
         });
         let text = turn.text.digest.unwrap_or(Digest::EMPTY);
-        self.chain = self.chain.followed_by(Digest::from_bytes(b"assistant")).followed_by(text).followed_by(calls);
+        self.chain = self
+            .chain
+            .followed_by(Digest::from_bytes(b"assistant"))
+            .followed_by(text)
+            .followed_by(calls);
         self.arrival = None;
         let opens = self.run.is_none();
         if opens {
@@ -265,7 +274,8 @@ impl Transcript {
         let known = self.records.get(&key).map(|known| (**known).clone());
         let pinned = known.unwrap_or_else(|| PinnedRecord::new(Arc::clone(&self.policy)));
         let mut run = Run::begin_at_place(key, pinned, self.role, self.hosted.clone(), facts);
-        let known = self.run.as_ref().map(|(_, before)| before.answer_tools().clone().for_next_run());
+        let known =
+            self.run.as_ref().map(|(_, before)| before.answer_tools().clone().for_next_run());
         run.set_answer_tools(known.unwrap_or_else(|| self.answers.clone()));
         let mut step = MessageEffects { starts_run: true, ..MessageEffects::default() };
         if let Phase::Landing { because, .. } = run.phase() {

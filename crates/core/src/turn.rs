@@ -74,12 +74,25 @@ mod tests {
     use crate::event::VisibleText;
     use alloc::vec::Vec;
 
-    fn turn(text: &str, calls: &[&'static str], stop: Stop, cut_call: bool) -> FinishedTurn<'static> {
+    fn turn(
+        text: &str,
+        calls: &[&'static str],
+        stop: Stop,
+        cut_call: bool,
+    ) -> FinishedTurn<'static> {
         let call =
             |name: &&'static str| Call { id: "c", name, input: "{}", server: *name == "web" };
         let calls: Vec<_> = calls.iter().map(call).collect();
         let text = VisibleText::from_text(text);
-        FinishedTurn { text, calls, cut_call, hidden: false, gives: false, stop, output_tokens: None }
+        FinishedTurn {
+            text,
+            calls,
+            cut_call,
+            hidden: false,
+            gives: false,
+            stop,
+            output_tokens: None,
+        }
     }
 
     #[test]
@@ -119,7 +132,10 @@ mod tests {
                 "{text:?} {calls:?} {stop:?}"
             );
         }
-        assert_eq!(classify_turn(&turn("", &["respond"], Natural, false), |_| false), TurnClass::Calls);
+        assert_eq!(
+            classify_turn(&turn("", &["respond"], Natural, false), |_| false),
+            TurnClass::Calls
+        );
     }
 
     /// Given content stands for text in a turn that would say nothing, and nowhere else.

@@ -81,7 +81,8 @@ impl RunUsage {
     pub fn remaining_limits(&self, policy: &Policy, facts: &Facts) -> Remaining {
         let count =
             |limit: Option<u64>, used| limit.map(|l: u64| Quantity::Count(l.saturating_sub(used)));
-        let money = |limit: Option<NanoUsd>, used| limit.map(|l| Quantity::Money(l.saturating_sub(used)));
+        let money =
+            |limit: Option<NanoUsd>, used| limit.map(|l| Quantity::Money(l.saturating_sub(used)));
         let seconds = |l: crate::time::Millis| l.0.saturating_sub(facts.elapsed.0) / 1000;
         let set = [
             ("tool_calls_limit", count(policy.tool_calls_limit, self.calls)),

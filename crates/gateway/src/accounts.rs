@@ -218,7 +218,11 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Creates a lease whose reservation is in `book` already.
-    pub(crate) fn new(book: Arc<dyn LeaseStore>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
+    pub(crate) fn new(
+        book: Arc<dyn LeaseStore>,
+        accounts: Vec<Arc<str>>,
+        reserved: NanoUsd,
+    ) -> Self {
         Self { book, accounts, reserved, received: None }
     }
 

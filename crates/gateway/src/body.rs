@@ -219,7 +219,8 @@ impl UpstreamRelay {
     ) -> Poll<Option<Result<Frame<Bytes>, CutReason>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
             self.waiting = false;
-            let cut = |error: hyper::Error| CutReason::Upstream(crate::upstream::join_causes(&error));
+            let cut =
+                |error: hyper::Error| CutReason::Upstream(crate::upstream::join_causes(&error));
             return Poll::Ready(frame.map(|frame| frame.map_err(cut)));
         }
         let deadline = |idle| Instant::now() + idle;

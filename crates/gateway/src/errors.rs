@@ -36,7 +36,11 @@ pub(crate) fn openai_error(status: StatusCode, kind: &str, message: &str) -> Res
 }
 
 /// Returns an error in the shape of a protocol, with the protocol's error type for the status.
-pub(crate) fn protocol_error(protocol: Protocol, status: StatusCode, message: &str) -> Response<Body> {
+pub(crate) fn protocol_error(
+    protocol: Protocol,
+    status: StatusCode,
+    message: &str,
+) -> Response<Body> {
     match protocol {
         Protocol::Anthropic => anthropic_error(status, anthropic_kind(status), message),
         Protocol::OpenAi => openai_error(status, openai_kind(status), message),

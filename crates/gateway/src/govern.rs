@@ -5,18 +5,18 @@
 
 mod above;
 mod account;
-mod alive;
 mod count;
 mod end;
 mod flow;
 mod head;
 mod history;
+mod keepalive;
 mod open;
 mod policy;
 mod scope;
+mod signals;
 #[cfg(test)]
 mod tests;
-mod told;
 mod unread;
 
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use softland_session::wire::Api;
 use softland_session::wire::request::{Request, RequestError};
 
 use crate::body::{Body, BudgetShare};
-use crate::gate::GatewayState;
 use crate::pass;
 use crate::route::Target;
+use crate::state::GatewayState;
 
 pub(crate) use count::TokenCounts;
 pub(crate) use end::run_end_record;
 use open::RequestSetup;
-pub(crate) use told::{RequestSignals, RequestSignal};
+pub(crate) use signals::{RequestSignal, RequestSignals};
 pub(crate) use unread::stop_unread;
 
 /// A client's request whose body has been read.
@@ -58,13 +58,13 @@ pub(crate) async fn govern_turn(asked: ClientRequest) -> Response<Body> {
     let asked = Arc::new(asked);
     // Built in place: the future is large, and moving it would copy it whole.
     let making = Box::write(Box::new_uninit(), make_response(Arc::clone(&asked)));
-    let mut making: alive::PendingResponse = Box::into_pin(making);
+    let mut making: keepalive::PendingResponse = Box::into_pin(making);
     tokio::select! {
         biased;
         response = &mut making => response,
         word = asked.told.wait_any() => match word {
             RequestSignal::Stop => open::refuse_cancelled(&asked.target),
-            RequestSignal::Loud => alive::keep_alive(&asked, making),
+            RequestSignal::Loud => keepalive::keep_alive(&asked, making),
         },
     }
 }
@@ -103,7 +103,7 @@ async fn make_response(asked: Arc<ClientRequest>) -> Response<Body> {
 /// names them.
 async fn pass_unread(asked: &ClientRequest, error: &RequestError) -> Response<Body> {
     let ClientRequest { gate, api, target, parts, body, .. } = asked;
-    match unread::stop_unread(gate, (target, *api), parts, body, &error.to_string()) {
+    match stop_unread(gate, (target, *api), parts, body, &error.to_string()) {
         Ok(Some(stopped)) => return stopped,
         Err(refusal) => return refusal.to_response(),
         Ok(None) => {}

@@ -82,7 +82,8 @@ impl Guard {
         let Some(host) = single_value(&parts.headers, &HOST) else {
             return refuse(StatusCode::BAD_REQUEST, "a request must have one Host header");
         };
-        let named = parts.uri.authority().is_none_or(|named| self.serves_name(named.as_str(), 80, local));
+        let named =
+            parts.uri.authority().is_none_or(|named| self.serves_name(named.as_str(), 80, local));
         if !named || !self.serves_host(host, local) {
             return refuse(
                 StatusCode::FORBIDDEN,
@@ -91,7 +92,8 @@ impl Guard {
             );
         }
         if parts.headers.contains_key(ORIGIN)
-            && !single_value(&parts.headers, &ORIGIN).is_some_and(|origin| self.is_own_origin(origin, local))
+            && !single_value(&parts.headers, &ORIGIN)
+                .is_some_and(|origin| self.is_own_origin(origin, local))
         {
             return refuse(
                 StatusCode::FORBIDDEN,
@@ -108,7 +110,11 @@ impl Guard {
     ///
     /// # Errors
     /// Returns a refusal if tokens are required and the request has none of them.
-    pub(crate) fn check_client_token(&self, headers: &HeaderMap, protocol: Protocol) -> Result<(), Refusal> {
+    pub(crate) fn check_client_token(
+        &self,
+        headers: &HeaderMap,
+        protocol: Protocol,
+    ) -> Result<(), Refusal> {
         if self.tokens.is_none()
             || [X_API_KEY, AUTHORIZATION]
                 .iter()
@@ -139,7 +145,9 @@ impl Guard {
                         token_env in the gateway's config";
             return refuse(StatusCode::FORBIDDEN, what);
         };
-        let shown = |value: &HeaderValue| equals_secret(token.expose().as_bytes(), bearer_token(value.as_bytes()));
+        let shown = |value: &HeaderValue| {
+            equals_secret(token.expose().as_bytes(), bearer_token(value.as_bytes()))
+        };
         if single_value(headers, &AUTHORIZATION).is_some_and(shown) {
             return Ok(());
         }
@@ -190,7 +198,9 @@ impl Guard {
         let Some(tokens) = &self.tokens else { return false };
         let given = bearer_token(value.as_bytes());
         // Every token is compared to its end, whether or not an earlier one matched.
-        tokens.iter().fold(false, |found, token| equals_secret(token.expose().as_bytes(), given) | found)
+        tokens
+            .iter()
+            .fold(false, |found, token| equals_secret(token.expose().as_bytes(), given) | found)
     }
 
     fn serves_host(&self, host: &HeaderValue, local: SocketAddr) -> bool {

@@ -9,7 +9,6 @@ mod audit;
 mod body;
 mod conversations;
 mod errors;
-mod gate;
 mod govern;
 mod guard;
 mod headers;
@@ -25,12 +24,12 @@ mod runs;
 mod secret;
 mod server;
 mod settings;
+mod state;
 mod store;
 mod upstream;
 
-pub use audit::{Audit, AuditRequest, AuditFormat};
-pub use gate::{ReloadProblem, UpstreamProblem};
-pub use metrics::{INTERVENTIONS, Summary, ObservedSummary};
+pub use audit::{Audit, AuditFormat, AuditRequest};
+pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
 pub use secret::Secret;
 pub use server::{Gateway, Handle, StartError};
 pub use settings::{
@@ -39,3 +38,4 @@ pub use settings::{
 };
 pub use softland_ledger::Clock;
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
+pub use state::{ReloadProblem, UpstreamProblem};

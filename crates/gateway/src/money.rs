@@ -11,9 +11,10 @@ mod tests;
 
 use softland_session::core::NanoUsd;
 
-pub(crate) use reserve::{Reservation, WorstCase, reserve_worst_case, reserve_now};
+pub(crate) use reserve::{Reservation, WorstCase, reserve_now, reserve_worst_case};
 pub(crate) use softland_session::bound::{
-    UsageBound, KnownAncestor, InputSize, input_bound, input_estimate, output_bound, context_window, cache_writes,
+    InputSize, KnownAncestor, UsageBound, cache_writes, context_window, input_bound,
+    input_estimate, output_bound,
 };
 
 /// Returns the number of tokens at that price (in pico-dollars a token) that an amount pays for.

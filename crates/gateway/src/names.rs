@@ -22,7 +22,8 @@ impl NameGenerator {
     /// Creates a generator. `now` in milliseconds and the number of the `process` occur together
     /// only once.
     pub(crate) fn new(now: u64, process: u32) -> Self {
-        let begun = Digest::from_bytes(&now.to_le_bytes()).followed_by(Digest::from_bytes(&process.to_le_bytes()));
+        let begun = Digest::from_bytes(&now.to_le_bytes())
+            .followed_by(Digest::from_bytes(&process.to_le_bytes()));
         Self { begun, given: AtomicU64::new(0) }
     }
 
@@ -54,7 +55,8 @@ pub(crate) fn make_secrets() -> (Secret, String) {
         Ok(()) => token.iter().map(|byte| format!("{byte:02x}")).collect(),
         Err(_) => String::new(),
     };
-    let mut stamp = Digest::from_bytes(token.as_bytes()).followed_by(Digest::from_bytes(b"stamp")).to_string();
+    let mut stamp =
+        Digest::from_bytes(token.as_bytes()).followed_by(Digest::from_bytes(b"stamp")).to_string();
     stamp.truncate(8);
     (Secret::new(token), stamp)
 }

@@ -11,27 +11,27 @@ use http::{Method, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use self::asked::PageQuery;
+use self::query::PageQuery;
 use crate::body::Body;
 use crate::errors::Refusal;
-use crate::gate::GatewayState;
 use crate::server::EntryPoint;
 use crate::settings::Protocol;
+use crate::state::GatewayState;
 
-mod asked;
 mod assets;
 mod audit;
 mod cancel;
 mod list;
+mod query;
 mod questions;
-mod said;
+mod run_steps;
 mod start;
 mod stream;
 mod tape;
 mod totals;
 
 pub(crate) use questions::RunQuestions;
-pub(crate) use said::{has_new_message, read_history, event_step, make_step};
+pub(crate) use run_steps::{event_step, has_new_message, make_step, read_history};
 pub(crate) use tape::{Tape, Tapes};
 
 /// The pages' label in metrics.
@@ -73,7 +73,9 @@ async fn route_page(
     }
     let Some(api) = path.strip_prefix("/api/") else {
         check_method(&parts.method, &[Method::GET, Method::HEAD])?;
-        return assets::find_asset(path).or_else(|| audit::audit_file(gate, path)).ok_or_else(nothing_here);
+        return assets::find_asset(path)
+            .or_else(|| audit::audit_file(gate, path))
+            .ok_or_else(nothing_here);
     };
     // Browsers send this header; other clients do not.
     if parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
@@ -109,7 +111,9 @@ async fn route_page(
         }
         ["runs", run] => match list::find_run(gate, run).await {
             Ok(row) => row.map(|row| json_response(&row)).ok_or_else(no_run),
-            Err(why) => Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &list::ledger_trouble(&why))),
+            Err(why) => {
+                Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &list::ledger_trouble(&why)))
+            }
         },
         ["totals"] => {
             let days = asked.parse_number("days", 1..=3660, 30)?;
@@ -117,11 +121,13 @@ async fn route_page(
             Ok(json_response(&read_totals(gate, days.unsigned_abs(), offset).await))
         }
         ["events"] => {
-            let seat = stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
+            let seat =
+                stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
             Ok(stream::stream_list(gate, &parts.headers, seat))
         }
         ["runs", run, "events"] => {
-            let seat = stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
+            let seat =
+                stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
             stream::stream_run(gate, run, &parts.headers, seat).await.ok_or_else(no_run)
         }
         _ => Err(nothing_here()),

@@ -10,14 +10,14 @@ use hyper::body::Incoming;
 
 use crate::body::{Body, OutgoingBody};
 use crate::errors;
-use crate::gate::GatewayState;
 use crate::headers;
 use crate::route::Target;
+use crate::state::GatewayState;
 use crate::upstream::UpstreamResponse;
 
 mod unmetered;
 
-pub(crate) use unmetered::{mark_unmetered, is_unmetered, unmetered_refusal, check_unmetered};
+pub(crate) use unmetered::{check_unmetered, is_unmetered, mark_unmetered, unmetered_refusal};
 
 /// Passes a request on while its body arrives.
 pub(crate) async fn pass_stream(
@@ -48,7 +48,8 @@ async fn send_upstream(
 ) -> http::Response<Body> {
     let headers = headers::to_upstream(&parts.headers, target, false);
     gate.metrics.observe_added_latency(target.began.elapsed());
-    let sent = gate.upstreams.send_request(&target.origin, parts.method, &target.path, headers, body);
+    let sent =
+        gate.upstreams.send_request(&target.origin, parts.method, &target.path, headers, body);
     match sent.await {
         Ok(response) => pass_back(response),
         Err(error) => {

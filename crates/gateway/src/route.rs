@@ -13,10 +13,10 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use softland_session::wire::Api;
 
 use crate::errors::Refusal;
-use crate::gate::LiveConfig;
 use crate::metrics::RequestId;
 use crate::pages;
 use crate::settings::Protocol;
+use crate::state::LiveConfig;
 use crate::upstream::Origin;
 
 /// The destination of a request.

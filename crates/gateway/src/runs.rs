@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use softland_session::core::{RunEnding, NanoUsd, Outcome, Reason};
+use softland_session::core::{NanoUsd, Outcome, Reason, RunEnding};
 use softland_session::wire::Tokens;
 
 use crate::store::IDLE_MS;
 
-mod shown;
+mod view;
 
-pub(crate) use shown::{RunInfo, RunRow};
-use shown::{PastRuns, RunView};
+use view::{PastRuns, RunView};
+pub(crate) use view::{RunInfo, RunRow};
 
 /// The number of runs that are tracked at once; beyond it, the ones idle longest are ended.
 const MOST: usize = 50_000;
@@ -118,7 +118,11 @@ impl Runs {
 
     /// Notes an intervention that was only observed. Returns the end that it would have caused, but
     /// only for the first such intervention: the later ones would not have happened.
-    pub(crate) fn observe_intervention(&self, run: &str, intervention: &str) -> Option<ObservedEnd> {
+    pub(crate) fn observe_intervention(
+        &self,
+        run: &str,
+        intervention: &str,
+    ) -> Option<ObservedEnd> {
         let fate = match intervention {
             // A call is also refused at its tool's own limit, and then the run continues.
             "ask" | "none" | "respond" => ObservedEnd::Landed,
@@ -200,7 +204,10 @@ mod tests {
         assert!(runs.begin_request("b", 5, (0, 0)));
         assert!(runs.begin_turn("b", 1) && !runs.begin_turn("b", 1));
         assert!(runs.begin_turn("b", 2) && !runs.begin_turn("b", 1) && !runs.begin_turn("c", 1));
-        assert_eq!((runs.observe_intervention("b", "countdown"), runs.observe_intervention("b", "refuse")), (None, None));
+        assert_eq!(
+            (runs.observe_intervention("b", "countdown"), runs.observe_intervention("b", "refuse")),
+            (None, None)
+        );
         assert_eq!(runs.observe_intervention("b", "ask"), Some(ObservedEnd::Landed));
         assert_eq!(runs.observe_intervention("b", "stop"), None, "it would have ended before");
         assert_eq!(runs.observe_intervention("c", "stop"), None, "no such run");

@@ -18,9 +18,9 @@ use tokio_util::task::TaskTracker;
 
 use softland_ledger::{Clock, OpenError};
 
-use crate::gate::{self, GatewayState, ReloadProblem, UpstreamProblem};
 use crate::metrics::Summary;
 use crate::settings::Settings;
+use crate::state::{self, GatewayState, ReloadProblem, UpstreamProblem};
 
 pub(crate) mod connection;
 mod request;
@@ -72,7 +72,7 @@ impl Gateway {
     /// # Errors
     /// Returns an error if an address cannot be bound or an upstream cannot be used.
     pub async fn bind(settings: Settings) -> Result<Self, StartError> {
-        Self::bind_with_clock(settings, Arc::new(gate::system_clock)).await
+        Self::bind_with_clock(settings, Arc::new(state::system_clock)).await
     }
 
     /// Binds like [`bind`](Self::bind), with another clock. The clock decides which runs are idle
@@ -84,7 +84,11 @@ impl Gateway {
     pub async fn bind_with_clock(settings: Settings, clock: Clock) -> Result<Self, StartError> {
         // Bound first, so that an occupied address leaves no file behind.
         let clients = Listener::bind_entry(settings.listen, EntryPoint::Clients)?;
-        let admin = settings.admin.listen.map(|at| Listener::bind_entry(at, EntryPoint::Admin)).transpose()?;
+        let admin = settings
+            .admin
+            .listen
+            .map(|at| Listener::bind_entry(at, EntryPoint::Admin))
+            .transpose()?;
         let pages = admin.as_ref().unwrap_or(&clients).local;
         let gate = Arc::new(GatewayState::new(settings, clock, pages)?);
         Ok(Self { gate, clients, admin })
@@ -121,7 +125,8 @@ impl Gateway {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let Self { gate, clients, admin } = self;
         gate.upstreams.load_roots(gate.live_config().origins.values().cloned());
-        let (ends, looks) = (Shutdown::with_cutoff(&gate.cut), Shutdown::with_cutoff(&CancellationToken::new()));
+        let (ends, looks) =
+            (Shutdown::with_cutoff(&gate.cut), Shutdown::with_cutoff(&CancellationToken::new()));
         let mut shutdown = pin!(shutdown);
         let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
         loop {
@@ -331,7 +336,11 @@ async fn accept_admin(admin: Option<&Listener>) -> (&Listener, Accepted) {
     }
 }
 
-async fn serve_admin(gate: &Arc<GatewayState>, looks: &Shutdown, (admin, accepted): (&Listener, Accepted)) {
+async fn serve_admin(
+    gate: &Arc<GatewayState>,
+    looks: &Shutdown,
+    (admin, accepted): (&Listener, Accepted),
+) {
     admin.serve_accepted(gate, looks, accepted).await;
 }
 

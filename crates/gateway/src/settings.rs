@@ -280,7 +280,9 @@ impl Prices {
     #[must_use]
     pub fn find_price(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
         self.own_price(model)
-            .or_else(|| models::find_model(provider, model).map(|row: &Model| row.highest_price(input)))
+            .or_else(|| {
+                models::find_model(provider, model).map(|row: &Model| row.highest_price(input))
+            })
             .or_else(|| self.default_price())
     }
 }

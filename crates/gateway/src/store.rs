@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use softland_session::core::{Digest, NanoUsd, PinnedRecords, RunUsage};
-use softland_session::{StoredTail, ChainLink, SeenResult, ShownResponse};
+use softland_session::{ChainLink, SeenResult, ShownResponse, StoredTail};
 
 pub(crate) use memory::MemoryStore;
 
@@ -27,7 +27,11 @@ pub(crate) use memory::MemoryStore;
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// Finds the conversation of the first of these clues that is known. `here` is the history of
     /// the request.
-    async fn find_conversation(&self, clues: &[Digest], here: Digest) -> Result<Option<FoundConversation>, StoreError>;
+    async fn find_conversation(
+        &self,
+        clues: &[Digest],
+        here: Digest,
+    ) -> Result<Option<FoundConversation>, StoreError>;
 
     /// Returns how many of these clues are known, up to the first that is not.
     async fn count_known(&self, clues: &[Digest]) -> Result<usize, StoreError>;

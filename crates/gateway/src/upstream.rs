@@ -20,9 +20,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use crate::body::{OutgoingBody, UploadProgress, UpstreamRelay};
-use crate::gate::UpstreamProblem;
 use crate::headers::Credential;
 use crate::settings::{Limits, Upstream};
+use crate::state::UpstreamProblem;
 
 mod connect;
 mod error;
@@ -207,8 +207,12 @@ impl Upstreams {
             match timeout(limit, &mut sent).await {
                 Ok(answer) => break answer,
                 // A long upload does not count as a silent upstream.
-                Err(_) if count_pieces(progress.as_ref()) != before => before = count_pieces(progress.as_ref()),
-                Err(_) => return Err(UpstreamError::from_timeout(to, TimeoutPhase::FirstByte, limit)),
+                Err(_) if count_pieces(progress.as_ref()) != before => {
+                    before = count_pieces(progress.as_ref())
+                }
+                Err(_) => {
+                    return Err(UpstreamError::from_timeout(to, TimeoutPhase::FirstByte, limit));
+                }
             }
         };
         let answer = answer.map_err(|error| UpstreamError::from_client_error(to, &error))?;

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use softland_session::core::Digest;
 
-use crate::draft::{TurnDraft, Results, parse_time};
+use crate::draft::{Results, TurnDraft, parse_time};
 use crate::input::Input;
 use crate::message::Message;
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 use line::Line;
 
 /// The ids of a file that other files may hold as well.
@@ -50,7 +50,11 @@ struct OpenResponse {
 }
 
 /// Reads a session, without the messages and lines in `known`, which were read before.
-pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>, known: &RecordIds) -> RecordIds {
+pub(crate) fn read_recording(
+    input: &mut Input<'_>,
+    out: &mut StepOutput<'_>,
+    known: &RecordIds,
+) -> RecordIds {
     let mut reader = Reader {
         known,
         ids: RecordIds { agent: true, ..RecordIds::default() },
@@ -71,7 +75,12 @@ pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>, kn
 }
 
 impl Reader<'_> {
-    fn take_line(&mut self, out: &mut StepOutput<'_>, line: &Line<'_>, number: u64) -> Result<(), String> {
+    fn take_line(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        line: &Line<'_>,
+        number: u64,
+    ) -> Result<(), String> {
         let Some(said) = line.inner.as_ref().or(line.message.as_ref()) else { return Ok(()) };
         let user = said.has_role("user");
         if !user && !said.has_role("assistant") {
@@ -91,8 +100,9 @@ impl Reader<'_> {
             return Ok(());
         }
         let id = said.id.or(line.request).or(line.uuid);
-        let id =
-            Digest::from_bytes(id.map_or_else(|| number.to_string().into(), |id| id.unescape()).as_bytes());
+        let id = Digest::from_bytes(
+            id.map_or_else(|| number.to_string().into(), |id| id.unescape()).as_bytes(),
+        );
         if self.known.messages.contains(&id) {
             return Ok(());
         }
@@ -141,14 +151,25 @@ impl Reader<'_> {
         let session = self.session.as_deref();
         self.chains.entry(agent.clone().unwrap_or_default()).or_insert_with(|| {
             let agent = agent.as_deref();
-            let begin = ConversationStart { session, agent, line: Some(number), ..ConversationStart::default() };
+            let begin = ConversationStart {
+                session,
+                agent,
+                line: Some(number),
+                ..ConversationStart::default()
+            };
             Chain { talk: out.begin_conversation(&begin), open: None, results: Results::default() }
         })
     }
 }
 
 impl Chain {
-    fn take_user(&mut self, out: &mut StepOutput<'_>, line: &Line<'_>, said: &Message<'_>, number: u64) {
+    fn take_user(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        line: &Line<'_>,
+        said: &Message<'_>,
+        number: u64,
+    ) {
         let (results, texts, media) = said.collect_contents();
         let time = line.time.and_then(|at| parse_time(&at.unescape()));
         let machine = line.machine || (!texts.is_empty() && texts.iter().all(|t| is_echo(t)));

@@ -2,12 +2,12 @@
 
 use softland_session::wire::Tokens;
 
-use crate::draft::{TurnDraft, Results, parse_time};
+use crate::draft::{Results, TurnDraft, parse_time};
 use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::Input;
 use crate::items;
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 #[derive(Default)]
 struct Reader {
@@ -36,7 +36,8 @@ impl Reader {
         let inner = payload.text("type").unwrap_or_default();
         match &*fields.text("type").unwrap_or_default() {
             "session_meta" => {
-                self.session = payload.owned_text("id").or_else(|| payload.owned_text("session_id"));
+                self.session =
+                    payload.owned_text("id").or_else(|| payload.owned_text("session_id"));
                 let source = payload.object("source");
                 let spawned = source.as_ref().and_then(|source| source.raw("subagent"));
                 self.agent = spawned.map(|raw| {
@@ -44,14 +45,18 @@ impl Reader {
                         .map_or_else(|| "subagent".to_owned(), |name| name.unescape().into_owned())
                 });
             }
-            "turn_context" => self.model = payload.owned_text("model").or_else(|| self.model.take()),
+            "turn_context" => {
+                self.model = payload.owned_text("model").or_else(|| self.model.take())
+            }
             "response_item" => self.take_item(out, &inner, &payload, at, line)?,
             "event_msg" if inner == "user_message" => {
                 let talk = self.open_conversation(out, line);
                 self.results.emit_results(out, talk);
                 let text = payload.text("message").unwrap_or_default();
-                let media = payload.raw("images").is_some_and(|raw| !array_elements(raw).is_empty());
-                let said = MessageFacts { media, time: at, line: Some(line), ..MessageFacts::default() };
+                let media =
+                    payload.raw("images").is_some_and(|raw| !array_elements(raw).is_empty());
+                let said =
+                    MessageFacts { media, time: at, line: Some(line), ..MessageFacts::default() };
                 out.send_texts(talk, &[&text], said);
             }
             "event_msg" if inner == "token_count" => self.take_token_count(out, &payload, at, line),
@@ -62,17 +67,27 @@ impl Reader {
 
     fn open_conversation(&mut self, out: &mut StepOutput<'_>, line: u64) -> ConversationId {
         let (session, agent) = (self.session.as_deref(), self.agent.as_deref());
-        let begin = ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
+        let begin =
+            ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
         *self.talk.get_or_insert_with(|| out.begin_conversation(&begin))
     }
 
     /// Returns the turn that is being written. Results of the turn before are handed on first.
-    fn open_draft(&mut self, out: &mut StepOutput<'_>, at: Option<u64>, line: u64) -> &mut TurnDraft {
+    fn open_draft(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        at: Option<u64>,
+        line: u64,
+    ) -> &mut TurnDraft {
         let talk = self.open_conversation(out, line);
         if self.draft.is_none() {
             self.results.emit_results(out, talk);
         }
-        self.draft.get_or_insert_with(|| TurnDraft { time: at, line: Some(line), ..TurnDraft::default() })
+        self.draft.get_or_insert_with(|| TurnDraft {
+            time: at,
+            line: Some(line),
+            ..TurnDraft::default()
+        })
     }
 
     fn take_item(
@@ -108,7 +123,13 @@ impl Reader {
     }
 
     /// Ends a response, if its total is a new one.
-    fn take_token_count(&mut self, out: &mut StepOutput<'_>, payload: &Fields<'_>, at: Option<u64>, line: u64) {
+    fn take_token_count(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        payload: &Fields<'_>,
+        at: Option<u64>,
+        line: u64,
+    ) {
         let Some(info) = payload.object("info") else { return };
         let Some(total) = info.raw("total_token_usage") else { return };
         if self.total.as_deref() == Some(total) {

@@ -6,11 +6,11 @@ use softland_session::ResultReader;
 use softland_session::core::ToolResult;
 use softland_session::wire::Tokens;
 
-use crate::draft::{TurnDraft, Results, parse_time};
+use crate::draft::{Results, TurnDraft, parse_time};
 use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::Input;
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 #[derive(Default)]
 struct Reader {
@@ -51,7 +51,8 @@ impl Reader {
                 let text = data.text("content").unwrap_or_default();
                 // Skills and the system also write user messages, beside the person's.
                 let machine = data.text("source").is_some_and(|source| source != "user");
-                let said = MessageFacts { machine, time: at, line: Some(line), ..MessageFacts::default() };
+                let said =
+                    MessageFacts { machine, time: at, line: Some(line), ..MessageFacts::default() };
                 out.send_texts(talk, &[&text], said);
             }
             "assistant.message" => {
@@ -69,7 +70,8 @@ impl Reader {
                 for call in array_elements(data.raw("toolRequests").unwrap_or_default()) {
                     let call = Fields::from_json(call)?;
                     let input = call.raw("arguments").unwrap_or("{}");
-                    let input = decode_string(input).map_or_else(|| input.into(), |text| text.unescape());
+                    let input =
+                        decode_string(input).map_or_else(|| input.into(), |text| text.unescape());
                     let id = call.owned_text("toolCallId").unwrap_or_default();
                     let name = call.owned_text("name").unwrap_or_default();
                     draft.add_call(id, name, input.into_owned(), false);
@@ -80,7 +82,9 @@ impl Reader {
             }
             "tool.execution_complete" => {
                 let (_, results) = self.open_chain(out, &agent, line);
-                results.list.push((data.owned_text("toolCallId").unwrap_or_default(), read_result(&data)));
+                results
+                    .list
+                    .push((data.owned_text("toolCallId").unwrap_or_default(), read_result(&data)));
                 results.time = results.time.or(at);
                 results.line = results.line.or(Some(line));
             }
@@ -89,11 +93,17 @@ impl Reader {
         Ok(())
     }
 
-    fn open_chain(&mut self, out: &mut StepOutput<'_>, agent: &str, line: u64) -> (ConversationId, &mut Results) {
+    fn open_chain(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        agent: &str,
+        line: u64,
+    ) -> (ConversationId, &mut Results) {
         let session = self.session.as_deref();
         let (talk, results) = self.chains.entry(agent.to_owned()).or_default();
         let agent = (!agent.is_empty()).then_some(agent);
-        let begin = ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
+        let begin =
+            ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
         (*talk.get_or_insert_with(|| out.begin_conversation(&begin)), results)
     }
 }

@@ -1,12 +1,14 @@
 //! A turn and its results, assembled from pieces.
 
 use softland_session::TextReader;
-use softland_session::core::{Call, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText};
+use softland_session::core::{
+    Call, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText,
+};
 use softland_session::wire::Tokens;
 use softland_session::wire::json::Str;
 
-use crate::out::StepOutput;
 use crate::step::{ActivityRow, ConversationId, TurnStep, TurnUsage, UserStep};
+use crate::step_output::StepOutput;
 
 /// Output tokens that may be no real count (`docs/audit.md`): Claude Code mostly records 1 to 10.
 const PLACEHOLDER: u64 = 5;

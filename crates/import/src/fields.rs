@@ -72,7 +72,9 @@ impl<'a> Fields<'a> {
 
 /// Decodes a value that is a string.
 pub(crate) fn decode_string(raw: &str) -> Option<Str<'_>> {
-    raw.starts_with('"').then(|| Cursor::new(raw).read_string().ok().map(|(text, _)| text)).flatten()
+    raw.starts_with('"')
+        .then(|| Cursor::new(raw).read_string().ok().map(|(text, _)| text))
+        .flatten()
 }
 
 /// Decodes a value that is an id.

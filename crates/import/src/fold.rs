@@ -5,8 +5,8 @@ mod current;
 mod judge;
 mod listed;
 mod money;
-mod spent;
-mod trees;
+mod shared_spending;
+mod turn_log;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,18 +14,20 @@ use std::path::Path;
 use softland_session::core::models::Price;
 use softland_session::core::policy::{Mode, Policy, RunBoundary};
 use softland_session::core::{
-    Call, TurnClass, Digest, Facts, FinishedTurn, NanoUsd, Role, Stop, VisibleText, Transcript, UserMessage, UserText,
-    classify_turn, looks_trivial,
+    Call, Digest, Facts, FinishedTurn, NanoUsd, Role, Stop, Transcript, TurnClass, UserMessage,
+    UserText, VisibleText, classify_turn, looks_trivial,
 };
 
 use crate::report::RunReport;
-use crate::step::{ConversationStart, RecordedSignal, ActivityRow, Sink, ConversationId, TurnStep, UserStep};
+use crate::step::{
+    ActivityRow, ConversationId, ConversationStart, RecordedSignal, Sink, TurnStep, UserStep,
+};
 use current::OpenRun;
 use judge::Judge;
 use listed::SeenSignals;
 use money::{InputBound, Prices, compute_held, with_price};
-use trees::RunMoment;
-pub use trees::{TurnSpend, SharedSpending};
+use shared_spending::RunMoment;
+pub use shared_spending::{SharedSpending, TurnSpend};
 
 /// The stand-in for a message that a program wrote and that carries no information.
 const MACHINE: &str = "<system-reminder></system-reminder>";
@@ -197,7 +199,12 @@ impl<'s> ConversationReplay<'s> {
     }
 
     /// Takes a message that a program wrote, or that nobody is recorded to have written.
-    fn take_program_message(&mut self, time: Option<u64>, line: Option<u64>, done: &mut Vec<RunReport>) {
+    fn take_program_message(
+        &mut self,
+        time: Option<u64>,
+        line: Option<u64>,
+        done: &mut Vec<RunReport>,
+    ) {
         let texts = vec![UserText::new(MACHINE)];
         self.take_message(&UserMessage { texts, ..UserMessage::default() }, time, line, done);
     }
@@ -260,7 +267,9 @@ impl<'s> ConversationReplay<'s> {
         let class = classify_turn(finished, answers);
         let held = compute_held(&facts, turn, &settings.policy);
         run.count_turn(turn, (cost, held), class);
-        if let Some(reason) = run.check_turn(turn, finished, class, (&self.limits, &settings.policy)) {
+        if let Some(reason) =
+            run.check_turn(turn, finished, class, (&self.limits, &settings.policy))
+        {
             self.judge.note_stop(number, reason);
         }
         self.spent += cost.unwrap_or(NanoUsd::ZERO);

@@ -4,11 +4,11 @@ use softland_session::ResultReader;
 use softland_session::core::ToolResult;
 use softland_session::wire::Tokens;
 
-use crate::draft::{TurnDraft, Results, parse_time};
+use crate::draft::{Results, TurnDraft, parse_time};
 use crate::fields::{Fields, array_elements, decode_string};
-use crate::input::{JsonError, Input};
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::input::{Input, JsonError};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     while input.peek().is_some() {
@@ -25,13 +25,16 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
     let read = input.take_object(&mut |input, key| {
         match key {
             "sessionId" => {
-                session = input
-                    .take_value()?
-                    .and_then(|piece| decode_string(&piece.text).map(|text| text.unescape().into_owned()));
+                session = input.take_value()?.and_then(|piece| {
+                    decode_string(&piece.text).map(|text| text.unescape().into_owned())
+                });
             }
             "messages" if input.peek() == Some(b'[') => {
-                let begin =
-                    ConversationStart { session: session.as_deref(), line: Some(1), ..ConversationStart::default() };
+                let begin = ConversationStart {
+                    session: session.as_deref(),
+                    line: Some(1),
+                    ..ConversationStart::default()
+                };
                 let talk = *talk.get_or_insert_with(|| out.begin_conversation(&begin));
                 return input.take_array(&mut |input| {
                     let line = input.line_number();
@@ -56,7 +59,12 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
     read
 }
 
-fn read_message(out: &mut StepOutput<'_>, talk: ConversationId, text: &str, line: u64) -> Result<(), String> {
+fn read_message(
+    out: &mut StepOutput<'_>,
+    talk: ConversationId,
+    text: &str,
+    line: u64,
+) -> Result<(), String> {
     let fields = Fields::from_json(text)?;
     let at = fields.text("timestamp").and_then(|at| parse_time(&at));
     let content = fields.raw("content").unwrap_or_default();
@@ -64,7 +72,11 @@ fn read_message(out: &mut StepOutput<'_>, talk: ConversationId, text: &str, line
         "user" => {
             let texts: Vec<_> = collect_texts(content).collect();
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
-            out.send_texts(talk, &texts, MessageFacts { time: at, line: Some(line), ..MessageFacts::default() });
+            out.send_texts(
+                talk,
+                &texts,
+                MessageFacts { time: at, line: Some(line), ..MessageFacts::default() },
+            );
         }
         "gemini" => {
             let mut draft = TurnDraft { time: at, line: Some(line), ..TurnDraft::default() };
@@ -79,7 +91,12 @@ fn read_message(out: &mut StepOutput<'_>, talk: ConversationId, text: &str, line
                 let call = Fields::from_json(call)?;
                 let id = call.owned_text("id").unwrap_or_default();
                 let input = call.raw("args").unwrap_or("{}").to_owned();
-                draft.add_call(id.clone(), call.owned_text("name").unwrap_or_default(), input, false);
+                draft.add_call(
+                    id.clone(),
+                    call.owned_text("name").unwrap_or_default(),
+                    input,
+                    false,
+                );
                 if let Some(result) = read_result(&call) {
                     results.list.push((id, result));
                 }

@@ -194,7 +194,8 @@ fn recognize_object(seen: &ObjectPreview, head: &[u8]) -> Option<Form> {
     if seen.has_key("trajectory") || (seen.has_key("history") && holds(b"\"agent\"")) {
         return Some(Form::SweAgent);
     }
-    let begins = |key: &str, with: &str| seen.short_string(key).is_some_and(|id| id.starts_with(with));
+    let begins =
+        |key: &str, with: &str| seen.short_string(key).is_some_and(|id| id.starts_with(with));
     if seen.has_key("sessionID") && seen.has_key("messageID") && begins("id", "prt") {
         return Some(Form::OpenCode(Table::PartFile));
     }

@@ -24,19 +24,22 @@ mod messages;
 mod mini_swe;
 mod opencode;
 mod openrouter_csv;
-mod out;
 mod reading;
 pub mod report;
 mod softland;
 mod sqlite;
 mod step;
+mod step_output;
 mod suggest;
 mod swe_agent;
 mod totals;
 mod walk;
 
-pub use fold::{FileReplay, ReplaySettings, TurnSpend, SharedSpending};
-pub use step::{ConversationStart, RecordedSignal, ActivityRow, Sink, ConversationId, TurnStep, TurnUsage, UserStep};
+pub use fold::{FileReplay, ReplaySettings, SharedSpending, TurnSpend};
+pub use step::{
+    ActivityRow, ConversationId, ConversationStart, RecordedSignal, Sink, TurnStep, TurnUsage,
+    UserStep,
+};
 pub use suggest::is_good_run;
 pub use totals::build_report;
 

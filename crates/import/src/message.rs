@@ -67,7 +67,8 @@ impl<'a> Message<'a> {
             cursor.skip_value()?;
             return Ok(message);
         }
-        cursor.read_members(|cursor, member| message.read_member(&member.key.unescape(), cursor))?;
+        cursor
+            .read_members(|cursor, member| message.read_member(&member.key.unescape(), cursor))?;
         Ok(message)
     }
 
@@ -164,8 +165,14 @@ impl<'a> Message<'a> {
         }
         if let Some(call) = self.function_call {
             let call = Fields::from_json(call)?;
-            let input = call.raw("arguments").map_or_else(|| "{}".into(), decode_plain).into_owned();
-            draft.add_call(function.to_owned(), call.owned_text("name").unwrap_or_default(), input, false);
+            let input =
+                call.raw("arguments").map_or_else(|| "{}".into(), decode_plain).into_owned();
+            draft.add_call(
+                function.to_owned(),
+                call.owned_text("name").unwrap_or_default(),
+                input,
+                false,
+            );
         }
         if let Some(model) = self.model {
             draft.model = Some(model.unescape().into_owned());
@@ -177,7 +184,9 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the results in the message, its texts, and true if it holds media.
-    pub(crate) fn collect_contents(&self) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
+    pub(crate) fn collect_contents(
+        &self,
+    ) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
         let (mut results, mut texts, mut media) = (Vec::new(), Vec::new(), false);
         for block in &self.content {
             if block.is_kind("tool_result") {
@@ -304,11 +313,19 @@ impl<'a> Block<'a> {
     }
 
     fn add_to(&self, draft: &mut TurnDraft) {
-        if self.is_kind("tool_use") || self.is_kind("server_tool_use") || self.is_kind("mcp_tool_use") {
+        if self.is_kind("tool_use")
+            || self.is_kind("server_tool_use")
+            || self.is_kind("mcp_tool_use")
+        {
             let own = |text: Option<Str<'_>>| text.map(|t| t.unescape().into_owned());
             let id = own(self.id).unwrap_or_default();
             let input = self.input.unwrap_or("{}").to_owned();
-            draft.add_call(id, own(self.name).unwrap_or_default(), input, !self.is_kind("tool_use"));
+            draft.add_call(
+                id,
+                own(self.name).unwrap_or_default(),
+                input,
+                !self.is_kind("tool_use"),
+            );
         } else if self.is_kind("thinking") {
             draft.add_hidden(self.text);
         } else if let Some(text) = self.text {

@@ -4,13 +4,13 @@
 use softland_session::core::{NanoUsd, ToolResult};
 use softland_session::wire::Tokens;
 
-use crate::draft::{TurnDraft, OwnedCall, Results};
+use crate::draft::{OwnedCall, Results, TurnDraft};
 use crate::fields::Fields;
-use crate::input::{JsonError, Input};
+use crate::input::{Input, JsonError};
 use crate::items;
 use crate::message::Message;
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 /// The tokens and the cost of a turn.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,11 @@ impl Conversation {
                 self.take_result(id.unwrap_or_default(), message.tool_result(), line);
             }
             "function" => {
-                self.take_result(format!("function-{}", self.functions), message.tool_result(), line);
+                self.take_result(
+                    format!("function-{}", self.functions),
+                    message.tool_result(),
+                    line,
+                );
             }
             "user" => self.take_user(out, &message, line),
             "system" | "developer" => {}
@@ -102,7 +106,12 @@ impl Conversation {
 
     /// Takes an item of the Responses API. The items of the model up to the next result, or up to a
     /// message of somebody else, are one turn.
-    fn take_item(&mut self, out: &mut StepOutput<'_>, text: &str, line: Option<u64>) -> Result<(), String> {
+    fn take_item(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        text: &str,
+        line: Option<u64>,
+    ) -> Result<(), String> {
         let item = Fields::from_json(text)?;
         match item.text("type").as_deref() {
             Some(kind) if items::is_model_item(kind) => {
@@ -146,7 +155,11 @@ impl Conversation {
         if results.is_empty() {
             let texts: Vec<_> = texts.iter().map(String::as_str).collect();
             let time = self.at;
-            out.send_texts(self.talk, &texts, MessageFacts { media, time, line, ..MessageFacts::default() });
+            out.send_texts(
+                self.talk,
+                &texts,
+                MessageFacts { media, time, line, ..MessageFacts::default() },
+            );
             return;
         }
         self.results =
@@ -155,7 +168,12 @@ impl Conversation {
     }
 
     /// Takes a result. The results of one turn are handed on together.
-    pub(crate) fn take_result(&mut self, id: String, result: ToolResult<'static>, line: Option<u64>) {
+    pub(crate) fn take_result(
+        &mut self,
+        id: String,
+        result: ToolResult<'static>,
+        line: Option<u64>,
+    ) {
         self.results.list.push((id, result));
         self.results.time = self.results.time.or(self.at);
         self.results.line = self.results.line.or(line);
@@ -191,7 +209,8 @@ pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
 
 /// Reads a file with one message a line.
 pub(crate) fn read_lines(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
-    let talk = out.begin_conversation(&ConversationStart { line: Some(1), ..ConversationStart::default() });
+    let talk = out
+        .begin_conversation(&ConversationStart { line: Some(1), ..ConversationStart::default() });
     let mut conversation = Conversation::new(talk, None);
     out.read_lines(input, &mut |out, text, line| conversation.take_message(out, text, Some(line)));
     conversation.end_conversation(out);
@@ -206,7 +225,10 @@ fn read_array(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), Jso
             return read_object(input, out, line);
         }
         let conversation = conversation.get_or_insert_with(|| {
-            let talk = out.begin_conversation(&ConversationStart { line: Some(1), ..ConversationStart::default() });
+            let talk = out.begin_conversation(&ConversationStart {
+                line: Some(1),
+                ..ConversationStart::default()
+            });
             Conversation::new(talk, None)
         });
         read_message(input, out, conversation)
@@ -245,7 +267,11 @@ pub(crate) fn read_message(
 
 /// Reads one object. Its messages may come before its id and model, and do not wait for them.
 /// Messages of an object whose name comes later are counted without it.
-fn read_object(input: &mut Input<'_>, out: &mut StepOutput<'_>, line: u64) -> Result<(), JsonError> {
+fn read_object(
+    input: &mut Input<'_>,
+    out: &mut StepOutput<'_>,
+    line: u64,
+) -> Result<(), JsonError> {
     let (mut id, mut model) = (None, None);
     let mut conversation: Option<Conversation> = None;
     let mut found = false;
@@ -257,15 +283,22 @@ fn read_object(input: &mut Input<'_>, out: &mut StepOutput<'_>, line: u64) -> Re
     }
     let read = input.take_object(&mut |input, key| {
         match key {
-            "id" => id = input.take_value()?.and_then(|piece| crate::fields::decode_id(&piece.text)),
+            "id" => {
+                id = input.take_value()?.and_then(|piece| crate::fields::decode_id(&piece.text))
+            }
             "model" if input.peek() == Some(b'"') => {
                 model = input.take_value()?.and_then(|piece| crate::fields::decode_id(&piece.text));
             }
             "messages" if input.peek() == Some(b'[') => {
                 found = true;
-                let begin = ConversationStart { session: id.as_deref(), line: Some(line), ..ConversationStart::default() };
-                let conversation = conversation
-                    .get_or_insert_with(|| Conversation::new(out.begin_conversation(&begin), model.clone()));
+                let begin = ConversationStart {
+                    session: id.as_deref(),
+                    line: Some(line),
+                    ..ConversationStart::default()
+                };
+                let conversation = conversation.get_or_insert_with(|| {
+                    Conversation::new(out.begin_conversation(&begin), model.clone())
+                });
                 return input.take_array(&mut |input| read_message(input, out, conversation));
             }
             _ => {}

@@ -3,13 +3,13 @@
 
 use softland_session::ResultReader;
 
-use crate::draft::{TurnDraft, Results, parse_stop};
+use crate::draft::{Results, TurnDraft, parse_stop};
 use crate::fields::{Fields, decode_string, with_str};
-use crate::input::{JsonError, Input};
+use crate::input::{Input, JsonError};
 use crate::message::{Message, parse_usage};
 use crate::messages::command_call;
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 /// The output of the command that ends a run (mini-swe-agent's `agents/default.py`, now and before
 /// version 2).
@@ -37,7 +37,11 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
     let line = input.line_number();
     let head = crate::kind::preview_objects(input.peek_bytes(1 << 20), 1);
     let session = head.first().and_then(|seen| seen.short_string("instance_id"));
-    let begin = ConversationStart { session: session.as_deref(), line: Some(line), ..ConversationStart::default() };
+    let begin = ConversationStart {
+        session: session.as_deref(),
+        line: Some(line),
+        ..ConversationStart::default()
+    };
     let mut reader: Option<Reader> = None;
     let read = input.take_object(&mut |input, key| {
         if key != "messages" || input.peek() != Some(b'[') {
@@ -68,7 +72,12 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
 }
 
 impl Reader {
-    fn take_message(&mut self, out: &mut StepOutput<'_>, text: &str, line: u64) -> Result<(), String> {
+    fn take_message(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        text: &str,
+        line: u64,
+    ) -> Result<(), String> {
         let message = Message::from_json(text)?;
         self.count += 1;
         if message.has_role("assistant") {
@@ -95,7 +104,11 @@ impl Reader {
         // The first message is the task; the harness writes the others.
         let machine = self.asked;
         self.asked = true;
-        out.send_texts(self.talk, &[&said], MessageFacts { machine, line: Some(line), ..MessageFacts::default() });
+        out.send_texts(
+            self.talk,
+            &[&said],
+            MessageFacts { machine, line: Some(line), ..MessageFacts::default() },
+        );
         Ok(())
     }
 

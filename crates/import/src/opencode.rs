@@ -8,8 +8,8 @@ mod storage;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::fields::{Fields, array_elements};
-use crate::input::{JsonError, Input};
-use crate::out::StepOutput;
+use crate::input::{Input, JsonError};
+use crate::step_output::StepOutput;
 pub(crate) use database::{is_opencode, read_database as database};
 use session::{MessageInfo, Session};
 pub(crate) use storage::Storage;
@@ -63,7 +63,11 @@ impl KnownMessages {
         each_row(input, out, &mut |_, row, _| {
             let data = row.text("data").ok_or("no `data`")?;
             let session = row.owned_text("session_id").unwrap_or_default();
-            let message = MessageInfo::from_fields(session, row.uint("time_created"), &Fields::from_json(&data)?);
+            let message = MessageInfo::from_fields(
+                session,
+                row.uint("time_created"),
+                &Fields::from_json(&data)?,
+            );
             list.push((row.owned_text("id").ok_or("no `id`")?, message));
             Ok(())
         });
@@ -93,7 +97,11 @@ impl KnownMessages {
     }
 
     fn begin_session(&self, out: &mut StepOutput<'_>, first: &MessageInfo) -> Session {
-        Session::begin_conversation(out, self.parents.get(&first.session).map(String::as_str), first)
+        Session::begin_conversation(
+            out,
+            self.parents.get(&first.session).map(String::as_str),
+            first,
+        )
     }
 
     /// Reads the parts, and hands on every session.
@@ -170,7 +178,11 @@ pub(crate) fn read_export(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
             }
             "messages" if input.peek() == Some(b'[') => each_row(input, out, &mut |out, row, _| {
                 let info = row.object("info").ok_or("no message: it has no `info`")?;
-                let message = MessageInfo::from_fields(info.owned_text("sessionID").unwrap_or_default(), None, &info);
+                let message = MessageInfo::from_fields(
+                    info.owned_text("sessionID").unwrap_or_default(),
+                    None,
+                    &info,
+                );
                 let begin = || Session::begin_conversation(out, parent.as_deref(), &message);
                 let session = session.get_or_insert_with(begin);
                 for part in array_elements(row.raw("parts").unwrap_or_default()) {

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::claude_code::RecordIds;
 use crate::input::Input;
-use crate::out::StepOutput;
+use crate::step_output::StepOutput;
 use backwards::BackwardLines;
 use chains::Chains;
 use columns::Columns;
@@ -144,7 +144,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn take_record(&mut self, out: &mut StepOutput<'_>, columns: &Columns, text: &str, number: u64) {
+    fn take_record(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        columns: &Columns,
+        text: &str,
+        number: u64,
+    ) {
         if let Some(row) = self.parse_entry(out, columns, text, number) {
             self.chains.take_row(out, row);
         }

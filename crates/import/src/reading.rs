@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::claude_code::RecordIds;
 use crate::input::{GIVEN_UP, Input, open_file};
 use crate::kind::{Form, LOOKED_AT, Table, recognize_file};
-use crate::out::StepOutput;
 use crate::sqlite::{self, DatabaseOwner};
 use crate::step::Sink;
+use crate::step_output::StepOutput;
 use crate::walk::{FoundFile, find_files};
-use crate::{ReadOptions, Progress, Recordings, Source, Unreadable};
+use crate::{Progress, ReadOptions, Recordings, Source, Unreadable};
 use crate::{
     claude_code, codex, copilot_cli, gemini_cli, messages, mini_swe, opencode, openrouter_csv,
     softland, swe_agent,
@@ -117,9 +117,13 @@ fn read_file<S: Sink>(
     out.unreadable = std::mem::take(&mut read.unreadable);
     let plain = (!compressed).then_some(file.path.as_path());
     match form {
-        Form::ClaudeCode => read.ids = Some(claude_code::read_recording(&mut input, &mut out, known)),
+        Form::ClaudeCode => {
+            read.ids = Some(claude_code::read_recording(&mut input, &mut out, known))
+        }
         Form::Codex => codex::read_recording(&mut input, &mut out),
-        Form::Csv => read.ids = Some(openrouter_csv::read_recording(&mut input, &mut out, plain, known)),
+        Form::Csv => {
+            read.ids = Some(openrouter_csv::read_recording(&mut input, &mut out, plain, known))
+        }
         Form::Messages => messages::read_recording(&mut input, &mut out),
         Form::MessageLines => messages::read_lines(&mut input, &mut out),
         Form::GeminiCli => gemini_cli::read_recording(&mut input, &mut out),
@@ -223,7 +227,11 @@ fn damage_reason(reason: &str) -> String {
 /// may have files of their own. A message counts in the agent's own file, else in the file that
 /// holds most messages, so that a resumed run stays whole. Activities that were exported twice are
 /// counted once as well.
-fn reread_duplicates<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], sink: &impl Fn(&Path) -> S) {
+fn reread_duplicates<S: Sink>(
+    found: &[FoundFile],
+    read: &mut [FileResult<S>],
+    sink: &impl Fn(&Path) -> S,
+) {
     let agent = |file: &FileResult<S>| {
         file.ids.as_ref().map(|ids| (!ids.agent, std::cmp::Reverse(ids.messages.len())))
     };
@@ -247,7 +255,11 @@ fn reread_duplicates<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], s
     }
 }
 
-fn collect_results<S>(found: Vec<FoundFile>, read: Vec<FileResult<S>>, mut unreadable: Vec<Unreadable>) -> Recordings<S> {
+fn collect_results<S>(
+    found: Vec<FoundFile>,
+    read: Vec<FileResult<S>>,
+    mut unreadable: Vec<Unreadable>,
+) -> Recordings<S> {
     let mut sources = Vec::with_capacity(found.len());
     for (FoundFile { path, bytes }, file) in found.into_iter().zip(read) {
         for (line, reason) in file.unreadable {

@@ -12,11 +12,11 @@ use softland_session::ResultReader;
 use softland_session::core::{Digest, Evidence, NanoUsd, SignalKind, ToolResult};
 use softland_session::wire::Tokens;
 
-use crate::draft::{TurnDraft, Results, parse_time};
+use crate::draft::{Results, TurnDraft, parse_time};
 use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::Input;
-use crate::out::StepOutput;
-use crate::step::{ConversationStart, RecordedSignal, ConversationId};
+use crate::step::{ConversationId, ConversationStart, RecordedSignal};
+use crate::step_output::StepOutput;
 pub(crate) use journal::read_journal as journal;
 pub(crate) use ledger::{is_ledger, read_ledger as ledger};
 
@@ -30,7 +30,8 @@ pub(crate) fn read_events(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
         let event = fields.text("event").ok_or("a line without `event`")?;
         let at = fields.text("ts").and_then(|at| parse_time(&at));
         let turn = fields.uint("turn").unwrap_or(0);
-        let run = runs.entry(name.clone()).or_insert_with(|| RecordedRun::from_callers(&callers, &name));
+        let run =
+            runs.entry(name.clone()).or_insert_with(|| RecordedRun::from_callers(&callers, &name));
         run.take_event(out, &name, &Event { event: &event, turn, at, line: Some(line) }, &fields);
         if matches!(&*event, "done" | "error") {
             run.end_run(out);
@@ -96,7 +97,13 @@ impl RecordedRun {
         }
     }
 
-    fn take_event(&mut self, out: &mut StepOutput<'_>, run: &str, event: &Event<'_>, fields: &Fields<'_>) {
+    fn take_event(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        run: &str,
+        event: &Event<'_>,
+        fields: &Fields<'_>,
+    ) {
         if event.event == "run_start" {
             self.model = fields.owned_text("model");
             let session = fields.text("session");
@@ -173,7 +180,12 @@ impl RecordedRun {
     }
 
     /// Returns the turn of an event. An event with another turn number begins the next turn.
-    fn open_turn(&mut self, out: &mut StepOutput<'_>, talk: ConversationId, event: &Event<'_>) -> &mut TurnDraft {
+    fn open_turn(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        talk: ConversationId,
+        event: &Event<'_>,
+    ) -> &mut TurnDraft {
         if self.draft.as_ref().is_some_and(|(number, _)| *number != event.turn) {
             self.end_turn(out, talk);
         }
@@ -185,7 +197,13 @@ impl RecordedRun {
         &mut self.draft.get_or_insert_with(fresh).1
     }
 
-    fn take_call(&mut self, out: &mut StepOutput<'_>, talk: ConversationId, event: &Event<'_>, fields: &Fields<'_>) {
+    fn take_call(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        talk: ConversationId,
+        event: &Event<'_>,
+        fields: &Fields<'_>,
+    ) {
         self.told = true;
         let id = fields.owned_text("id").unwrap_or_default();
         let name = fields.owned_text("name").unwrap_or_default();
@@ -224,7 +242,13 @@ impl RecordedRun {
     }
 
     /// Adds the usage of a request; a turn may take several requests.
-    fn add_usage(&mut self, out: &mut StepOutput<'_>, talk: ConversationId, event: &Event<'_>, fields: &Fields<'_>) {
+    fn add_usage(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        talk: ConversationId,
+        event: &Event<'_>,
+        fields: &Fields<'_>,
+    ) {
         let count = |key| fields.uint(key).unwrap_or(0);
         let tokens = Tokens {
             input: count("input"),
@@ -276,7 +300,10 @@ impl RecordedRun {
             for one in std::mem::take(&mut self.noted) {
                 let turns = one.evidence.turns.iter().filter_map(|turn| places.get(turn).copied());
                 let turns = turns.collect();
-                out.send_signal(talk, RecordedSignal { evidence: Evidence { turns, ..one.evidence }, ..one });
+                out.send_signal(
+                    talk,
+                    RecordedSignal { evidence: Evidence { turns, ..one.evidence }, ..one },
+                );
             }
             if let Some((outcome, reason)) = &self.ended {
                 out.send_outcome(talk, outcome, reason);

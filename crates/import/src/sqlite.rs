@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::claude_code::RecordIds;
 use crate::input;
-use crate::out::StepOutput;
+use crate::step_output::StepOutput;
 use crate::{opencode, softland};
 
 /// The most bytes that a compressed database may unpack to: the size it claims is not trusted with
@@ -39,12 +39,17 @@ pub(crate) fn unpack_database(path: &Path, on: ContinueCheck<'_>) -> io::Result<
 }
 
 /// Reads a database.
-pub(crate) fn read_database(path: &Path, out: &mut StepOutput<'_>, on: ContinueCheck<'_>) -> DatabaseOwner {
+pub(crate) fn read_database(
+    path: &Path,
+    out: &mut StepOutput<'_>,
+    on: ContinueCheck<'_>,
+) -> DatabaseOwner {
     let shared = sibling_path(path, "-shm");
     let (log, there) = (sibling_path(path, "-wal"), shared.exists());
     let waiting = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
     let read = if waiting {
-        let read = open_database(path, false).and_then(|connection| read_by_owner(&connection, out, on));
+        let read =
+            open_database(path, false).and_then(|connection| read_by_owner(&connection, out, on));
         if !there {
             // Reading made this file; a program that writes the database would have made it before.
             let _ = std::fs::remove_file(&shared);
@@ -67,7 +72,11 @@ pub(crate) fn read_database(path: &Path, out: &mut StepOutput<'_>, on: ContinueC
     })
 }
 
-fn read_by_owner(connection: &Connection, out: &mut StepOutput<'_>, on: ContinueCheck<'_>) -> rusqlite::Result<DatabaseOwner> {
+fn read_by_owner(
+    connection: &Connection,
+    out: &mut StepOutput<'_>,
+    on: ContinueCheck<'_>,
+) -> rusqlite::Result<DatabaseOwner> {
     if softland::is_ledger(connection)? {
         softland::ledger(connection, out, on)?;
         return Ok(DatabaseOwner::Softland);

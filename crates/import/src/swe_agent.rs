@@ -3,12 +3,12 @@
 
 use softland_session::ResultReader;
 
-use crate::draft::{TurnDraft, Results};
+use crate::draft::{Results, TurnDraft};
 use crate::fields::{Fields, with_str};
-use crate::input::{JsonError, Input};
+use crate::input::{Input, JsonError};
 use crate::messages::{Conversation, command_call, read_message};
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     while input.peek().is_some() {
@@ -23,7 +23,11 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
     let line = input.line_number();
     let head = crate::kind::preview_objects(input.peek_bytes(1 << 20), 1);
     let session = head.first().and_then(|seen| seen.short_string("environment"));
-    let begin = ConversationStart { session: session.as_deref(), line: Some(line), ..ConversationStart::default() };
+    let begin = ConversationStart {
+        session: session.as_deref(),
+        line: Some(line),
+        ..ConversationStart::default()
+    };
     let mut talk = None;
     let read = input.take_object(&mut |input, key| match key {
         "trajectory" if talk.is_none() && input.peek() == Some(b'[') => {
@@ -47,7 +51,11 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
     read
 }
 
-fn read_steps(input: &mut Input<'_>, out: &mut StepOutput<'_>, talk: ConversationId) -> Result<(), JsonError> {
+fn read_steps(
+    input: &mut Input<'_>,
+    out: &mut StepOutput<'_>,
+    talk: ConversationId,
+) -> Result<(), JsonError> {
     let mut count = 0_u64;
     input.take_array(&mut |input| {
         let line = input.line_number();
@@ -65,7 +73,13 @@ fn read_steps(input: &mut Input<'_>, out: &mut StepOutput<'_>, talk: Conversatio
     })
 }
 
-fn read_step(out: &mut StepOutput<'_>, talk: ConversationId, fields: &Fields<'_>, count: u64, line: u64) {
+fn read_step(
+    out: &mut StepOutput<'_>,
+    talk: ConversationId,
+    fields: &Fields<'_>,
+    count: u64,
+    line: u64,
+) {
     let mut draft = TurnDraft { line: Some(line), ..TurnDraft::default() };
     if let Some(text) = fields.str("response") {
         draft.add_text(text);

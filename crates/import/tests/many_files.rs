@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
-use softland_import::{FileReplay, ReadOptions, ReplaySettings, read_paths, build_report};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, build_report, read_paths};
 
 const FILES: u64 = 3000;
 

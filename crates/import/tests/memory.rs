@@ -30,9 +30,23 @@ fn a_document_of_one_line_is_streamed() {
     let before = most();
     struct Nothing(usize);
     impl softland_import::Sink for Nothing {
-        fn begin_conversation(&mut self, _: softland_import::ConversationId, _: &softland_import::ConversationStart<'_>) {}
-        fn take_user_step(&mut self, _: softland_import::ConversationId, _: &softland_import::UserStep<'_>) {}
-        fn take_turn(&mut self, _: softland_import::ConversationId, _: &softland_import::TurnStep<'_>) {
+        fn begin_conversation(
+            &mut self,
+            _: softland_import::ConversationId,
+            _: &softland_import::ConversationStart<'_>,
+        ) {
+        }
+        fn take_user_step(
+            &mut self,
+            _: softland_import::ConversationId,
+            _: &softland_import::UserStep<'_>,
+        ) {
+        }
+        fn take_turn(
+            &mut self,
+            _: softland_import::ConversationId,
+            _: &softland_import::TurnStep<'_>,
+        ) {
             self.0 += 1;
         }
         fn end_conversation(&mut self, _: softland_import::ConversationId) {}

@@ -86,8 +86,10 @@ fn record_and_drain_1000(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 60, sample_size = 1)]
 fn write_governed_1024(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        Options { queue_bytes: usize::MAX / 16, ..Options::with_path(folder.path().join("ledger.db")) };
+    let options = Options {
+        queue_bytes: usize::MAX / 16,
+        ..Options::with_path(folder.path().join("ledger.db"))
+    };
     let ledger = Ledger::open(options, Arc::new(|| 1_790_000_000_000)).unwrap();
     let mut runs = 0..;
     bencher.with_inputs(|| governed(&mut runs)).bench_local_values(|records| {

@@ -60,9 +60,15 @@ impl Batch {
         let texts = &mut self.texts;
         self.records.push(match record {
             Record::RunStart(start) => PackedRecord::RunStart(Box::new(start)),
-            Record::Sent(request) => PackedRecord::Sent(request.map_texts(|text| append_text(texts, &text))),
-            Record::Request(request) => PackedRecord::Request(request.map_texts(|text| append_text(texts, &text))),
-            Record::Event(event) => PackedRecord::Event(event.map_fields(|fields| append_text(texts, fields.as_str()))),
+            Record::Sent(request) => {
+                PackedRecord::Sent(request.map_texts(|text| append_text(texts, &text)))
+            }
+            Record::Request(request) => {
+                PackedRecord::Request(request.map_texts(|text| append_text(texts, &text)))
+            }
+            Record::Event(event) => {
+                PackedRecord::Event(event.map_fields(|fields| append_text(texts, fields.as_str())))
+            }
             Record::RunEnd(end) => PackedRecord::RunEnd(Box::new(end)),
         });
     }
@@ -132,7 +138,10 @@ mod tests {
         let BatchPart { records, texts } = batch.first_records(size);
         let text = |record: &PackedRecord| match record {
             PackedRecord::Event(event) => Some(event.fields.text_in(texts)),
-            PackedRecord::RunStart(_) | PackedRecord::Sent(_) | PackedRecord::Request(_) | PackedRecord::RunEnd(_) => None,
+            PackedRecord::RunStart(_)
+            | PackedRecord::Sent(_)
+            | PackedRecord::Request(_)
+            | PackedRecord::RunEnd(_) => None,
         };
         records.iter().filter_map(text).collect()
     }

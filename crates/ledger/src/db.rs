@@ -11,22 +11,22 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::batch::BatchPart;
-use crate::book::{RunRegistry, RunRow, Numbering};
 use crate::file::{self, FileIdentity};
 use crate::log::LineId;
 use crate::options::{OpenError, OpenProblem};
 use crate::record::{Record, Request};
+use crate::registry::{Numbering, RunRegistry, RunRow};
 
 mod bind;
-mod open;
+mod open_requests;
 mod rows;
 mod schema;
-mod share;
+mod shared_rows;
 mod sweep;
 mod tables;
 
 pub(crate) use rows::{COLUMNS, StoredLine, read_lines, read_run_row, run_sql};
-pub(crate) use schema::{check_version, add_compat_views};
+pub(crate) use schema::{add_compat_views, check_version};
 pub(crate) use sweep::{STEP, drop_old, drop_run};
 
 /// The time to wait for another process's lock before a batch counts as failed.
@@ -106,7 +106,7 @@ impl Database {
         let read = || -> rusqlite::Result<(Vec<RunRow>, Vec<Request>)> {
             let mut open = self.connection.prepare(&sql)?;
             let runs = open.query_map([limit], read_run_row)?.collect::<Result<_, _>>()?;
-            Ok((runs, open::read_oldest(&self.connection, limit)?))
+            Ok((runs, open_requests::read_oldest(&self.connection, limit)?))
         };
         let (runs, requests) = read()?;
         if runs.is_empty() && requests.is_empty() {
@@ -255,7 +255,11 @@ pub(crate) fn open_connection(path: &Path, busy: Duration) -> rusqlite::Result<C
 }
 
 /// Forgets all runs if another connection has written.
-fn refresh_registry(db: &Connection, book: &mut RunRegistry, others: &mut i64) -> rusqlite::Result<()> {
+fn refresh_registry(
+    db: &Connection,
+    book: &mut RunRegistry,
+    others: &mut i64,
+) -> rusqlite::Result<()> {
     let version = db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     if *others == version {
         return Ok(());

@@ -27,12 +27,16 @@ pub enum DeleteTarget<'a> {
 ///
 /// # Errors
 /// Returns an error if there is no ledger, or it cannot be written. Completed steps are not undone.
-pub fn delete_runs(path: &Path, which: DeleteTarget<'_>) -> Result<u64, Box<dyn std::error::Error>> {
+pub fn delete_runs(
+    path: &Path,
+    which: DeleteTarget<'_>,
+) -> Result<u64, Box<dyn std::error::Error>> {
     let fail = |problem| OpenError::new(path, problem);
     if !path.exists() {
         return Err(fail(OpenProblem::Missing).into());
     }
-    let connection = db::open_connection(path, BUSY).map_err(|error| fail(OpenProblem::Sqlite(error)))?;
+    let connection =
+        db::open_connection(path, BUSY).map_err(|error| fail(OpenProblem::Sqlite(error)))?;
     if db::check_version(&connection, path)? == 0 {
         return Ok(0);
     }
@@ -60,7 +64,9 @@ fn delete_older(db: &Connection, before: u64) -> rusqlite::Result<u64> {
         match db::drop_old(db, before, db::STEP) {
             Ok(dropped) if dropped < db::STEP => break,
             Ok(_) => {}
-            Err(error) if is_stale_snapshot(&error) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if is_stale_snapshot(&error) => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
             Err(error) => return Err(error),
         }
     }

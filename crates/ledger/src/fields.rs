@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use serde::ser::Serializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use softland_core::{Digest, RunEnding, NanoUsd, Outcome};
+use softland_core::{Digest, NanoUsd, Outcome, RunEnding};
 
-use crate::record::{Request, RunEnd, RunStart, RequestTexts};
+use crate::record::{Request, RequestTexts, RunEnd, RunStart};
 
 /// The beginning of every line, with the version of the format.
 pub(crate) const HEAD: &str = "{\"v\":1,\"seq\":";
@@ -117,7 +117,10 @@ pub(crate) fn event_fields<'a>(event: &str, fields: &'a str, full: bool) -> Cow<
     for (name, value) in taken {
         if said == Some(name.as_str()) {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            kept.insert(format!("{name}_digest"), Digest::from_bytes(text.as_bytes()).to_string().into());
+            kept.insert(
+                format!("{name}_digest"),
+                Digest::from_bytes(text.as_bytes()).to_string().into(),
+            );
             kept.insert(format!("{name}_bytes"), text.len().into());
         } else if ENVELOPE.contains(&name.as_str()) {
             // `child {run}`: the envelope's `run` is the parent's.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::db::Database;
 use crate::log::EventLog;
 use crate::options::{OpenError, OpenProblem, Options};
-use crate::queue::{QueueLimits, Queue};
+use crate::queue::{Queue, QueueLimits};
 use crate::record::Record;
 use crate::writer::{SAY_EVERY_MS, Writer};
 

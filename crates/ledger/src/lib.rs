@@ -9,7 +9,6 @@
 //! - [`delete_runs`] deletes runs again.
 
 mod batch;
-mod book;
 mod db;
 mod delete;
 mod fields;
@@ -20,11 +19,15 @@ mod options;
 mod queue;
 mod read;
 mod record;
+mod registry;
 mod writer;
 
 pub use delete::{DeleteTarget, delete_runs};
 pub use fields::{Fields, format_timestamp};
-pub use ledger::{Clock, Ledger, DrainError};
+pub use ledger::{Clock, DrainError, Ledger};
 pub use options::{OpenError, OpenProblem, Options};
-pub use read::{UnassignedTotals, StoredContent, RunLookup, Query, ReadError, Reader, Run, RecordedSignal, Step, Usage};
+pub use read::{
+    Query, ReadError, Reader, RecordedSignal, Run, RunLookup, Step, StoredContent,
+    UnassignedTotals, Usage,
+};
 pub use record::{Event, Record, Request, RunEnd, RunStart};

@@ -10,9 +10,9 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::book::{RowEnd, RunRow};
 use crate::fields;
 use crate::file::{self, FileIdentity};
+use crate::registry::{RowEnd, RunRow};
 
 /// The number of bytes at the end of an existing log that are read at the start.
 const TAIL: u64 = 16 << 20;

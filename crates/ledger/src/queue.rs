@@ -238,7 +238,11 @@ impl Queue {
         self.progress.notify_all();
     }
 
-    fn wait_for_work<'a>(&self, state: MutexGuard<'a, QueueState>, time: Duration) -> MutexGuard<'a, QueueState> {
+    fn wait_for_work<'a>(
+        &self,
+        state: MutexGuard<'a, QueueState>,
+        time: Duration,
+    ) -> MutexGuard<'a, QueueState> {
         self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
-use softland_core::{RunEnding, NanoUsd};
+use softland_core::{NanoUsd, RunEnding};
 
-use crate::book::RunRow;
 use crate::db;
 use crate::fields;
 use crate::options::{OpenError, OpenProblem};
+use crate::registry::RunRow;
 
 mod totals;
 
-pub use totals::{StoredContent, RecordedSignal};
+pub use totals::{RecordedSignal, StoredContent};
 
 /// The time to wait for a lock.
 const BUSY: Duration = Duration::from_secs(2);
@@ -187,7 +187,8 @@ impl Reader {
             let mut rows = self.connection.prepare_cached(&sql)?;
             let Query { session, open, outcome, text, .. } = query;
             let values = params![session, since, open, limit, outcome, text];
-            rows.query_map(values, |row| db::read_run_row(row).map(Run::from_row))?.collect::<Result<_, _>>()
+            rows.query_map(values, |row| db::read_run_row(row).map(Run::from_row))?
+                .collect::<Result<_, _>>()
         };
         read().map_err(|error| self.read_error(error))
     }
@@ -218,7 +219,8 @@ impl Reader {
         let sql = db::run_sql("SELECT ", " FROM runs WHERE name = ?1 ORDER BY started, id");
         let read = || {
             let mut rows = self.connection.prepare_cached(&sql)?;
-            rows.query_map([name], |row| db::read_run_row(row).map(Run::from_row))?.collect::<Result<_, _>>()
+            rows.query_map([name], |row| db::read_run_row(row).map(Run::from_row))?
+                .collect::<Result<_, _>>()
         };
         read().map_err(|error| self.read_error(error))
     }

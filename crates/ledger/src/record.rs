@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use softland_core::{RunEnding, NanoUsd};
+use softland_core::{NanoUsd, RunEnding};
 
 use crate::fields::{self, Fields};
 use crate::read::Step;

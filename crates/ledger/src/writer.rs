@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use rusqlite::ErrorCode;
 
 use crate::batch::{Batch, BatchPart, TextSpan};
-use crate::book::{RunRegistry, NumberedLine, RunRow, RecordSink, Numbering};
 use crate::db::Database;
 use crate::ledger::Clock;
 use crate::log::EventLog;
 use crate::options::Options;
 use crate::queue::{NextBatch, Queue};
 use crate::record::Request;
+use crate::registry::{NumberedLine, Numbering, RecordSink, RunRegistry, RunRow};
 
 /// The time between two log messages about the same fault, in milliseconds.
 pub(crate) const SAY_EVERY_MS: u64 = 10_000;
@@ -131,7 +131,11 @@ impl Writer {
             let size = self.stride.min(self.held.len());
             match self.db.as_mut() {
                 Some(db) => {
-                    match db.write_batch(self.held.first_records(size), &mut self.text, self.log.is_some()) {
+                    match db.write_batch(
+                        self.held.first_records(size),
+                        &mut self.text,
+                        self.log.is_some(),
+                    ) {
                         Ok(written) => self.queue.count_lost(written.misnamed),
                         Err(error) if !is_data_error(&error) => return Err(WriteFault::Db(error)),
                         Err(error) => {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use softland_agent::tools::{ProgramRunner, supervise_program};
 use softland_notebook::{
-    Actor, Cell, CellType, Edit, KernelStatus, RunResult, RefusalCode, SharedNotebook, NotebookOptions,
+    Actor, Cell, CellType, Edit, KernelStatus, NotebookOptions, RefusalCode, RunResult,
+    SharedNotebook,
 };
 
 const SUPERVISE: &str = "__supervise";

@@ -14,12 +14,12 @@ use softland_agent::{Agent, Conversation, Event, EventKind, Inbox, Report};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-mod kept;
+mod history;
 mod owner;
-mod tape;
+mod storage;
 
-use kept::ChatStorage;
-use tape::EventHistory;
+use history::EventHistory;
+use storage::ChatStorage;
 
 /// The most characters of a question.
 const QUESTION: usize = 200_000;
@@ -220,7 +220,8 @@ impl Chat {
         talk.inbox = conversation.inbox();
         talk.conversation = Some(conversation);
         (talk.before, talk.tape) = (None, EventHistory::default());
-        let event = json!({"v": 1, "ts": now_rfc3339(), "run": "", "turn": 0, "event": "new_conversation"});
+        let event =
+            json!({"v": 1, "ts": now_rfc3339(), "run": "", "turn": 0, "event": "new_conversation"});
         let _ = self.said.send(event.to_string().into());
         Ok(())
     }
@@ -267,7 +268,8 @@ impl Chat {
             let mut conversation = conversation;
             chat.remember_notebook().await;
             let mut hear = |event: &Event| chat.take_event(event);
-            let asked = chat.agent.run_in_journal(&journal, &mut conversation, &text, &mut hear, &cancel);
+            let asked =
+                chat.agent.run_in_journal(&journal, &mut conversation, &text, &mut hear, &cancel);
             if let Err(unfit) = Box::pin(asked).await
                 && let Some(run) = &mut lock(&chat.talk).run
             {

@@ -14,7 +14,7 @@ mod scan;
 mod style;
 #[cfg(test)]
 mod tests;
-use scan::{DocumentIndex, CellSpans};
+use scan::{CellSpans, DocumentIndex};
 use style::JsonLayout;
 
 /// The longest file that is read, in bytes.
@@ -72,7 +72,8 @@ impl Document {
         let value: Value = serde_json::from_str(&sound)
             .map_err(|error| format!("it is not a notebook: {}", describe_error(&sound, &error)))?;
         check::check_notebook(&value)?;
-        let index = scan::scan_notebook(&text).map_err(|error| format!("it is not a notebook: {error}"))?;
+        let index =
+            scan::scan_notebook(&text).map_err(|error| format!("it is not a notebook: {error}"))?;
         let mut cells = check::read_cells(&value);
         check::name_cells(&mut cells, index.minor);
         let ids = cells.iter().map(|cell| cell.id.clone()).collect();
@@ -182,11 +183,13 @@ impl Document {
         let mut edits = Splice::new();
         match (slots.get(index), slots.last(), slots.first()) {
             (Some(next), _, Some(first)) => {
-                let space = Span::new(self.index.list.start + 1, first.span.start).slice_of(&self.text);
+                let space =
+                    Span::new(self.index.list.start + 1, first.span.start).slice_of(&self.text);
                 edits.insert(next.span.start, format!("{cell},{space}"));
             }
             (_, Some(last), Some(first)) => {
-                let space = Span::new(self.index.list.start + 1, first.span.start).slice_of(&self.text);
+                let space =
+                    Span::new(self.index.list.start + 1, first.span.start).slice_of(&self.text);
                 edits.insert(last.span.end, format!(",{space}{cell}"));
             }
             _ => {
@@ -201,7 +204,14 @@ impl Document {
     }
 
     /// Replaces a member's value, or adds the member if there is none yet.
-    fn set_member(&self, edits: &mut Splice, slot: &CellSpans, at: Option<Span>, name: &str, value: &Value) {
+    fn set_member(
+        &self,
+        edits: &mut Splice,
+        slot: &CellSpans,
+        at: Option<Span>,
+        name: &str,
+        value: &Value,
+    ) {
         let mut text = String::new();
         self.style.write_value(&mut text, value, 3);
         match at {

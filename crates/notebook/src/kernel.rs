@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-mod heart;
+mod connection;
+mod heartbeat;
 mod jupyter;
+mod messages;
 mod signed;
 mod specs;
-mod talk;
-mod told;
 
 pub(crate) use jupyter::JupyterStarter;
-pub(crate) use told::error_output;
+pub(crate) use messages::error_output;
 
 /// A starter of kernels.
 #[async_trait]

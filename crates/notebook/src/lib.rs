@@ -15,16 +15,16 @@ mod disk;
 mod document;
 mod kernel;
 mod mend;
-mod room;
+mod notebook;
 mod server;
 mod tools;
 mod types;
 
-pub use chat::{QuestionOutcome, Chat, ChatOptions, ExplainEvent, StoppedBy};
-pub use room::{SharedNotebook, NotebookOptions};
+pub use chat::{Chat, ChatOptions, ExplainEvent, QuestionOutcome, StoppedBy};
+pub use notebook::{NotebookOptions, SharedNotebook};
 pub use server::{Server, ServerOptions};
 pub use tools::notebook_tools;
 pub use types::{
-    Actor, Cell, CellType, Change, Edit, EditResult, KernelState, KernelStatus, OpenError, RunResult, Refusal,
-    RefusalCode, NotebookState, ChangeKind,
+    Actor, Cell, CellType, Change, ChangeKind, Edit, EditResult, KernelState, KernelStatus,
+    NotebookState, OpenError, Refusal, RefusalCode, RunResult,
 };

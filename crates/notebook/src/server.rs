@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::chat::{Chat, StoppedBy};
-use crate::room::SharedNotebook;
+use crate::notebook::SharedNotebook;
 
 mod assets;
 mod guard;
@@ -138,7 +138,10 @@ impl Server {
     ///
     /// # Errors
     /// Connections can no longer be accepted.
-    pub async fn serve_until(self, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    pub async fn serve_until(
+        self,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> std::io::Result<()> {
         let Self { listener, shared, options, .. } = self;
         let watching = tokio::spawn(stop_when_left(Arc::clone(&shared), options.grace));
         let router = Router::new()
@@ -200,7 +203,11 @@ impl ServerState {
 }
 
 /// Refuses requests that another web page may have caused, and adds the security headers.
-async fn admit_request(State(shared): State<Arc<ServerState>>, request: Request, next: Next) -> Response {
+async fn admit_request(
+    State(shared): State<Arc<ServerState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = match guard::check_request(request.headers(), request.uri(), &shared.names) {
         Ok(()) => next.run(request).await,
         Err((status, why)) => (status, why).into_response(),

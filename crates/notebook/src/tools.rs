@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use softland_agent::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
 
-use crate::room::SharedNotebook;
-use crate::types::{Actor, Cell, CellType, Edit, EditResult, RunResult, Refusal, NotebookState};
+use crate::notebook::SharedNotebook;
+use crate::types::{Actor, Cell, CellType, Edit, EditResult, NotebookState, Refusal, RunResult};
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,9 @@ const ALL: usize = 40 * 1024;
 pub fn notebook_tools(room: &Arc<SharedNotebook>) -> ToolSet {
     let desk = Arc::new(NotebookTools { room: Arc::clone(room), seen: Mutex::default() });
     let mut set = ToolSet::new();
-    for kind in [ToolKind::Look, ToolKind::Create, ToolKind::Update, ToolKind::Run, ToolKind::Delete] {
+    for kind in
+        [ToolKind::Look, ToolKind::Create, ToolKind::Update, ToolKind::Run, ToolKind::Delete]
+    {
         // The five names are unique and short, so that adding cannot fail.
         let _ = set.add_tool(Arc::new(CellTool { kind, desk: Arc::clone(&desk) }));
     }
@@ -233,8 +235,10 @@ impl NotebookTools {
     async fn delete_cell(&self, args: ToolArgs) -> Result<ToolOutput, Refusal> {
         let id = args.id.unwrap_or_default();
         let rev = self.require_seen(&id)?;
-        let edited =
-            self.room.apply_edit(Edit::DeleteCell { id: id.clone(), rev }, Actor::Assistant).await?;
+        let edited = self
+            .room
+            .apply_edit(Edit::DeleteCell { id: id.clone(), rev }, Actor::Assistant)
+            .await?;
         Ok(ToolOutput::ok(format!("deleted cell `{id}`, which was at place {}", edited.index)))
     }
 
@@ -246,7 +250,8 @@ impl NotebookTools {
         if args.restart_kernel == Some(true) {
             self.room.restart_kernel().await?;
         }
-        let RunResult { cell, ok, still_running, seconds } = self.room.run_cell(id, Actor::Assistant).await?;
+        let RunResult { cell, ok, still_running, seconds } =
+            self.room.run_cell(id, Actor::Assistant).await?;
         let mut told = if still_running {
             format!(
                 "cell `{id}` goes on: it is still running after {seconds:.0} s. \

@@ -156,7 +156,8 @@ impl Chain {
         let comma = if self.add.is_empty() || self.bare { "" } else { "," };
         match &self.named {
             HistoryName::Response { id, at, null } => {
-                let name = self.upstream.as_ref().map_or_else(|| b"null".to_vec(), |id| quote_json(id));
+                let name =
+                    self.upstream.as_ref().map_or_else(|| b"null".to_vec(), |id| quote_json(id));
                 if own.is_empty() && self.add.is_empty() {
                     if self.upstream.as_ref() == Some(id) {
                         return self.original.clone();

@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 use softland_core::{Call, Stop, VisibleText};
 use softland_wire::Tokens;
-use softland_wire::chat::respond::{self, Head, CallEdit, Rewrite};
+use softland_wire::chat::respond::{self, CallEdit, Head, Rewrite};
 use softland_wire::chat::{
-    Assembler, CallDelta, Chunk, StreamEnd as WireEnd, Event, Finish, Finished, ResponseMessage, Piece, Usage,
-    read_pieces,
+    Assembler, CallDelta, Chunk, Event, Finish, Finished, Piece, ResponseMessage,
+    StreamEnd as WireEnd, Usage, read_pieces,
 };
 use softland_wire::sse::Decoder;
 
 pub(crate) use block::ChatBlock;
 
 use crate::framing::{
-    UsageOptions, NewBlock, ResponseError, UpstreamEnd, MessageEnd, Framing, JsonBytes, MAX_RESPONSE, PartContent, BlockPart, EventParts, PlacedPart,
-    EventView, Speaker,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
+    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
 };
-use crate::reply::{Block, Reply, NativeResponse};
+use crate::reply::{Block, NativeResponse, Reply};
 
 /// Keys of a response's blocks. The key of a call is its place behind these.
 const REASONING: u32 = 0;
@@ -131,7 +131,11 @@ impl ChatFraming {
             .any(|(piece, place)| piece.index.is_some() && piece.index != own(place))
     }
 
-    fn read_parts<'f>(&self, delta: &softland_wire::chat::Delta<'f>, parts: &mut Vec<BlockPart<'f>>) {
+    fn read_parts<'f>(
+        &self,
+        delta: &softland_wire::chat::Delta<'f>,
+        parts: &mut Vec<BlockPart<'f>>,
+    ) {
         // Members come first. Text, calls and thinking begin behind them, since these may break
         // off.
         for (name, value) in delta.extra.iter().filter(|(_, value)| !is_nothing(value)) {
@@ -147,8 +151,12 @@ impl ChatFraming {
         }
         for piece in delta.parts.map(read_pieces).unwrap_or_default() {
             parts.push(match piece {
-                Piece::Thinking(text) => new_part(REASONING, NewBlock::Thinking, PartContent::Thinking(text)),
-                Piece::Text(text) if !text.is_empty() => new_part(TEXT, NewBlock::Text, PartContent::Text(text)),
+                Piece::Thinking(text) => {
+                    new_part(REASONING, NewBlock::Thinking, PartContent::Thinking(text))
+                }
+                Piece::Text(text) if !text.is_empty() => {
+                    new_part(TEXT, NewBlock::Text, PartContent::Text(text))
+                }
                 Piece::Text(_) => continue,
                 Piece::Other(_) => new_part(TEXT, NewBlock::Other, PartContent::Nothing),
             });
@@ -248,12 +256,18 @@ impl Framing for ChatFraming {
         fold: bool,
     ) -> Result<Option<EventView<'f>>, ResponseError> {
         let Ok(event) = Event::from_data(name, data) else { return Ok(None) };
-        let too_much = |error: softland_wire::chat::AssembleError| ResponseError::Other(error.to_string());
+        let too_much =
+            |error: softland_wire::chat::AssembleError| ResponseError::Other(error.to_string());
         if fold {
             self.assembler.push(&event).map_err(too_much)?;
         }
         let Event::Chunk(chunk) = &event else {
-            return Ok(Some(EventView { known: true, closing: true, over: true, ..EventView::default() }));
+            return Ok(Some(EventView {
+                known: true,
+                closing: true,
+                over: true,
+                ..EventView::default()
+            }));
         };
         let mut pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
         let calls = pieces.next();
@@ -266,7 +280,10 @@ impl Framing for ChatFraming {
         let mut read = self.read_chunk(chunk);
         // A chunk without pieces leaves those of an earlier chunk in the placer.
         if !placed
-            && matches!(read.parts, EventParts::One(BlockPart { begins: Some(NewBlock::Call { .. }), .. }))
+            && matches!(
+                read.parts,
+                EventParts::One(BlockPart { begins: Some(NewBlock::Call { .. }), .. })
+            )
         {
             read.parts = EventParts::None;
         }
@@ -283,9 +300,10 @@ impl Framing for ChatFraming {
         let end = match finished.end {
             WireEnd::Stop => UpstreamEnd::Stop,
             WireEnd::Cut => UpstreamEnd::Cut,
-            WireEnd::Error(error) => {
-                UpstreamEnd::Error { kind: error.kind.name().to_owned(), message: error.message.clone() }
-            }
+            WireEnd::Error(error) => UpstreamEnd::Error {
+                kind: error.kind.name().to_owned(),
+                message: error.message.clone(),
+            },
         };
         (self.build_reply(finished.message), end)
     }

@@ -6,7 +6,7 @@
 //! [`whole`](Exchange::whole), or [`fail`](Exchange::fail)), and take the next step. On
 //! [`Step::Done`] the turn is the client's, or the run has ended.
 
-mod behind;
+mod additions;
 mod context;
 mod done;
 mod hosted;
@@ -22,25 +22,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use softland_core::models::capability::Capability;
 use softland_core::{
-    Admission, Because, TurnClass, Digest, RunEnding, Facts, RequestFailure, MessagePosition, Ladder, NextAction, Outcome, PinnedRecord,
-    Reason, PinnedRecords, Role, Run, Rung, Signal, SignalKind, Tail, VisibleText, classify_turn, looks_trivial,
+    Admission, Because, Digest, Facts, Ladder, MessagePosition, NextAction, Outcome, PinnedRecord,
+    PinnedRecords, Reason, RequestFailure, Role, Run, RunEnding, Rung, Signal, SignalKind, Tail,
+    TurnClass, VisibleText, classify_turn, looks_trivial,
 };
 use softland_wire::request::{Request, RequestError, Role as RequestRole};
 use softland_wire::{Api, Splice, Tokens};
 
 use crate::anthropic::history::FoldedHistory;
 use crate::chain::Chain;
-use crate::framing::{self, UpstreamEnd, JsonBytes};
+use crate::framing::{self, JsonBytes, UpstreamEnd};
 use crate::out::{Event, Output};
-use crate::relay::{EndedResponse as Response, RelayMode, Relay, Visibility};
-use crate::remembered::{StoredConversation, SeenResult};
+use crate::relay::{EndedResponse as Response, Relay, RelayMode, Visibility};
+use crate::remembered::{SeenResult, StoredConversation};
 use crate::reply::Reply;
 use crate::tags::{self, TagReader};
 
 pub use context::Context;
 use context::ModelLimits;
 pub use done::{Done, PendingCall};
-pub use notice::{error_event, ping_event, local_response};
+pub use notice::{error_event, local_response, ping_event};
 pub use opened::OpenedRequest;
 pub use unfinished::{UnfinishedResponse, UnreadableResponse};
 
@@ -80,7 +81,7 @@ pub struct Exchange {
     /// Messages behind the governed history.
     tail: Vec<JsonBytes>,
     /// The part of the tail that is in a provider's log.
-    log: behind::ProviderLog,
+    log: additions::ProviderLog,
     /// A paused turn in the tail that waits for its tool's result: the index of its message, and
     /// the message without that call.
     paused: Option<(usize, Option<JsonBytes>)>,
@@ -128,7 +129,12 @@ impl Exchange {
     ) -> Result<Self, RequestError> {
         let (body, facts) = (body.into(), context.facts);
         let request = Request::from_body(context.api, &body)?;
-        let opened = OpenedRequest::read_history(&request, body.clone(), context, StoredConversation::default());
+        let opened = OpenedRequest::read_history(
+            &request,
+            body.clone(),
+            context,
+            StoredConversation::default(),
+        );
         Ok(opened.into_exchange(&facts, out))
     }
 
@@ -139,7 +145,8 @@ impl Exchange {
         let FoldedHistory { transcript, splice: mut lines, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
         let (key, run, records) = transcript.into_parts();
-        let run = run.unwrap_or_else(|| Arc::new(Run::without_limits(PinnedRecord::new(policy), role)));
+        let run =
+            run.unwrap_or_else(|| Arc::new(Run::without_limits(PinnedRecord::new(policy), role)));
         let ids = if role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
         let forced_answer = plan::answer_to_force(request, &run);
         let mut setting = plan::ladder_setting(
@@ -155,7 +162,8 @@ impl Exchange {
         let ends_in_system =
             request.messages.list.last().is_some_and(|m| m.role == RequestRole::System);
         let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
-        let phase = if run.policy().is_observing() { &softland_core::Phase::Open } else { run.phase() };
+        let phase =
+            if run.policy().is_observing() { &softland_core::Phase::Open } else { run.phase() };
         let mut ladder = Ladder::new(setting, phase);
         let next = ladder.choose_first_action();
         plan::report_effects(newest, matches!(next, NextAction::Send { .. }), out);
@@ -188,7 +196,7 @@ impl Exchange {
             facts,
             ladder,
             tail: Vec::new(),
-            log: behind::ProviderLog::default(),
+            log: additions::ProviderLog::default(),
             paused: None,
             ends_in_system,
             grown: 0,
@@ -319,7 +327,10 @@ impl Exchange {
     /// [`again`](Self::again) where nothing was shown.
     pub fn finish_response(&mut self, out: &mut Output) -> Result<(), UnfinishedResponse> {
         let so_far = self.relay.tokens_so_far();
-        let response = self.relay.finish_response(out).map_err(|b| UnfinishedResponse::Unreadable(UnreadableResponse(b)))?;
+        let response = self
+            .relay
+            .finish_response(out)
+            .map_err(|b| UnfinishedResponse::Unreadable(UnreadableResponse(b)))?;
         let unfinished = match response.end {
             UpstreamEnd::Stop => {
                 self.take_response(response, out);
@@ -364,7 +375,10 @@ impl Exchange {
         }
         self.count_broken_off(self.relay.tokens_so_far());
         let next = if self.relay.is_stuck() {
-            NextAction::End { ended: RunEnding::without_limit(Outcome::Failed, Reason::Provider), local: false }
+            NextAction::End {
+                ended: RunEnding::without_limit(Outcome::Failed, Reason::Provider),
+                local: false,
+            }
         } else {
             self.ladder.handle_failure(failure)
         };
@@ -380,7 +394,10 @@ impl Exchange {
         }
         self.count_broken_off(self.relay.tokens_so_far());
         let next = if self.relay.is_stuck() {
-            NextAction::End { ended: RunEnding::from_because(Outcome::Failed, &because, None), local: false }
+            NextAction::End {
+                ended: RunEnding::from_because(Outcome::Failed, &because, None),
+                local: false,
+            }
         } else {
             self.ladder.handle_expiry(because)
         };
@@ -396,7 +413,10 @@ impl Exchange {
         }
         self.requests = self.requests.saturating_sub(1);
         let next = if self.relay.is_stuck() {
-            NextAction::End { ended: RunEnding::from_because(Outcome::Failed, because, None), local: false }
+            NextAction::End {
+                ended: RunEnding::from_because(Outcome::Failed, because, None),
+                local: false,
+            }
         } else {
             self.ladder.handle_denial(because)
         };
@@ -412,7 +432,8 @@ impl Exchange {
 
     fn take_response(&mut self, response: Response, out: &mut Output) {
         let reply = response.reply;
-        self.log = behind::ProviderLog { told: Some(self.tail.len()), unanswered: JsonBytes::new() };
+        self.log =
+            additions::ProviderLog { told: Some(self.tail.len()), unanswered: JsonBytes::new() };
         self.spent = self.spent.saturating_add(reply.billed);
         self.billed.push(reply.billed);
         self.last = reply.tokens;
@@ -545,7 +566,12 @@ impl Exchange {
         plan::upstream_body(self)
     }
 
-    fn end_exchange(&mut self, end: NextAction, class: Option<TurnClass>, out: &mut Output) -> Done {
+    fn end_exchange(
+        &mut self,
+        end: NextAction,
+        class: Option<TurnClass>,
+        out: &mut Output,
+    ) -> Done {
         if self.paused.is_some() && !self.newest.as_ref().is_some_and(Reply::resolves_call) {
             self.close_pause();
         }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use softland_core::{Digest, VisibleText, ToolResult, identity, lines, tables};
+use softland_core::{Digest, ToolResult, VisibleText, identity, lines, tables};
 use softland_wire::json::Str;
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
@@ -71,7 +71,8 @@ impl ResultReader {
         self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
         self.sent_back |= tables::asks_for_retry(text.raw());
         self.chars += text.char_count() as u64;
-        self.cleared = tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.unescape_head(MARKER));
+        self.cleared =
+            tables::may_be_cleared(text.raw()) && tables::is_cleared(&text.unescape_head(MARKER));
         // A result that tells to wait is short.
         self.unfinished |= text.raw().len() <= 2 * EDGE
             && tables::may_be_unfinished(text.raw())

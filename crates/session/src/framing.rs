@@ -115,7 +115,14 @@ pub(crate) struct BlockPart<'f> {
 impl BlockPart<'_> {
     /// Returns a part of this block without content.
     pub(crate) fn with_key(key: u32) -> Self {
-        Self { key, begins: None, anew: false, more: PartContent::Nothing, stops: false, again: false }
+        Self {
+            key,
+            begins: None,
+            anew: false,
+            more: PartContent::Nothing,
+            stops: false,
+            again: false,
+        }
     }
 }
 

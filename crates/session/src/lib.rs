@@ -29,14 +29,14 @@ mod tail;
 
 pub use chain::{Chain, ChainLink, ShownResponse};
 pub use exchange::{
-    Context, Done, Exchange, OpenedRequest, PendingCall, Step, UnfinishedResponse, UnreadableResponse, error_event, ping_event,
-    local_response,
+    Context, Done, Exchange, OpenedRequest, PendingCall, Step, UnfinishedResponse,
+    UnreadableResponse, error_event, local_response, ping_event,
 };
 pub use facts::{ResultReader, TextReader, read_result};
 pub use out::{Event, Intervention, Output, ShapeNote};
 pub use outline::{ModelTurn, Outline, ShownCall};
 pub use past::Past;
-pub use remembered::{StoredTail, StoredConversation, SeenResult};
+pub use remembered::{SeenResult, StoredConversation, StoredTail};
 pub use softland_core as core;
 pub use softland_wire as wire;
 pub use tags::{results_text, uses_tags};

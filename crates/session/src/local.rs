@@ -9,7 +9,7 @@ use softland_wire::request::{
     BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
 };
 
-use crate::tags::{TagReader, TagCall, WaitingCalls};
+use crate::tags::{TagCall, TagReader, WaitingCalls};
 
 /// Characters of each result that are shown.
 const EXCERPT: usize = 240;
@@ -170,7 +170,9 @@ fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&TagReader>) 
     let mut messages = request.messages.list.iter().peekable();
     while let Some(message) = messages.next() {
         match message.role {
-            Role::Assistant => calls = waiting.await_results(reader, message, messages.peek().copied()),
+            Role::Assistant => {
+                calls = waiting.await_results(reader, message, messages.peek().copied())
+            }
             Role::User if !waiting.is_empty() => {
                 let said = message_texts(message);
                 let said: Vec<_> = said.iter().map(|text| &**text).collect();
@@ -204,7 +206,10 @@ fn message_texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
 }
 
 /// Gives results the labels of the calls that they stand behind.
-fn label_results(items: &mut [(String, Option<String>, String)], calls: &mut Vec<(String, String)>) {
+fn label_results(
+    items: &mut [(String, Option<String>, String)],
+    calls: &mut Vec<(String, String)>,
+) {
     for (id, call, _) in items.iter_mut().filter(|(_, call, _)| call.is_none()) {
         *call = calls.iter().find(|(known, _)| known == id).map(|(_, label)| label.clone());
     }

@@ -96,7 +96,8 @@ impl Outline {
                     outline.ends_in_summary |= sums_up;
                 }
                 Role::Assistant => {
-                    outline.opens_in_summary |= outline.answered.is_empty() && holds_summary(message);
+                    outline.opens_in_summary |=
+                        outline.answered.is_empty() && holds_summary(message);
                     outline.ends_in_summary = false;
                     outline.note_calls(request, message, &mut waiting);
                     let flat = flat::ids_of(message, list.get(at + 1));
@@ -182,9 +183,9 @@ impl Outline {
 
     fn from_declarations(request: &Request<'_>) -> Self {
         let tools = request.tools.as_ref().map(|tools| tools.list.as_slice()).unwrap_or_default();
-        let names = tools
-            .iter()
-            .fold(Digest::EMPTY, |sum, tool| sum.combined_with(Digest::from_bytes(tool.name.raw().as_bytes())));
+        let names = tools.iter().fold(Digest::EMPTY, |sum, tool| {
+            sum.combined_with(Digest::from_bytes(tool.name.raw().as_bytes()))
+        });
         let thinking_budget = match request.thinking.mode {
             ThinkingMode::Enabled { budget } => budget,
             _ => 0,
@@ -221,7 +222,8 @@ impl Outline {
                     .or_default()
                     .push_back(self.calls.len());
                 let call = Digest::from_bytes(name.raw().as_bytes());
-                let call = call.followed_by(Digest::from_bytes(input.text_in(request.text).as_bytes()));
+                let call =
+                    call.followed_by(Digest::from_bytes(input.text_in(request.text).as_bytes()));
                 self.calls.push(ShownCall { turn, call, result: None });
             }
         }
@@ -296,12 +298,15 @@ fn extend_digest(chain: Digest, request: &Request<'_>, message: &RequestMessage<
     if chain != Digest::EMPTY && is_tags_only(message) {
         return chain;
     }
-    chain.followed_by(Digest::from_bytes(role.as_bytes())).followed_by(message_digest(request, message))
+    chain
+        .followed_by(Digest::from_bytes(role.as_bytes()))
+        .followed_by(message_digest(request, message))
 }
 
 /// Returns the digest of a message, whatever the order of its blocks.
 fn message_digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest {
-    let text = |text: &str| Digest::from_bytes(b"text").followed_by(Digest::from_bytes(text.as_bytes()));
+    let text =
+        |text: &str| Digest::from_bytes(b"text").followed_by(Digest::from_bytes(text.as_bytes()));
     // A harness's tags around a user's text are left out, unless the message has nothing else.
     let bare = message.role == Role::User && !is_tags_only(message);
     let words = |said: &Str<'_>| match bare {
@@ -309,18 +314,23 @@ fn message_digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest
         false => Some(text(said.raw())),
     };
     match &message.content {
-        Content::Text(said, _) => words(said).map_or(Digest::EMPTY, |w| Digest::EMPTY.combined_with(w)),
+        Content::Text(said, _) => {
+            words(said).map_or(Digest::EMPTY, |w| Digest::EMPTY.combined_with(w))
+        }
         Content::Blocks { blocks, .. } => blocks.iter().fold(Digest::EMPTY, |sum, block| {
             sum.combined_with(match &block.kind {
                 BlockKind::Text { text: said, .. } => match words(said) {
                     Some(words) => words,
                     None => return sum,
                 },
-                BlockKind::ToolUse { id, name, input, .. } => Digest::from_bytes(id.raw().as_bytes())
-                    .followed_by(Digest::from_bytes(name.raw().as_bytes()))
-                    .followed_by(Digest::from_bytes(input.text_in(request.text).as_bytes())),
+                BlockKind::ToolUse { id, name, input, .. } => {
+                    Digest::from_bytes(id.raw().as_bytes())
+                        .followed_by(Digest::from_bytes(name.raw().as_bytes()))
+                        .followed_by(Digest::from_bytes(input.text_in(request.text).as_bytes()))
+                }
                 BlockKind::ToolResult(result) => {
-                    Digest::from_bytes(result.tool_use_id.raw().as_bytes()).followed_by(result_digest(&result.content))
+                    Digest::from_bytes(result.tool_use_id.raw().as_bytes())
+                        .followed_by(result_digest(&result.content))
                 }
                 BlockKind::Thinking | BlockKind::RedactedThinking => return sum,
                 // The block's bytes may carry a cache mark that moves on.
@@ -354,7 +364,9 @@ pub(crate) fn is_tags_only(message: &RequestMessage<'_>) -> bool {
 fn result_digest(content: &ResultContent<'_>) -> Digest {
     match content {
         ResultContent::Absent(_) | ResultContent::Opaque => Digest::EMPTY,
-        ResultContent::Text(text, _) => Digest::EMPTY.followed_by(Digest::from_bytes(text.raw().as_bytes())),
+        ResultContent::Text(text, _) => {
+            Digest::EMPTY.followed_by(Digest::from_bytes(text.raw().as_bytes()))
+        }
         ResultContent::Parts { parts, .. } => parts.iter().fold(Digest::EMPTY, |sum, part| {
             let of = part.text.map_or(part.kind, |(text, _)| text);
             sum.followed_by(Digest::from_bytes(of.raw().as_bytes()))
@@ -415,7 +427,8 @@ fn newest_asks(list: &[RequestMessage<'_>]) -> Vec<Digest> {
 }
 
 fn system_message_digest(message: &RequestMessage<'_>) -> Digest {
-    message_texts(message).fold(Digest::EMPTY, |sum, text| sum.followed_by(Digest::from_bytes(text.raw().as_bytes())))
+    message_texts(message)
+        .fold(Digest::EMPTY, |sum, text| sum.followed_by(Digest::from_bytes(text.raw().as_bytes())))
 }
 
 /// Returns the digest of a system prompt: of its texts, without marks beside them and without the
@@ -428,7 +441,8 @@ fn system_digest(request: &Request<'_>) -> Digest {
     let read = cursor.read_elements(|cursor| {
         cursor.read_members(|cursor, member| {
             let told = cursor.read_string_or_skip()?.filter(|_| member.key.eq_str("text"));
-            let told = told.filter(|(text, _)| !tables::is_volatile_system(&text.unescape_head(OPENING)));
+            let told =
+                told.filter(|(text, _)| !tables::is_volatile_system(&text.unescape_head(OPENING)));
             if let Some((text, _)) = told {
                 sum = sum.followed_by(Digest::from_bytes(text.raw().as_bytes()));
             }
@@ -458,7 +472,8 @@ fn content_digest<'c>(
     calls: impl Iterator<Item = (Cow<'c, str>, Cow<'c, str>, Cow<'c, str>)>,
 ) -> Option<Digest> {
     calls.fold(None, |sum, (_, name, input)| {
-        let call = Digest::from_bytes(name.as_bytes()).followed_by(identity::digest_text(&input, &|_| false));
+        let call = Digest::from_bytes(name.as_bytes())
+            .followed_by(identity::digest_text(&input, &|_| false));
         Some(sum.unwrap_or(Digest::EMPTY).combined_with(call))
     })
 }

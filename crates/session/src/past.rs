@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use softland_core::policy::Policy;
-use softland_core::{Digest, MessagePosition, PinnedRecord, PinnedRecords, Transcript, RunUsage};
+use softland_core::{Digest, MessagePosition, PinnedRecord, PinnedRecords, RunUsage, Transcript};
 
 use crate::anthropic::history::FoldedHistory;
 
@@ -71,7 +71,9 @@ pub(crate) fn read_history<'a>(
 ) -> (FoldedHistory<'a>, bool) {
     let Some(past) = past else { return (fold(records), false) };
     let first = fold(records.clone());
-    let Some(here) = first.here.or_else(|| first.transcript.turn_position()) else { return (first, false) };
+    let Some(here) = first.here.or_else(|| first.transcript.turn_position()) else {
+        return (first, false);
+    };
     let Some(goes_on) = first.traces.find_continuation(past, here, &first.transcript) else {
         return (first, false);
     };
@@ -116,7 +118,9 @@ impl PastTraces {
     pub(crate) fn note_turn(&mut self, transcript: &Transcript) {
         let turn = self.turns;
         self.turns += 1;
-        let (Some(key), Some(run)) = (transcript.run_key(), transcript.current_run()) else { return };
+        let (Some(key), Some(run)) = (transcript.run_key(), transcript.current_run()) else {
+            return;
+        };
         let before = self.run.filter(|(before, _)| *before == key).and_then(|(_, place)| place);
         let place = before.or_else(|| (turn >= self.from).then(|| transcript.history_digest()));
         self.run = Some((key, place));
@@ -127,7 +131,12 @@ impl PastTraces {
 
     /// Returns how the newest run goes on from the past; `None` if the past is of another run.
     /// `read` is the history up to its newest message, which stands `here`.
-    pub(crate) fn find_continuation(&self, past: &Past, here: MessagePosition, read: &Transcript) -> Option<Continuation> {
+    pub(crate) fn find_continuation(
+        &self,
+        past: &Past,
+        here: MessagePosition,
+        read: &Transcript,
+    ) -> Option<Continuation> {
         let before = match here.starts {
             false => read.current_run().map(|run| run.used()),
             // After an earlier compaction hidden amounts may count here already.

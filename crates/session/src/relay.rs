@@ -4,11 +4,11 @@
 //! The relay knows blocks and bytes. The exchange decides what a turn was and what follows from it,
 //! and then says how much of the held part to show.
 
-mod several;
+mod event_parts;
+mod held_thinking;
 mod shape;
 mod show;
-mod tell;
-mod wait;
+mod text_events;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +19,16 @@ use softland_wire::Tokens;
 use softland_wire::json::{self, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
 
-use crate::framing::{NewBlock, ResponseError, UpstreamEnd, Framing, MAX_RESPONSE, BlockPart, EventParts, EventView};
+use crate::framing::{
+    BlockPart, EventParts, EventView, Framing, MAX_RESPONSE, NewBlock, ResponseError, UpstreamEnd,
+};
 use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
 use crate::tags::TagReader;
 
 use shape::Shaping;
 pub(crate) use show::Visibility;
-use show::{ClientMessage, BlockSlot};
+use show::{BlockSlot, ClientMessage};
 
 /// The most white space that is held before a text shows, in bytes.
 const MAX_BLANK: usize = 64 << 10;
@@ -145,7 +147,9 @@ impl Relay {
         self.client.framing.begin_response();
         self.mode = match mode {
             // The calls in a text are known when it has ended.
-            RelayMode::Held { .. } if self.shaping.is_some() => RelayMode::Held { until_call: false },
+            RelayMode::Held { .. } if self.shaping.is_some() => {
+                RelayMode::Held { until_call: false }
+            }
             mode => mode,
         };
         self.decoder = Decoder::new(MAX_RESPONSE);
@@ -165,7 +169,11 @@ impl Relay {
     }
 
     /// Takes bytes of an upstream stream.
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), ResponseError> {
+    pub(crate) fn push_bytes(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Output,
+    ) -> Result<(), ResponseError> {
         self.received = self.received.saturating_add(bytes.len());
         if self.stop_reason().is_some() {
             return Ok(());
@@ -433,7 +441,10 @@ impl Relay {
     }
 
     /// Ends the upstream stream.
-    pub(crate) fn finish_response(&mut self, out: &mut Output) -> Result<EndedResponse, ResponseError> {
+    pub(crate) fn finish_response(
+        &mut self,
+        out: &mut Output,
+    ) -> Result<EndedResponse, ResponseError> {
         self.decoder.finish();
         self.drain_decoder(out)?;
         self.end_shaping(out);
@@ -452,7 +463,11 @@ impl Relay {
     }
 
     /// Takes a whole response that was not streamed. It is shown at the verdict.
-    pub(crate) fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<EndedResponse, ResponseError> {
+    pub(crate) fn push_whole(
+        &mut self,
+        body: &[u8],
+        out: &mut Output,
+    ) -> Result<EndedResponse, ResponseError> {
         let mut reply = self.client.framing.read_whole(body)?;
         self.mode = RelayMode::Held { until_call: false };
         self.rename_calls(&mut reply);
@@ -492,7 +507,13 @@ impl Relay {
 
     /// Ends the client's message with the end of this response. `billed` is the usage of each
     /// response, in order.
-    pub(crate) fn close_message(&mut self, reply: &Reply, output: u64, billed: &[Tokens], out: &mut Output) {
+    pub(crate) fn close_message(
+        &mut self,
+        reply: &Reply,
+        output: u64,
+        billed: &[Tokens],
+        out: &mut Output,
+    ) {
         let mut closing = std::mem::take(&mut self.closing);
         // Half an event ends no message without another end.
         if !closing.is_empty() {

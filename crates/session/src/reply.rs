@@ -153,7 +153,10 @@ impl Reply {
     /// Returns the response in the core's words.
     pub(crate) fn as_finished_turn(&self) -> FinishedTurn<'_> {
         let hidden = self.blocks.iter().any(|block| {
-            matches!(block.as_view(), BlockView::Thinking { .. } | BlockView::Result | BlockView::Other)
+            matches!(
+                block.as_view(),
+                BlockView::Thinking { .. } | BlockView::Result | BlockView::Other
+            )
         });
         FinishedTurn {
             text: VisibleText::from_text(&self.visible_text()),
@@ -254,7 +257,9 @@ impl Reply {
         }
         let mut blocks = self.blocks.clone();
         match self.tagged.as_ref().filter(|tagged| tagged.open_block().is_some()) {
-            Some(tagged) if cut_call => set_texts(&mut blocks, &tagged.block_texts(false, |_| true)),
+            Some(tagged) if cut_call => {
+                set_texts(&mut blocks, &tagged.block_texts(false, |_| true))
+            }
             _ if cut_call => {
                 blocks.pop();
             }

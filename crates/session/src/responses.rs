@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use softland_core::{Call, Stop, VisibleText};
 use softland_wire::Tokens;
-use softland_wire::responses::respond::{self, Changes, ResponseEnd, Head};
+use softland_wire::responses::respond::{self, Changes, Head, ResponseEnd};
 use softland_wire::responses::{
-    Assembler, Channel, StreamEnd as WireEnd, Event, EventKind, Failure, OutputItem, OutputKind, Phase,
-    Response, RequestRole, Status, StreamItem, StreamItemKind, Usage,
+    Assembler, Channel, Event, EventKind, Failure, OutputItem, OutputKind, Phase, RequestRole,
+    Response, Status, StreamEnd as WireEnd, StreamItem, StreamItemKind, Usage,
 };
 use softland_wire::sse::Decoder;
 
 use crate::framing::{
-    UsageOptions, NewBlock, ResponseError, UpstreamEnd, MessageEnd, Framing, JsonBytes, MAX_RESPONSE, PartContent, BlockPart, EventParts, PlacedPart,
-    EventView, Speaker,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
+    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
 };
-use crate::reply::{Block, Reply, NativeResponse};
+use crate::reply::{Block, NativeResponse, Reply};
 use block::AnswerForm;
 use items::{item_id, message_of, no_approval, tool_output};
 use numbers::SequenceNumbers;
@@ -140,7 +140,12 @@ impl ResponsesFraming {
     }
 
     /// Returns the client's response as an object, with this end.
-    fn response_object(&self, response: &Response, ending: &MessageEnd<'_>, output: &[&[u8]]) -> String {
+    fn response_object(
+        &self,
+        response: &Response,
+        ending: &MessageEnd<'_>,
+        output: &[&[u8]],
+    ) -> String {
         let (id, model) = ending.head;
         let mut usage = response.usage;
         usage.tokens.output = ending.output;
@@ -363,7 +368,8 @@ impl Framing for ResponsesFraming {
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
         let (status, output) = (ResponseEnd::Failed(&failure), output.as_slice());
         let changes = Changes { status: Some(status), output: Some(output), ..Changes::default() };
-        let begun = self.head.as_deref().and_then(|head| respond::apply_changes(head, &changes).ok());
+        let begun =
+            self.head.as_deref().and_then(|head| respond::apply_changes(head, &changes).ok());
         let whole = begun.unwrap_or_else(|| {
             let head = Head {
                 id: UNBEGUN,
@@ -549,7 +555,9 @@ fn new_item_block<'f>(item: &StreamItem<'f>) -> NewBlock<'f> {
     match item.kind {
         StreamItemKind::Message { .. } => NewBlock::Text,
         StreamItemKind::Reasoning { .. } => NewBlock::Thinking,
-        StreamItemKind::Call { call_id: id, name, .. } => NewBlock::Call { id, name, server: false },
+        StreamItemKind::Call { call_id: id, name, .. } => {
+            NewBlock::Call { id, name, server: false }
+        }
         StreamItemKind::Other { kind, call_id } => {
             match block::runs_on_server(&kind.unescape(), &call_id.unescape()) {
                 Some(server) => {

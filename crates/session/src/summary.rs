@@ -151,7 +151,8 @@ fn system_texts(request: &Request<'_>) -> Vec<String> {
     let mut cursor = Cursor::new(span.slice_of(request.text));
     let read = cursor.read_elements(|cursor| {
         cursor.read_members(|cursor, member| {
-            if let Some((text, _)) = cursor.read_string_or_skip()?.filter(|_| member.key.eq_str("text"))
+            if let Some((text, _)) =
+                cursor.read_string_or_skip()?.filter(|_| member.key.eq_str("text"))
             {
                 texts.push(text.unescape().into_owned());
             }

@@ -176,7 +176,12 @@ impl TaggedTexts {
 
     /// Says of each call whether its owner can run it. `ended` is true if the response came to its
     /// end by itself: an open block in it is then a call that was not closed.
-    pub(crate) fn judge_calls(&mut self, reader: &TagReader, ended: bool, id: &dyn Fn(usize) -> String) {
+    pub(crate) fn judge_calls(
+        &mut self,
+        reader: &TagReader,
+        ended: bool,
+        id: &dyn Fn(usize) -> String,
+    ) {
         if reader.role == Role::Gateway {
             // In a gateway, half a call is the client's affair.
             let open = self.segments.iter_mut().filter(|segment| segment.what == SegmentKind::Open);
@@ -184,7 +189,9 @@ impl TaggedTexts {
             return;
         }
         let tags = &reader.shape.tags;
-        if ended && let Some(last) = self.segments.last_mut().filter(|s| s.what == SegmentKind::Open) {
+        if ended
+            && let Some(last) = self.segments.last_mut().filter(|s| s.what == SegmentKind::Open)
+        {
             let at = self.calls.len();
             last.what = SegmentKind::Call(at);
             let name = opening_tag(&last.raw, tags).to_owned();
@@ -247,8 +254,12 @@ pub(crate) fn shows_call(show: Visibility, admission: Option<&Admission>) -> boo
             !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
         }
         (Visibility::All, None) => true,
-        (Visibility::Landed | Visibility::Answer, Some(admission)) => *admission == Admission::Answer,
-        (Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing, _) => false,
+        (Visibility::Landed | Visibility::Answer, Some(admission)) => {
+            *admission == Admission::Answer
+        }
+        (Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing, _) => {
+            false
+        }
     }
 }
 

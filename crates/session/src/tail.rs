@@ -8,32 +8,42 @@ use crate::reply::{self, Reply};
 use crate::tags;
 
 /// Returns the turn with all of its calls refused. The note stands again in the last one's answer.
-pub(crate) fn refusal_messages(by: &dyn Framing, reply: &Reply, because: &Because) -> Vec<JsonBytes> {
+pub(crate) fn refusal_messages(
+    by: &dyn Framing,
+    reply: &Reply,
+    because: &Because,
+) -> Vec<JsonBytes> {
     let blocks = reply.kept_blocks(reply.has_cut_call());
     let calls: Vec<_> = reply.calls_in(&blocks).filter(|(call, _)| !call.server).collect();
     let last = calls.len().saturating_sub(1);
     let answers = calls.iter().enumerate().map(|(n, (call, _))| {
-        let text = if n == last { lines::format_refusal(because) } else { lines::format_not_run(because) };
+        let text =
+            if n == last { lines::format_refusal(because) } else { lines::format_not_run(because) };
         (*call, text)
     });
     answered_turn(by, reply, &blocks, &answers.collect::<Vec<_>>())
 }
 
 /// Returns the turn with its calls refused by their tools' own limits.
-pub(crate) fn tool_refusal_messages(by: &dyn Framing, reply: &Reply, admissions: &[Admission]) -> Vec<JsonBytes> {
+pub(crate) fn tool_refusal_messages(
+    by: &dyn Framing,
+    reply: &Reply,
+    admissions: &[Admission],
+) -> Vec<JsonBytes> {
     let blocks = reply.kept_blocks(reply.has_cut_call());
-    let answers = reply
-        .calls_in(&blocks)
-        .zip(admissions)
-        .filter(|((call, _), _)| !call.server)
-        .map(|((call, _), admission)| {
-            let text = match admission {
-                Admission::ToolRefused(because) => lines::format_tool_refusal(call.name, because.limit),
-                Admission::Refused(because) => lines::format_refusal(because),
-                Admission::Run | Admission::Server | Admission::Answer => String::new(),
-            };
-            (call, text)
-        });
+    let answers =
+        reply.calls_in(&blocks).zip(admissions).filter(|((call, _), _)| !call.server).map(
+            |((call, _), admission)| {
+                let text = match admission {
+                    Admission::ToolRefused(because) => {
+                        lines::format_tool_refusal(call.name, because.limit)
+                    }
+                    Admission::Refused(because) => lines::format_refusal(because),
+                    Admission::Run | Admission::Server | Admission::Answer => String::new(),
+                };
+                (call, text)
+            },
+        );
     answered_turn(by, reply, &blocks, &answers.collect::<Vec<_>>())
 }
 
@@ -75,7 +85,10 @@ pub(crate) fn nudge_messages(by: &dyn Framing, reply: &Reply, form: NudgeForm) -
 
 /// Returns the messages behind a request that was given up because a limit was reached meanwhile.
 pub(crate) fn expiry_messages(by: &dyn Framing, because: &Because) -> Vec<JsonBytes> {
-    vec![by.text_message(Speaker::Assistant, lines::NO_ANSWER), by.text_message(Speaker::User, &lines::format_ask(because))]
+    vec![
+        by.text_message(Speaker::Assistant, lines::NO_ANSWER),
+        by.text_message(Speaker::User, &lines::format_ask(because)),
+    ]
 }
 
 /// Returns the messages behind a truncated turn. There are none without anything visible to keep:

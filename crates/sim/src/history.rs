@@ -108,7 +108,11 @@ impl<'a> Tool<'a> {
 }
 
 /// Changes the last turn if it has this role; otherwise begins a new turn.
-pub(crate) fn add_to_turn<'a>(turns: &mut Vec<HistoryTurn<'a>>, role: Role, change: impl FnOnce(&mut HistoryTurn<'a>)) {
+pub(crate) fn add_to_turn<'a>(
+    turns: &mut Vec<HistoryTurn<'a>>,
+    role: Role,
+    change: impl FnOnce(&mut HistoryTurn<'a>),
+) {
     match turns.last_mut() {
         Some(turn) if turn.role == role => change(turn),
         _ => {

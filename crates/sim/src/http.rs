@@ -38,7 +38,10 @@ struct SharedState {
     start: Instant,
 }
 
-async fn handle_request(State(shared): State<Arc<SharedState>>, request: HttpRequest<Body>) -> Response<Body> {
+async fn handle_request(
+    State(shared): State<Arc<SharedState>>,
+    request: HttpRequest<Body>,
+) -> Response<Body> {
     let (parts, body) = request.into_parts();
     // One byte more than allowed is enough to see that the body is too large.
     let body = match axum::body::to_bytes(body, MAX_BODY + 1).await {

@@ -35,19 +35,19 @@
 mod anthropic;
 mod bodies;
 mod chat;
+mod constraints;
 mod digest;
 mod events;
 mod history;
 mod http;
 mod json;
-mod laws;
 mod models;
 mod openai;
 mod pieces;
-mod play;
 mod reply;
 mod request;
 mod responses;
+mod run_counters;
 mod scenario;
 mod script;
 mod sim;
@@ -59,8 +59,8 @@ mod usage;
 pub use http::serve_http;
 pub use json::Json;
 pub use models::open::{
-    Caching, DEFAULT_OPEN_MODEL, Dialect, Forcing, OpenModel, Reasoning, all_open_models as open_models,
-    find_open_model,
+    Caching, DEFAULT_OPEN_MODEL, Dialect, Forcing, OpenModel, Reasoning,
+    all_open_models as open_models, find_open_model,
 };
 pub use models::{DEFAULT_MODEL, Forced, Model, ThinkingModes, all_models as models, find_model};
 pub use reply::{Body, Chunk, Piece, Response};

@@ -7,21 +7,24 @@ mod fields;
 mod seal;
 
 pub(crate) use cache::{OpenAiCache, PromptLayout};
-pub(crate) use error::{OpenAiResult, OpenAiRefusal, refuse_with, ensure, fault_response, in_dialect};
-pub(crate) use fields::{
-    ToolFormat, Tools, FieldType, check_bounds, empty_array, read_integer, check_known, missing_parameter, check_sampling, check_types, wrong_type,
+pub(crate) use error::{
+    OpenAiRefusal, OpenAiResult, ensure, fault_response, in_dialect, refuse_with,
 };
-pub(crate) use seal::{SealStatus, IssuedId, Sealer};
+pub(crate) use fields::{
+    FieldType, ToolFormat, Tools, check_bounds, check_known, check_sampling, check_types,
+    empty_array, missing_parameter, read_integer, wrong_type,
+};
+pub(crate) use seal::{IssuedId, SealStatus, Sealer};
 
 use crate::bodies::whole_response;
+use crate::constraints::ThinkingPresence;
 use crate::digest::Digest;
 use crate::history::History;
 use crate::json::{Json, json_object};
-use crate::laws::ThinkingPresence;
 use crate::models::open::{self, DEFAULT_OPEN_MODEL, Forcing, OpenModel, Reasoning};
-use crate::play::RunCounters;
 use crate::reply::Response;
 use crate::request::Request;
+use crate::run_counters::RunCounters;
 use crate::scenario::{Scenario, find_human_turn, parse_model_name_or};
 use crate::sim::{Config, MAX_BODY};
 use crate::tagged::TaggedConversation;
@@ -50,9 +53,11 @@ pub(crate) fn read_body(request: &Request<'_>) -> OpenAiResult<Json> {
     }
     match Json::parse(request.body) {
         Ok(body) if body.is_map() => Ok(body),
-        _ => refuse_with("We could not parse the JSON body of your request. (HINT: This likely means you \
+        _ => refuse_with(
+            "We could not parse the JSON body of your request. (HINT: This likely means you \
              aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but \
-             what was sent was not valid JSON.)"),
+             what was sent was not valid JSON.)",
+        ),
     }
 }
 
@@ -138,7 +143,11 @@ impl<'a> ModelSelection<'a> {
 ///
 /// # Errors
 /// Refuses with 400 if the model does not allow a forced choice.
-pub(crate) fn decide_thinking(model: &OpenModel, wish: Option<bool>, forced: bool) -> OpenAiResult<ThinkingPresence> {
+pub(crate) fn decide_thinking(
+    model: &OpenModel,
+    wish: Option<bool>,
+    forced: bool,
+) -> OpenAiResult<ThinkingPresence> {
     let on = match model.reasoning {
         Reasoning::Never => false,
         Reasoning::Always => true,
@@ -158,7 +167,9 @@ pub(crate) fn decide_thinking(model: &OpenModel, wish: Option<bool>, forced: boo
                     "tool_choice: type \"tool\" and \"any\" are not supported for this model.",
                 ));
             }
-            Forcing::Never => return refuse_with("tool_choice: only \"auto\" and \"none\" are supported."),
+            Forcing::Never => {
+                return refuse_with("tool_choice: only \"auto\" and \"none\" are supported.");
+            }
         }
     }
     Ok(if on { ThinkingPresence::Opens } else { ThinkingPresence::Off })
@@ -236,14 +247,20 @@ pub(crate) fn is_failure(text: &str) -> bool {
 ///
 /// # Errors
 /// Refuses with 400 if the prompt does not fit.
-pub(crate) fn output_tokens_left(config: &Config, model: &OpenModel, tokens: u64) -> OpenAiResult<u64> {
+pub(crate) fn output_tokens_left(
+    config: &Config,
+    model: &OpenModel,
+    tokens: u64,
+) -> OpenAiResult<u64> {
     let window = config.context_window.unwrap_or(model.context_window);
     window.checked_sub(tokens).ok_or_else(|| {
         let message = format!(
             "This model's maximum context length is {window} tokens. However, your messages \
              resulted in {tokens} tokens. Please reduce the length of the messages."
         );
-        OpenAiRefusal::bad_request(message).with_code("context_length_exceeded").with_param("messages")
+        OpenAiRefusal::bad_request(message)
+            .with_code("context_length_exceeded")
+            .with_param("messages")
     })
 }
 

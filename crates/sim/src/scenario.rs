@@ -59,26 +59,58 @@ const BUILTIN: &[(&str, &str, PlayFn)] = &[
     ("sweeper", "one reading tool over ever new arguments, until told", loops::play_sweeper),
     ("poller", "asks for a status that does not change, until told", loops::play_poller),
     ("parallel", "batches of six calls, three times, then answers", loops::play_parallel),
-    ("delegate", "calls every agent that it may, at once (:N times, :always)", delegate::play_delegate),
-    ("notebook", "mends and runs a cell of a notebook (:always, until told)", notebook::play_notebook),
+    (
+        "delegate",
+        "calls every agent that it may, at once (:N times, :always)",
+        delegate::play_delegate,
+    ),
+    (
+        "notebook",
+        "mends and runs a cell of a notebook (:always, until told)",
+        notebook::play_notebook,
+    ),
     ("stubborn", "ignores being told to answer; answers only without tools", loops::play_stubborn),
     ("mute", "like stubborn, and says nothing without tools", loops::play_mute),
     ("thinker", "like reader, with signed thinking before each call", reader::play_thinker),
-    ("empty", "empty turns after tool results, until nudged (:never recovers)", silences::play_empty),
-    ("whitespace", "a blank text after tool results, until nudged (:never)", silences::play_whitespace),
+    (
+        "empty",
+        "empty turns after tool results, until nudged (:never recovers)",
+        silences::play_empty,
+    ),
+    (
+        "whitespace",
+        "a blank text after tool results, until nudged (:never)",
+        silences::play_whitespace,
+    ),
     ("trivial", "an answer of three tokens after tool results", silences::play_trivial),
     ("echo", "a call written as text with an invented result", silences::play_echo),
     ("tail", "a call written as text, and words behind it; then an answer", tags::play_tail),
-    ("partial-tag", "a call as text that breaks off; whole; then an answer", tags::play_partial_tag),
+    (
+        "partial-tag",
+        "a call as text that breaks off; whole; then an answer",
+        tags::play_partial_tag,
+    ),
     ("truncator", "cut by max_tokens in a call, then in the answer", silences::play_truncator),
     ("pause", "pauses in a server tool twice (:N times)", silences::play_pause),
     ("refuser", "refuses without a word (:text with one)", silences::play_refuser),
     ("bad-json", "a call whose input is not JSON", faults::play_bad_json),
     ("unknown-tool", "a call of a tool that was not declared", faults::play_unknown_tool),
-    ("overloaded", "529 twice with retry-after (:N, :always), then reader", faults::play_overloaded),
-    ("midstream-error", "an error event in mid stream (:N times, then reader)", faults::play_midstream_error),
+    (
+        "overloaded",
+        "529 twice with retry-after (:N, :always), then reader",
+        faults::play_overloaded,
+    ),
+    (
+        "midstream-error",
+        "an error event in mid stream (:N times, then reader)",
+        faults::play_midstream_error,
+    ),
     ("cut", "the connection breaks in mid stream (:N times, then reader)", faults::play_cut),
-    ("slow", "reader, 1500 ms to the first byte, a tenth before each delta (:MS)", faults::play_slow),
+    (
+        "slow",
+        "reader, 1500 ms to the first byte, a tenth before each delta (:MS)",
+        faults::play_slow,
+    ),
 ];
 
 impl Scenario {
@@ -156,7 +188,10 @@ pub fn parse_model_name(model: &str) -> Option<(&str, &str)> {
 }
 
 /// Splits like [`parse_model_name`], with another default model.
-pub(crate) fn parse_model_name_or<'a>(model: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
+pub(crate) fn parse_model_name_or<'a>(
+    model: &'a str,
+    default: &'a str,
+) -> Option<(&'a str, &'a str)> {
     let (bare, prefixed) = match model.strip_prefix("sim/") {
         Some(rest) => (rest, true),
         None => (model, false),

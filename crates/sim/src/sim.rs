@@ -3,9 +3,9 @@
 //! response.
 
 use crate::bodies::whole_response;
-use crate::play::RunCounters;
 use crate::reply::Response;
 use crate::request::Request;
+use crate::run_counters::RunCounters;
 use crate::scenario::Scenario;
 use crate::stats::{RefusalNote, Stats};
 use crate::{anthropic, chat, openai, responses};
@@ -102,7 +102,9 @@ impl Sim {
         state.stats.requests += 1;
         let id = format!("req_sim{:08x}", state.stats.requests);
         let (header, mut response) = match Protocol::from_request(request) {
-            Protocol::Anthropic => ("request-id", self.respond_anthropic(now_ms, request, &mut state, &id)),
+            Protocol::Anthropic => {
+                ("request-id", self.respond_anthropic(now_ms, request, &mut state, &id))
+            }
             openai => ("x-request-id", self.respond_openai(openai, now_ms, request, &mut state)),
         };
         response.headers.push((header.to_owned(), id));
@@ -126,7 +128,13 @@ impl Sim {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn respond_anthropic(&self, now: u64, request: &Request<'_>, state: &mut SimState, id: &str) -> Response {
+    fn respond_anthropic(
+        &self,
+        now: u64,
+        request: &Request<'_>,
+        state: &mut SimState,
+        id: &str,
+    ) -> Response {
         anthropic::serve_request(&self.config, state, now, request).unwrap_or_else(|refusal| {
             let body = refusal.to_body(id);
             let anthropic::AnthropicRefusal { status, kind, message, .. } = refusal;

@@ -4,7 +4,7 @@
 //! The instructions show the tag `<use_tool>` and hold each tool on a line of its own, as a JSON
 //! object with `name` and `input_schema`. Every scenario works in this form.
 
-use crate::history::{ToolCall, History, ToolResult, Role, Tool};
+use crate::history::{History, Role, Tool, ToolCall, ToolResult};
 use crate::json::{Json, json_object};
 use crate::openai::is_failure;
 use crate::turn::{Part, Stop, Turn};
@@ -41,7 +41,9 @@ impl TaggedConversation {
             return Self::default();
         }
         let turns = history.turns.iter().map(|turn| match turn.role {
-            Role::Assistant => TaggedTurn { calls: read_calls(&turn.text()), ..TaggedTurn::default() },
+            Role::Assistant => {
+                TaggedTurn { calls: read_calls(&turn.text()), ..TaggedTurn::default() }
+            }
             Role::User => read_results(&turn.text()),
             Role::System => TaggedTurn::default(),
         });
@@ -58,7 +60,9 @@ impl TaggedConversation {
         history.tools = self
             .tools
             .iter()
-            .filter_map(|tool| Some(Tool::from_schema(tool.str_at("name")?, tool.get("input_schema"))))
+            .filter_map(|tool| {
+                Some(Tool::from_schema(tool.str_at("name")?, tool.get("input_schema")))
+            })
             .collect();
         for (turn, written) in history.turns.iter_mut().zip(&self.turns) {
             turn.calls.extend(written.calls.iter().map(|(id, name, input)| ToolCall {

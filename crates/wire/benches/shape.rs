@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
 
 use divan::{Bencher, black_box, counter::BytesCount};
-use softland_wire::tags::{ShapedPiece, Shape, Shaper, Tags, parse_text};
+use softland_wire::tags::{Shape, ShapedPiece, Shaper, Tags, parse_text};
 
 fn main() {
     divan::main();
@@ -83,5 +83,7 @@ fn floods(bencher: Bencher<'_, '_>, of: &str) {
 fn reading_ordinary_text(bencher: Bencher<'_, '_>) {
     let text = prose();
     let tags = Tags::new(["use_tool"]).unwrap();
-    bencher.counter(BytesCount::of_str(&text)).bench(|| parse_text(black_box(&text), &tags).texts.len());
+    bencher
+        .counter(BytesCount::of_str(&text))
+        .bench(|| parse_text(black_box(&text), &tags).texts.len());
 }

@@ -14,7 +14,9 @@ mod usage;
 
 pub use crate::{blame::Blame, bound::AssembleError};
 pub use error::{ApiError, ErrorKind};
-pub use message::{Assembler, ResponseBlock, StreamEnd, Extra, Finished, ResponseMessage, MessageError, Stop};
+pub use message::{
+    Assembler, Extra, Finished, MessageError, ResponseBlock, ResponseMessage, Stop, StreamEnd,
+};
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 pub(crate) use usage::is_country;
 pub use usage::{Iteration, Usage, UsageUpdate};

@@ -19,12 +19,13 @@ pub use crate::{blame::Blame, bound::AssembleError};
 pub use chunk::{CallDelta, Choice, Chunk, Delta, Event, StreamError};
 pub use error::{ApiError, ErrorKind};
 pub use message::{
-    Assembler, Call, CallKind, StreamEnd, Extra, Finish, Finished, ResponseMessage, MessageError, ResponsePart, Piece,
-    read_pieces,
+    Assembler, Call, CallKind, Extra, Finish, Finished, MessageError, Piece, ResponseMessage,
+    ResponsePart, StreamEnd, read_pieces,
 };
 pub use request::{
-    RequestedThinking, RequestToolChoiceKind, RequestContent, MaxTokens, Member, RequestMessage,
-    RequestMessages, RequestPart, PartKind, RequestBody, ResponseFormat, RequestRole, StreamOptions, Flag,
-    RequestThinking, RequestTool, ToolCall, ToolCallKind, RequestToolChoice, ToolKind, RequestTools,
+    Flag, MaxTokens, Member, PartKind, RequestBody, RequestContent, RequestMessage,
+    RequestMessages, RequestPart, RequestRole, RequestThinking, RequestTool, RequestToolChoice,
+    RequestToolChoiceKind, RequestTools, RequestedThinking, ResponseFormat, StreamOptions,
+    ToolCall, ToolCallKind, ToolKind,
 };
 pub use usage::Usage;

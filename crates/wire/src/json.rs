@@ -12,9 +12,9 @@
 //! through [`write_str`].
 
 mod cursor;
-mod ends;
 mod read;
 mod strict;
+mod string_end;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -22,8 +22,8 @@ mod text;
 use std::fmt;
 
 pub use cursor::{Cursor, Kind, MemberKey};
-pub use strict::nesting_depth;
 pub(crate) use strict::is_strict_object;
+pub use strict::nesting_depth;
 pub(crate) use text::write_escaped;
 pub use text::{Chars, Str, write_str};
 

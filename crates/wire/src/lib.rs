@@ -15,6 +15,7 @@ mod api;
 mod blame;
 mod bound;
 pub mod chat;
+mod error_text;
 pub mod json;
 pub mod request;
 pub mod responses;
@@ -22,7 +23,6 @@ mod splice;
 pub mod sse;
 pub mod tags;
 mod tokens;
-mod words;
 
 pub use api::Api;
 pub use blame::Blame;

@@ -23,7 +23,7 @@ mod terms;
 mod tests;
 
 pub use blocks::{
-    Block, BlockKind, Content, CallInput, Message, Messages, Part, ResultContent, Role, ToolResult,
+    Block, BlockKind, CallInput, Content, Message, Messages, Part, ResultContent, Role, ToolResult,
 };
 pub use error::RequestError;
 pub use members::{

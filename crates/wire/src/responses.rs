@@ -16,11 +16,13 @@ mod usage;
 pub use crate::{blame::Blame, bound::AssembleError};
 pub use error::{ApiError, ErrorKind};
 pub use request::{
-    Call, RequestContent, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member,
-    Output, RequestPart, Reasoning, RequestBody, RequestRole, RequestTool, RequestToolChoice, RequestToolChoiceKind, RequestTools,
+    Call, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member, Output,
+    Reasoning, RequestBody, RequestContent, RequestPart, RequestRole, RequestTool,
+    RequestToolChoice, RequestToolChoiceKind, RequestTools,
 };
 pub use response::{
-    Assembler, StreamEnd, Failure, Finished, OutputItem, OutputKind, Response, ResponseError, Status,
+    Assembler, Failure, Finished, OutputItem, OutputKind, Response, ResponseError, Status,
+    StreamEnd,
 };
 pub use stream::{
     Channel, Event, EventKind, Phase, Snapshot, StreamError, StreamItem, StreamItemKind,

@@ -16,7 +16,7 @@ mod write;
 
 use std::{borrow::Cow, fmt};
 
-use lines::{LineEnd, split_field, find_line_end};
+use lines::{LineEnd, find_line_end, split_field};
 pub use write::{find_data_span, write_event};
 
 /// The default limit for a frame, in bytes.

@@ -33,11 +33,11 @@ mod tests;
 
 use std::{fmt, num::NonZeroU32};
 
-pub use call::{TextCall, TextCallInput, MalformedCall};
+pub use call::{MalformedCall, TextCall, TextCallInput};
 pub use listed::{ListedCall, parse_listed_calls};
 pub use marks::RESULT_TAGS;
 pub use read::{FoundBlock, ParsedText, parse_text};
-pub use results::{TextResult, ParsedResults, parse_results};
+pub use results::{ParsedResults, TextResult, parse_results};
 pub use shaper::Shaper;
 
 use body::count_nested_openings;

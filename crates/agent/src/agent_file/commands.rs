@@ -6,7 +6,7 @@ use softland_session::core::policy::PolicyValue;
 
 use super::Diagnostics;
 use super::front_matter::FrontMatterEntry;
-use crate::crew::AGENT_TOOL;
+use crate::sub_agents::AGENT_TOOL;
 use crate::tool::{cut_line, is_valid_name};
 use crate::tools::{BUILT_IN, CommandDef, Host, RunLine};
 
@@ -19,7 +19,8 @@ pub(super) fn read_commands(entry: &FrontMatterEntry, report: &mut Diagnostics) 
         PolicyValue::Null => Vec::new(),
         PolicyValue::Map(members) => {
             let mut one = |(name, value): &(String, PolicyValue)| {
-                CommandReader { entry, report, place: format!("commands.{name}") }.read_command(name, value)
+                CommandReader { entry, report, place: format!("commands.{name}") }
+                    .read_command(name, value)
             };
             members.iter().filter_map(&mut one).collect()
         }
@@ -87,7 +88,11 @@ impl CommandReader<'_> {
             );
         }
         let PolicyValue::Map(members) = value else {
-            return self.report_wrong("", "{description, schema, run, repeatable}", &value.to_string());
+            return self.report_wrong(
+                "",
+                "{description, schema, run, repeatable}",
+                &value.to_string(),
+            );
         };
         for (key, _) in members.iter().filter(|(key, _)| !MEMBERS.contains(&key.as_str())) {
             let hint = match find_nearest(key, MEMBERS) {
@@ -102,7 +107,10 @@ impl CommandReader<'_> {
             );
         }
         let member = |key: &str| {
-            members.iter().find(|(known, _)| known == key).map_or(&PolicyValue::Null, |(_, value)| value)
+            members
+                .iter()
+                .find(|(known, _)| known == key)
+                .map_or(&PolicyValue::Null, |(_, value)| value)
         };
         // All members are read before the first error returns, so that all errors are reported.
         let description = self.read_description(member("description"));
@@ -121,7 +129,9 @@ impl CommandReader<'_> {
     fn read_description(&mut self, value: &PolicyValue) -> Option<String> {
         match value {
             PolicyValue::Text(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
-            other => self.report_wrong(".description", "text that is not empty", &other.to_string()),
+            other => {
+                self.report_wrong(".description", "text that is not empty", &other.to_string())
+            }
         }
     }
 
@@ -131,7 +141,11 @@ impl CommandReader<'_> {
         }
         match to_json(value) {
             Some(schema) if schema.get("type").is_some_and(|kind| kind == "object") => Some(schema),
-            _ => self.report_wrong(".schema", "a JSON Schema with `type: object`", &value.to_string()),
+            _ => self.report_wrong(
+                ".schema",
+                "a JSON Schema with `type: object`",
+                &value.to_string(),
+            ),
         }
     }
 

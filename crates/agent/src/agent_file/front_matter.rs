@@ -242,7 +242,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_u128<E>(self, value: u128) -> Result<PolicyValue, E> {
         // The number is beyond any sensible limit. As text it is refused with its digits shown.
-        Ok(i128::try_from(value).map_or_else(|_| PolicyValue::Text(value.to_string()), PolicyValue::Int))
+        Ok(i128::try_from(value)
+            .map_or_else(|_| PolicyValue::Text(value.to_string()), PolicyValue::Int))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<PolicyValue, E> {

@@ -317,7 +317,7 @@ fn files_that_cannot_be_read_say_why() {
 #[tokio::test]
 async fn another_run_of_an_agent_has_read_no_files() {
     use crate::tool::ToolCall;
-    use crate::tools::{ToolResources, Root};
+    use crate::tools::{Root, ToolResources};
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.txt"), "one\n").unwrap();
     let file = parse_ok(&with("tools: read_file, edit_file"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AgentFile, Problem, Diagnostics, servers};
+use super::{AgentFile, Diagnostics, Problem, servers};
 use crate::tool::{Tool, ToolSet};
 use crate::tools::{ToolResources, built_in, command_tool};
 
@@ -41,7 +41,8 @@ impl AgentFile {
         let (file, label) = (self.clone(), label.to_owned());
         // Another run of the agent has seen no files yet. Tools that could be built once can be
         // built again.
-        let anew = move || file.build_tool_set(&label, &means.for_another_run()).unwrap_or_default();
+        let anew =
+            move || file.build_tool_set(&label, &means.for_another_run()).unwrap_or_default();
         Ok(set.build_with(anew))
     }
 
@@ -52,7 +53,9 @@ impl AgentFile {
         let mut set = ToolSet::new();
         for tool in tools.chain(commands).chain(offered) {
             let added = set.add_tool(tool);
-            added.map_err(|e| vec![Diagnostics::new(label).new_problem(None, None, e.to_string())])?;
+            added.map_err(|e| {
+                vec![Diagnostics::new(label).new_problem(None, None, e.to_string())]
+            })?;
         }
         Ok(set)
     }
@@ -71,7 +74,8 @@ impl AgentFile {
         let (mut tools, mut problems) = (Vec::<Arc<dyn Tool>>::new(), Vec::new());
         for name in &self.tools {
             let Some((server, tool)) = servers::split_name(name) else { continue };
-            let of_server = offered.iter().filter(|tool| servers::is_tool_of(&tool.def().name, server));
+            let of_server =
+                offered.iter().filter(|tool| servers::is_tool_of(&tool.def().name, server));
             let found: Vec<_> = of_server
                 .clone()
                 .filter(|found| tool.is_none() || found.def().name == *name)
@@ -79,7 +83,11 @@ impl AgentFile {
             if found.is_empty() {
                 let there: Vec<String> = of_server.map(|tool| tool.def().name).collect();
                 let message = servers::not_found_message(name, server, &there);
-                problems.push(Diagnostics::new(label).new_problem(self.tools_line, Some("tools"), message));
+                problems.push(Diagnostics::new(label).new_problem(
+                    self.tools_line,
+                    Some("tools"),
+                    message,
+                ));
             }
             for one in found {
                 if !tools.iter().any(|known| known.def().name == one.def().name) {

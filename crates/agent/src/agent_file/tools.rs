@@ -4,7 +4,7 @@ use softland_session::core::policy::PolicyValue;
 
 use super::front_matter::FrontMatterEntry;
 use super::{Diagnostics, servers};
-use crate::crew::AGENT_TOOL;
+use crate::sub_agents::AGENT_TOOL;
 use crate::tool::cut_line;
 use crate::tools::{BUILT_IN, CommandDef};
 use softland_session::core::find_nearest;
@@ -91,7 +91,11 @@ fn split_names(text: &str) -> Vec<String> {
 }
 
 /// Returns the tool that `given` means.
-fn resolve_name(given: &str, entry: &FrontMatterEntry, report: &mut Diagnostics) -> Option<&'static str> {
+fn resolve_name(
+    given: &str,
+    entry: &FrontMatterEntry,
+    report: &mut Diagnostics,
+) -> Option<&'static str> {
     let line = entry.line;
     let shown = cut_line(given, 60);
     let bare = given.split('(').next().unwrap_or_default().trim();

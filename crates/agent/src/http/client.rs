@@ -107,9 +107,9 @@ impl HttpTransport {
             // A plain address must work on systems without root certificates.
             builder = builder.tls_certs_only([]);
         }
-        let client = builder
-            .build()
-            .map_err(|error| TransportError::new(&origin, classify_error(&error, timeouts.connect)))?;
+        let client = builder.build().map_err(|error| {
+            TransportError::new(&origin, classify_error(&error, timeouts.connect))
+        })?;
         let env = |name: &str| std::env::var(name).ok();
         let proxy = if proxies { proxy_for(endpoint.base_url().scheme(), &env) } else { None };
         Ok(Self { client, endpoint, origin, timeouts, proxy })
@@ -152,13 +152,19 @@ impl Transport for HttpTransport {
         let sending = Box::pin(self.client.post(url).headers(headers).body(request.body).send());
         let response = match timeout_at(first_byte, sending).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.make_error(classify_error(&error, self.timeouts.connect))),
-            Err(_) => return Err(self.make_error(timeout_error(TimeoutPhase::FirstByte, &self.timeouts))),
+            Ok(Err(error)) => {
+                return Err(self.make_error(classify_error(&error, self.timeouts.connect)));
+            }
+            Err(_) => {
+                return Err(self.make_error(timeout_error(TimeoutPhase::FirstByte, &self.timeouts)));
+            }
         };
         let status = response.status();
         if status.is_redirection() {
             let to = redirect_target(&response);
-            return Err(self.make_error(TransportErrorKind::Redirect { status: status.as_u16(), to }));
+            return Err(
+                self.make_error(TransportErrorKind::Redirect { status: status.as_u16(), to })
+            );
         }
         let head = read_head(response.headers(), Timestamp::now());
         let body = StreamedBody {
@@ -183,7 +189,9 @@ struct StreamedBody {
 }
 
 /// Returns the next piece. After an error the stream is over.
-async fn next_chunk(body: Option<StreamedBody>) -> Option<(Result<Bytes, TransportError>, Option<StreamedBody>)> {
+async fn next_chunk(
+    body: Option<StreamedBody>,
+) -> Option<(Result<Bytes, TransportError>, Option<StreamedBody>)> {
     let mut body = body?;
     let timeouts = body.transport.timeouts;
     match timeout_at(body.deadline, body.chunks.next()).await {
@@ -196,7 +204,9 @@ async fn next_chunk(body: Option<StreamedBody>) -> Option<(Result<Bytes, Transpo
             Some((Err(body.transport.make_error(classify_error(&error, timeouts.connect))), None))
         }
         Ok(None) => None,
-        Err(_) => Some((Err(body.transport.make_error(timeout_error(body.phase, &timeouts))), None)),
+        Err(_) => {
+            Some((Err(body.transport.make_error(timeout_error(body.phase, &timeouts))), None))
+        }
     }
 }
 

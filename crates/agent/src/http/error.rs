@@ -158,7 +158,10 @@ impl TimeoutPhase {
 }
 
 /// Sorts an error of the HTTP client. `connect_after` is the client's connect timeout.
-pub(super) fn classify_error(error: &reqwest::Error, connect_after: Duration) -> TransportErrorKind {
+pub(super) fn classify_error(
+    error: &reqwest::Error,
+    connect_after: Duration,
+) -> TransportErrorKind {
     if error.is_builder() {
         return TransportErrorKind::Unusable { detail: innermost_message(error) };
     }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{JournalError, JournalErrorKind};
-use super::past::RecordedRun;
-use super::record::{CallRecord, Envelope, RecordKind, ParentCall, Record, RequestRecord, VERSION};
+use super::record::{CallRecord, Envelope, ParentCall, Record, RecordKind, RequestRecord, VERSION};
+use super::recorded_run::RecordedRun;
 
 /// The largest journal that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;

@@ -11,10 +11,11 @@ use serde_json::Value;
 use softland_session::core::{Because, Facts, Millis, NanoUsd, PinnedRecords};
 use tokio::time::Instant;
 
-use super::past::{RequestOutcome, RecordedRun};
 use super::record::{
-    CallRecord, CallResultRecord, ResponseRecord, EndRecord, ParentCall, Record, RequestRecord, ResumeRecord, RoundRecord, ShortageRecord, StartRecord, TurnEndRecord, TurnRecord,
+    CallRecord, CallResultRecord, EndRecord, ParentCall, Record, RequestRecord, ResponseRecord,
+    ResumeRecord, RoundRecord, ShortageRecord, StartRecord, TurnEndRecord, TurnRecord,
 };
+use super::recorded_run::{RecordedRun, RequestOutcome};
 use super::{Journal, JournalError, bytes, lock_unpoisoned};
 use crate::event::Report;
 use crate::tool::ToolOutput;
@@ -263,7 +264,12 @@ impl RunJournal {
     }
 
     /// Records that too little is left of a limit for a request.
-    pub(crate) fn record_shortage(&self, turn: u64, nth: u64, because: &Because) -> Result<(), JournalError> {
+    pub(crate) fn record_shortage(
+        &self,
+        turn: u64,
+        nth: u64,
+        because: &Because,
+    ) -> Result<(), JournalError> {
         self.append_record(&ShortageRecord { turn, nth, because: because.clone() })
     }
 
@@ -287,7 +293,11 @@ impl RunJournal {
     }
 
     /// Records the response to a request, with its bytes.
-    pub(crate) fn record_response(&self, came: ResponseRecord, body: &[u8]) -> Result<(), JournalError> {
+    pub(crate) fn record_response(
+        &self,
+        came: ResponseRecord,
+        body: &[u8],
+    ) -> Result<(), JournalError> {
         let (body, body_hex) = bytes::encode_bytes(body);
         self.append_record(&ResponseRecord { body, body_hex, ..came })
     }
@@ -335,7 +345,9 @@ impl RunJournal {
         match known {
             None => CallDecision::Run,
             Some((known, result)) if known == *call => match result {
-                Some(result) => CallDecision::Has(result.to_output(), Duration::from_millis(result.took)),
+                Some(result) => {
+                    CallDecision::Has(result.to_output(), Duration::from_millis(result.took))
+                }
                 None if again => CallDecision::Run,
                 None => CallDecision::Lost,
             },
@@ -383,7 +395,11 @@ impl RunJournal {
             return Ok(());
         }
         let known = self.take_recorded(|past| past.rounds.remove(&turn));
-        self.record_or_compare(turn, known, RoundRecord { turn, said, messages: message_texts(messages), cancelled })
+        self.record_or_compare(
+            turn,
+            known,
+            RoundRecord { turn, said, messages: message_texts(messages), cancelled },
+        )
     }
 
     /// Records the end of the run. Returns the recorded end if there is one.

@@ -23,9 +23,9 @@ use softland_session::core::policy::{LoopKey, LoopKind, Policy};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::child::{StderrTail, ServerProcess};
 use super::file::{DeclaredServer, ServerLocation, ServersFile};
-use super::lines::{LineTransport, MAX_MESSAGE, CloseReason};
+use super::lines::{CloseReason, LineTransport, MAX_MESSAGE};
+use super::process::{ServerProcess, StderrTail};
 use super::this_program;
 use super::tool::McpTool;
 use crate::tool::{Tool, cut_line};
@@ -314,11 +314,13 @@ async fn start_server(
 ) -> Result<RunningServer, String> {
     let changed = Arc::new(AtomicBool::new(false));
     let (name, heard_of) = (server.name.clone(), Arc::clone(&changed));
-    let ears = NotificationHandler { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
+    let ears =
+        NotificationHandler { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
     let ended = CancellationToken::new();
     let (why, words, mut process, service) = match &server.place {
         ServerLocation::Program(program) => {
-            let (mut process, output, input) = ServerProcess::start(&server.name, program, env, heard)?;
+            let (mut process, output, input) =
+                ServerProcess::start(&server.name, program, env, heard)?;
             let lines = LineTransport::new(output, input, ended.clone(), false);
             let (why, words) = (lines.close_reason(), process.words.clone());
             let served = tokio::time::timeout(start_time, serve_client(ears, lines)).await;
@@ -331,7 +333,9 @@ async fn start_server(
                     };
                     return Err(format!("{how}{}", process.words.to_suffix()));
                 }
-                Err(_) => return Err(format!("{}{}", start_timeout(start_time), words.to_suffix())),
+                Err(_) => {
+                    return Err(format!("{}{}", start_timeout(start_time), words.to_suffix()));
+                }
             };
             (why, words, Some(process), service)
         }

@@ -259,7 +259,12 @@ impl ServersReader<'_> {
         }
     }
 
-    fn read_list(&mut self, at: &str, members: &Map<String, Value>, key: &str) -> Option<Vec<String>> {
+    fn read_list(
+        &mut self,
+        at: &str,
+        members: &Map<String, Value>,
+        key: &str,
+    ) -> Option<Vec<String>> {
         let items = match members.get(key) {
             None | Some(Value::Null) => return Some(Vec::new()),
             Some(Value::Array(items)) => items,

@@ -171,7 +171,12 @@ async fn serve_connection(stream: TcpStream, service: Service, served: ServedAge
 type ResponseBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 /// Returns a JSON-RPC error with the HTTP status that belongs to it.
-fn error_response(status: StatusCode, code: i64, message: &str, id: Value) -> Response<ResponseBody> {
+fn error_response(
+    status: StatusCode,
+    code: i64,
+    message: &str,
+    id: Value,
+) -> Response<ResponseBody> {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let mut response = Response::new(ResponseBody::new(Full::new(error.to_string().into())));
     *response.status_mut() = status;
@@ -184,7 +189,11 @@ fn error_response(status: StatusCode, code: i64, message: &str, id: Value) -> Re
     response
 }
 
-async fn answer_request(request: Request<Incoming>, service: &Service, served: &ServedAgents) -> Response<ResponseBody> {
+async fn answer_request(
+    request: Request<Incoming>,
+    service: &Service,
+    served: &ServedAgents,
+) -> Response<ResponseBody> {
     if request.uri().path() != PATH {
         let mut response = Response::new(ResponseBody::default());
         *response.status_mut() = StatusCode::NOT_FOUND;
@@ -198,7 +207,9 @@ async fn answer_request(request: Request<Incoming>, service: &Service, served: &
         Ok(body) => body,
         Err(response) => return *response,
     };
-    let open = match (method == Method::POST && json).then(|| read_request_id(&body, session.as_deref())) {
+    let open = match (method == Method::POST && json)
+        .then(|| read_request_id(&body, session.as_deref()))
+    {
         Some(Err(response)) => return *response,
         Some(Ok(Some(key))) => {
             let id = serde_json::to_value(&key.1).unwrap_or_default();
@@ -252,7 +263,12 @@ where
         }
         Err(_) => {
             let message = format!("the request did not come within {} s", BODY.as_secs());
-            Err(Box::new(error_response(StatusCode::REQUEST_TIMEOUT, -32600, &message, Value::Null)))
+            Err(Box::new(error_response(
+                StatusCode::REQUEST_TIMEOUT,
+                -32600,
+                &message,
+                Value::Null,
+            )))
         }
     }
 }

@@ -118,7 +118,10 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTr
             let end = memchr::memchr(b'\n', available);
             let taken = end.map_or(available.len(), |at| at + 1);
             if self.line.len() + taken > MAX_MESSAGE {
-                self.why.set_reason(format!("it sent a message of more than {} MiB", MAX_MESSAGE >> 20));
+                self.why.set_reason(format!(
+                    "it sent a message of more than {} MiB",
+                    MAX_MESSAGE >> 20
+                ));
                 return LineRead::End;
             }
             self.line.extend_from_slice(available.get(..taken).unwrap_or_default());

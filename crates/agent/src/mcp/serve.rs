@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::LineTransport;
-use super::open::OpenRequests;
+use super::open_requests::OpenRequests;
 use super::this_program;
 use crate::event::{Event, EventKind, Report};
 use crate::tool::{ToolOutput, cut_line};
@@ -118,7 +118,10 @@ impl ServedAgents {
     ) -> (Self, AllRunsEnded) {
         let (alive, last) = mpsc::channel(1);
         let (specialists, sessions) = (specialists.into(), Arc::default());
-        (Self { specialists, stop, sessions, open: OpenRequests::default(), alive }, AllRunsEnded(last))
+        (
+            Self { specialists, stop, sessions, open: OpenRequests::default(), alive },
+            AllRunsEnded(last),
+        )
     }
 
     /// Ends the runs of a session at once.
@@ -171,7 +174,8 @@ impl ServedAgents {
         let cancel = self.cancel_token(context);
         let _alive = self.alive.clone();
         let session = session_id(context).map(str::to_owned);
-        let _open = session.and_then(|session| self.open.join_request((session, context.id.clone())));
+        let _open =
+            session.and_then(|session| self.open.join_request((session, context.id.clone())));
         let (told, mut progress) = mpsc::channel(WAITING);
         let mut steps = ProgressSteps::default();
         let mut events = |event: &Event| {

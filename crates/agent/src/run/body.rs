@@ -12,8 +12,8 @@ use softland_session::PendingCall;
 use softland_session::core::models::capability::Thinking;
 use softland_session::core::{Admission, Digest, NanoUsd, lines};
 
-use super::form::{self, AnsweredCall, RequestParts, ApiFormat, CallStatus};
-use super::{Agent, PinnedRecords, ActiveRun};
+use super::form::{self, AnsweredCall, ApiFormat, CallStatus, RequestParts};
+use super::{ActiveRun, Agent, PinnedRecords};
 use crate::http::provider::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
@@ -123,7 +123,10 @@ impl Conversation {
         if texts.is_empty() {
             texts.push("(no question)".to_owned());
         }
-        self.api_format().user_messages(&texts).iter().for_each(|message| self.push_message(message));
+        self.api_format()
+            .user_messages(&texts)
+            .iter()
+            .for_each(|message| self.push_message(message));
         self.ends_with_model = false;
     }
 
@@ -221,7 +224,7 @@ fn drop_signed_thinking(form: &dyn ApiFormat, message: &mut Vec<u8>) {
 impl Agent {
     /// Returns the tool that calls agents, if any agent may be called.
     pub(super) fn sub_agent_tool(&self) -> Option<ToolDef> {
-        let own = self.tools.get(crate::crew::AGENT_TOOL);
+        let own = self.tools.get(crate::sub_agents::AGENT_TOOL);
         self.crew.as_ref().filter(|_| own.is_none())?.tool_def()
     }
 }
@@ -276,7 +279,9 @@ impl ActiveRun<'_> {
         let (system, tools) = (&self.agent.system, self.tool_definitions());
         match self.agent.options.tool_format {
             ToolFormat::Native => (Cow::Borrowed(system), tools),
-            ToolFormat::Tags => (Cow::Owned(form::tags::system_with_tools(system, &tools)), Vec::new()),
+            ToolFormat::Tags => {
+                (Cow::Owned(form::tags::system_with_tools(system, &tools)), Vec::new())
+            }
         }
     }
 

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use softland_session::core::lease::Amount;
 use softland_session::core::{
-    Because, RunEnding, RequestFailure, Quantity, Millis, Outcome, Phase, Reason, Run, RunUsage,
+    Because, Millis, Outcome, Phase, Quantity, Reason, RequestFailure, Run, RunEnding, RunUsage,
 };
 use softland_session::wire::Tokens;
 use softland_session::{Done, Event as Shown, Exchange, Output, Step, UnfinishedResponse};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::kept::ReceivedAnswer;
-use super::purse::RequestLease;
+use super::budget::RequestLease;
+use super::journaling::ReceivedAnswer;
 use super::{ActiveRun, emit, form};
 use crate::event::EventKind;
 use crate::http::retry::{self, Jitter, RetryPolicy};
 use crate::http::{Request, Response, ResponseHead, TransportError};
-use crate::journal::{ResponseEnd, JournalError};
+use crate::journal::{JournalError, ResponseEnd};
 
 /// The largest answer that is read, in bytes, streamed or not.
 pub(super) const MAX_BODY: usize = 64 << 20;
@@ -86,7 +86,8 @@ struct RetryState {
 impl RetryState {
     /// Returns the delay before the next attempt; `None` if there is none.
     fn next_delay(&mut self, policy: &RetryPolicy, problem: &AttemptError) -> Option<Duration> {
-        let delay = policy.next_delay(self.retry, problem.retry_failure()?, self.jitter.next_number());
+        let delay =
+            policy.next_delay(self.retry, problem.retry_failure()?, self.jitter.next_number());
         self.retry += 1;
         delay
     }
@@ -150,15 +151,21 @@ impl ActiveRun<'_> {
                     failure = Some(problem.message());
                     exchange.fail_request(RequestFailure::Provider, &mut out);
                 }
-                AttemptOutcome::Cancelled => exchange.fail_request(RequestFailure::Cancelled, &mut out),
-                AttemptOutcome::Expired(elapsed) => match self.time_limit_reached(exchange.run(), elapsed) {
-                    Some(because) => exchange.land_at_limit(because, &mut out),
-                    None => exchange.fail_request(RequestFailure::Provider, &mut out),
-                },
+                AttemptOutcome::Cancelled => {
+                    exchange.fail_request(RequestFailure::Cancelled, &mut out)
+                }
+                AttemptOutcome::Expired(elapsed) => {
+                    match self.time_limit_reached(exchange.run(), elapsed) {
+                        Some(because) => exchange.land_at_limit(because, &mut out),
+                        None => exchange.fail_request(RequestFailure::Provider, &mut out),
+                    }
+                }
                 AttemptOutcome::Short(because) if *exchange.run().phase() == Phase::Open => {
                     exchange.land_at_limit(because, &mut out);
                 }
-                AttemptOutcome::Short(_) => exchange.fail_request(RequestFailure::Provider, &mut out),
+                AttemptOutcome::Short(_) => {
+                    exchange.fail_request(RequestFailure::Provider, &mut out)
+                }
             }
             self.emit_output(out);
         }
@@ -245,8 +252,15 @@ impl ActiveRun<'_> {
 
     /// Books the cost of a request. A request that was given up is booked as far as its response
     /// came, or with its input if no head came.
-    fn book_cost(&self, mut held: RequestLease, before: Amount, next: &NextStep, exchange: &Exchange) {
-        let given_up = matches!(next, NextStep::Done(AttemptOutcome::Cancelled | AttemptOutcome::Expired(_)));
+    fn book_cost(
+        &self,
+        mut held: RequestLease,
+        before: Amount,
+        next: &NextStep,
+        exchange: &Exchange,
+    ) {
+        let given_up =
+            matches!(next, NextStep::Done(AttemptOutcome::Cancelled | AttemptOutcome::Expired(_)));
         if !given_up {
             return held.settle_cost(self.meter.own_usage().saturating_sub(before));
         }
@@ -391,9 +405,10 @@ async fn attempt_request(
             Ok(body) => {
                 taken.ended = ResponseEnd::Whole;
                 taken.push_chunk(&body);
-                exchange
-                    .push_whole(&body, &mut out)
-                    .map_err(|error| AttemptError::Stream { message: error.to_string(), again: false })
+                exchange.push_whole(&body, &mut out).map_err(|error| AttemptError::Stream {
+                    message: error.to_string(),
+                    again: false,
+                })
             }
             Err(error) => Err(AttemptError::Transport(error)),
         }
@@ -450,7 +465,9 @@ async fn read_stream(
     let finished = exchange.finish_response(&mut out);
     tell(out);
     finished.map_err(|unfinished| match unfinished {
-        UnfinishedResponse::Unreadable(_) | UnfinishedResponse::Foreign => garbage(unfinished.to_string()),
+        UnfinishedResponse::Unreadable(_) | UnfinishedResponse::Foreign => {
+            garbage(unfinished.to_string())
+        }
         UnfinishedResponse::Cut | UnfinishedResponse::Error { .. } => {
             AttemptError::Stream { message: unfinished.to_string(), again: true }
         }

@@ -1,13 +1,13 @@
 //! The time, tokens and money of a run: facts that the transcript cannot show.
 
-use softland_session::core::lease::{Amount, LeaseRequest, Caps};
+use softland_session::core::lease::{Amount, Caps, LeaseRequest};
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd};
 use softland_session::wire::Tokens;
 
 use super::Setup;
-use super::purse::SpendingBudget;
+use super::budget::SpendingBudget;
 use crate::event::UsageTotal;
 use crate::journal::{RunClock, WorstCase};
 
@@ -61,7 +61,8 @@ impl Estimate {
     /// to this input.
     pub(super) fn initial_reserve(&self, answer: u64) -> Amount {
         let base = Amount { money: self.answer_input_cost, tokens: self.input, calls: 0 };
-        LeaseRequest { base, output_pico: self.output_pico, ..LeaseRequest::default() }.amount_with_output(answer)
+        LeaseRequest { base, output_pico: self.output_pico, ..LeaseRequest::default() }
+            .amount_with_output(answer)
     }
 
     /// Returns the tokens of one of `part` answers that are reserved under these caps:
@@ -101,7 +102,11 @@ impl Meter {
     }
 
     /// Counts one upstream response. Returns its cost, if that is known.
-    pub(super) fn count_response(&mut self, tokens: Tokens, request_bytes: usize) -> Option<NanoUsd> {
+    pub(super) fn count_response(
+        &mut self,
+        tokens: Tokens,
+        request_bytes: usize,
+    ) -> Option<NanoUsd> {
         self.total = self.total.saturating_add(tokens);
         self.known = Some((tokens.input_total().saturating_add(tokens.output), request_bytes));
         let cost = self.cost_of(&tokens)?;

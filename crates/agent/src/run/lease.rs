@@ -8,7 +8,7 @@ use softland_session::wire::Splice;
 use softland_session::wire::request::Request;
 
 use super::ActiveRun;
-use super::purse::RequestLease;
+use super::budget::RequestLease;
 
 /// The fewest output tokens that make an answer.
 const LEAST_ANSWER: u64 = 16;

@@ -9,11 +9,11 @@ use softland_session::PendingCall;
 use softland_session::core::{Admission, Because, NanoUsd, Reason, lines};
 use tokio_util::sync::CancellationToken;
 
-use super::child::{SubAgentRun, SubAgentResult};
 use super::emit::EventSink;
 use super::form::{self, AnsweredCall, ApiFormat, CallStatus};
-use super::kept::{self, AnsweredRound};
-use super::{Agent, ActiveRun, drive};
+use super::journaling::{self, AnsweredRound};
+use super::sub_agent::{SubAgentResult, SubAgentRun};
+use super::{ActiveRun, Agent, drive};
 use crate::event::{EventKind, UsageTotal};
 use crate::journal::{JournalError, RunJournal};
 use crate::tool::{ToolCall, ToolFormat, ToolOutput};
@@ -41,7 +41,8 @@ impl ActiveRun<'_> {
     fn typed_calls(&self, calls: &[PendingCall]) -> Option<Vec<PendingCall>> {
         (self.agent.options.tool_format == ToolFormat::Tags).then(|| {
             let typed = |call: &PendingCall| {
-                let input = form::tags::typed_arguments(self.agent.tools.get(&call.name), &call.input);
+                let input =
+                    form::tags::typed_arguments(self.agent.tools.get(&call.name), &call.input);
                 PendingCall { input: input.unwrap_or_else(|| call.input.clone()), ..call.clone() }
             };
             calls.iter().map(typed).collect()
@@ -73,7 +74,11 @@ impl ActiveRun<'_> {
     }
 
     /// Emits that a call runs, and creates the sub-agent's run if it asks for one.
-    async fn prepare_call(&mut self, (at, call): (u64, &PendingCall), calls: &[PendingCall]) -> PreparedCall {
+    async fn prepare_call(
+        &mut self,
+        (at, call): (u64, &PendingCall),
+        calls: &[PendingCall],
+    ) -> PreparedCall {
         if !is_executed(call) {
             return PreparedCall::Not(refusal_output(call, calls));
         }
@@ -89,19 +94,29 @@ impl ActiveRun<'_> {
 
     /// Runs the calls in order, under a limit of result characters. The result that crosses the
     /// limit is cut, and the calls after it are not run.
-    async fn run_calls_in_order(&mut self, calls: &[PendingCall], limit: u64, mut used: u64) -> Vec<AnsweredCall> {
+    async fn run_calls_in_order(
+        &mut self,
+        calls: &[PendingCall],
+        limit: u64,
+        mut used: u64,
+    ) -> Vec<AnsweredCall> {
         let options = &self.agent.options;
         let form = form::conversation_format(options.api, options.tool_format);
         let mut results = Vec::with_capacity(calls.len());
         for (at, call) in (0..).zip(calls) {
             let because = Because::from_counts(Reason::ResultChars, used, limit);
             if !call.admission.is_run() {
-                results.push(self.answer_call(call, refusal_output(call, calls), Default::default()));
+                results.push(self.answer_call(
+                    call,
+                    refusal_output(call, calls),
+                    Default::default(),
+                ));
                 continue;
             }
             if used >= limit {
                 let output = ToolOutput::error(lines::format_not_run(&because));
-                let refused = PendingCall { admission: Admission::Refused(because), ..call.clone() };
+                let refused =
+                    PendingCall { admission: Admission::Refused(because), ..call.clone() };
                 results.push(self.answer_call(&refused, output, Default::default()));
                 continue;
             }
@@ -123,7 +138,11 @@ impl ActiveRun<'_> {
         if content == lines::format_refusal(&because) {
             let text = Some(lines::format_ask(&because));
             let because = Some(because);
-            self.emit.emit_call_event(EventKind::Intervention { intervention: "ask", because, text });
+            self.emit.emit_call_event(EventKind::Intervention {
+                intervention: "ask",
+                because,
+                text,
+            });
         }
     }
 
@@ -136,7 +155,12 @@ impl ActiveRun<'_> {
         });
     }
 
-    fn answer_call(&mut self, call: &PendingCall, output: ToolOutput, took: Duration) -> AnsweredCall {
+    fn answer_call(
+        &mut self,
+        call: &PendingCall,
+        output: ToolOutput,
+        took: Duration,
+    ) -> AnsweredCall {
         let content = non_blank(output.content);
         if is_executed(call) {
             self.emit.emit_call_event(EventKind::ToolResult {
@@ -154,7 +178,8 @@ impl ActiveRun<'_> {
             });
             self.emit_note(call, &content);
         }
-        let how = if call.admission.is_run() { call_status(output.is_error) } else { CallStatus::NotRun };
+        let how =
+            if call.admission.is_run() { call_status(output.is_error) } else { CallStatus::NotRun };
         AnsweredCall { id: call.id.clone(), name: call.name.clone(), text: content, how }
     }
 }
@@ -187,12 +212,17 @@ struct CallContext<'a> {
 }
 
 impl PreparedCall {
-    async fn run_call(self, within: CallContext<'_>, sink: &dyn EventSink) -> (SubAgentResult, Duration) {
+    async fn run_call(
+        self,
+        within: CallContext<'_>,
+        sink: &dyn EventSink,
+    ) -> (SubAgentResult, Duration) {
         let (output, took) = match self {
             Self::Not(output) => (output, Duration::ZERO),
             Self::Tool => {
                 let CallContext { agent, call, journal, place, .. } = within;
-                kept::run_recorded_call(journal, agent, place, call, || run_until(within)).await
+                journaling::run_recorded_call(journal, agent, place, call, || run_until(within))
+                    .await
             }
             // A sub-agent ends in time by itself, so that it hands something back.
             Self::Child(child) => {

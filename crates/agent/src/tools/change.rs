@@ -22,7 +22,8 @@ use softland_session::core::Digest;
 use tokio_util::sync::CancellationToken;
 
 use super::root::{
-    FileAction, MAX_FILE_BYTES, NonBlockingOpen as _, Root, read_bytes, is_binary, check_readable, shorten_path,
+    FileAction, MAX_FILE_BYTES, NonBlockingOpen as _, Root, check_readable, is_binary, read_bytes,
+    shorten_path,
 };
 
 /// Serialises the changes of all runs. Calls of one batch run concurrently, and of two edits of a
@@ -120,7 +121,12 @@ impl Files {
         self.replace_file(given, edit)
     }
 
-    fn create_file(&self, given: &str, path: &Path, content: &[u8]) -> Result<ChangeEffect, String> {
+    fn create_file(
+        &self,
+        given: &str,
+        path: &Path,
+        content: &[u8],
+    ) -> Result<ChangeEffect, String> {
         check_size(given, content)?;
         let fail = |error| self.root.explain_error(FileAction::Written, given, path, &error);
         // A path that goes up from a folder that does not exist yet could lead anywhere.
@@ -236,7 +242,8 @@ struct FileLocation<'a> {
 impl<'a> FileLocation<'a> {
     fn open_parent(root: &'a Root, given: &'a str, path: &'a Path) -> Result<Self, String> {
         let folder = root.dir().open_dir(parent_folder(path));
-        let folder = folder.map_err(|e| root.explain_error(FileAction::Written, given, path, &e))?;
+        let folder =
+            folder.map_err(|e| root.explain_error(FileAction::Written, given, path, &e))?;
         let name = path.file_name().ok_or_else(|| no_file_message(given))?;
         Ok(Self { root, given, path, folder, name })
     }

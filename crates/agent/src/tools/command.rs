@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::programs::{GRACE, ProgramSpec, ProgramRunner, TIME};
+use super::programs::{GRACE, ProgramRunner, ProgramSpec, TIME};
 use super::root::Root;
 use super::shell;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};

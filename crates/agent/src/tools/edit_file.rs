@@ -39,7 +39,11 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(files: &Files, args: EditFileArgs, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(
+    files: &Files,
+    args: EditFileArgs,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
     let path = shorten_path(&args.path);
     if args.old.is_empty() {
         return Err(

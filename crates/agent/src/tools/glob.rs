@@ -44,7 +44,11 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(root: &Root, args: GlobArgs, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(
+    root: &Root,
+    args: GlobArgs,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
     let matcher = glob_matcher(&args.pattern)?;
     let given = args.path.as_deref().unwrap_or(".");
     let found = find_candidates(root, given, Some(&matcher), cancel)?;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::root::{MAX_FILE_BYTES, Root, shorten_path, display_path};
+use super::root::{MAX_FILE_BYTES, Root, display_path, shorten_path};
 use super::walk::{find_candidates, glob_matcher};
 use crate::tool::{ToolDef, cut_line};
 
@@ -53,7 +53,11 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(root: &Root, args: GrepArgs, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(
+    root: &Root,
+    args: GrepArgs,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
     let matcher = build_matcher(&args.pattern)?;
     let glob: Option<GlobMatcher> = args.glob.as_deref().map(glob_matcher).transpose()?;
     let given = args.path.as_deref().unwrap_or(".");
@@ -64,7 +68,8 @@ pub(super) fn run(root: &Root, args: GrepArgs, cancel: &CancellationToken) -> Re
         // A file that was named itself: the reason why it cannot be read is the answer.
         root.read_file(given)?;
     }
-    let mut search = Search { matcher, searcher: build_searcher(), hits: Hits::default(), skipped: 0 };
+    let mut search =
+        Search { matcher, searcher: build_searcher(), hits: Hits::default(), skipped: 0 };
     for path in &found.paths {
         if cancel.is_cancelled() {
             return Err("grep: cancelled".to_owned());
@@ -84,7 +89,10 @@ fn build_matcher(pattern: &str) -> Result<RegexMatcher, String> {
         .dfa_size_limit(REGEX_BYTES)
         .build(pattern)
         .map_err(|error| {
-            format!("the pattern `{}` is not a valid regular expression: {error}", shorten_path(pattern))
+            format!(
+                "the pattern `{}` is not a valid regular expression: {error}",
+                shorten_path(pattern)
+            )
         })
 }
 

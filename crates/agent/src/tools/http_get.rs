@@ -101,7 +101,11 @@ impl HttpGet {
                     .unwrap_or_else(|_| Err(timeout_message(&url)));
             };
             url = next.map_err(|to| {
-                format!("{} redirects to `{}`, which is not a URL", display_url(&url), cut_line(&to, 200))
+                format!(
+                    "{} redirects to `{}`, which is not a URL",
+                    display_url(&url),
+                    cut_line(&to, 200)
+                )
             })?;
         }
         Err(format!("more than {MAX_REDIRECTS} redirects, the last to {}", display_url(&url)))

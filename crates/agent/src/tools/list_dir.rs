@@ -41,10 +41,17 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(root: &Root, args: ListDirArgs, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(
+    root: &Root,
+    args: ListDirArgs,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
     let (path, metadata) = root.metadata(&args.path)?;
     if !metadata.is_dir() {
-        return Err(format!("`{}` is not a folder: use read_file to see it", shorten_path(&args.path)));
+        return Err(format!(
+            "`{}` is not a folder: use read_file to see it",
+            shorten_path(&args.path)
+        ));
     }
     let fail = |error| root.explain_read_error(&args.path, &path, &error);
     let mut lines = Vec::new();

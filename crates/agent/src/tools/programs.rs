@@ -22,14 +22,14 @@ use tokio::time::Instant;
 
 use crate::tool::ToolOutput;
 
+mod background;
 mod environment;
-mod held;
 mod supervise;
 #[cfg(test)]
 mod tests;
 
+pub use background::BackgroundProgram;
 pub use environment::is_credential;
-pub use held::BackgroundProgram;
 pub use supervise::supervise_program;
 
 /// The time limit of a program.
@@ -78,14 +78,23 @@ impl ProgramRunner {
     }
 
     /// Runs a program to its end. If the future is dropped earlier, the program is ended.
-    pub(super) async fn run_program(&self, folder: &Path, order: &ProgramSpec, time: Duration) -> ToolOutput {
+    pub(super) async fn run_program(
+        &self,
+        folder: &Path,
+        order: &ProgramSpec,
+        time: Duration,
+    ) -> ToolOutput {
         match self.start_program(folder, order).await {
             Ok(running) => running.wait_for_output(time).await,
             Err(error) => ToolOutput::error(format!("the command cannot be run: {error}")),
         }
     }
 
-    async fn start_program(&self, folder: &Path, order: &ProgramSpec) -> io::Result<RunningProgram> {
+    async fn start_program(
+        &self,
+        folder: &Path,
+        order: &ProgramSpec,
+    ) -> io::Result<RunningProgram> {
         let (reader, writer) = io::pipe()?;
         let output = Receiver::from_owned_fd(reader.into())?;
         let mut command = Command::new(&self.supervisor);

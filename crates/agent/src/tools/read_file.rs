@@ -46,7 +46,11 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(files: &Files, args: ReadFileArgs, _: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(
+    files: &Files,
+    args: ReadFileArgs,
+    _: &CancellationToken,
+) -> Result<String, String> {
     let reading = files.read_text(&args.path)?;
     let shown = render_file(&reading.bytes, &args)?;
     files.mark_seen(reading);

@@ -254,7 +254,10 @@ pub(super) fn check_readable(given: &str, metadata: &Metadata) -> Result<(), Str
         return Err(format!("`{}` is a folder: use list_dir to see it", shorten_path(given)));
     }
     if !metadata.is_file() {
-        return Err(format!("`{}` is not a regular file (pipe, socket or device)", shorten_path(given)));
+        return Err(format!(
+            "`{}` is not a regular file (pipe, socket or device)",
+            shorten_path(given)
+        ));
     }
     if metadata.len() > MAX_FILE_BYTES {
         return Err(too_big_message(given, metadata.len()));

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::programs::{GRACE, ProgramSpec, ProgramRunner, TIME};
+use super::programs::{GRACE, ProgramRunner, ProgramSpec, TIME};
 use super::root::Root;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
 

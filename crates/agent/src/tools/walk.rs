@@ -42,7 +42,8 @@ pub(super) fn find_candidates(
         return Ok(Candidates { paths: vec![path], cut: false });
     }
     // The handle resolves links, so the walk starts at a real folder inside the root.
-    let start = root.dir().canonicalize(&path).map_err(|e| root.explain_read_error(given, &path, &e))?;
+    let start =
+        root.dir().canonicalize(&path).map_err(|e| root.explain_read_error(given, &path, &e))?;
     let start = root.relative_path(&start.to_string_lossy());
     let walk = Walk { root, keep, cancel };
     if start == Path::new(".") {

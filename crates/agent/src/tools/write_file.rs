@@ -35,7 +35,11 @@ pub(super) fn def() -> ToolDef {
     }
 }
 
-pub(super) fn run(files: &Files, args: WriteFileArgs, cancel: &CancellationToken) -> Result<String, String> {
+pub(super) fn run(
+    files: &Files,
+    args: WriteFileArgs,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
     let (path, content) = (shorten_path(&args.path), args.content.as_bytes());
     Ok(match files.write_file(&args.path, content, cancel)? {
         ChangeEffect::Created => format!("created `{path}` ({} bytes)", content.len()),

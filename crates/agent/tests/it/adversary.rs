@@ -223,7 +223,9 @@ fn run(agent: &Agent, conversation: &mut Conversation, prompt: &str) -> (Report,
     let mut events = Vec::new();
     let cancel = tokio_util::sync::CancellationToken::new();
     let mut sink = |event: &Event| events.push(event.clone());
-    let report = runtime.block_on(agent.run_in_conversation(conversation, prompt, &mut sink, &cancel)).unwrap();
+    let report = runtime
+        .block_on(agent.run_in_conversation(conversation, prompt, &mut sink, &cancel))
+        .unwrap();
     (report, events)
 }
 

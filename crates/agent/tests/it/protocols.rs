@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use softland_agent::core::policy::{Batch, Landing, Policy};
 use softland_agent::http::provider::Api;
 use softland_agent::{
-    AnsweredBy, Conversation, Event, EventKind, Report, ToolOutput, SetupError, UsageTotal,
+    AnsweredBy, Conversation, Event, EventKind, Report, SetupError, ToolOutput, UsageTotal,
 };
 use softland_sim::{Config, Part, Scenario, Stop, Turn};
 use tokio_util::sync::CancellationToken;
@@ -160,7 +160,9 @@ fn grep(n: u64) -> Turn {
 }
 
 fn batch(calls: std::ops::Range<u64>) -> Turn {
-    Turn::from_parts(calls.map(|n| Part::tool_call("grep", format!(r#"{{"pattern":"p{n}"}}"#))).collect())
+    Turn::from_parts(
+        calls.map(|n| Part::tool_call("grep", format!(r#"{{"pattern":"p{n}"}}"#))).collect(),
+    )
 }
 
 fn lawless(turn: Turn) -> Turn {
@@ -244,7 +246,8 @@ fn head(ran: &Ran) {
 #[tokio::test]
 async fn usage_and_cost_are_what_was_billed() {
     for asked in ASKED {
-        let ran = play(*asked, Policy::default(), vec![grep(0), grep(1), Turn::from_text("So.")]).await;
+        let ran =
+            play(*asked, Policy::default(), vec![grep(0), grep(1), Turn::from_text("So.")]).await;
         let stats = ran.transport.sim.stats();
         let mut billed = UsageTotal::default();
         for charge in &stats.charges {
@@ -425,7 +428,12 @@ async fn reasoning_goes_back_as_it_came() {
             let (report, _) = ask(&agent, &mut conversation, prompt).await;
             assert_eq!(report.ended.outcome.word(), "answered", "{asked:?}");
         }
-        assert_eq!(transport.sim.refused_requests(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(
+            transport.sim.refused_requests(),
+            0,
+            "{asked:?}: {:?}",
+            transport.sim.stats().refusals
+        );
         if asked.1.starts_with("deepseek/") {
             let calls = |request: &Value| -> Vec<Value> {
                 let all = messages(Api::OpenAiChat, request).iter();
@@ -450,7 +458,12 @@ async fn an_answer_tool_is_closed_for_the_next_question() {
             assert_eq!(report.answer.as_deref(), Some("Twelve."), "{asked:?}");
             assert_eq!(report.answered_by, Some(AnsweredBy::Model), "{asked:?}");
         }
-        assert_eq!(transport.sim.refused_requests(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(
+            transport.sim.refused_requests(),
+            0,
+            "{asked:?}: {:?}",
+            transport.sim.stats().refusals
+        );
     }
     // OpenAI's models may be forced to it, in the API's own words.
     for asked in ASKED.iter().filter(|(_, model)| model.starts_with("openai/")) {
@@ -480,7 +493,12 @@ async fn what_is_said_in_mid_round_comes_after_the_results() {
         agent.tools.add_tool(Arc::new(tool)).unwrap();
         let (report, _) = ask(&agent, &mut conversation, "What is it?").await;
         assert_eq!(report.answer.as_deref(), Some("July."), "{asked:?}");
-        assert_eq!(transport.sim.refused_requests(), 0, "{asked:?}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(
+            transport.sim.refused_requests(),
+            0,
+            "{asked:?}: {:?}",
+            transport.sim.stats().refusals
+        );
         let second = transport.requests()[1].to_string();
         let (line, said) = (second.find("1 tool call remaining"), second.find(said));
         assert!(line.is_some() && said.is_some(), "{asked:?}: {second}");
@@ -508,13 +526,17 @@ async fn a_failure_is_told_in_the_providers_words() {
 
 #[tokio::test]
 async fn a_conversation_keeps_to_its_api() {
-    let (mut agent, _) = set(ASKED[0], Policy::default(), vec![Turn::from_text("So."), Turn::from_text("So.")]);
+    let (mut agent, _) =
+        set(ASKED[0], Policy::default(), vec![Turn::from_text("So."), Turn::from_text("So.")]);
     let mut conversation = Conversation::new();
     ask(&agent, &mut conversation, "What is it?").await;
     assert_eq!(conversation.api(), Some(Api::Anthropic));
     agent.options.api = Api::OpenAiChat;
     let (before, cancel) = (conversation.messages().count(), CancellationToken::new());
-    let refused = agent.run_in_conversation(&mut conversation, "And now?", &mut |_| {}, &cancel).await.unwrap_err();
+    let refused = agent
+        .run_in_conversation(&mut conversation, "And now?", &mut |_| {}, &cancel)
+        .await
+        .unwrap_err();
     let (conversation_api, agent_api) = (Api::Anthropic, Api::OpenAiChat);
     assert_eq!(refused, SetupError::OtherApi { conversation: conversation_api, agent: agent_api });
     assert_eq!(conversation.messages().count(), before);

@@ -16,7 +16,7 @@ use crate::common::{SimTransport, agent, counting, run};
 use async_trait::async_trait;
 use softland_agent::core::Outcome;
 use softland_agent::http::{Request, Response, Transport, TransportError};
-use softland_agent::{Agent, SubAgents, Event, EventKind, SubAgent, Report};
+use softland_agent::{Agent, Event, EventKind, Report, SubAgent, SubAgents};
 
 /// A transport whose requests take different times, so that runs interleave.
 pub(crate) struct Unhurried {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use softland_agent::core::policy::{Landing, Policy};
 use softland_agent::http::provider::Api;
 use softland_agent::{
-    Agent, AnsweredBy, Conversation, Event, EventKind, Report, ToolFormat, ToolOutput, SetupError,
+    Agent, AnsweredBy, Conversation, Event, EventKind, Report, SetupError, ToolFormat, ToolOutput,
 };
 use softland_sim::{Config, Part, Scenario, Stop, Turn};
 use tokio_util::sync::CancellationToken;
@@ -90,7 +90,10 @@ fn limited(calls: u64) -> Policy {
 fn share(text: &str) -> softland_agent::core::policy::Share {
     let mut policy = Policy::default();
     policy
-        .set_key("countdown_from", &softland_agent::core::policy::PolicyValue::Text(text.to_owned()))
+        .set_key(
+            "countdown_from",
+            &softland_agent::core::policy::PolicyValue::Text(text.to_owned()),
+        )
         .unwrap();
     policy.countdown_from
 }
@@ -399,7 +402,8 @@ async fn b40_b59_a_malformed_call_is_repaired_and_never_taken_for_the_end() {
         }
         // A model that never learns is brought to its end.
         let ran =
-            play(*asked, Scenario::Scripted(vec![Turn::from_text(broken); 40]), Policy::default()).await;
+            play(*asked, Scenario::Scripted(vec![Turn::from_text(broken); 40]), Policy::default())
+                .await;
         assert!(ran.requests.len() < 12, "{}: {}", ran.who, ran.requests.len());
         assert_eq!(
             (ran.end().0, ran.end().1.as_str(), ran.ran),
@@ -413,8 +417,8 @@ async fn b40_b59_a_malformed_call_is_repaired_and_never_taken_for_the_end() {
 #[tokio::test]
 async fn a_call_cut_by_the_output_limit_is_asked_for_again() {
     for asked in ASKED {
-        let half =
-            Turn::from_text(format!("Let me see.\n{}", &block("beans")[..40])).with_stop(Stop::MaxTokens);
+        let half = Turn::from_text(format!("Let me see.\n{}", &block("beans")[..40]))
+            .with_stop(Stop::MaxTokens);
         let turns = vec![half, Turn::from_text(block("beans")), Turn::from_text("In May.")];
         let ran = play(*asked, Scenario::Scripted(turns), Policy::default()).await;
         assert_eq!(ran.end(), ("answered", "final".into(), None), "{}", ran.who);
@@ -522,7 +526,8 @@ async fn a_conversation_keeps_its_format() {
     ask(&agent, &mut conversation, "One?").await;
     agent.options.tool_format = ToolFormat::Native;
     let cancel = CancellationToken::new();
-    let again = agent.run_in_conversation(&mut conversation, "Two?", &mut |_: &Event| {}, &cancel).await;
+    let again =
+        agent.run_in_conversation(&mut conversation, "Two?", &mut |_: &Event| {}, &cancel).await;
     assert!(matches!(again, Err(SetupError::OtherFormat)));
 }
 
@@ -553,7 +558,10 @@ async fn result_characters_are_counted_as_they_stand_in_the_message() {
 #[tokio::test]
 async fn several_parts_are_one_message() {
     let turns = vec![
-        Turn::from_parts(vec![Part::text("I look."), Part::tool_call("grep", "{\"pattern\":\"x\"}")]),
+        Turn::from_parts(vec![
+            Part::text("I look."),
+            Part::tool_call("grep", "{\"pattern\":\"x\"}"),
+        ]),
         Turn::from_text("Yes."),
     ];
     let ran = play(ASKED[0], Scenario::Scripted(turns), Policy::default()).await;

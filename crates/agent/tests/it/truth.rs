@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{Counting, SimTransport, agent, interventions, run};
 use serde_json::Value;
 use softland_agent::core::policy::{Batch, Landing, Mode, Policy};
-use softland_agent::core::{Quantity, NanoUsd};
+use softland_agent::core::{NanoUsd, Quantity};
 use softland_agent::{Agent, Event, EventKind, ToolOutput};
 use softland_sim::{Part, Turn};
 
@@ -67,7 +67,10 @@ async fn what_remains_is_counted_after_the_last_request() {
     assert_eq!(left("tool_limits.grep"), Some(Quantity::Count(5)));
     assert_eq!(left("tokens_limit"), Some(Quantity::Count(90_000 - tokens)));
     let cost = NanoUsd::from_dollars(report.cost_usd.unwrap()).unwrap();
-    assert_eq!(left("cost_limit_usd"), Some(Quantity::Money(NanoUsd(5_000_000_000).saturating_sub(cost))));
+    assert_eq!(
+        left("cost_limit_usd"),
+        Some(Quantity::Money(NanoUsd(5_000_000_000).saturating_sub(cost)))
+    );
 }
 
 #[tokio::test]

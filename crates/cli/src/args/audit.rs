@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Command};
 
-use super::{get_values, get_value, spec};
+use super::{get_value, get_values, spec};
 
 /// The parsed arguments of `softland audit`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use softland_agent::core::policy::{Policy, PolicyValue};
 use softland_gateway::BaseUrl;
 
-use super::{get_value, collect_policy_keys, spec};
+use super::{collect_policy_keys, get_value, spec};
 use crate::config::{LISTEN, parse_listen_address};
 use crate::failure::Failure;
 

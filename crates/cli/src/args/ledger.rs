@@ -67,7 +67,10 @@ pub(super) fn runs_command() -> Command {
         .max_term_width(100)
         .after_help(RUNS_EXAMPLES);
     with_ledger_flags(runs)
-        .arg(spec::text_flag("limit", "N").help(format!("At most so many; 0: all [default: {LIMIT}]")))
+        .arg(
+            spec::text_flag("limit", "N")
+                .help(format!("At most so many; 0: all [default: {LIMIT}]")),
+        )
         .arg(spec::text_flag("session", "ID").help("Runs of this session only"))
         .arg(spec::text_flag("since", "TIME").help("Runs that began within this time, such as 1d"))
         .arg(
@@ -163,7 +166,11 @@ pub(super) fn show_args(matches: &ArgMatches) -> Result<ShowArgs, Failure> {
             ))
         })?,
     };
-    Ok(ShowArgs { of: ledger_args(matches), run: get_value(matches, "RUN").unwrap_or_default(), call })
+    Ok(ShowArgs {
+        of: ledger_args(matches),
+        run: get_value(matches, "RUN").unwrap_or_default(),
+        call,
+    })
 }
 
 /// Parses `TURN.N`, with a slash between the call of an agent and a call within that agent's run.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command};
 use softland_agent::http::provider::Api;
 
-use super::{RunArgs, get_value, collect_policy_keys, spec};
+use super::{RunArgs, collect_policy_keys, get_value, spec};
 use crate::config::{LISTEN, parse_listen_address};
 use crate::failure::Failure;
 

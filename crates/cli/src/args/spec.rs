@@ -93,7 +93,9 @@ fn run_command() -> Command {
         )
         .disable_help_flag(true)
         .arg(
-            path_arg("AGENT").value_name("AGENT.md").help("The agent file: Markdown with front matter"),
+            path_arg("AGENT")
+                .value_name("AGENT.md")
+                .help("The agent file: Markdown with front matter"),
         )
         .arg(Arg::new("PROMPT").help("The question; - or a pipe without one reads standard input"));
     let run =

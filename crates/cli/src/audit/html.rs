@@ -8,7 +8,7 @@ use serde_json::json;
 use softland_import::is_good_run;
 use softland_import::report::{Report, RunReport};
 
-use super::worst::{describe_ended_runs, format_partial_money, describe_simulated};
+use super::worst::{describe_ended_runs, describe_simulated, format_partial_money};
 use crate::render::{format_count, group_digits, harmless_char};
 
 mod runs;
@@ -50,7 +50,10 @@ pub(super) fn render_page(report: &Report) -> String {
     push_format(&mut page, format_args!("<main class=\"report\">\n<h1>softland audit</h1>\n"));
     page += &render_body(report, RunSource::Files);
     push_format(&mut page, format_args!("</main>\n<script>{charts}</script>\n"));
-    push_format(&mut page, format_args!("<script>{SCRIPT}softlandReport();</script>\n</body>\n</html>\n"));
+    push_format(
+        &mut page,
+        format_args!("<script>{SCRIPT}softlandReport();</script>\n</body>\n</html>\n"),
+    );
     page
 }
 
@@ -381,7 +384,10 @@ fn render_sources(report: &Report) -> String {
     }
     for (kind, (files, bytes)) in kinds {
         let files = format_count(files, "file");
-        push_format(&mut text, format_args!("<li>{kind}: {files}, {} bytes</li>\n", group_digits(bytes)));
+        push_format(
+            &mut text,
+            format_args!("<li>{kind}: {files}, {} bytes</li>\n", group_digits(bytes)),
+        );
     }
     text += "</ul>\n";
     if !report.unreadable.is_empty() {

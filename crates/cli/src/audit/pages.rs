@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use softland_agent::core::models::Price;
 use softland_agent::core::policy::Policy;
-use softland_gateway::{Audit, AuditRequest, AuditFormat};
+use softland_gateway::{Audit, AuditFormat, AuditRequest};
 use softland_import::report::{Report, UnreadableLine};
 use softland_import::{
-    ConversationStart, FileReplay, RecordedSignal, ReadOptions, ReplaySettings, Sink, ConversationId, TurnStep, UserStep, read_paths_while,
+    ConversationId, ConversationStart, FileReplay, ReadOptions, RecordedSignal, ReplaySettings,
+    Sink, TurnStep, UserStep, read_paths_while,
 };
 
 use super::html::{self, RunSource};
@@ -52,7 +53,12 @@ impl PageReports {
         report
     }
 
-    fn read_once(&self, asked: &AuditRequest<'_>, settings: &ReplaySettings, until: Instant) -> Report {
+    fn read_once(
+        &self,
+        asked: &AuditRequest<'_>,
+        settings: &ReplaySettings,
+        until: Instant,
+    ) -> Report {
         let left = AtomicU64::new(self.steps);
         let name = asked.name.map_or(asked.path, Path::new);
         let on = |_| {
@@ -61,7 +67,8 @@ impl PageReports {
                 && Instant::now() < until
         };
         let sink = |_: &Path| BoundedSink { inner: FileReplay::new(settings, name), left: &left };
-        let done = read_paths_while(&[asked.path.to_owned()], &ReadOptions { threads: 1 }, sink, on);
+        let done =
+            read_paths_while(&[asked.path.to_owned()], &ReadOptions { threads: 1 }, sink, on);
         let done = softland_import::Recordings {
             sources: done
                 .sources
@@ -100,7 +107,8 @@ impl Audit for PageReports {
             AuditFormat::Json => serde_json::to_string(&report).unwrap_or_default(),
             AuditFormat::Page if report.runs.is_empty() => html::render_empty(&report),
             AuditFormat::Page => {
-                let of = if asked.name.is_some() { RunSource::Recording } else { RunSource::Ledger };
+                let of =
+                    if asked.name.is_some() { RunSource::Recording } else { RunSource::Ledger };
                 html::render_body(&report, of)
             }
         }

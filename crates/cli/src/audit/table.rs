@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use softland_import::report::{Report, RunReport};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::worst::{describe_ended_runs, format_partial_money, source_position, describe_signal, describe_simulated, describe_end, format_tokens, describe_what_if, worst_runs};
-use crate::render::{MIN_WIDTH, format_count, flow_items, group_digits, harmless_line};
+use super::worst::{
+    describe_end, describe_ended_runs, describe_signal, describe_simulated, describe_what_if,
+    format_partial_money, format_tokens, source_position, worst_runs,
+};
+use crate::render::{MIN_WIDTH, flow_items, format_count, group_digits, harmless_line};
 
 /// The most runs that are shown.
 const SHOWN: usize = 20;
@@ -61,7 +64,8 @@ fn render_sums(report: &Report, width: usize) -> String {
         width,
         "",
     );
-    let mut spent = vec![format!("spent {}", format_partial_money(totals.cost_usd, totals.unpriced_turns))];
+    let mut spent =
+        vec![format!("spent {}", format_partial_money(totals.cost_usd, totals.unpriced_turns))];
     spent.extend(describe_simulated(totals.simulated_usd));
     let unpriced = report.runs.iter().map(|run| run.beside.wasted_unpriced).sum();
     let wasted = format_partial_money(totals.wasted_usd, unpriced);
@@ -78,10 +82,13 @@ fn render_sums(report: &Report, width: usize) -> String {
         format_tokens(totals.wasted_tokens)
     ));
     if totals.unpriced_turns > 0 {
-        spent.push(format!("{} without a known price", format_count(totals.unpriced_turns, "turn")));
+        spent
+            .push(format!("{} without a known price", format_count(totals.unpriced_turns, "turn")));
     }
     text += &flow_lines(&spent, width, "");
-    text + &describe_ended_runs(report).map(|ended| flow_lines(&[ended], width, "")).unwrap_or_default()
+    text + &describe_ended_runs(report)
+        .map(|ended| flow_lines(&[ended], width, ""))
+        .unwrap_or_default()
 }
 
 /// The headings of the numeric columns.
@@ -209,7 +216,7 @@ fn render_policy(report: &Report, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use softland_agent::core::{Evidence, NanoUsd, SignalKind};
-    use softland_import::report::{RunDetails, ListedSignal, Totals, UnreadableLine, WhatIf};
+    use softland_import::report::{ListedSignal, RunDetails, Totals, UnreadableLine, WhatIf};
 
     use super::*;
 

@@ -99,7 +99,13 @@ impl ConfigReader<'_> {
     }
 
     /// Notes an unknown key, and suggests a similar one or the table it belongs to.
-    pub(super) fn note_unknown_key(&mut self, at: usize, place: &str, key: &str, known: &[&'static str]) {
+    pub(super) fn note_unknown_key(
+        &mut self,
+        at: usize,
+        place: &str,
+        key: &str,
+        known: &[&'static str],
+    ) {
         let message = match (explain_misplaced_key(key), find_nearest(key, known.iter().copied())) {
             (Some(elsewhere), _) => elsewhere,
             (None, Some(near)) => format!("unknown key; did you mean `{near}`?"),
@@ -133,7 +139,11 @@ impl ConfigReader<'_> {
 
     /// Reads the name of an environment variable. An invalid name is not shown: people paste keys
     /// here.
-    pub(super) fn read_variable(&mut self, entry: &Entry<'_, '_>, such_as: &str) -> Option<Variable> {
+    pub(super) fn read_variable(
+        &mut self,
+        entry: &Entry<'_, '_>,
+        such_as: &str,
+    ) -> Option<Variable> {
         match entry.value.as_str().filter(|name| is_variable_name(name)) {
             Some(name) => {
                 let place = self.format_place(entry.at, &entry.place);

@@ -85,12 +85,18 @@ const NAME: &str = "a name in quotes";
 
 impl ConfigReader<'_> {
     /// Reads a top-level key of the gateway. Returns false if `key` is not one of them.
-    pub(super) fn read_gateway_key(&mut self, key: &str, at: usize, value: &Spanned<DeValue<'_>>) -> bool {
+    pub(super) fn read_gateway_key(
+        &mut self,
+        key: &str,
+        at: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) -> bool {
         let entry = Entry { name: key, place: key.to_owned(), at, value: value.get_ref() };
         match key {
             "listen" => {
                 let place = self.format_place(at, key);
-                self.config.gateway.listen = self.read_address(&entry).map(|address| (address, place));
+                self.config.gateway.listen =
+                    self.read_address(&entry).map(|address| (address, place));
             }
             "allowed_hosts" => self.config.gateway.allowed_hosts = self.read_hosts(&entry),
             "allow_unmetered" => {
@@ -210,7 +216,9 @@ impl ConfigReader<'_> {
                 ReferenceKind::OwnPolicy => {
                     ("policy of this file", "[policy.NAME]", self.config.policy_names().collect())
                 }
-                ReferenceKind::Upstream => ("upstream", "[upstream.NAME]", self.config.upstream_names()),
+                ReferenceKind::Upstream => {
+                    ("upstream", "[upstream.NAME]", self.config.upstream_names())
+                }
                 ReferenceKind::Shape => {
                     let shapes = self.config.gateway.shapes.keys();
                     ("shape", "[shape.NAME]", shapes.map(String::as_str).collect())

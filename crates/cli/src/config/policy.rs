@@ -11,7 +11,11 @@ use super::{ConfigReader, to_policy_value};
 impl ConfigReader<'_> {
     pub(super) fn read_policies(&mut self, value: &Spanned<DeValue<'_>>) {
         let Some(policies) = value.get_ref().as_table() else {
-            return self.note_problem(value.span().start, "policy", "must be tables: [policy.NAME]");
+            return self.note_problem(
+                value.span().start,
+                "policy",
+                "must be tables: [policy.NAME]",
+            );
         };
         for (name, value) in policies {
             let name = name.get_ref().as_ref();
@@ -44,7 +48,8 @@ impl ConfigReader<'_> {
                         None => "; see `softland run --help` for those there are".to_owned(),
                     };
                     let key_place = format!("{place}.{name}");
-                    let message = explain_misplaced_key(name).unwrap_or_else(|| format!("unknown key{hint}"));
+                    let message =
+                        explain_misplaced_key(name).unwrap_or_else(|| format!("unknown key{hint}"));
                     self.note_problem(key.span().start, &key_place, &message);
                 }
                 Err(KeyError::Value { key: inner, allowed, found }) => {

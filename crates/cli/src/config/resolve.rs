@@ -13,7 +13,7 @@ use softland_agent::http::provider::PROVIDERS;
 use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Settings, Upstream};
 
 use super::gateway::{LedgerSetting, RetentionSetting};
-use super::{Config, Variable, unknown_policy_message, find_unlimitable_tools};
+use super::{Config, Variable, find_unlimitable_tools, unknown_policy_message};
 use crate::audit::PageReports;
 
 /// The default address of the gateway.
@@ -51,11 +51,18 @@ impl Config {
     /// Returns at least one problem, each with its place in the file: a variable that is not set or
     /// holds an invalid header value, an unknown policy, an address that other machines could
     /// reach.
-    pub(crate) fn resolve_settings(&self, asked: &Overrides, env: Env<'_>) -> Result<Settings, Vec<String>> {
+    pub(crate) fn resolve_settings(
+        &self,
+        asked: &Overrides,
+        env: Env<'_>,
+    ) -> Result<Settings, Vec<String>> {
         let mut reading = SettingsResolver { config: self, asked, env, problems: Vec::new() };
         let upstreams = reading.resolve_upstreams();
-        let (admin, client_tokens) =
-            if asked.private { Default::default() } else { (reading.resolve_admin(), reading.resolve_tokens()) };
+        let (admin, client_tokens) = if asked.private {
+            Default::default()
+        } else {
+            (reading.resolve_admin(), reading.resolve_tokens())
+        };
         let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
         problems.extend(self.check_reachable(asked));
@@ -94,7 +101,11 @@ impl Config {
 
     /// Returns the source of the pages' audit reports, which apply the policy that most requests
     /// have.
-    fn audit_reports(&self, asked: &Overrides, policies: &BTreeMap<String, Policy>) -> Arc<PageReports> {
+    fn audit_reports(
+        &self,
+        asked: &Overrides,
+        policies: &BTreeMap<String, Policy>,
+    ) -> Arc<PageReports> {
         let named = asked.policy.as_deref().unwrap_or("default");
         let only = || policies.values().next().filter(|_| policies.len() == 1);
         let policy = policies.get(named).or_else(only).cloned().unwrap_or_default();
@@ -282,7 +293,9 @@ impl Variable {
     /// # Errors
     /// Returns a message if the variable is not set, or blank.
     fn read_value(&self, env: Env<'_>) -> Result<String, String> {
-        env(&self.name).filter(|value| !value.trim().is_empty()).ok_or_else(|| self.describe_unset())
+        env(&self.name)
+            .filter(|value| !value.trim().is_empty())
+            .ok_or_else(|| self.describe_unset())
     }
 
     fn describe_unset(&self) -> String {

@@ -36,7 +36,8 @@ impl ConfigReader<'_> {
             let shaping = self.read_shape(&named);
             if self.problems.len() > before {
                 // The problem was noted; a route that refers to this shape is still valid.
-                let tags = Tags::new([named.name]).map(|tags| with_defaults(Shape::watch_only(tags)));
+                let tags =
+                    Tags::new([named.name]).map(|tags| with_defaults(Shape::watch_only(tags)));
                 self.config.gateway.shapes.extend(tags.ok().map(|s| (named.name.to_owned(), s)));
                 continue;
             }

@@ -63,8 +63,10 @@ impl ConfigReader<'_> {
             match entry.name {
                 "base_url" => upstream.base_url = self.read_base_url(&entry),
                 _ => {
-                    upstream.key = self
-                        .read_variable(&entry, "ANTHROPIC_API_KEY; the key itself does not belong here");
+                    upstream.key = self.read_variable(
+                        &entry,
+                        "ANTHROPIC_API_KEY; the key itself does not belong here",
+                    );
                 }
             }
         }

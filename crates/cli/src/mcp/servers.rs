@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use softland_agent::AgentFile;
-use softland_agent::mcp::{StderrHandler, Servers, ServersFile};
+use softland_agent::mcp::{Servers, ServersFile, StderrHandler};
 use tokio::runtime::Runtime;
 
 use crate::args::RunArgs;
@@ -76,7 +76,10 @@ fn load_agents(args: &RunArgs) -> Option<Vec<(PathBuf, AgentFile)>> {
 }
 
 /// Returns the servers that the agent files name, each of which the servers file must define.
-fn find_named_servers(file: &ServersFile, agents: &[(PathBuf, AgentFile)]) -> Result<BTreeSet<String>, Failure> {
+fn find_named_servers(
+    file: &ServersFile,
+    agents: &[(PathBuf, AgentFile)],
+) -> Result<BTreeSet<String>, Failure> {
     let (mut named, mut problems) = (BTreeSet::new(), Vec::new());
     for (path, agent) in agents {
         for server in agent.server_names() {

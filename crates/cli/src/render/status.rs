@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use softland_agent::Event;
 
-use board::ActiveRuns;
+use active_runs::ActiveRuns;
 
-mod board;
+mod active_runs;
 
 /// The time between two frames.
 const TICK: Duration = Duration::from_millis(120);

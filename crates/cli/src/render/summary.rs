@@ -6,7 +6,7 @@ use softland_agent::core::{Outcome, Reason};
 use softland_agent::{AnsweredBy, Report, UsageTotal};
 
 use super::pieces::{Piece, Style};
-use super::text::{MIN_WIDTH, format_count, flow_items, group_digits};
+use super::text::{MIN_WIDTH, flow_items, format_count, group_digits};
 
 /// Renders the summary in lines of at most `width` columns. `simulated` is true if no money was
 /// paid.
@@ -19,7 +19,8 @@ pub(crate) fn render_summary(
     let style = if report.ended.outcome.is_done() { Style::Bold } else { Style::Bad };
     let width = width.max(MIN_WIDTH);
     let mut pieces = Vec::new();
-    for (style, items) in [(style, vec![describe_end(report)]), (Style::Dim, list_usage(report, took, simulated))]
+    for (style, items) in
+        [(style, vec![describe_end(report)]), (Style::Dim, list_usage(report, took, simulated))]
     {
         for text in flow_items(&items, width) {
             pieces.push(Piece::note(style, text));
@@ -88,7 +89,11 @@ fn list_usage(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
 fn format_tokens(usage: &UsageTotal) -> String {
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!("{} tokens in ({cached}% cached), {} out", group_digits(input), group_digits(usage.output))
+    format!(
+        "{} tokens in ({cached}% cached), {} out",
+        group_digits(input),
+        group_digits(usage.output)
+    )
 }
 
 fn format_time(took: Duration) -> String {
@@ -169,7 +174,11 @@ mod tests {
                 None,
                 "failed: the provider failed\n",
             ),
-            (RunEnding::without_limit(Outcome::Cancelled, Reason::User), None, "cancelled: by you\n"),
+            (
+                RunEnding::without_limit(Outcome::Cancelled, Reason::User),
+                None,
+                "cancelled: by you\n",
+            ),
         ];
         for (ended, answered_by, first) in cases {
             let text = shown(&report(ended, answered_by), false, 120);

@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use softland_agent::{Event, EventKind};
 
-use super::pieces::{Piece, Style, OutputStream};
+use super::pieces::{OutputStream, Piece, Style};
 use super::summary::render_summary;
 use super::text::cut_line;
-use super::view::{CallLocator, ViewOptions, RunView};
+use super::view::{CallLocator, RunView, ViewOptions};
 
 /// The columns by which a sub-agent's run is indented.
 const INDENT: usize = 4;
@@ -43,7 +43,12 @@ struct ChildView {
 
 impl RunTreeView {
     /// Creates a view of `width` columns.
-    pub(crate) fn new(show: ViewOptions, folded: bool, width: usize, kept: Option<CallLocator>) -> Self {
+    pub(crate) fn new(
+        show: ViewOptions,
+        folded: bool,
+        width: usize,
+        kept: Option<CallLocator>,
+    ) -> Self {
         let mut first = RunView::new(show, width);
         first.set_locator(kept);
         Self { show, folded, width, first, children: BTreeMap::new(), speaking: None }
@@ -91,7 +96,8 @@ impl RunTreeView {
         view.set_locator(kept);
         let which = run.rsplit('.').next().unwrap_or_default();
         let label = format!("{agent} #{which}");
-        self.children.insert(run.to_owned(), ChildView { view, label, level, began: Instant::now() });
+        self.children
+            .insert(run.to_owned(), ChildView { view, label, level, began: Instant::now() });
     }
 
     fn render_child_event(&mut self, event: &Event) -> Vec<Piece> {

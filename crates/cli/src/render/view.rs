@@ -11,13 +11,13 @@ use softland_agent::{Event, EventKind, Report};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::markdown::Markdown;
-use super::pieces::{Piece, Style, OutputStream};
-use super::text::{MIN_WIDTH, format_count, flow_items, make_harmless, cut_line, wrap_words};
+use super::pieces::{OutputStream, Piece, Style};
+use super::text::{MIN_WIDTH, cut_line, flow_items, format_count, make_harmless, wrap_words};
 
 mod fold;
-mod odd;
 #[cfg(test)]
 mod tests;
+mod verbose;
 
 pub(crate) use fold::CallLocator;
 
@@ -78,7 +78,7 @@ pub(crate) struct RunView {
     /// The ids of the calls of this turn, each with true if it is answered.
     calls: Vec<(String, bool)>,
     /// The counts of this turn.
-    heard: odd::TurnCounts,
+    heard: verbose::TurnCounts,
     /// The text of this turn.
     said: String,
     /// The number of bytes at the end of the text that are not shown yet.
@@ -135,7 +135,10 @@ impl RunView {
                 self.show_intervention(&what);
             }
             EventKind::Usage { input, output, cache_read, cache_write, request_id, .. } => {
-                self.show_usage([*input, *cache_read, *cache_write, *output], request_id.as_deref());
+                self.show_usage(
+                    [*input, *cache_read, *cache_write, *output],
+                    request_id.as_deref(),
+                );
             }
             // The call shows this already, and the view of the sub-agent's run follows.
             EventKind::Child { .. } => {}
@@ -253,7 +256,11 @@ impl RunView {
     }
 
     fn begin_call(&mut self, id: &str, name: &str) {
-        self.begin_block(OpenBlock::Call { name: name.to_owned(), input: String::new(), cut: false });
+        self.begin_block(OpenBlock::Call {
+            name: name.to_owned(),
+            input: String::new(),
+            cut: false,
+        });
         // Text before a call is not the answer, so it is shown here.
         self.show_held();
         self.calls.push((id.to_owned(), false));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use softland_agent::Event;
 use terminal_size::{Height, Width};
 
-use super::pieces::{Piece, Style, OutputStream};
+use super::pieces::{OutputStream, Piece, Style};
 use super::progress::ProgressBar;
 use super::status::{self, StatusLine};
 use super::text::make_harmless;
@@ -88,7 +88,9 @@ impl Writer {
         let env = |name: &str| std::env::var(name).ok();
         wants_status(self.stderr_is_terminal, &env).then(|| {
             let remote = env("SSH_CONNECTION").or_else(|| env("SSH_TTY")).is_some();
-            StatusLine::show_line(remote, || terminal_columns(terminal_size::terminal_size_of(io::stderr())))
+            StatusLine::show_line(remote, || {
+                terminal_columns(terminal_size::terminal_size_of(io::stderr()))
+            })
         })
     }
 

@@ -121,7 +121,9 @@ mod tests {
         let of = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> =
                 set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            journal_folder(&move |name| set.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone()))
+            journal_folder(&move |name| {
+                set.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone())
+            })
         };
         let path = |text: &str| Some(PathBuf::from(text));
         assert_eq!(of(&[("HOME", "/me")]), path("/me/.local/state/softland/runs"));

@@ -1,6 +1,6 @@
 use super::*;
 use softland_agent::UsageTotal;
-use softland_agent::core::{RunEnding, Reason};
+use softland_agent::core::{Reason, RunEnding};
 
 #[test]
 fn every_outcome_has_its_status() {
@@ -24,7 +24,15 @@ fn every_outcome_has_its_status() {
         };
         assert_eq!(exit_status(&report, OutputLoss::Nothing), wanted, "{outcome:?}");
         let failed = outcome == Outcome::Failed;
-        assert_eq!(exit_status(&report, OutputLoss::Failed), if failed { 4 } else { 2 }, "{outcome:?}");
-        assert_eq!(exit_status(&report, OutputLoss::Closed), if failed { 4 } else { 130 }, "{outcome:?}");
+        assert_eq!(
+            exit_status(&report, OutputLoss::Failed),
+            if failed { 4 } else { 2 },
+            "{outcome:?}"
+        );
+        assert_eq!(
+            exit_status(&report, OutputLoss::Closed),
+            if failed { 4 } else { 130 },
+            "{outcome:?}"
+        );
     }
 }

@@ -66,8 +66,14 @@ impl ListedRun {
 
 /// Returns at most `limit` of the newest runs of the state folder that began at `since` or later. A
 /// file that cannot be read causes a warning, and the others are listed.
-pub(super) fn newest_runs(since: Option<u64>, limit: Option<usize>, writer: &Writer) -> Vec<ListedRun> {
-    let Some(folder) = state::journal_folder(&|name| std::env::var(name).ok()) else { return Vec::new() };
+pub(super) fn newest_runs(
+    since: Option<u64>,
+    limit: Option<usize>,
+    writer: &Writer,
+) -> Vec<ListedRun> {
+    let Some(folder) = state::journal_folder(&|name| std::env::var(name).ok()) else {
+        return Vec::new();
+    };
     let mut listed = Vec::new();
     for id in state::run_ids(&folder) {
         if limit.is_some_and(|limit| listed.len() >= limit) {

@@ -2,7 +2,7 @@
 //! first.
 
 use softland_agent::core::NanoUsd;
-use softland_ledger::{UnassignedTotals, Run, Usage, format_timestamp};
+use softland_ledger::{Run, UnassignedTotals, Usage, format_timestamp};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::kept::ListedRun;
@@ -35,7 +35,11 @@ fn format_known(number: Option<u64>) -> String {
 
 /// Renders a heading, a line for each run, and a line for the requests that belong to no run. Lines
 /// are cut to `width`, if there is one.
-pub(super) fn render_table(runs: &[ListedRun], beside: Option<&UnassignedTotals>, width: Option<usize>) -> String {
+pub(super) fn render_table(
+    runs: &[ListedRun],
+    beside: Option<&UnassignedTotals>,
+    width: Option<usize>,
+) -> String {
     // The source is shown only if there are several.
     let several = runs.iter().any(|one| one.journal.is_some());
     let cells: Vec<Vec<String>> = COLUMNS
@@ -155,7 +159,11 @@ pub(crate) fn format_tokens(run: &Run) -> String {
     let usage = run.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!("{} tokens in ({cached}% cached), {} out", group_digits(input), group_digits(usage.output))
+    format!(
+        "{} tokens in ({cached}% cached), {} out",
+        group_digits(input),
+        group_digits(usage.output)
+    )
 }
 
 fn sum_tokens(usage: Usage) -> u64 {
@@ -172,7 +180,7 @@ fn format_minute(at: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softland_agent::core::{Because, RunEnding, Outcome, Reason, Rung};
+    use softland_agent::core::{Because, Outcome, Reason, RunEnding, Rung};
 
     fn run(id: &str, end: Option<RunEnding>) -> Run {
         Run {
@@ -205,7 +213,11 @@ mod tests {
     }
 
     fn landed() -> RunEnding {
-        RunEnding::from_because(Outcome::Landed, &Because::from_counts(Reason::ToolCalls, 30, 30), Some(Rung::Ask))
+        RunEnding::from_because(
+            Outcome::Landed,
+            &Because::from_counts(Reason::ToolCalls, 30, 30),
+            Some(Rung::Ask),
+        )
     }
 
     #[test]
@@ -224,7 +236,8 @@ mod tests {
     #[test]
     fn what_belongs_to_no_run_has_a_line() {
         let usage = Usage { input: 1000, output: 5, ..Usage::default() };
-        let mut beside = UnassignedTotals { requests: 3, usage, cost: NanoUsd(156_000_000), unpriced: 0 };
+        let mut beside =
+            UnassignedTotals { requests: 3, usage, cost: NanoUsd(156_000_000), unpriced: 0 };
         let mut seen = run("run-1", Some(landed()));
         seen.observed = true;
         let text = table_of(&[seen], Some(&beside), None);

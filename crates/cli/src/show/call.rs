@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use softland_agent::journal::{StoredCall, CallPosition};
+use softland_agent::journal::{CallPosition, StoredCall};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;

@@ -12,7 +12,7 @@ use softland_agent::{AnsweredBy, Event, EventKind, Report};
 use super::steps;
 use crate::args::ShowArgs;
 use crate::failure::Failure;
-use crate::render::{Writer, format_count, flow_items, group_digits};
+use crate::render::{Writer, flow_items, format_count, group_digits};
 use crate::run::state;
 use crate::runs::{self, format_dollars};
 
@@ -37,11 +37,17 @@ fn root_run(run: &str) -> &str {
 }
 
 /// Shows the run.
-pub(super) fn show_run(path: &Path, args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+pub(super) fn show_run(
+    path: &Path,
+    args: &ShowArgs,
+    writer: &mut Writer,
+) -> Result<ExitCode, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| failed(&error))?;
-    let told = runtime.block_on(Box::pin(ReplayedJournal::from_path(path))).map_err(|unfit| failed(&unfit))?;
+    let told = runtime
+        .block_on(Box::pin(ReplayedJournal::from_path(path)))
+        .map_err(|unfit| failed(&unfit))?;
     let run = if Path::new(&args.run).is_file() { &told.root } else { &args.run };
     let Some(start) = told.starts.get(run) else {
         let all: Vec<&str> = told.starts.keys().map(String::as_str).collect();

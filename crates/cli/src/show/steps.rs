@@ -1,7 +1,7 @@
 //! The steps of a run as lines with their time, turn, event and reason.
 
 use serde_json::{Map, Value};
-use softland_agent::core::{Because, RunEnding, NanoUsd};
+use softland_agent::core::{Because, NanoUsd, RunEnding};
 use softland_ledger::{Run, Step};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -28,7 +28,10 @@ pub(super) fn render_steps(run: &Run, steps: &[Step], width: Option<usize>) -> S
 }
 
 /// Renders the steps of a replayed run, given as turn, name and fields. Their times are unknown.
-pub(super) fn render_replayed(steps: &[(u64, String, Map<String, Value>)], width: Option<usize>) -> String {
+pub(super) fn render_replayed(
+    steps: &[(u64, String, Map<String, Value>)],
+    width: Option<usize>,
+) -> String {
     let rows = steps.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1 && delta_field(&a.1).is_some());
     let mut text = String::new();
     for group in rows {
@@ -49,7 +52,11 @@ pub(super) fn render_replayed(steps: &[(u64, String, Map<String, Value>)], width
     text
 }
 
-fn format_row([time, turn, what, why]: &[String; 4], widths: [usize; 3], width: Option<usize>) -> String {
+fn format_row(
+    [time, turn, what, why]: &[String; 4],
+    widths: [usize; 3],
+    width: Option<usize>,
+) -> String {
     let pad = |cell: &str, to: usize| " ".repeat(to.saturating_sub(cell.width()));
     let [times, turns, whats] = widths;
     let text = format!(
@@ -164,7 +171,8 @@ fn describe_intervention(fields: &Map<String, Value>) -> String {
         let parsed = serde_json::from_value::<Because>(because.clone());
         parsed.map_or_else(|_| because.to_string(), |because| because.to_string())
     });
-    let text = fields.get("text").and_then(Value::as_str).map(|text| format!("“{}”", shorten_text(text)));
+    let text =
+        fields.get("text").and_then(Value::as_str).map(|text| format!("“{}”", shorten_text(text)));
     because.into_iter().chain(text).collect::<Vec<_>>().join(" · ")
 }
 

@@ -59,7 +59,10 @@ pub(super) struct LaunchOptions {
 /// # Errors
 /// Returns the reason for which the client's requests would bypass the gateway, or its key would be
 /// sent to the wrong provider.
-pub(super) fn detect_client(command: &[OsString], place: SettingsLookup<'_>) -> Result<Client, String> {
+pub(super) fn detect_client(
+    command: &[OsString],
+    place: SettingsLookup<'_>,
+) -> Result<Client, String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(Client::default()) };
     let name = Path::new(program).file_stem().map(|name| name.to_string_lossy());
     let arguments: Vec<_> = arguments.iter().map(|one| one.to_string_lossy()).collect();
@@ -80,9 +83,10 @@ impl Client {
             ClientNeeds::Codex(provider) => {
                 LaunchOptions { arguments: provider.to_arguments(url), variables: Vec::new() }
             }
-            ClientNeeds::Opencode(config) => {
-                LaunchOptions { arguments: Vec::new(), variables: vec![opencode::config_variable(config, url)] }
-            }
+            ClientNeeds::Opencode(config) => LaunchOptions {
+                arguments: Vec::new(),
+                variables: vec![opencode::config_variable(config, url)],
+            },
         }
     }
 }

@@ -139,7 +139,9 @@ pub(super) fn program_variables(env: Env<'_>, url: &str) -> Vec<(String, String)
 /// Returns `NO_PROXY` in both spellings if a proxy is set. Some programs read only one of them, and
 /// most of those would send loopback requests to the proxy.
 fn no_proxy_variables(env: Env<'_>) -> Vec<(String, String)> {
-    let either = |name: &str| read_variable(env, name).or_else(|| read_variable(env, &name.to_ascii_uppercase()));
+    let either = |name: &str| {
+        read_variable(env, name).or_else(|| read_variable(env, &name.to_ascii_uppercase()))
+    };
     if !PROXIES.iter().any(|name| either(name).is_some()) {
         return Vec::new();
     }

@@ -94,7 +94,10 @@ pub(super) fn spawn_program(
 ///
 /// # Errors
 /// Returns an error if the system cannot tell how the program ended.
-pub(super) async fn wait_for_end(mut program: Child, mut heard: SignalListener) -> io::Result<ExitStatus> {
+pub(super) async fn wait_for_end(
+    mut program: Child,
+    mut heard: SignalListener,
+) -> io::Result<ExitStatus> {
     let mut open = true;
     loop {
         tokio::select! {

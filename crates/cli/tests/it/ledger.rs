@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::*;
 use serde_json::{Value, json};
-use softland_agent::core::{Because, RunEnding, NanoUsd, Outcome, Reason, Rung};
+use softland_agent::core::{Because, NanoUsd, Outcome, Reason, RunEnding, Rung};
 use softland_ledger::{Event, Fields, Ledger, Options, Record, Request, RunEnd, RunStart};
 
 const MINUTE: u64 = 60_000;

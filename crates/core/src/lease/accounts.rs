@@ -3,8 +3,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::room::{Shortage, CapUsage, CapUnit};
-use super::{Amount, LeaseRequest, Caps, AccountTerms};
+use super::headroom::{CapUnit, CapUsage, Shortage};
+use super::{AccountTerms, Amount, Caps, LeaseRequest};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
@@ -83,7 +83,12 @@ impl Leases {
 
     /// Opens an account again that was opened at the time `then`, whatever is available now. This
     /// restores the runs of a tree while not all of their state is known yet.
-    pub fn reopen_account(&mut self, parent: AccountId, terms: AccountTerms, then: Millis) -> AccountId {
+    pub fn reopen_account(
+        &mut self,
+        parent: AccountId,
+        terms: AccountTerms,
+        then: Millis,
+    ) -> AccountId {
         let above = self.accounts.get(&parent).and_then(|above| above.exploring_until);
         let account = self.insert_account(parent, above, terms, then);
         self.next += 1;
@@ -287,7 +292,12 @@ impl Leases {
     }
 
     /// Returns an account that is open and has time left, to explore or at all.
-    fn find_account_with_time(&self, id: AccountId, now: Millis, exploring: bool) -> Result<Account, Shortage> {
+    fn find_account_with_time(
+        &self,
+        id: AccountId,
+        now: Millis,
+        exploring: bool,
+    ) -> Result<Account, Shortage> {
         let over = |until: Millis| Shortage {
             standing: CapUsage {
                 account: id,
@@ -321,7 +331,10 @@ impl Leases {
     }
 
     /// Returns an account and the accounts above it, up to the session's.
-    pub(super) fn path_to_session(&self, account: AccountId) -> impl Iterator<Item = AccountId> + '_ {
+    pub(super) fn path_to_session(
+        &self,
+        account: AccountId,
+    ) -> impl Iterator<Item = AccountId> + '_ {
         let open = Some(account).filter(|id| self.accounts.contains_key(id));
         core::iter::successors(open, |id| self.accounts.get(id).and_then(|account| account.parent))
     }

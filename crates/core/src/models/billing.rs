@@ -56,7 +56,11 @@ struct PriceMultiple {
     thousandths: u64,
 }
 
-const fn price_multiple(tier: PricingTier, models: &'static str, thousandths: u64) -> PriceMultiple {
+const fn price_multiple(
+    tier: PricingTier,
+    models: &'static str,
+    thousandths: u64,
+) -> PriceMultiple {
     PriceMultiple { tier, models, thousandths }
 }
 
@@ -234,7 +238,13 @@ mod tests {
 
     #[test]
     fn every_tier_but_the_standard_has_a_last_row_for_any_model() {
-        for tier in [PricingTier::Fast, PricingTier::Priority, PricingTier::Flex, PricingTier::Ultrafast, PricingTier::Unknown] {
+        for tier in [
+            PricingTier::Fast,
+            PricingTier::Priority,
+            PricingTier::Flex,
+            PricingTier::Ultrafast,
+            PricingTier::Unknown,
+        ] {
             let rows: Vec<_> = MULTIPLES.iter().filter(|row| row.tier == tier).collect();
             let last = rows.last().expect("a row");
             assert!(last.models.is_empty(), "{tier:?}");
@@ -247,7 +257,9 @@ mod tests {
         assert_eq!(find_tool_runner(Vendor::Anthropic, "bash_20250124"), ToolRunner::Client);
         assert_eq!(find_tool_runner(Vendor::OpenAi, "local_shell"), ToolRunner::Client);
         assert_eq!(find_tool_runner(Vendor::OpenAi, "mcp"), ToolRunner::Unknown);
-        let ToolRunner::Provider(search) = find_tool_runner(Vendor::OpenAi, "web_search_2025_08_26") else {
+        let ToolRunner::Provider(search) =
+            find_tool_runner(Vendor::OpenAi, "web_search_2025_08_26")
+        else {
             panic!("the provider runs it");
         };
         assert_eq!((search.fee, search.brings), (WEB_SEARCH, Some(128_000)));

@@ -36,7 +36,11 @@ const fn policy_key(name: &'static str, allowed: &'static str, help: &'static st
 
 /// Every key, in the contract's order.
 pub const KEYS: &[PolicyKey] = &[
-    policy_key("mode", "enforce or observe", "observe leaves the bytes alone and says what it would do"),
+    policy_key(
+        "mode",
+        "enforce or observe",
+        "observe leaves the bytes alone and says what it would do",
+    ),
     policy_key("tool_calls_limit", COUNT, "tool calls per run"),
     policy_key("tool_limits", TOOL_LIMITS, "tool calls per run and tool name"),
     policy_key("turns_limit", COUNT, "turns per run; the last one is asked for the answer"),
@@ -49,14 +53,30 @@ pub const KEYS: &[PolicyKey] = &[
     policy_key("countdown_from", SHARE, "share of the limit from which the countdown shows"),
     policy_key("warn_at", SHARE, "share of another limit at which one warning is given"),
     policy_key("batch", "first, all or none", "which calls of a batch that passes the limit run"),
-    policy_key("landing", "auto, ask, none, respond or stop", "how the run is brought to its answer"),
-    policy_key("answer_tool", NAMES, "tools whose call is the answer; never counted, never refused"),
+    policy_key(
+        "landing",
+        "auto, ask, none, respond or stop",
+        "how the run is brought to its answer",
+    ),
+    policy_key(
+        "answer_tool",
+        NAMES,
+        "tools whose call is the answer; never counted, never refused",
+    ),
     policy_key("empty_limit", COUNT, "empty turns in a row before the run is stopped"),
     policy_key("stale_limit", COUNT, "answers in vain to one context before the run is stopped"),
     policy_key("repeat_limit", COUNT, "same call with the same result that make a loop; 0 is off"),
     policy_key("poll_limit", COUNT, "the same for calls that wait or poll; 0 is off"),
-    policy_key("cycle_limit", COUNT, "repeats of a cycle of 2 to 4 rounds that make a loop; 0 is off"),
-    policy_key("error_limit", COUNT, "rounds in a row with the same error that make a loop; 0 is off"),
+    policy_key(
+        "cycle_limit",
+        COUNT,
+        "repeats of a cycle of 2 to 4 rounds that make a loop; 0 is off",
+    ),
+    policy_key(
+        "error_limit",
+        COUNT,
+        "rounds in a row with the same error that make a loop; 0 is off",
+    ),
     policy_key("loop_keys", LOOP_KEYS, "what identifies a tool's call, or what the tool does"),
     policy_key("on_loop", "ladder, land, stop or observe", "what a loop leads to"),
     policy_key("reserve_tokens", COUNT, "tokens held back for the answer"),
@@ -177,7 +197,10 @@ impl Policy {
     pub fn set_key(&mut self, name: &str, value: &PolicyValue) -> Result<(), KeyError> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             let names = KEYS.iter().map(|key| key.name);
-            return Err(KeyError::Unknown { key: name.to_owned(), nearest: find_nearest(name, names) });
+            return Err(KeyError::Unknown {
+                key: name.to_owned(),
+                nearest: find_nearest(name, names),
+            });
         };
         let reader = ValueReader { key: *key, value };
         if *value == PolicyValue::Null && !is_clearable(key.name) {
@@ -185,10 +208,16 @@ impl Policy {
         }
         match name {
             "mode" => self.mode = reader.read_word(Mode::from_word)?,
-            "tool_calls_limit" => self.tool_calls_limit = reader.read_limit(ValueReader::read_count)?,
-            "tool_limits" => self.tool_limits = reader.read_members(COUNT, |member| member.read_count())?,
+            "tool_calls_limit" => {
+                self.tool_calls_limit = reader.read_limit(ValueReader::read_count)?
+            }
+            "tool_limits" => {
+                self.tool_limits = reader.read_members(COUNT, |member| member.read_count())?
+            }
             "turns_limit" => self.turns_limit = reader.read_limit(ValueReader::read_count)?,
-            "result_chars_limit" => self.result_chars_limit = reader.read_limit(ValueReader::read_count)?,
+            "result_chars_limit" => {
+                self.result_chars_limit = reader.read_limit(ValueReader::read_count)?
+            }
             "tokens_limit" => self.tokens_limit = reader.read_limit(ValueReader::read_count)?,
             "cost_limit_usd" => self.cost_limit_usd = reader.read_limit(ValueReader::read_money)?,
             "session_cost_limit_usd" => {
@@ -207,7 +236,9 @@ impl Policy {
             "poll_limit" => self.poll_limit = reader.read_count()?,
             "cycle_limit" => self.cycle_limit = reader.read_count()?,
             "error_limit" => self.error_limit = reader.read_count()?,
-            "loop_keys" => self.loop_keys = reader.read_members(LOOP_KEY, |member| member.read_loop_key())?,
+            "loop_keys" => {
+                self.loop_keys = reader.read_members(LOOP_KEY, |member| member.read_loop_key())?
+            }
             "on_loop" => self.on_loop = reader.read_word(OnLoop::from_word)?,
             "reserve_tokens" => self.reserve_tokens = reader.read_count()?,
             "reserve_time" => self.reserve_time = reader.read_time()?,
@@ -377,7 +408,9 @@ fn parse_pairs(text: &str) -> Option<Vec<(String, PolicyValue)>> {
             let (name, value) = pair.split_once('=')?;
             let value = value.trim();
             let value = if value.contains('+') {
-                PolicyValue::List(value.split('+').map(|item| PolicyValue::Text(item.to_owned())).collect())
+                PolicyValue::List(
+                    value.split('+').map(|item| PolicyValue::Text(item.to_owned())).collect(),
+                )
             } else {
                 PolicyValue::Text(value.to_owned())
             };
@@ -446,7 +479,8 @@ mod tests {
     #[test]
     fn answer_tools_are_one_name_or_a_list() {
         let mut policy = Policy::default();
-        let list = |names: &[&str]| PolicyValue::List(names.iter().map(|name| text(name)).collect());
+        let list =
+            |names: &[&str]| PolicyValue::List(names.iter().map(|name| text(name)).collect());
         for (value, names) in [
             (text("Out"), &["Out"][..]),
             (text(" Out , submit,Out"), &["Out", "submit"]),

@@ -46,7 +46,8 @@ pub(crate) fn landing_room(facts: &Facts, policy: &Policy) -> Option<u64> {
 fn least_room(facts: &Facts, policy: &Policy, before_output: NanoUsd) -> Option<u64> {
     money_caps(facts, policy)
         .map(|MoneyCap { used, held, limit, .. }| {
-            let left = limit.saturating_sub(used).saturating_sub(held).saturating_sub(before_output);
+            let left =
+                limit.saturating_sub(used).saturating_sub(held).saturating_sub(before_output);
             left.0.saturating_mul(1000).checked_div(facts.output_pico).unwrap_or(u64::MAX)
         })
         .min()

@@ -71,7 +71,9 @@ impl CycleDetector {
                 ..Evidence::default()
             },
             because: Some(Because::from_counts(Reason::Cycle, repeats, limit)),
-            identity: members.iter().fold(Digest::EMPTY, |sum, member| sum.combined_with(member.digest)),
+            identity: members
+                .iter()
+                .fold(Digest::EMPTY, |sum, member| sum.combined_with(member.digest)),
         })
     }
 }

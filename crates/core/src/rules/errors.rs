@@ -111,7 +111,12 @@ fn describe_failure(round: &Round) -> Option<FailedRound> {
     let mut names = BTreeSet::new();
     round.calls.iter().try_fold(none, |sum, call| {
         let result = call.result.filter(|_| call.failed)?;
-        let tools = if names.insert(call.name) { sum.tools.combined_with(call.name) } else { sum.tools };
-        Some(FailedRound { tools, error: sum.error.combined_with(call.name.followed_by(result)), ..sum })
+        let tools =
+            if names.insert(call.name) { sum.tools.combined_with(call.name) } else { sum.tools };
+        Some(FailedRound {
+            tools,
+            error: sum.error.combined_with(call.name.followed_by(result)),
+            ..sum
+        })
     })
 }

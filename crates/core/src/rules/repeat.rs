@@ -71,8 +71,10 @@ impl RepeatDetector {
     }
 
     fn count_occurrence(&mut self, call: &AnsweredCall, result: Digest, round: &Round) -> u64 {
-        let track =
-            self.tracks.entry(call.key).or_insert_with(|| RepeatedCall { result, seen: Vec::new() });
+        let track = self
+            .tracks
+            .entry(call.key)
+            .or_insert_with(|| RepeatedCall { result, seen: Vec::new() });
         if track.result != result {
             *track = RepeatedCall { result, seen: Vec::new() };
         }

@@ -7,5 +7,6 @@ use crate::policy::Policy;
 
 pub(crate) fn check_limit(facts: &Facts, policy: &Policy) -> Option<Because> {
     let limit = policy.stale_limit;
-    (limit > 0 && facts.stale >= limit).then(|| Because::from_counts(Reason::Stale, facts.stale, limit))
+    (limit > 0 && facts.stale >= limit)
+        .then(|| Because::from_counts(Reason::Stale, facts.stale, limit))
 }

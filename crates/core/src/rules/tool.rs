@@ -19,7 +19,11 @@ pub(crate) fn check_call(tool: &str, used: u64, policy: &Policy) -> Option<Becau
 /// Returns the limit that is used up, if it is of a tool that the provider runs: nobody else can
 /// refuse such a tool, so the run lands. `hosted` are the tools of this kind that the requests
 /// declare.
-pub(crate) fn check_hosted_limit(used: &RunUsage, hosted: &BTreeSet<String>, policy: &Policy) -> Option<Because> {
+pub(crate) fn check_hosted_limit(
+    used: &RunUsage,
+    hosted: &BTreeSet<String>,
+    policy: &Policy,
+) -> Option<Because> {
     let limits = policy.tool_limits.iter().filter(|(tool, _)| hosted.contains(*tool));
     let mut spent = limits.filter_map(|(tool, limit)| {
         let used = used.by_tool.get(tool).copied().unwrap_or(0);
@@ -38,7 +42,11 @@ pub(crate) fn shown_refusals(used: &RunUsage) -> u64 {
     used.refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals)
 }
 
-pub(crate) fn check_limit(used: &RunUsage, hidden_refusals: u64, policy: &Policy) -> Option<Because> {
+pub(crate) fn check_limit(
+    used: &RunUsage,
+    hidden_refusals: u64,
+    policy: &Policy,
+) -> Option<Because> {
     let (tool, refusals) = used.refused_tool.as_ref()?;
     let limit = *policy.tool_limits.get(tool)?;
     (refusals + hidden_refusals >= REFUSALS)

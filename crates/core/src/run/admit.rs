@@ -114,7 +114,8 @@ impl Run {
         }
         let admitted = before.by_tool.entry(call.name.to_owned()).or_insert(0);
         let before = self.used.by_tool.get(call.name).copied().unwrap_or(0);
-        if let Some(because) = rules::tool::check_call(call.name, before + *admitted, self.policy()) {
+        if let Some(because) = rules::tool::check_call(call.name, before + *admitted, self.policy())
+        {
             let last = rules::tool::is_last_refusal(&self.used);
             return if last {
                 Admission::Refused(because)
@@ -144,7 +145,8 @@ impl Run {
     fn check_batch(&self, wanted: &AdmittedCalls) -> Option<Because> {
         let limit = self.policy().tool_calls_limit.filter(|_| !self.policy().is_observing())?;
         let used = if self.policy().batch == Batch::First { limit } else { self.used.calls };
-        (wanted.runs > self.calls_left()).then(|| Because::from_counts(Reason::ToolCalls, used, limit))
+        (wanted.runs > self.calls_left())
+            .then(|| Because::from_counts(Reason::ToolCalls, used, limit))
     }
 }
 

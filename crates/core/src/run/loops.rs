@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 use crate::because::Because;
 use crate::digest::Digest;
 use crate::policy::{OnLoop, Policy};
-use crate::rules::{Round, Signal, cycle::CycleDetector, errors::ErrorDetector, repeat::RepeatDetector, sweep::SweepDetector};
+use crate::rules::{
+    Round, Signal, cycle::CycleDetector, errors::ErrorDetector, repeat::RepeatDetector,
+    sweep::SweepDetector,
+};
 
 /// The number of turns after a note within which the same loop, seen again, lands the run.
 const AGAIN: u64 = 5;

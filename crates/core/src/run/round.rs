@@ -1,14 +1,14 @@
 //! A round: the calls of one turn, their results as they come in, and the line that each result
 //! gets.
 
-mod waiting;
+mod pending;
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use self::waiting::PendingResults;
+use self::pending::PendingResults;
 use super::loops::LoopConsequence;
 use super::{Admission, Phase, Role, Run};
 use crate::addition::{Addition, AdditionKind, LinePlace};
@@ -19,7 +19,7 @@ use crate::identity;
 use crate::lines;
 use crate::pinned::FactDecision;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
-use crate::rules::{self, AnsweredCall, Round, Signal, CallWords};
+use crate::rules::{self, AnsweredCall, CallWords, Round, Signal};
 use crate::tables::{self, ToolKind};
 
 /// The calls of the newest turn, and their results so far.
@@ -70,8 +70,9 @@ impl OpenRound {
                 .collect(),
             Role::Gateway => {
                 let mut answered = false;
-                let admitted =
-                    |call| OpenCall::new(call, run.admit_recorded(call, &mut answered), run.policy());
+                let admitted = |call| {
+                    OpenCall::new(call, run.admit_recorded(call, &mut answered), run.policy())
+                };
                 calls.iter().map(admitted).collect()
             }
         };
@@ -171,9 +172,9 @@ fn call_identity(call: &Call<'_>, tool: Digest, policy: &Policy) -> Digest {
         Some(LoopKey::Arguments(names)) => {
             identity::digest_members(call.input, names.iter().map(|name| &**name))
         }
-        _ => {
-            identity::digest_text(call.input, &|name| tables::is_presentation_argument(call.name, name))
-        }
+        _ => identity::digest_text(call.input, &|name| {
+            tables::is_presentation_argument(call.name, name)
+        }),
     };
     tool.followed_by(arguments)
 }
@@ -427,7 +428,11 @@ impl Run {
         let tool = open.answered.last()?.words.tool();
         let total = policy.tool_calls_limit.and_then(|limit| {
             let used = open.calls_before + open.ran - open.sent_back;
-            Some((self.countdown_number(used, limit)?, None, Because::from_counts(Reason::ToolCalls, used, limit)))
+            Some((
+                self.countdown_number(used, limit)?,
+                None,
+                Because::from_counts(Reason::ToolCalls, used, limit),
+            ))
         });
         let own = policy.tool_limits.get(tool).filter(|_| policy.countdown != Countdown::Off);
         let own = own.and_then(|limit| {

@@ -69,7 +69,10 @@ mod tests {
         assert!(!flat.source.is_empty());
         let result = |text, failed, said| Some(FlatResult { text, failed, said });
         assert_eq!(flat.parse_results("Observation:\n1"), result("1", false, None));
-        assert_eq!(flat.parse_results("Call id: c\nError:\nno\nNow"), result("no\nNow", true, None));
+        assert_eq!(
+            flat.parse_results("Call id: c\nError:\nno\nNow"),
+            result("no\nNow", true, None)
+        );
         let text = "Observation:\n1\nNew task:\nWhat else?";
         assert_eq!(flat.parse_results(text), result("1", false, Some("What else?")));
         for text in ["", "Observation: I see", "What is an Observation:\n?", "Call id: c"] {

@@ -4,7 +4,9 @@
 //! This does not parse JSON and does not judge contents. It looks at openings, at the first and
 //! last lines, and at names.
 
-use super::{FoldedName, TableWord, has_folded, word_lengths, starts_ignoring_case, starts_with_any, w};
+use super::{
+    FoldedName, TableWord, has_folded, starts_ignoring_case, starts_with_any, w, word_lengths,
+};
 
 /// The number of lines at each end that are searched for an exit code.
 const LINES: usize = 4;

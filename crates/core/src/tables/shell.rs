@@ -4,7 +4,7 @@
 //! at the first words of each part. Anything that it does not understand (substitutions, unknown
 //! programs, interpreters) makes the whole line unknown, never "reads".
 
-use super::{ToolKind, TableWord, w};
+use super::{TableWord, ToolKind, w};
 
 /// The longest command line that is parsed; longer lines (here-documents, mostly) are unknown.
 const MAX_BYTES: usize = 4096;
@@ -307,7 +307,9 @@ fn reader_kind<'a>(
     let (writes, unknown) = match program {
         "git" => return git_kind(words),
         "env" => (false, words.next().is_some()),
-        "sed" => (words.any(|w| has_flag(w, 'i', "--in-place")), has(&["/w ", "'w ", "\"w ", ";w "])),
+        "sed" => {
+            (words.any(|w| has_flag(w, 'i', "--in-place")), has(&["/w ", "'w ", "\"w ", ";w "]))
+        }
         "sort" => (words.any(|w| has_flag(w, 'o', "--output")), false),
         "tree" => (words.any(|w| has_flag(w, 'o', "--output")), false),
         "uniq" => (words.filter(|w| !w.starts_with('-')).count() > 1, false),

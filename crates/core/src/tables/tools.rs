@@ -4,7 +4,7 @@
 //! name (`get_…`) proves nothing, and the tool is left unknown, except for names that say that they
 //! wait. Annotations of MCP tools and a user's `loop_keys` go before this table.
 
-use super::{FoldedName, TableWord, fold_name, has_folded, has_name, word_lengths, shell_kind, w};
+use super::{FoldedName, TableWord, fold_name, has_folded, has_name, shell_kind, w, word_lengths};
 use crate::identity;
 
 /// The effect of a tool's call on the world.

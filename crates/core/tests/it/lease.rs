@@ -7,7 +7,9 @@ mod model;
 use model::{Model, Move, Outcome, WHAT};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
-use softland_core::lease::{AccountId, Amount, LeaseRequest, Caps, LeaseId, Leases, Shortage, AccountTerms};
+use softland_core::lease::{
+    AccountId, AccountTerms, Amount, Caps, LeaseId, LeaseRequest, Leases, Shortage,
+};
 use softland_core::{Millis, NanoUsd, Reason};
 
 prop_state_machine! {
@@ -51,7 +53,10 @@ impl StateMachineTest for Tree {
             assert_eq!(tree.leases.ends_at(account), model.until(n), "time of {n}");
             for what in WHAT {
                 let Some(cap) = what(&node.caps_as_amounts()) else { continue };
-                let held = model.spent(n).saturating_add(model.leased(n)).saturating_add(model.reserved(n));
+                let held = model
+                    .spent(n)
+                    .saturating_add(model.leased(n))
+                    .saturating_add(model.reserved(n));
                 let held = what(&held.into());
                 assert!(held <= Some(cap), "account {n} may come to {held:?} of {cap}");
             }
@@ -75,7 +80,12 @@ impl StateMachineTest for Tree {
             calls: caps.calls.map_or(0, |cap| cap - spent.calls),
         };
         let now = Millis(0);
-        let had = tree.leases.lease_for_exploring(Leases::SESSION, &LeaseRequest::from_amount(all), Amount::default(), now);
+        let had = tree.leases.lease_for_exploring(
+            Leases::SESSION,
+            &LeaseRequest::from_amount(all),
+            Amount::default(),
+            now,
+        );
         assert!(had.is_ok(), "{had:?} of {all:?}");
     }
 }
@@ -91,9 +101,9 @@ impl Tree {
                     Outcome::Done
                 })
             }
-            Move::Hold { node, reserve } => {
-                leases.hold_reserve(self.accounts[*node], *reserve).map_or_else(refused, |()| Outcome::Done)
-            }
+            Move::Hold { node, reserve } => leases
+                .hold_reserve(self.accounts[*node], *reserve)
+                .map_or_else(refused, |()| Outcome::Done),
             Move::Explore { node, ask, reserve } => {
                 let had = leases.lease_for_exploring(self.accounts[*node], ask, *reserve, now);
                 self.taken(had)
@@ -139,7 +149,11 @@ impl Tree {
             if model.until(n).is_some_and(|until| until <= model.now) {
                 continue;
             }
-            let had = leases.lease_for_answer(self.accounts[n], &LeaseRequest::from_amount(node.reserve), model.now);
+            let had = leases.lease_for_answer(
+                self.accounts[n],
+                &LeaseRequest::from_amount(node.reserve),
+                model.now,
+            );
             assert!(had.is_ok(), "the reserve of {n}: {had:?}");
         }
     }
@@ -172,10 +186,13 @@ fn a_cap_of_twenty_requests_is_used_to_nine_tenths() {
         assert_eq!(open.len(), children);
         let ask = LeaseRequest::from_amount(money(request));
         let end = |account, leases: &mut Leases| {
-            while let Ok((lease, _)) = leases.lease_for_exploring(account, &ask, money(request), now) {
+            while let Ok((lease, _)) =
+                leases.lease_for_exploring(account, &ask, money(request), now)
+            {
                 leases.settle_lease(lease, money(request));
             }
-            let (lease, _) = leases.lease_for_answer(account, &ask, now).expect("its reserve is there");
+            let (lease, _) =
+                leases.lease_for_answer(account, &ask, now).expect("its reserve is there");
             leases.settle_lease(lease, money(request));
             leases.close_account(account);
         };
@@ -194,7 +211,12 @@ fn what_costs_more_than_its_lease_is_booked_all_the_same() {
     let (lease, _) = leases.lease_for_exploring(run, &ask, Amount::default(), Millis(0)).unwrap();
     leases.settle_lease(lease, money(130));
     assert_eq!(leases.spent(Leases::SESSION), money(130));
-    let short = leases.lease_for_exploring(run, &LeaseRequest::from_amount(money(1)), Amount::default(), Millis(0));
+    let short = leases.lease_for_exploring(
+        run,
+        &LeaseRequest::from_amount(money(1)),
+        Amount::default(),
+        Millis(0),
+    );
     let because = short.unwrap_err().standing.to_because();
     assert_eq!(because.to_string(), "session_cost: $0.00000013 of $0.0000001");
 }
@@ -209,7 +231,9 @@ fn a_child_ends_before_its_parent_begins_with_its_answer() {
     assert_eq!(leases.exploring_until(parent), Some(Millis(900)));
     assert_eq!(leases.ends_at(child), Some(Millis(900)));
     assert_eq!(leases.exploring_until(child), Some(Millis(800)));
-    let late = leases.lease_for_exploring(child, &LeaseRequest::default(), Amount::default(), Millis(800)).unwrap_err();
+    let late = leases
+        .lease_for_exploring(child, &LeaseRequest::default(), Amount::default(), Millis(800))
+        .unwrap_err();
     assert_eq!(late.standing.to_because().reason, Reason::Time);
     assert!(leases.lease_for_answer(child, &LeaseRequest::default(), Millis(899)).is_ok());
     assert!(leases.open_account(parent, terms, Millis(900)).is_err());

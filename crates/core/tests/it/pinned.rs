@@ -1,7 +1,9 @@
 //! Pinned records and policies survive their written form: a decision stays as it was made.
 
 use softland_core::policy::{KEYS, Policy, PolicyValue};
-use softland_core::{Because, FactDecision, Digest, Quantity, Millis, NanoUsd, PinnedRecord, Reason};
+use softland_core::{
+    Because, Digest, FactDecision, Millis, NanoUsd, PinnedRecord, Quantity, Reason,
+};
 
 #[test]
 fn a_record_survives_its_written_form() {

@@ -21,8 +21,11 @@ use softland_session::core::NanoUsd;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Accounts, ReservationAmounts, AccountsUnavailable, Balance, LeaseStore, Claim, Lease, WaitLimits, ReservationError};
-use state::{QueueState, MOST, AccountsState};
+use super::{
+    Accounts, AccountsUnavailable, Balance, Claim, Lease, LeaseStore, ReservationAmounts,
+    ReservationError, WaitLimits,
+};
+use state::{AccountsState, MOST, QueueState};
 
 /// Accounts in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +62,8 @@ impl Accounts for MemoryAccounts {
         }
         let accounts: Vec<Arc<str>> = claims.iter().map(|claim| claim.account.clone()).collect();
         let wake = Arc::new(Notify::new());
-        let entered = self.shared.lock_state().join_queue(now(), claims, ask, patience, Arc::clone(&wake));
+        let entered =
+            self.shared.lock_state().join_queue(now(), claims, ask, patience, Arc::clone(&wake));
         let place = QueueTicket { shared: &self.shared, ticket: entered? };
         loop {
             match place.check_state() {

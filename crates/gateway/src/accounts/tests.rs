@@ -23,7 +23,11 @@ fn secs(secs: u64) -> Duration {
 const PATIENT: WaitLimits =
     WaitLimits { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
 
-async fn take(accounts: &MemoryAccounts, claims: &[Claim], amount: u64) -> Result<Lease, ReservationError> {
+async fn take(
+    accounts: &MemoryAccounts,
+    claims: &[Claim],
+    amount: u64,
+) -> Result<Lease, ReservationError> {
     accounts.reserve_money(claims.to_vec(), exactly(amount), WaitLimits::NONE).await
 }
 
@@ -52,7 +56,9 @@ async fn reserves_on_all_accounts_or_on_none() {
     assert_eq!(balance(&accounts, "run").await, (350, 0));
     assert_eq!(balance(&accounts, "session").await, (350, 0));
     let refused = take(&accounts, &both, 200).await.unwrap_err();
-    assert!(matches!(refused, ReservationError::Spent(short) if short.unspent_amount() == NanoUsd(150)));
+    assert!(
+        matches!(refused, ReservationError::Spent(short) if short.unspent_amount() == NanoUsd(150))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +108,9 @@ async fn what_costs_more_than_was_held_is_booked_all_the_same() {
     lease.settle_cost(NanoUsd(1500));
     assert_eq!(balance(&accounts, "a").await, (1500, 0));
     let refused = take(&accounts, &[claim("a", 1000)], 1).await.unwrap_err();
-    assert!(matches!(refused, ReservationError::Spent(short) if short.remaining_amount() == NanoUsd::ZERO));
+    assert!(
+        matches!(refused, ReservationError::Spent(short) if short.remaining_amount() == NanoUsd::ZERO)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,8 +141,10 @@ async fn who_waits_is_served_when_another_settles_or_lowers() {
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
             let began = Instant::now();
-            let lease = accounts.reserve_money(claims.to_vec(), exactly(300), PATIENT).await.unwrap();
-            let other = accounts.reserve_money(claims.to_vec(), exactly(700), PATIENT).await.unwrap();
+            let lease =
+                accounts.reserve_money(claims.to_vec(), exactly(300), PATIENT).await.unwrap();
+            let other =
+                accounts.reserve_money(claims.to_vec(), exactly(700), PATIENT).await.unwrap();
             lease.settle_cost(NanoUsd(1));
             other.settle_cost(NanoUsd(2));
             began.elapsed()
@@ -155,7 +165,9 @@ async fn who_waits_learns_at_once_that_the_money_is_spent() {
     let held = take(&accounts, &claims, 900).await.unwrap();
     let waiting = tokio::spawn({
         let (accounts, claims) = (accounts.clone(), claims.clone());
-        async move { (accounts.reserve_money(claims.to_vec(), exactly(300), PATIENT).await, Instant::now()) }
+        async move {
+            (accounts.reserve_money(claims.to_vec(), exactly(300), PATIENT).await, Instant::now())
+        }
     });
     sleep(secs(1)).await;
     let settled = Instant::now();
@@ -198,7 +210,8 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
         let (accounts, claims) = (accounts.clone(), claims.clone());
         async move {
             let patience = WaitLimits { for_most: secs(60), in_all: secs(60) };
-            let lease = accounts.reserve_money(claims.to_vec(), exactly(900), patience).await.unwrap();
+            let lease =
+                accounts.reserve_money(claims.to_vec(), exactly(900), patience).await.unwrap();
             let at = Instant::now();
             lease.settle_cost(NanoUsd::ZERO);
             at
@@ -212,7 +225,8 @@ async fn a_large_request_is_overtaken_for_two_seconds_and_no_longer() {
             let mut waited = Vec::new();
             for _ in 0..80 {
                 let began = Instant::now();
-                let lease = accounts.reserve_money(claims.to_vec(), exactly(100), PATIENT).await.unwrap();
+                let lease =
+                    accounts.reserve_money(claims.to_vec(), exactly(100), PATIENT).await.unwrap();
                 waited.push(began.elapsed());
                 tokio::spawn(async move {
                     sleep(secs(1)).await;
@@ -245,7 +259,8 @@ async fn who_lacks_money_of_his_own_holds_up_nobody_else() {
     });
     sleep(secs(10)).await;
     let other = [claim("run:b", 100), session()];
-    let lease = timeout(secs(1), accounts.reserve_money(other.to_vec(), exactly(100), PATIENT)).await;
+    let lease =
+        timeout(secs(1), accounts.reserve_money(other.to_vec(), exactly(100), PATIENT)).await;
     lease.expect("is not held up").unwrap().settle_cost(NanoUsd::ZERO);
     held.settle_cost(NanoUsd::ZERO);
     waiting.await.unwrap().unwrap().settle_cost(NanoUsd::ZERO);
@@ -260,7 +275,8 @@ async fn equal_requests_are_served_in_the_order_in_which_they_came() {
     for number in 0..50 {
         let (accounts, claims, tell) = (accounts.clone(), claims.clone(), tell.clone());
         tokio::spawn(async move {
-            let lease = accounts.reserve_money(claims.to_vec(), exactly(600), PATIENT).await.unwrap();
+            let lease =
+                accounts.reserve_money(claims.to_vec(), exactly(600), PATIENT).await.unwrap();
             tell.send(number).unwrap();
             sleep(Duration::from_millis(100)).await;
             lease.settle_cost(NanoUsd::ZERO);
@@ -349,7 +365,8 @@ impl World {
         sleep(Duration::from_millis(job.starts)).await;
         let claim = |number: &usize| claim(&name(*number), self.limits[*number]);
         let claims: Vec<Claim> = job.accounts.iter().map(claim).collect();
-        let ask = ReservationAmounts::new(NanoUsd(job.most), NanoUsd(job.enough), NanoUsd(job.least));
+        let ask =
+            ReservationAmounts::new(NanoUsd(job.most), NanoUsd(job.enough), NanoUsd(job.least));
         let millis = Duration::from_millis;
         let (for_most, in_all) = job.patience;
         let patience = WaitLimits { for_most: millis(for_most), in_all: millis(in_all) };
@@ -443,7 +460,8 @@ async fn threads_and_aborts_leak_nothing() {
             let (accounts, claims) = (accounts.clone(), claims.clone());
             tokio::spawn(async move {
                 let ask = exactly(60_000 + number * 100);
-                let Ok(mut lease) = accounts.reserve_money(claims.to_vec(), ask, patience).await else {
+                let Ok(mut lease) = accounts.reserve_money(claims.to_vec(), ask, patience).await
+                else {
                     return;
                 };
                 lease.set_received_cost(NanoUsd(10));

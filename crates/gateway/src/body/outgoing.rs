@@ -49,7 +49,13 @@ impl OutgoingBody {
         }
         let timer = Box::pin(tokio::time::sleep(pause));
         let progress = UploadProgress::default();
-        Self(OutgoingKind::Stream(Box::new(ClientStream { incoming, pause, timer, waiting: false, progress })))
+        Self(OutgoingKind::Stream(Box::new(ClientStream {
+            incoming,
+            pause,
+            timer,
+            waiting: false,
+            progress,
+        })))
     }
 
     /// Returns the progress of the upload; `None` if the body is complete already.

@@ -106,7 +106,8 @@ pub(crate) async fn read_body(
     share: &mut BudgetShare,
 ) -> Result<ReadBody, BodyError> {
     let after = limits.body_time;
-    let collected = tokio::time::timeout(after, collect_body(incoming, headers, limits.body, share));
+    let collected =
+        tokio::time::timeout(after, collect_body(incoming, headers, limits.body, share));
     let bytes = collected.await.map_err(|_| BodyError::Slow { after })??;
     unpack_body(bytes, headers, limits.body, share).await
 }

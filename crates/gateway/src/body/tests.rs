@@ -74,7 +74,12 @@ fn now<F: Future>(future: F) -> F::Output {
 
 fn unpacked(bytes: Vec<u8>, encoding: &'static str, limit: usize) -> Result<ReadBody, BodyError> {
     let headers = HeaderMap::from_iter([(CONTENT_ENCODING, encoding.parse().expect("a value"))]);
-    now(unpack_body(bytes.into(), &headers, limit, &mut BodyBudget::from_limit(1 << 30).new_share()))
+    now(unpack_body(
+        bytes.into(),
+        &headers,
+        limit,
+        &mut BodyBudget::from_limit(1 << 30).new_share(),
+    ))
 }
 
 proptest! {

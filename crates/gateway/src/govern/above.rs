@@ -21,7 +21,8 @@ pub(super) fn inherit_limits(policy: &mut Policy, place: &Conversation, now: u64
     if policy.cost_limit_usd.is_none() {
         policy.cost_limit_usd = parent_limit(place);
     }
-    let Some((state, pinned)) = find_parent(place).filter(|(_, pinned)| !pinned.policy.is_observing())
+    let Some((state, pinned)) =
+        find_parent(place).filter(|(_, pinned)| !pinned.policy.is_observing())
     else {
         return;
     };

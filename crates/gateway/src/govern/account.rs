@@ -7,16 +7,16 @@ use std::time::Duration;
 use softland_session::core::is_short_of_money;
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
-use softland_session::core::{AccountAbove, Because, Facts, Quantity, Millis, NanoUsd, Reason};
-use softland_session::price::{self, HostedToolBound, Fees};
+use softland_session::core::{AccountAbove, Because, Facts, Millis, NanoUsd, Quantity, Reason};
+use softland_session::price::{self, Fees, HostedToolBound};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Tokens};
 
-use super::{RequestSignals, RequestSignal};
+use super::{RequestSignal, RequestSignals};
 use crate::accounts::{Claim, Lease, Shortfall};
-use crate::gate::GatewayState;
-use crate::money::{self, UsageBound, KnownAncestor, Reservation, InputSize, WorstCase};
+use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
 use crate::settings::Prices;
+use crate::state::GatewayState;
 use crate::store::{CountedContext, RunState};
 
 /// The accounts that a request counts in.
@@ -157,7 +157,8 @@ impl RequestAccount {
     pub(super) async fn refresh_spent(&mut self, gate: &GatewayState) {
         let names = [&*self.purse.run, &*self.purse.session];
         if let Ok([run, session]) = gate.accounts.read_balances(&names).await.as_deref() {
-            self.spent = (run.spent.saturating_sub(self.cost), session.spent.saturating_sub(self.cost));
+            self.spent =
+                (run.spent.saturating_sub(self.cost), session.spent.saturating_sub(self.cost));
         }
     }
 
@@ -238,11 +239,21 @@ impl RequestAccount {
             fees: brought.fees,
         };
         // Tool content and a compaction are billed in addition to what the head states.
-        let firm =
-            size.unseen == 0 && !request.terms.manages_context && brought == HostedToolBound::default();
+        let firm = size.unseen == 0
+            && !request.terms.manages_context
+            && brought == HostedToolBound::default();
         let unbounded = if size.unseen > 0 { None } else { brought.unbounded };
         let (output, fees) = (bound.output, Fees::from_request(request));
-        UpstreamUsage { size, bound, own, fees, output, firm, unbounded, ..UpstreamUsage::default() }
+        UpstreamUsage {
+            size,
+            bound,
+            own,
+            fees,
+            output,
+            firm,
+            unbounded,
+            ..UpstreamUsage::default()
+        }
     }
 
     /// Returns the facts at this time for the request that [`reserve`](Self::reserve) was last
@@ -281,7 +292,10 @@ impl RequestAccount {
                 facts.cost = facts.cost.max(short.spent);
                 facts.cost_held = held;
             } else if let Some((_, limit, _)) = self.purse.parent {
-                facts.cost_above = Some(AccountAbove { used: limit.saturating_sub(short.remaining_amount()), limit });
+                facts.cost_above = Some(AccountAbove {
+                    used: limit.saturating_sub(short.remaining_amount()),
+                    limit,
+                });
             }
         }
         facts
@@ -298,7 +312,10 @@ impl RequestAccount {
             (Reason::Cost, money(self.purse.parent.as_ref().map(|(_, limit, _)| *limit)))
         };
         let needed = Some(short.least);
-        Because { needed, ..Because::new(reason, Quantity::Money(short.spent), Quantity::Money(limit)) }
+        Because {
+            needed,
+            ..Because::new(reason, Quantity::Money(short.spent), Quantity::Money(limit))
+        }
     }
 
     /// Reserves the worst case of an upstream request. With `waits`, it waits for others to settle,
@@ -314,9 +331,12 @@ impl RequestAccount {
         self.settle_usage();
         self.newest = self.count_request(request, self.added_uses(policy, request.api));
         let (bound, output) = (self.newest.bound, self.newest.output);
-        let Some(price) = self.highest_price(bound.input) else { return LeaseOutcome::Granted(None) };
+        let Some(price) = self.highest_price(bound.input) else {
+            return LeaseOutcome::Granted(None);
+        };
         self.newest.input = bound.input_cost(&price);
-        let answer = self.answer_input() + NanoUsd::from_tokens(policy.reserve_tokens, price.output);
+        let answer =
+            self.answer_input() + NanoUsd::from_tokens(policy.reserve_tokens, price.output);
         let held = if exploring { answer } else { NanoUsd::ZERO };
         let claims = self.account_claims(policy, held);
         let floor = policy.reserve_tokens.max(request.api.min_output_tokens());
@@ -329,7 +349,10 @@ impl RequestAccount {
         };
         let reserved = match waits {
             Some(told) => {
-                money::reserve_worst_case(&*gate.accounts, claims, want, || told.send_signal(RequestSignal::Loud)).await
+                money::reserve_worst_case(&*gate.accounts, claims, want, || {
+                    told.send_signal(RequestSignal::Loud)
+                })
+                .await
             }
             None => money::reserve_now(&*gate.accounts, claims, want).await,
         };
@@ -355,7 +378,8 @@ impl RequestAccount {
     /// more.
     fn answer_input(&self) -> NanoUsd {
         let own = self.newest.own;
-        self.highest_price(own).map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(own, price.input))
+        self.highest_price(own)
+            .map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(own, price.input))
     }
 
     /// Returns how often the provider's tools may be used in a request that sets no limit. The
@@ -371,8 +395,9 @@ impl RequestAccount {
 
     fn account_claims(&self, policy: &Policy, held: NanoUsd) -> Vec<Claim> {
         let enforced = !policy.is_observing();
-        let limit =
-            |limit: Option<NanoUsd>| limit.filter(|_| enforced).map(|limit| limit.saturating_sub(held));
+        let limit = |limit: Option<NanoUsd>| {
+            limit.filter(|_| enforced).map(|limit| limit.saturating_sub(held))
+        };
         let claim = |account: &Arc<str>, limit| Claim { account: account.clone(), limit };
         let mut claims = vec![
             claim(&self.purse.run, limit(policy.cost_limit_usd)),
@@ -423,7 +448,9 @@ impl RequestAccount {
     pub(super) fn book_unanswered(&mut self, output: u64) -> (Tokens, Option<NanoUsd>) {
         let output = output.min(self.newest.output);
         let tokens = self.count_estimate(output);
-        let Some(price) = self.highest_price(self.newest.bound.input) else { return (tokens, None) };
+        let Some(price) = self.highest_price(self.newest.bound.input) else {
+            return (tokens, None);
+        };
         let cost = self.newest.input + NanoUsd::from_tokens(output, price.output);
         self.cost += cost;
         if let Some(lease) = self.lease.take() {

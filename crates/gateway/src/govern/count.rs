@@ -105,7 +105,13 @@ async fn send_count(opening: &RequestSetup, body: Vec<u8>) -> Option<u64> {
     };
     let path = PathAndQuery::try_from(path).ok()?;
     let headers: HeaderMap = headers::to_upstream(&opening.asked.parts.headers, target, true);
-    let sent = gate.upstreams.send_request(&target.origin, Method::POST, &path, headers, Bytes::from(body));
+    let sent = gate.upstreams.send_request(
+        &target.origin,
+        Method::POST,
+        &path,
+        headers,
+        Bytes::from(body),
+    );
     let mut response = sent.await.ok()?;
     if !response.status.is_success() {
         return None;

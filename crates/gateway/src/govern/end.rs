@@ -1,6 +1,6 @@
 //! The end of a request: the state that is stored, and the records for the ledger and the metrics.
 
-mod keep;
+mod store_update;
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use serde::Serialize;
 use softland_ledger as ledger;
 use softland_session::core::{
-    Admission, Because, Digest, RunEnding, Evidence, NanoUsd, Phase, Rung, SignalKind,
+    Admission, Because, Digest, Evidence, NanoUsd, Phase, RunEnding, Rung, SignalKind,
 };
 use softland_session::wire::Tokens;
 use softland_session::{Done, Event, Exchange, Intervention, PendingCall};
@@ -19,9 +19,9 @@ use super::history;
 use super::open::RequestSetup;
 use super::scope::Session;
 use crate::pages;
-use crate::runs::{RunInfo, OpenRun};
+use crate::runs::{OpenRun, RunInfo};
 use crate::store::{CountedContext, RunState};
-use keep::StoreUpdate;
+use store_update::StoreUpdate;
 
 /// If the name is the user's, which may stand for many programs, only a shorter answer counts as in
 /// vain.
@@ -283,7 +283,12 @@ impl RequestRecord {
         let under_way = RunningRequest { at: gate.now(), status: None, rung, content: None };
         gate.write_record(|| {
             let run = &account.state.id;
-            ledger::Record::Sent(self.request_row((opening, run), &under_way, account.worst_case(), KILLED))
+            ledger::Record::Sent(self.request_row(
+                (opening, run),
+                &under_way,
+                account.worst_case(),
+                KILLED,
+            ))
         });
         self.under_way = Some(RunningRequest { content, ..under_way });
     }
@@ -323,7 +328,8 @@ impl RequestRecord {
         let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
         gate.write_record(|| {
             let content = under_way.content.take();
-            let row = self.request_row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
+            let row =
+                self.request_row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
             let millis = gate.now().saturating_sub(under_way.at);
             ledger::Record::Request(ledger::Request { millis, content, ..row })
         });
@@ -436,7 +442,8 @@ impl GovernedRequest {
         let shown = done.as_mut().and_then(|done| done.shown.take());
         let shown = shown.map(|shown| history::with_stored_name(&self.opening.asked, shown));
         self.mark_tape_end(done.is_some());
-        let (scope, mut changes) = (self.opening.place.scope.clone(), self.store_changes(done, now));
+        let (scope, mut changes) =
+            (self.opening.place.scope.clone(), self.store_changes(done, now));
         changes.clues.extend(summary);
         Some(Box::new(StoreUpdate { gate, scope, changes, parent: self.parent_changes(), shown }))
     }

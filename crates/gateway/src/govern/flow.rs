@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use softland_session::core::{Digest, RequestFailure, Phase};
+use softland_session::core::{Digest, Phase, RequestFailure};
 use softland_session::wire::Tokens;
 use softland_session::wire::tags::StopAfter;
 use softland_session::{Done, Event, Exchange, Output, Step, UnfinishedResponse, ping_event};
@@ -20,7 +20,7 @@ use super::end::RequestRecord;
 use super::{head, open::RequestSetup};
 use crate::body::{Body, BodySender};
 use crate::errors;
-use crate::upstream::{UpstreamResponse, UpstreamError};
+use crate::upstream::{UpstreamError, UpstreamResponse};
 
 /// The number of pieces that may be queued for the client.
 const AHEAD: usize = 16;
@@ -256,7 +256,11 @@ impl GovernedRequest {
     }
 
     /// Passes on one upstream response as it arrives.
-    async fn relay_response(&mut self, mut upstream: UpstreamResponse, client: &BodySender) -> RelayOutcome {
+    async fn relay_response(
+        &mut self,
+        mut upstream: UpstreamResponse,
+        client: &BodySender,
+    ) -> RelayOutcome {
         let deadline = self.deadline;
         let mut billed = false;
         let mut said = Instant::now();
@@ -294,7 +298,8 @@ impl GovernedRequest {
                         }
                         return RelayOutcome::Ended;
                     }
-                    billed = billed || self.account.note_billed_input(self.exchange.tokens_so_far());
+                    billed =
+                        billed || self.account.note_billed_input(self.exchange.tokens_so_far());
                     if self.is_observed() {
                         self.out.bytes = bytes.into();
                     }
@@ -330,7 +335,12 @@ impl GovernedRequest {
     }
 
     /// Passes on to its end a response that cannot be read and is only observed.
-    async fn relay_unread(&mut self, first: Bytes, mut upstream: UpstreamResponse, client: &BodySender) -> RelayOutcome {
+    async fn relay_unread(
+        &mut self,
+        first: Bytes,
+        mut upstream: UpstreamResponse,
+        client: &BodySender,
+    ) -> RelayOutcome {
         let mut next = Ok(Some(first));
         loop {
             match next {
@@ -433,7 +443,8 @@ impl GovernedRequest {
                 Event::Usage(tokens) => self.count_usage(tokens),
                 event => {
                     self.write_tape(&event);
-                    let done = self.record.record_event(&self.opening, &self.account.state.id, &event);
+                    let done =
+                        self.record.record_event(&self.opening, &self.account.state.id, &event);
                     let done = done.filter(|_| self.exchange.is_streaming() && !self.is_observed());
                     comments.extend(done.map(|word| format!(": softland {word}\n\n")));
                 }
@@ -452,7 +463,8 @@ impl GovernedRequest {
 
     fn count_usage(&mut self, tokens: Tokens) {
         if self.sent == 1 && !tokens.is_unreported() {
-            self.record.set_counted(self.opening.outline.here, self.account.counted_context(tokens));
+            self.record
+                .set_counted(self.opening.outline.here, self.account.counted_context(tokens));
         }
         self.bill_usage(tokens);
     }

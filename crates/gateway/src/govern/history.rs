@@ -17,7 +17,10 @@ const LARGEST: usize = 64 << 20;
 
 /// Joins a request with the history that it names, if that is known. Otherwise the request is
 /// passed on, and counting begins with it.
-pub(super) async fn join_history(asked: &ClientRequest, request: &Request<'_>) -> Option<(Bytes, Chain)> {
+pub(super) async fn join_history(
+    asked: &ClientRequest,
+    request: &Request<'_>,
+) -> Option<(Bytes, Chain)> {
     let previous = request.previous.map(|(id, _)| id.unescape().into_owned());
     let named = previous.or_else(|| conversation_name(asked, request));
     if named.is_none() && !request.elsewhere {
@@ -53,7 +56,10 @@ pub(super) fn with_stored_name(asked: &ClientRequest, shown: ShownResponse) -> S
 /// Waits for a request's turn in its conversation, since each request continues from the result of
 /// the one before it. The vendor refuses a second request while the first is being answered; here
 /// it waits.
-pub(super) async fn wait_turn(asked: &ClientRequest, request: &Request<'_>) -> Option<OwnedMutexGuard<()>> {
+pub(super) async fn wait_turn(
+    asked: &ClientRequest,
+    request: &Request<'_>,
+) -> Option<OwnedMutexGuard<()>> {
     let name = conversation_name(asked, request)?;
     Some(asked.gate.conversations.wait_turn(name).await)
 }

@@ -9,12 +9,12 @@ use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role};
 use softland_session::wire::request::Request;
-use softland_session::{Chain, Context, OpenedRequest, Output, Outline, summary, uses_tags};
+use softland_session::{Chain, Context, OpenedRequest, Outline, Output, summary, uses_tags};
 use tokio::sync::OwnedMutexGuard;
 
 use super::ClientRequest;
 use super::above::{self, parent_limit};
-use super::account::{RequestAccount, LeaseOutcome, RequestAccounts, Tariff};
+use super::account::{LeaseOutcome, RequestAccount, RequestAccounts, Tariff};
 use super::count;
 use super::flow::GovernedRequest;
 use super::policy::{self, ChosenPolicy};
@@ -69,7 +69,10 @@ impl RequestSetup {
     ///
     /// # Errors
     /// Returns the response for a request that is refused.
-    pub(crate) async fn open_request(asked: &Arc<ClientRequest>, request: &Request<'_>) -> Result<Box<Self>, RefusedResponse> {
+    pub(crate) async fn open_request(
+        asked: &Arc<ClientRequest>,
+        request: &Request<'_>,
+    ) -> Result<Box<Self>, RefusedResponse> {
         let outline = Outline::from_request(request);
         let user_id = request.user_id.map(|id| id.unescape());
         let conversation = request.conversation.map(|id| id.unescape());
@@ -87,7 +90,8 @@ impl RequestSetup {
         let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
         let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
         let metered = !uses_tools;
-        let place = Conversation::find_for(&asked.gate, &identity, (&outline, request), metered).await;
+        let place =
+            Conversation::find_for(&asked.gate, &identity, (&outline, request), metered).await;
         let at = asked.gate.now();
         above::inherit_limits(&mut chosen.policy, &place, at);
         if metered {
@@ -171,19 +175,24 @@ impl RequestSetup {
         let gate = Arc::clone(&self.asked.gate);
         let mut opened = self.fold_history(request);
         let here = opened.newest_position().map_or(Digest::EMPTY, |here| here.run);
-        let (run, policy) = (self.place.run_key(here, opened.goes_on()), opened.run_policy().clone());
+        let (run, policy) =
+            (self.place.run_key(here, opened.goes_on()), opened.run_policy().clone());
         if self.is_cancelled(&run, request) {
             return Err(Box::new(refuse_cancelled(&self.asked.target)));
         }
         let (state, continues) = self.current_state(&run, self.at);
         // Others may have added to the conversation since.
         let known = self.counted_context(&state).filter(|_| !request.elsewhere);
-        let tariff =
-            Tariff::from_model(&self.target.live.settings.prices, &self.model, self.known_model.row);
+        let tariff = Tariff::from_model(
+            &self.target.live.settings.prices,
+            &self.model,
+            self.known_model.row,
+        );
         let purse = self.request_accounts(&run, &state);
         self.book_fork_cost(&purse, &state).await;
         let budget = self.outline.thinking_budget;
-        let mut account = RequestAccount::open_account(&gate, purse, tariff, state, known, budget).await;
+        let mut account =
+            RequestAccount::open_account(&gate, purse, tariff, state, known, budget).await;
         if !account.is_priced() && limits_money(&policy, &self.place) {
             return Err(Box::new(refuse_unpriced(&self.asked.target, &self.model)));
         }
@@ -361,8 +370,9 @@ impl RequestSetup {
         }
         let before: HashSet<Digest> =
             self.outline.answered.iter().map(|turn| turn.before).collect();
-        let goes_on =
-            |known: &CountedContext| before.contains(&known.context) || self.outline.here == known.context;
+        let goes_on = |known: &CountedContext| {
+            before.contains(&known.context) || self.outline.here == known.context
+        };
         self.place.counted_contexts().filter(goes_on).max_by_key(|known| known.tokens)
     }
 
@@ -383,7 +393,9 @@ impl RequestSetup {
         let own = match (&self.identity.run, shares) {
             (Some(given), _) => format!("run:given:{given}").into(),
             (None, Some((account, ..))) => account.clone(),
-            (None, None) if self.metered => self.account_beside().unwrap_or_else(|| session.clone()),
+            (None, None) if self.metered => {
+                self.account_beside().unwrap_or_else(|| session.clone())
+            }
             (None, None) if state.account.is_empty() => format!("run:{scope}:{run}").into(),
             (None, None) => Arc::clone(&state.account),
         };
@@ -515,5 +527,10 @@ fn refuse_thread() -> Response<Body> {
     ]);
     let message = "softland: `thread` is not supported here; send the whole history";
     let kind = "invalid_request_error";
-    errors::anthropic_error_with(StatusCode::BAD_REQUEST, kind, message, &serde_json::json!(details))
+    errors::anthropic_error_with(
+        StatusCode::BAD_REQUEST,
+        kind,
+        message,
+        &serde_json::json!(details),
+    )
 }

@@ -40,12 +40,15 @@ pub(super) fn choose_policy(
     let origin = named.and_then(|name| live.origins.get(name)).unwrap_or(origin);
     let origin = Arc::clone(origin);
     let routed = route.and_then(|route| route.policy.as_deref());
-    let selected =
-        settings.selected_policy(header).map_err(|error| Box::new(refuse_forbidden(target, &error)))?;
+    let selected = settings
+        .selected_policy(header)
+        .map_err(|error| Box::new(refuse_forbidden(target, &error)))?;
     let name = selected.or(routed).unwrap_or("default");
     let shape = route.and_then(|route| route.shape.as_deref());
     let shaping = shape.and_then(|name| settings.shapes.get(name)).cloned();
-    let Some(policy) = settings.find_policy(name) else { return Err(Box::new(refuse_missing(target, name))) };
+    let Some(policy) = settings.find_policy(name) else {
+        return Err(Box::new(refuse_missing(target, name)));
+    };
     Ok(ChosenPolicy { name: name.to_owned(), policy, origin, shaping })
 }
 

@@ -10,8 +10,8 @@ use softland_session::core::{Arrival, Digest, Millis};
 use softland_session::wire::request::Request;
 use softland_session::{Outline, Past, StoredConversation};
 
-use crate::gate::GatewayState;
 use crate::identify::Identity;
+use crate::state::GatewayState;
 use crate::store::{CountedContext, Namesake, RunState, StoredScope};
 
 pub(super) use clues::Clues;

@@ -15,10 +15,10 @@ use softland_session::wire::json::{Cursor, Error};
 
 use crate::body::Body;
 use crate::errors::Refusal;
-use crate::gate::GatewayState;
 use crate::identify::Identity;
 use crate::route::Target;
 use crate::settings::{NotSelectable, Settings};
+use crate::state::GatewayState;
 
 const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
 
@@ -123,8 +123,10 @@ mod tests {
 
     #[test]
     fn what_stands_before_the_fault_is_read() {
-        let glimpse =
-            |model: Option<&str>, streams| PartialRequest { model: model.map(str::to_owned), streams };
+        let glimpse = |model: Option<&str>, streams| PartialRequest {
+            model: model.map(str::to_owned),
+            streams,
+        };
         for (body, wanted) in [
             (r#"{"model":"m","stream":true,"messages":"#, glimpse(Some("m"), true)),
             (r#"{"stream" : true, "prompt":{"id":"p"}}"#, glimpse(None, true)),

@@ -37,7 +37,11 @@ fn tokens_are_compared_to_their_ends() {
         ("a\0", "a", false),
         ("a", "a\0", false),
     ] {
-        assert_eq!(equals_secret(wanted.as_bytes(), given.as_bytes()), equal, "{wanted:?} {given:?}");
+        assert_eq!(
+            equals_secret(wanted.as_bytes(), given.as_bytes()),
+            equal,
+            "{wanted:?} {given:?}"
+        );
     }
 }
 

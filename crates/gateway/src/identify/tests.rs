@@ -47,7 +47,10 @@ fn what_the_user_names_goes_before_what_the_client_names() {
     let both = of(&[("x-softland-session", "mine"), ("x-claude-code-session-id", "s")], None);
     assert_eq!(both.session, Some(SessionName::Given("mine".into())));
     let run = of(&[("x-softland-run", "r")], None);
-    assert_eq!((run.session, run.run.as_deref()), (Some(SessionName::Given("r".into())), Some("r")));
+    assert_eq!(
+        (run.session, run.run.as_deref()),
+        (Some(SessionName::Given("r".into())), Some("r"))
+    );
 }
 
 #[test]

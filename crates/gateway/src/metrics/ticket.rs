@@ -10,8 +10,8 @@ use softland_ledger::{Record, Request};
 use tracing::{info, warn};
 
 use crate::body::CutReason;
-use crate::gate::GatewayState;
 use crate::server::connection::ConnectionActivity;
+use crate::state::GatewayState;
 
 /// The gateway's own name of a client's request, in logs, errors and the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +100,12 @@ enum ResponseEnd {
 const CLIENT_CLOSED: u16 = 499;
 
 impl RequestTicket {
-    pub(crate) fn new(gate: &Arc<GatewayState>, pulse: Arc<ConnectionActivity>, method: &Method, uri: &Uri) -> Self {
+    pub(crate) fn new(
+        gate: &Arc<GatewayState>,
+        pulse: Arc<ConnectionActivity>,
+        method: &Method,
+        uri: &Uri,
+    ) -> Self {
         Self {
             id: gate.requests.next(),
             gate: Arc::clone(gate),

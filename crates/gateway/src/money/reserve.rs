@@ -6,7 +6,9 @@ use softland_session::core::NanoUsd;
 use tokio::time::sleep;
 
 use super::tokens_for;
-use crate::accounts::{Accounts, ReservationAmounts, Claim, Lease, WaitLimits, ReservationError, Shortfall};
+use crate::accounts::{
+    Accounts, Claim, Lease, ReservationAmounts, ReservationError, Shortfall, WaitLimits,
+};
 
 /// The time for which a request waits for others without a keepalive.
 pub(super) const SILENCE: Duration = Duration::from_secs(5);
@@ -90,7 +92,9 @@ pub(crate) async fn reserve_now(
     claims: Vec<Claim>,
     want: WorstCase,
 ) -> Reservation {
-    want.to_reservation(accounts.reserve_money(claims, want.reservation_amounts(), WaitLimits::NONE).await)
+    want.to_reservation(
+        accounts.reserve_money(claims, want.reservation_amounts(), WaitLimits::NONE).await,
+    )
 }
 
 impl WorstCase {
@@ -102,7 +106,9 @@ impl WorstCase {
             }
             Err(ReservationError::Spent(short)) => Reservation::Land(short),
             Err(ReservationError::Busy(short)) => Reservation::Busy(short),
-            Err(lost @ (ReservationError::Away(_) | ReservationError::Full { .. })) => Reservation::Lost(lost),
+            Err(lost @ (ReservationError::Away(_) | ReservationError::Full { .. })) => {
+                Reservation::Lost(lost)
+            }
         }
     }
 

@@ -24,7 +24,9 @@ fn billed(tokens: &Tokens, price: &Price) -> NanoUsd {
 }
 
 fn size_of(body: &str) -> InputSize {
-    InputSize::from_request(&Request::from_body(Api::Anthropic, body.as_bytes()).expect("a request"))
+    InputSize::from_request(
+        &Request::from_body(Api::Anthropic, body.as_bytes()).expect("a request"),
+    )
 }
 
 /// Returns a request with this content and these tools.
@@ -170,7 +172,9 @@ fn what_does_not_show_its_size_is_counted_as_unseen() {
 
 #[test]
 fn what_chat_and_responses_name_by_an_address_or_an_id_is_counted_as_unseen() {
-    let size = |api, body: &str| InputSize::from_request(&Request::from_body(api, body.as_bytes()).unwrap());
+    let size = |api, body: &str| {
+        InputSize::from_request(&Request::from_body(api, body.as_bytes()).unwrap())
+    };
     let part = |part: &str| {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":[{part}]}}]}}"#);
         size(Api::Chat, &body)
@@ -361,7 +365,9 @@ async fn while_others_hold_it_all_a_stream_waits_loudly_and_nobody_lands() {
     let claims = claims(500);
     let held = hold(&accounts, &claims, 490).await;
     let (result, took, loud) = reserved(&accounts, &claims, want(false)).await;
-    assert!(matches!(&result, Reservation::Busy(short) if short.reserved == held.reserved_amount()));
+    assert!(
+        matches!(&result, Reservation::Busy(short) if short.reserved == held.reserved_amount())
+    );
     assert_eq!((took, loud), (SILENCE, 0));
     let (result, took, loud) = reserved(&accounts, &claims, want(true)).await;
     assert!(matches!(result, Reservation::Busy(_)), "{result:?}");
@@ -405,7 +411,8 @@ async fn the_limit_is_never_below_thinking_and_the_answer() {
     let accounts = MemoryAccounts::new();
     let floor = 32_000 + 4_096;
     for cents in 100..320 {
-        let (result, ..) = reserved(&accounts, &claims(cents), WorstCase { floor, ..want(false) }).await;
+        let (result, ..) =
+            reserved(&accounts, &claims(cents), WorstCase { floor, ..want(false) }).await;
         match result {
             Reservation::Granted { lease, output_limit } => {
                 assert!(output_limit.unwrap_or(128_000) >= floor);

@@ -4,12 +4,14 @@ use std::sync::LazyLock;
 
 use http::Response;
 use http::header::HeaderMap;
-use softland_pages::{HTML, SCRIPT, STYLE, AllowedStyles, render_page};
+use softland_pages::{AllowedStyles, HTML, SCRIPT, STYLE, render_page};
 
 use crate::body::Body;
 
-static RUNS: LazyLock<String> = LazyLock::new(|| render_page(include_str!("../../pages/index.html")));
-static AUDIT: LazyLock<String> = LazyLock::new(|| render_page(include_str!("../../pages/audit.html")));
+static RUNS: LazyLock<String> =
+    LazyLock::new(|| render_page(include_str!("../../pages/index.html")));
+static AUDIT: LazyLock<String> =
+    LazyLock::new(|| render_page(include_str!("../../pages/audit.html")));
 
 /// Returns a file of the pages by its path.
 pub(super) fn find_asset(path: &str) -> Option<Response<Body>> {

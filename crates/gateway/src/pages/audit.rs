@@ -17,13 +17,13 @@ use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::asked::PageQuery;
 use super::page_refusal;
-use crate::audit::{Audit, AuditRequest, AuditFormat};
+use super::query::PageQuery;
+use crate::audit::{Audit, AuditFormat, AuditRequest};
 use crate::body::Body;
 use crate::errors::Refusal;
-use crate::gate::GatewayState;
 use crate::server::EntryPoint;
+use crate::state::GatewayState;
 
 /// The header that says whether the ledger keeps `digests` or `full` contents.
 const KEEPS: HeaderName = HeaderName::from_static("x-softland-content");
@@ -41,7 +41,8 @@ enum AuditSource {
 
 /// Returns a file that the audit page needs.
 pub(super) fn audit_file(gate: &GatewayState, path: &str) -> Option<Response<Body>> {
-    let (kind, bytes) = gate.live_config().settings.audit.as_ref()?.find_file(path.strip_prefix("/audit/")?)?;
+    let (kind, bytes) =
+        gate.live_config().settings.audit.as_ref()?.find_file(path.strip_prefix("/audit/")?)?;
     let mut response = Response::new(Body::from_bytes(bytes));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Some(response)
@@ -54,7 +55,8 @@ pub(super) async fn answer_audit(
     body: Incoming,
     door: EntryPoint,
 ) -> Result<Response<Body>, Refusal> {
-    let asked = PageQuery::from_parts(parts, if parts.method == Method::POST { &["name"] } else { &[] });
+    let asked =
+        PageQuery::from_parts(parts, if parts.method == Method::POST { &["name"] } else { &[] });
     let live = gate.live_config();
     let settings = &live.settings;
     let Some(audit) = settings.audit.clone() else {
@@ -78,7 +80,13 @@ pub(super) async fn answer_audit(
             return Err(too_large(most));
         }
         let seat = take_permit(gate)?;
-        (AuditSource::Handed(store_recording(body, &*audit, most, pause).await?, recording_name(&asked)), seat)
+        (
+            AuditSource::Handed(
+                store_recording(body, &*audit, most, pause).await?,
+                recording_name(&asked),
+            ),
+            seat,
+        )
     };
     let keeps = if settings.ledger_full { "full" } else { "digests" };
     let keeps = matches!(of, AuditSource::Ledger(_)).then_some(keeps);
@@ -154,7 +162,10 @@ async fn store_recording(
 ) -> Result<NamedTempFile, Refusal> {
     let failed = |error: io::Error| {
         tracing::error!(%error, "a recording for the audit cannot be written");
-        page_refusal(StatusCode::INTERNAL_SERVER_ERROR, "the recording could not be kept to be read")
+        page_refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the recording could not be kept to be read",
+        )
     };
     let mut made = tempfile::Builder::new();
     let kept = made.prefix("softland-audit-").tempfile_in(audit.upload_folder()).map_err(failed)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::gate::GatewayState;
 use crate::govern::RequestSignal;
+use crate::state::GatewayState;
 
 /// Cancels an open run; `None` if there is no open run of that name.
 pub(super) fn cancel_run(gate: &Arc<GatewayState>, run: &str) -> Option<Value> {

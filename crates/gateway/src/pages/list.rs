@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use softland_ledger::{RunLookup, Query, Reader, Run};
+use softland_ledger::{Query, Reader, Run, RunLookup};
 
 use super::questions;
-use crate::gate::GatewayState;
+use crate::state::GatewayState;
 
 /// The number of the ledger's runs in one list.
 const LISTED: usize = 1000;
@@ -19,7 +19,11 @@ const MOST: usize = 10_000;
 /// Returns all open runs and the newest ended ones, what the ledger keeps, and whether there are
 /// more. Of the ledger's runs, it returns only those with `search` in a name and with the outcome
 /// `state`.
-pub(super) async fn list_runs(gate: &Arc<GatewayState>, search: Option<&str>, state: Option<&str>) -> Value {
+pub(super) async fn list_runs(
+    gate: &Arc<GatewayState>,
+    search: Option<&str>,
+    state: Option<&str>,
+) -> Value {
     let settings = gate.live_config();
     let settings = &settings.settings;
     let content = if settings.ledger_full { "full" } else { "digests" };

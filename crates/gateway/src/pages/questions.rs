@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use softland_ledger::Reader;
 
 use super::start;
-use crate::gate::GatewayState;
+use crate::state::GatewayState;
 
 /// The length of a question, in characters.
 const SHOWN: usize = 80;
@@ -24,7 +24,11 @@ const TIME: Duration = Duration::from_millis(250);
 pub(crate) struct RunQuestions(Mutex<BTreeMap<String, String>>);
 
 /// Adds the question of the run to rows without a name or an agent.
-pub(super) async fn add_questions(gate: &Arc<GatewayState>, path: PathBuf, mut runs: Vec<Value>) -> Vec<Value> {
+pub(super) async fn add_questions(
+    gate: &Arc<GatewayState>,
+    path: PathBuf,
+    mut runs: Vec<Value>,
+) -> Vec<Value> {
     let gate = Arc::clone(gate);
     let kept = runs.clone();
     let read = tokio::task::spawn_blocking(move || {
@@ -42,7 +46,8 @@ pub(super) async fn add_questions(gate: &Arc<GatewayState>, path: PathBuf, mut r
             };
             if !known.contains_key(run)
                 && Instant::now() < until
-                && let Some(question) = reader.as_ref().and_then(|reader| start::stored_question(reader, run))
+                && let Some(question) =
+                    reader.as_ref().and_then(|reader| start::stored_question(reader, run))
             {
                 known.insert(run.to_owned(), first_words(&question));
             }

@@ -11,8 +11,8 @@ use softland_ledger::{Reader, Step};
 use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 
-use super::said;
-use crate::gate::GatewayState;
+use super::run_steps;
+use crate::state::GatewayState;
 
 /// The time that the ledger has to write the queued records.
 const WRITTEN: Duration = Duration::from_secs(2);
@@ -84,7 +84,7 @@ fn stored_content(reader: &Reader, run: &str) -> Option<RequestContent> {
 pub(super) fn stored_question(reader: &Reader, run: &str) -> Option<String> {
     let said = stored_content(reader, run)?;
     let request = Request::from_body(said.api, &said.body).ok()?;
-    said::find_question(&request, said.turn)
+    run_steps::find_question(&request, said.turn)
 }
 
 /// Returns the lines of a run in a gateway without a ledger, from memory.
@@ -96,11 +96,11 @@ fn remembered_steps(row: &crate::runs::RunRow, now: u64) -> Vec<Step> {
             fields.remove(name);
         }
     }
-    let mut steps = vec![said::make_step(row.observed_at, 0, "run_start", &fields)];
+    let mut steps = vec![run_steps::make_step(row.observed_at, 0, "run_start", &fields)];
     if let Some(end) = row.end() {
         let event = if end.outcome.is_done() { "done" } else { "error" };
         let turn = fields.get("turns").and_then(Value::as_u64).unwrap_or(0);
-        steps.push(said::make_step(now, turn, event, &fields));
+        steps.push(run_steps::make_step(now, turn, event, &fields));
     }
     steps
 }
@@ -117,9 +117,9 @@ fn running_content(gate: &GatewayState, run: &str) -> Option<RequestContent> {
 /// its results behind it.
 fn merge_history(steps: Vec<Step>, kept: &RequestContent, now: u64) -> (Vec<Step>, u64) {
     let Ok(request) = Request::from_body(kept.api, &kept.body) else { return (steps, 0) };
-    let (question, turns) = said::read_history(&request, kept.turn, now);
+    let (question, turns) = run_steps::read_history(&request, kept.turn, now);
     let whole = kept.turn.saturating_sub(1);
-    let mut turns: BTreeMap<u64, said::HistoryTurn> =
+    let mut turns: BTreeMap<u64, run_steps::HistoryTurn> =
         turns.into_iter().map(|turn| (turn.turn, turn)).collect();
     let mut last_usage = BTreeMap::new();
     let mut last_step = BTreeMap::new();
@@ -143,7 +143,7 @@ fn merge_history(steps: Vec<Step>, kept: &RequestContent, now: u64) -> (Vec<Step
         }
         merged.push(step);
         if begins && let Some(question) = &question {
-            merged.push(said::make_step(time, 0, "question", &json!({"text": question})));
+            merged.push(run_steps::make_step(time, 0, "question", &json!({"text": question})));
         }
         if last_step.get(&turn) == Some(&at)
             && let Some(said) = turns.remove(&turn)

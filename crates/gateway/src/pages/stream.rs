@@ -9,9 +9,9 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response};
 
 use super::start;
-use super::tape::{TapeRead, Tape};
+use super::tape::{Tape, TapeRead};
 use crate::body::{Body, BodySender};
-use crate::gate::GatewayState;
+use crate::state::GatewayState;
 
 /// The number of streams to pages at once.
 const MOST: usize = 1024;
@@ -164,7 +164,11 @@ async fn follow_tape(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sen
 }
 
 /// Streams the runs that change, each in its current state. Reading a run twice does no harm.
-pub(super) fn stream_list(gate: &Arc<GatewayState>, headers: &HeaderMap, seat: StreamPermit) -> Response<Body> {
+pub(super) fn stream_list(
+    gate: &Arc<GatewayState>,
+    headers: &HeaderMap,
+    seat: StreamPermit,
+) -> Response<Body> {
     let stamp = gate.stamp.clone();
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == stamp));
     let lost = from.is_none() && headers.contains_key("last-event-id");

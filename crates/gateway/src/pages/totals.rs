@@ -57,7 +57,13 @@ pub(super) fn sum_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Resul
 }
 
 impl RunTotals {
-    fn add_run(&mut self, outcome: Option<Outcome>, cost: Option<NanoUsd>, waste: NanoUsd, no: u64) {
+    fn add_run(
+        &mut self,
+        outcome: Option<Outcome>,
+        cost: Option<NanoUsd>,
+        waste: NanoUsd,
+        no: u64,
+    ) {
         self.runs += 1;
         match outcome {
             Some(Outcome::Answered) => self.answered += 1,

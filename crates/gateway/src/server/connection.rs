@@ -17,13 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::EntryPoint;
 use super::request::answer_request;
-use crate::gate::GatewayState;
+use crate::state::GatewayState;
 
 mod framing;
 mod timed;
 
 pub(crate) use timed::ConnectionActivity;
-use timed::{MissedDeadline, TimedStream, ConnectionTimeouts};
+use timed::{ConnectionTimeouts, MissedDeadline, TimedStream};
 
 /// Bytes of a request's head. The number of headers is at most 100, the server library's default:
 /// another number would cost an allocation per request.

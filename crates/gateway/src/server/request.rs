@@ -13,14 +13,14 @@ use super::EntryPoint;
 use super::connection::ConnectionActivity;
 use crate::body::{self, Body, BodyError, ReadBody};
 use crate::errors::{self, Refusal};
-use crate::gate::GatewayState;
 use crate::govern::{self, ClientRequest, RequestSignals};
 use crate::guard;
 use crate::metrics::{self, RequestTicket};
 use crate::pages;
 use crate::pass;
-use crate::route::{self, Endpoint, Target, Destination};
+use crate::route::{self, Destination, Endpoint, Target};
 use crate::settings::Protocol;
+use crate::state::GatewayState;
 
 /// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
 pub(super) async fn answer_request(
@@ -65,8 +65,12 @@ async fn route_request(
     // Checked before anything else is said, even that nothing is at this path.
     live.guard.check_request(&parts, local, protocol)?;
     match way? {
-        Destination::Health => answer_get(&parts.method, "health", ticket, gate, || text_response("ok\n")),
-        Destination::Ready => answer_get(&parts.method, "ready", ticket, gate, || readiness_response(gate)),
+        Destination::Health => {
+            answer_get(&parts.method, "health", ticket, gate, || text_response("ok\n"))
+        }
+        Destination::Ready => {
+            answer_get(&parts.method, "ready", ticket, gate, || readiness_response(gate))
+        }
         Destination::Metrics => {
             live.guard.may_look(&parts.headers, door)?;
             answer_get(&parts.method, "metrics", ticket, gate, || metrics_response(gate))
@@ -123,8 +127,15 @@ async fn serve_governed(
             parts.headers.remove(CONTENT_ENCODING);
             let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
-            let asked =
-                ClientRequest { gate, api, target, parts, body: bytes, share, told: RequestSignals::default() };
+            let asked = ClientRequest {
+                gate,
+                api,
+                target,
+                parts,
+                body: bytes,
+                share,
+                told: RequestSignals::default(),
+            };
             Ok(match route {
                 Endpoint::CountTokens => Box::pin(govern::count_tokens(asked)).await,
                 // The future is large, and most of the time a connection has none.

@@ -19,15 +19,18 @@ use softland_session::core::{Digest, NanoUsd};
 use softland_session::wire::Api;
 use softland_session::{ChainLink, ShownResponse};
 
-use super::{StoreChanges, FoundConversation, MemoryStore, Namesake, StoredScope, Store, StoreError};
+use super::{
+    FoundConversation, MemoryStore, Namesake, Store, StoreChanges, StoreError, StoredScope,
+};
 use crate::accounts::{
-    Accounts, ReservationAmounts, AccountsUnavailable, Balance, Claim, Lease, MemoryAccounts, WaitLimits, ReservationError,
+    Accounts, AccountsUnavailable, Balance, Claim, Lease, MemoryAccounts, ReservationAmounts,
+    ReservationError, WaitLimits,
 };
 use crate::body::Body;
-use crate::gate::{GatewayState, system_clock};
 use crate::govern::{self, ClientRequest};
-use crate::route::{self, Target, Destination};
+use crate::route::{self, Destination, Target};
 use crate::settings::{Admin, BaseUrl, Limits, LogSettings, Prices, Settings, Upstream};
+use crate::state::{GatewayState, system_clock};
 
 /// A store that can fail on demand.
 #[derive(Debug, Default)]
@@ -46,13 +49,21 @@ impl Shaky {
 
     fn open(&self) -> Result<(), AccountsUnavailable> {
         let away = self.accounts_away.load(Ordering::SeqCst);
-        if away { Err(AccountsUnavailable { because: "connection refused".to_owned() }) } else { Ok(()) }
+        if away {
+            Err(AccountsUnavailable { because: "connection refused".to_owned() })
+        } else {
+            Ok(())
+        }
     }
 }
 
 #[async_trait]
 impl Store for Shaky {
-    async fn find_conversation(&self, clues: &[Digest], here: Digest) -> Result<Option<FoundConversation>, StoreError> {
+    async fn find_conversation(
+        &self,
+        clues: &[Digest],
+        here: Digest,
+    ) -> Result<Option<FoundConversation>, StoreError> {
         self.up()?;
         self.store.find_conversation(clues, here).await
     }
@@ -123,8 +134,9 @@ impl Stand {
         let asked = Arc::new(AtomicUsize::new(0));
         let upstream = provider(replies, Arc::clone(&asked));
         let settings = settings(upstream, policy, ledger);
-        let mut gate = GatewayState::new(settings, Arc::new(system_clock), ([127, 0, 0, 1], 0).into())
-            .expect("a gate");
+        let mut gate =
+            GatewayState::new(settings, Arc::new(system_clock), ([127, 0, 0, 1], 0).into())
+                .expect("a gate");
         let shaky = Arc::new(Shaky::default());
         gate.store = Arc::clone(&shaky) as _;
         gate.accounts = Arc::clone(&shaky) as _;
@@ -143,7 +155,9 @@ impl Stand {
         let (parts, ()) = request.body(()).expect("a request").into_parts();
         let live = self.gate.live_config();
         let way = route::find_destination(&live, &parts.method, &parts.uri, &parts.headers);
-        let Ok(Destination::Provider { origin, protocol, route, path }) = way else { panic!("no way") };
+        let Ok(Destination::Provider { origin, protocol, route, path }) = way else {
+            panic!("no way")
+        };
         let (id, began) = (self.gate.requests.next(), Instant::now());
         let target = Target { origin, protocol, route, path, live, id, began };
         let (gate, body) = (Arc::clone(&self.gate), Bytes::from(body.to_string()));

@@ -4,7 +4,7 @@
 //! It forgets what has been idle longest. It holds conversations in a compact form ([`Kept`]) and
 //! converts one to a [`Scope`] when it is asked for.
 
-mod kept;
+mod compact;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use foldhash::fast::RandomState;
 use softland_session::core::Digest;
 use softland_session::{ChainLink, ShownResponse};
 
-use super::{StoreChanges, FoundConversation, Namesake, RunState, StoredScope, Store, StoreError};
-use kept::{CompactConversation, SharedPolicies};
+use super::{FoundConversation, Namesake, RunState, Store, StoreChanges, StoreError, StoredScope};
+use compact::{CompactConversation, SharedPolicies};
 
 /// The number of conversations that are stored.
 const SCOPES: usize = 4096;
@@ -71,7 +71,11 @@ struct CluedTurn {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn find_conversation(&self, clues: &[Digest], here: Digest) -> Result<Option<FoundConversation>, StoreError> {
+    async fn find_conversation(
+        &self,
+        clues: &[Digest],
+        here: Digest,
+    ) -> Result<Option<FoundConversation>, StoreError> {
         let mut held = self.lock();
         let clock = held.next_clock();
         for (clue, digest) in clues.iter().enumerate() {
@@ -204,7 +208,13 @@ impl MemoryState {
     }
 
     /// Notes that a conversation is found by a clue.
-    fn note_clue(&mut self, clock: u64, clue: Digest, name: &Arc<str>, then: (Digest, &Arc<RunState>)) {
+    fn note_clue(
+        &mut self,
+        clock: u64,
+        clue: Digest,
+        name: &Arc<str>,
+        then: (Digest, &Arc<RunState>),
+    ) {
         let (run, then) = (then.0, Arc::clone(then.1));
         let (used, twins) = self.clues.entry(clue).or_default();
         *used = clock;
@@ -227,7 +237,8 @@ impl MemoryState {
             let before = self.links.get(name.as_str()).map(|(_, newest)| Arc::clone(newest));
             link.before = before.and_then(|newest| newest.before.clone());
             let own = link_name(&name, &link);
-            let newest = ChainLink { before: Some(own.clone()), items: String::new(), ..link.clone() };
+            let newest =
+                ChainLink { before: Some(own.clone()), items: String::new(), ..link.clone() };
             self.link_bytes += size_of_link(&newest);
             self.links.insert(Arc::from(name), (clock, Arc::new(newest)));
             ids.push(own);

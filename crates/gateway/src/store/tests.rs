@@ -23,7 +23,10 @@ async fn a_turn_finds_its_conversation_and_a_second_child_is_a_fork() {
     let found = store.find_conversation(&[digest("x"), digest("a")], one).await.unwrap().unwrap();
     assert_eq!((&*found.scope, found.fork, found.then.tokens), ("s", false, 5));
     assert_eq!(found.clue, 1);
-    assert!(!store.find_conversation(&[digest("a")], one).await.unwrap().unwrap().fork, "a retry is no fork");
+    assert!(
+        !store.find_conversation(&[digest("a")], one).await.unwrap().unwrap().fork,
+        "a retry is no fork"
+    );
     assert!(store.find_conversation(&[digest("a")], other).await.unwrap().unwrap().fork);
     assert_eq!(store.find_conversation(&[digest("x")], one).await.unwrap(), None);
     assert_eq!(store.count_known(&[digest("a"), digest("x"), digest("a")]).await.unwrap(), 1);
@@ -47,8 +50,13 @@ async fn a_conversation_is_bounded() {
     for n in 0..1000_u64 {
         let run = RunState { last: n, ..state("r", 1) };
         let key = digest(&n.to_string());
-        let seen =
-            SeenResult { digest: key, chars: 1, failed: false, sent_back: false, unfinished: false };
+        let seen = SeenResult {
+            digest: key,
+            chars: 1,
+            failed: false,
+            sent_back: false,
+            unfinished: false,
+        };
         let results = (0..10).map(|m| (digest(&format!("{n}.{m}")), seen)).collect();
         let changes = StoreChanges { run: Some((key, run)), results, ..StoreChanges::default() };
         store.apply_changes("s", changes).await.unwrap();
@@ -73,7 +81,10 @@ fn pinned(decided: usize) -> Box<PinnedRecord> {
     let decided = (0..decided as u64)
         .map(|round| FactDecision { round, lands: false, because: because.clone() })
         .collect();
-    Box::new(PinnedRecord { decided, ..PinnedRecord::new(Policy::built_in("coding").expect("one of ours")) })
+    Box::new(PinnedRecord {
+        decided,
+        ..PinnedRecord::new(Policy::built_in("coding").expect("one of ours"))
+    })
 }
 
 fn face(n: u64) -> Namesake {
@@ -96,7 +107,10 @@ async fn those_who_go_by_a_name_are_told_in_order_and_bounded() {
     for n in (0..100).chain([3]) {
         let scope: Arc<str> = format!("s{n}").into();
         let named = Some((vec![digest("name")], Namesake { scope: Arc::clone(&scope), ..face(n) }));
-        store.apply_changes(&scope, StoreChanges { named, ..StoreChanges::default() }).await.unwrap();
+        store
+            .apply_changes(&scope, StoreChanges { named, ..StoreChanges::default() })
+            .await
+            .unwrap();
     }
     let faces = store.find_named(digest("name")).await.unwrap();
     assert!(faces.len() <= 32, "{}", faces.len());
@@ -214,7 +228,8 @@ async fn many_conversations_are_bounded_and_the_newest_stay() {
     assert!(bytes / scopes < 1200, "{} bytes a conversation", bytes / scopes);
     assert!(store.load_scope("conv-9999").await.unwrap().newest.is_some());
     assert_eq!(*store.load_scope("conv-1").await.unwrap(), StoredScope::default());
-    let found = store.find_conversation(&[digest("turn 9999.3")], digest("x")).await.unwrap().unwrap();
+    let found =
+        store.find_conversation(&[digest("turn 9999.3")], digest("x")).await.unwrap().unwrap();
     assert_eq!((&*found.scope, found.then.tokens), ("conv-9999", 4));
 }
 

@@ -137,12 +137,20 @@ impl ConnectorShared {
     }
 }
 
-async fn connect_plain(http: &mut HttpConnector, to: Uri, proxied: bool) -> Result<UpstreamConnection, ConnectError> {
+async fn connect_plain(
+    http: &mut HttpConnector,
+    to: Uri,
+    proxied: bool,
+) -> Result<UpstreamConnection, ConnectError> {
     let stream = http.call(to).await.map_err(ConnectError::other)?;
     Ok(UpstreamConnection { stream: MaybeHttpsStream::Http(stream), proxied })
 }
 
-async fn connect_tls<C>(inner: C, tls: Arc<ClientConfig>, to: Uri) -> Result<UpstreamConnection, ConnectError>
+async fn connect_tls<C>(
+    inner: C,
+    tls: Arc<ClientConfig>,
+    to: Uri,
+) -> Result<UpstreamConnection, ConnectError>
 where
     C: Service<Uri, Response = TokioIo<TcpStream>>,
     C::Future: Send + 'static,

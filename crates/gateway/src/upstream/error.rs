@@ -107,7 +107,10 @@ impl UpstreamError {
     /// Returns true if the provider has the whole request and did not answer in time: it may still
     /// process it, and bill it.
     pub(crate) fn is_late(&self) -> bool {
-        matches!(self.kind, UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte | TimeoutPhase::Idle, _))
+        matches!(
+            self.kind,
+            UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte | TimeoutPhase::Idle, _)
+        )
     }
 
     /// Returns the HTTP status that tells a client about this error.
@@ -116,7 +119,9 @@ impl UpstreamError {
             UpstreamErrorKind::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
             UpstreamErrorKind::Client(error) => error.status(),
             UpstreamErrorKind::Unusable => StatusCode::BAD_REQUEST,
-            UpstreamErrorKind::Connect(_) | UpstreamErrorKind::Broken(_) | UpstreamErrorKind::TooLarge(_) => StatusCode::BAD_GATEWAY,
+            UpstreamErrorKind::Connect(_)
+            | UpstreamErrorKind::Broken(_)
+            | UpstreamErrorKind::TooLarge(_) => StatusCode::BAD_GATEWAY,
         }
     }
 }
@@ -132,11 +137,19 @@ impl fmt::Display for UpstreamError {
         }
         match &self.kind {
             UpstreamErrorKind::Connect(cause) => write!(f, " cannot be reached: {cause}"),
-            UpstreamErrorKind::Timeout(TimeoutPhase::Connect, after) => write!(f, " was not connected in {after:?}"),
-            UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte, after) => write!(f, " did not answer in {after:?}"),
-            UpstreamErrorKind::Timeout(TimeoutPhase::Idle, after) => write!(f, " went silent for {after:?}"),
+            UpstreamErrorKind::Timeout(TimeoutPhase::Connect, after) => {
+                write!(f, " was not connected in {after:?}")
+            }
+            UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte, after) => {
+                write!(f, " did not answer in {after:?}")
+            }
+            UpstreamErrorKind::Timeout(TimeoutPhase::Idle, after) => {
+                write!(f, " went silent for {after:?}")
+            }
             UpstreamErrorKind::Broken(cause) => write!(f, " broke off: {cause}"),
-            UpstreamErrorKind::TooLarge(limit) => write!(f, " answered with more than {limit} bytes"),
+            UpstreamErrorKind::TooLarge(limit) => {
+                write!(f, " answered with more than {limit} bytes")
+            }
             UpstreamErrorKind::Unusable => write!(f, " has no address for this path"),
             UpstreamErrorKind::Client(_) => Ok(()),
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::support::{Message, Running, settings};
 use serde_json::{Value, json};
-use softland_gateway::{Audit, AuditRequest, AuditFormat, Settings};
+use softland_gateway::{Audit, AuditFormat, AuditRequest, Settings};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a machine that has much to do.

@@ -183,7 +183,8 @@ async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cos
     assert_eq!(is_open(&folder.path().join("ledger.db")), 0, "it has ended");
 
     let before = runs(folder.path());
-    let options = Options { end_left_open: true, ..Options::with_path(killed.path().join("ledger.db")) };
+    let options =
+        Options { end_left_open: true, ..Options::with_path(killed.path().join("ledger.db")) };
     for _ in 0..2 {
         let ledger = Ledger::open(options.clone(), time.clock()).expect("a ledger");
         ledger.close(support::LONG).expect("all is written");

@@ -74,7 +74,8 @@ async fn a_locked_ledger_waits_loses_what_does_not_fit_and_is_written_again() {
         gateway.until_metrics(&format!("{WAITING} 0\n")).await;
         all_are_served(&gateway).await;
         gateway.stopped().await;
-        let runs = Reader::open(&path).expect("a ledger").list_runs(&Query::default()).expect("runs");
+        let runs =
+            Reader::open(&path).expect("a ledger").list_runs(&Query::default()).expect("runs");
         let all = 3 * REQUESTS as usize;
         assert!(if loses { runs.len() < 2 * all } else { runs.len() == all }, "{}", runs.len());
         assert!(loses || runs.iter().all(|run| run.end.is_some()));

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use softland_gateway::{Secret, Settings};
 use softland_ledger::{Ledger, Options, Record, RunEnd, RunStart};
 use softland_session::core::policy::PolicyValue as Key;
-use softland_session::core::{RunEnding, Outcome, Reason};
+use softland_session::core::{Outcome, Reason, RunEnding};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

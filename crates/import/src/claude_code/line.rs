@@ -26,7 +26,8 @@ impl<'a> Line<'a> {
     pub(super) fn from_json(text: &'a str) -> Result<Self, String> {
         let mut line = Self::default();
         let mut cursor = Cursor::new(text);
-        let read = cursor.read_members(|cursor, member| line.read_member(&member.key.unescape(), cursor));
+        let read =
+            cursor.read_members(|cursor, member| line.read_member(&member.key.unescape(), cursor));
         let read = read.and_then(|_| cursor.expect_end());
         read.map_err(|error| error.to_string())?;
         Ok(line)
@@ -72,7 +73,8 @@ impl<'a> Line<'a> {
                         match &*member.key.unescape() {
                             "message" => self.inner = Some(Message::from_cursor(cursor)?),
                             "uuid" => {
-                                self.inner_uuid = cursor.read_string_or_skip()?.map(|(text, _)| text);
+                                self.inner_uuid =
+                                    cursor.read_string_or_skip()?.map(|(text, _)| text);
                             }
                             _ => {}
                         }

@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{TurnClass, Facts, FinishedTurn, NanoUsd, Outcome, Reason, UserMessage};
+use softland_session::core::{
+    Facts, FinishedTurn, NanoUsd, Outcome, Reason, TurnClass, UserMessage,
+};
 
 use super::judge::Verdict;
 use super::listed::{Listing, SeenSignals};
 use super::money::{Clock, is_simulated, min_cost_limit};
-use super::spent::{TurnLog, TurnRecord};
-use super::trees::Moment;
-use super::{may_be_trivial, class_word};
+use super::shared_spending::Moment;
+use super::turn_log::{TurnLog, TurnRecord};
+use super::{class_word, may_be_trivial};
 use crate::report::{
-    RunDetails, ListedSignal, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum_costs, sum_tokens,
+    ListedSignal, RunDetails, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum_costs,
+    sum_tokens,
 };
 use crate::step::{RecordedSignal, TurnStep};
 
@@ -120,8 +123,8 @@ impl OpenRun {
         self.usage.add(&usage);
         let own = turn.finished.calls.iter().filter(|call| !call.server);
         self.tool_calls += own.count() as u64;
-        self.answered =
-            turn.row.is_none() && (turn.submits || matches!(class, TurnClass::Final | TurnClass::Answer));
+        self.answered = turn.row.is_none()
+            && (turn.submits || matches!(class, TurnClass::Final | TurnClass::Answer));
         self.rows |= turn.row.is_some();
         let tokens = turn.usage.recorded.then(|| usage.recorded_tokens());
         self.cost += cost.unwrap_or(NanoUsd::ZERO);
@@ -186,14 +189,20 @@ impl OpenRun {
     }
 
     /// Builds the report of the run. The caller fills in the names.
-    pub(crate) fn into_report(mut self, verdict: Verdict, inferred: bool, limits: &Policy) -> RunReport {
+    pub(crate) fn into_report(
+        mut self,
+        verdict: Verdict,
+        inferred: bool,
+        limits: &Policy,
+    ) -> RunReport {
         let silenced = Reason::Empty.to_string();
         let silenced = self.ended.as_ref().is_some_and(|ended| ended.reason == silenced);
         self.seen.list_recorded(std::mem::take(&mut self.noted), silenced, limits);
         self.seen.finish_run();
         let signals: Vec<ListedSignal> =
             self.seen.listings().iter().map(|listing| self.describe_listing(listing)).collect();
-        let wasted: BTreeSet<u64> = self.seen.listings().iter().flat_map(Listing::wasted_turns).collect();
+        let wasted: BTreeSet<u64> =
+            self.seen.listings().iter().flat_map(Listing::wasted_turns).collect();
         let unpriced =
             |turn: &&u64| self.spent.turn_at(**turn).is_some_and(|spent| spent.cost.is_none());
         let wasted_unpriced = wasted.iter().filter(unpriced).count() as u64;
@@ -261,7 +270,8 @@ impl OpenRun {
 
     /// Returns the money and the tokens of the given turns.
     fn sum_turns(&self, turns: &BTreeSet<u64>) -> (Option<NanoUsd>, Option<u64>) {
-        let spent: Vec<TurnRecord> = turns.iter().filter_map(|turn| self.spent.turn_at(*turn)).collect();
+        let spent: Vec<TurnRecord> =
+            turns.iter().filter_map(|turn| self.spent.turn_at(*turn)).collect();
         let tokens = sum_tokens(spent.iter().map(|spent| spent.tokens));
         (sum_costs(spent.iter().map(|spent| spent.cost)), tokens)
     }

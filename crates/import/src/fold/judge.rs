@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use softland_session::core::policy::{Landing, LoopKey, LoopKind, Mode, Policy, RunBoundary};
 use softland_session::core::{
-    AdditionKind, Call, Digest, Facts, FinishedTurn, Phase, Reason, Role, Stop, VisibleText, ToolResult,
-    Transcript, UserMessage, UserText,
+    AdditionKind, Call, Digest, Facts, FinishedTurn, Phase, Reason, Role, Stop, ToolResult,
+    Transcript, UserMessage, UserText, VisibleText,
 };
 
 /// The tool name of calls that are not recorded.
@@ -100,7 +100,8 @@ impl Judge {
     /// Takes the request for turn `turn`.
     pub(crate) fn take_request(&mut self, turn: u64, facts: Option<&Facts>) {
         self.release_held(turn, facts);
-        let Some(run) = self.transcript.current_run().filter(|_| self.verdict.ended.is_none()) else {
+        let Some(run) = self.transcript.current_run().filter(|_| self.verdict.ended.is_none())
+        else {
             return;
         };
         let stops = self.landing == Landing::Stop

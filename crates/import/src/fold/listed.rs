@@ -6,7 +6,7 @@ mod recorded;
 use std::collections::{BTreeMap, BTreeSet};
 
 use softland_session::core::policy::Policy;
-use softland_session::core::{TurnClass, Digest, Evidence, Signal, SignalKind};
+use softland_session::core::{Digest, Evidence, Signal, SignalKind, TurnClass};
 
 /// Continuations of a truncated turn; one more is listed.
 const CONTINUATIONS: usize = 3;
@@ -161,9 +161,15 @@ impl SeenSignals {
         let count = turns.len() as u64;
         if policy.stale_limit > 0 && count >= policy.stale_limit {
             let first = turns.first().copied().unwrap_or(0);
-            let identity = Digest::from_bytes(&prompt.to_le_bytes()).followed_by(Digest::from_bytes(&first.to_le_bytes()));
-            if continue_listing((&mut self.listings, &self.newest), SignalKind::Stale, identity, first, turn)
-            {
+            let identity = Digest::from_bytes(&prompt.to_le_bytes())
+                .followed_by(Digest::from_bytes(&first.to_le_bytes()));
+            if continue_listing(
+                (&mut self.listings, &self.newest),
+                SignalKind::Stale,
+                identity,
+                first,
+                turn,
+            ) {
                 return count;
             }
             let text = format!("one prompt of {prompt} tokens, answered in 1 to 5 tokens");
@@ -230,7 +236,13 @@ impl SeenSignals {
         }
     }
 
-    fn count_repeated_text(&mut self, turn: u64, class: TurnClass, text: Option<Digest>, policy: &Policy) {
+    fn count_repeated_text(
+        &mut self,
+        turn: u64,
+        class: TurnClass,
+        text: Option<Digest>,
+        policy: &Policy,
+    ) {
         let Some(text) = text.filter(|_| class == TurnClass::Final) else {
             (self.said, self.said_before) = (None, None);
             return;
@@ -244,7 +256,13 @@ impl SeenSignals {
         let before = self.said_before.map_or(0, |(_, count)| count);
         if policy.repeat_limit > 0 && turns.len() as u64 + before >= policy.repeat_limit {
             let first = turns.first().copied().unwrap_or(0);
-            if continue_listing((&mut self.listings, &self.newest), SignalKind::Repeat, text, first, turn) {
+            if continue_listing(
+                (&mut self.listings, &self.newest),
+                SignalKind::Repeat,
+                text,
+                first,
+                turn,
+            ) {
                 return;
             }
             let again = "the same text again, without a call";
@@ -263,7 +281,13 @@ impl SeenSignals {
     }
 
     /// Lists a signal, or adds its members to the listing that it continues.
-    fn list_signal(&mut self, kind: SignalKind, identity: Digest, evidence: Evidence, fresh: usize) {
+    fn list_signal(
+        &mut self,
+        kind: SignalKind,
+        identity: Digest,
+        evidence: Evidence,
+        fresh: usize,
+    ) {
         let newest = self.newest.get(&(kind, identity));
         let goes_on = newest
             .and_then(|at| self.listings.get_mut(*at))

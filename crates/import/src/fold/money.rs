@@ -1,7 +1,7 @@
 //! The cost of turns, and the most that the next request may cost: recorded figures first, then the
 //! user's prices, then the table.
 
-use softland_session::bound::{self, KnownAncestor, InputSize};
+use softland_session::bound::{self, InputSize, KnownAncestor};
 use softland_session::core::models::billing::Vendor;
 use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
@@ -29,7 +29,11 @@ enum PriceSource {
 
 impl Prices {
     /// Returns a turn's cost, if it is recorded or can be computed.
-    pub(crate) fn turn_cost(&mut self, turn: &TurnStep<'_>, given: &[(String, Price)]) -> Option<NanoUsd> {
+    pub(crate) fn turn_cost(
+        &mut self,
+        turn: &TurnStep<'_>,
+        given: &[(String, Price)],
+    ) -> Option<NanoUsd> {
         if turn.cost.is_some() {
             return turn.cost;
         }
@@ -69,7 +73,11 @@ impl Prices {
         self.row
     }
 
-    fn find_price(&mut self, model: Option<&str>, given: &[(String, Price)]) -> Option<PriceSource> {
+    fn find_price(
+        &mut self,
+        model: Option<&str>,
+        given: &[(String, Price)],
+    ) -> Option<PriceSource> {
         let model = model?;
         if self.model.as_deref() != Some(model) {
             let posed = posed_model(model);
@@ -137,7 +145,8 @@ impl InputBound {
     pub(crate) fn add_turn(&mut self, turn: &TurnStep<'_>) {
         let tokens = turn.usage.tokens;
         let total = tokens.input_total().saturating_add(tokens.output);
-        self.known = (total > 0).then(|| KnownAncestor { tokens: total, size: self.request_size() });
+        self.known =
+            (total > 0).then(|| KnownAncestor { tokens: total, size: self.request_size() });
         let calls = turn.finished.calls.iter();
         let calls = calls.map(|call| Self::CALL + (call.name.len() + call.id.len()) as u64);
         let shown = self.text.saturating_add(turn.usage.chars + Self::MESSAGE);
@@ -149,7 +158,8 @@ impl InputBound {
     /// first request, and of a request after a compaction.
     pub(crate) fn max_tokens(&self, recorded: u64, model: Option<&Model>) -> u64 {
         let window = bound::context_window(model);
-        let whole = InputSize { text: recorded.saturating_mul(Self::BYTES), ..InputSize::default() };
+        let whole =
+            InputSize { text: recorded.saturating_mul(Self::BYTES), ..InputSize::default() };
         let whole = bound::input_bound(None, whole, window);
         let grown = bound::input_bound(self.known, self.request_size(), window);
         match (self.known, recorded) {

@@ -24,7 +24,11 @@ enum ScanState {
 impl Scan {
     /// Finds the end of the value in `bytes`, of which the first `from` were scanned before.
     /// Returns `None` if more bytes are needed.
-    pub(crate) fn find_end(&mut self, bytes: &[u8], from: usize) -> Result<Option<usize>, JsonError> {
+    pub(crate) fn find_end(
+        &mut self,
+        bytes: &[u8],
+        from: usize,
+    ) -> Result<Option<usize>, JsonError> {
         let mut at = from;
         while let Some(&byte) = bytes.get(at) {
             match self.within {

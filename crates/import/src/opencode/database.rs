@@ -12,7 +12,7 @@ use super::{KnownMessages, Session};
 use crate::claude_code::RecordIds;
 use crate::fields::Fields;
 use crate::input::{GIVEN_UP, LONGEST};
-use crate::out::StepOutput;
+use crate::step_output::StepOutput;
 
 /// Returns true if a database is opencode's.
 pub(crate) fn is_opencode(connection: &Connection) -> rusqlite::Result<bool> {
@@ -55,12 +55,13 @@ pub(crate) fn read_database(
     });
     list_error(out, read);
     known.add_messages(list);
-    let read = query_rows(connection, "SELECT message_id, rowid FROM part ORDER BY id", &mut |row| {
-        if let Some(at) = column_text(row, 0).and_then(|id| known.by_id.get(&id)) {
-            parts.entry(*at).or_insert_with(Vec::new).push(row.get(1)?);
-        }
-        Ok(())
-    });
+    let read =
+        query_rows(connection, "SELECT message_id, rowid FROM part ORDER BY id", &mut |row| {
+            if let Some(at) = column_text(row, 0).and_then(|id| known.by_id.get(&id)) {
+                parts.entry(*at).or_insert_with(Vec::new).push(row.get(1)?);
+            }
+            Ok(())
+        });
     list_error(out, read);
     let read = emit_sessions(connection, &known, parts, out, on);
     list_error(out, read);

@@ -4,10 +4,10 @@ use softland_session::ResultReader;
 use softland_session::core::{NanoUsd, ToolResult};
 use softland_session::wire::Tokens;
 
-use crate::draft::{TurnDraft, Results, parse_stop};
+use crate::draft::{Results, TurnDraft, parse_stop};
 use crate::fields::{Fields, decode_string};
-use crate::out::{StepOutput, MessageFacts};
-use crate::step::{ConversationStart, ConversationId};
+use crate::step::{ConversationId, ConversationStart};
+use crate::step_output::{MessageFacts, StepOutput};
 
 /// The facts of a message that are known before its parts are read.
 #[derive(Debug)]
@@ -66,11 +66,19 @@ pub(super) struct Session {
 
 impl Session {
     /// Begins a session with its first message. With a `parent`, it is a sub-agent's session.
-    pub(super) fn begin_conversation(out: &mut StepOutput<'_>, parent: Option<&str>, first: &MessageInfo) -> Self {
+    pub(super) fn begin_conversation(
+        out: &mut StepOutput<'_>,
+        parent: Option<&str>,
+        first: &MessageInfo,
+    ) -> Self {
         let agent = parent.map(|_| first.agent.as_deref().unwrap_or("subagent"));
         let session = Some(parent.unwrap_or(&first.session));
         Self {
-            talk: out.begin_conversation(&ConversationStart { session, agent, ..ConversationStart::default() }),
+            talk: out.begin_conversation(&ConversationStart {
+                session,
+                agent,
+                ..ConversationStart::default()
+            }),
             draft: TurnDraft::default(),
             results: Results::default(),
             texts: Vec::new(),
@@ -120,7 +128,8 @@ impl Session {
         let id = data.owned_text("callID").unwrap_or_default();
         let state = data.object("state").unwrap_or_default();
         let input = state.raw("input").unwrap_or("{}");
-        let input = decode_string(input).map_or_else(|| input.into(), |text| text.unescape()).into_owned();
+        let input =
+            decode_string(input).map_or_else(|| input.into(), |text| text.unescape()).into_owned();
         self.draft.add_call(id.clone(), data.owned_text("tool").unwrap_or_default(), input, false);
         let status = state.text("status").unwrap_or_default();
         let mut read = ResultReader::default();

@@ -10,10 +10,11 @@ use softland_session::core::Digest;
 use super::KnownMessages;
 use super::session::{MessageInfo, Session};
 use crate::fields::Fields;
-use crate::out::StepOutput;
+use crate::step_output::StepOutput;
 
 /// Calls the given function with a file's JSON, and lists the file if it cannot be read.
-pub(crate) type ReadJson<'t> = dyn FnMut(usize, &mut dyn FnMut(&Fields<'_>) -> Result<(), String>) + 't;
+pub(crate) type ReadJson<'t> =
+    dyn FnMut(usize, &mut dyn FnMut(&Fields<'_>) -> Result<(), String>) + 't;
 
 /// The known files of a storage folder.
 #[derive(Default)]
@@ -42,7 +43,12 @@ impl<'f> Storage<'f> {
     }
 
     /// Reads the files of sessions, then those of messages.
-    pub(crate) fn read_files(&mut self, sessions: &[usize], messages: &[usize], text: &mut ReadJson<'_>) {
+    pub(crate) fn read_files(
+        &mut self,
+        sessions: &[usize],
+        messages: &[usize],
+        text: &mut ReadJson<'_>,
+    ) {
         for &at in sessions {
             text(at, &mut |data| {
                 let id = data.owned_text("id").ok_or("no `id`")?;
@@ -93,7 +99,12 @@ impl<'f> Storage<'f> {
     }
 
     /// Hands on one session.
-    pub(crate) fn emit_session(&mut self, out: &mut StepOutput<'_>, order: &[usize], text: &mut ReadJson<'_>) {
+    pub(crate) fn emit_session(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        order: &[usize],
+        text: &mut ReadJson<'_>,
+    ) {
         let mut session: Option<Session> = None;
         for at in order {
             let Some(message) = self.known.messages.get(*at) else { continue };

@@ -14,8 +14,8 @@ use softland_session::wire::Tokens;
 
 use super::entry::Entry;
 use crate::draft::TurnDraft;
-use crate::out::StepOutput;
-use crate::step::{ConversationStart, ActivityRow, ConversationId};
+use crate::step::{ActivityRow, ConversationId, ConversationStart};
+use crate::step_output::StepOutput;
 
 /// Rows that wait.
 const WINDOW: usize = 4096;
@@ -98,7 +98,11 @@ impl Chains {
         let kept = if suits { group.kept.remove(&row.prompt) } else { None };
         let was_kept = kept.is_some();
         let found = kept.or_else(|| group.take_chain(row.prompt, trivial, more));
-        let begin = ConversationStart { inferred: true, line: Some(row.line), ..ConversationStart::default() };
+        let begin = ConversationStart {
+            inferred: true,
+            line: Some(row.line),
+            ..ConversationStart::default()
+        };
         let talk = found.map_or_else(|| out.begin_conversation(&begin), |chain| chain.talk);
         let chain = Chain { talk, trivial, was_kept };
         if more && suits && (trivial || was_kept) {
@@ -151,7 +155,12 @@ fn make_draft(row: &Entry, model: Option<String>) -> TurnDraft {
         cost: row.cost,
         time: row.time,
         line: Some(row.line),
-        row: Some(ActivityRow { prompt: row.prompt, trivial, calls: row.calls, cancelled: row.cancelled }),
+        row: Some(ActivityRow {
+            prompt: row.prompt,
+            trivial,
+            calls: row.calls,
+            cancelled: row.cancelled,
+        }),
         ..TurnDraft::default()
     }
 }

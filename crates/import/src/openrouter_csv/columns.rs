@@ -47,13 +47,15 @@ impl Columns {
         let names = split_fields(header.trim()).iter().map(|name| name.trim().to_owned()).collect();
         let columns = Self { names };
         let needed = READ.iter().take(NEEDED);
-        let missing: Vec<_> = needed.filter(|name| columns.index_of(name).is_none()).copied().collect();
+        let missing: Vec<_> =
+            needed.filter(|name| columns.index_of(name).is_none()).copied().collect();
         if missing.is_empty() { Ok(columns) } else { Err(name_missing(&missing)) }
     }
 
     /// Returns the missing columns, of those that are read.
     pub(crate) fn missing_columns(&self) -> Option<String> {
-        let missing: Vec<_> = READ.iter().filter(|name| self.index_of(name).is_none()).copied().collect();
+        let missing: Vec<_> =
+            READ.iter().filter(|name| self.index_of(name).is_none()).copied().collect();
         (!missing.is_empty()).then(|| name_missing(&missing))
     }
 

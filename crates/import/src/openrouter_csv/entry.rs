@@ -59,11 +59,13 @@ pub(super) fn read_entry(
     if fields.len() != wanted {
         return Err(format!("{} fields in place of {wanted}", fields.len()));
     }
-    let get = |name: &str| columns.index_of(name).and_then(|at| fields.get(at)).map_or("", |f| f.trim());
+    let get =
+        |name: &str| columns.index_of(name).and_then(|at| fields.get(at)).map_or("", |f| f.trim());
     let (prompt, completion) = (get("tokens_prompt"), get("tokens_completion"));
-    let prompt = parse_count(prompt).ok_or_else(|| describe_bad("tokens_prompt", prompt, "count"))?;
-    let completion =
-        parse_count(completion).ok_or_else(|| describe_bad("tokens_completion", completion, "count"))?;
+    let prompt =
+        parse_count(prompt).ok_or_else(|| describe_bad("tokens_prompt", prompt, "count"))?;
+    let completion = parse_count(completion)
+        .ok_or_else(|| describe_bad("tokens_completion", completion, "count"))?;
     let cached = parse_count(get("tokens_cached")).unwrap_or_else(|| {
         list(describe_bad("tokens_cached", get("tokens_cached"), "count") + ": taken for 0");
         0
@@ -98,7 +100,9 @@ pub(super) fn read_entry(
     // The numbers are part of the digest: an id that is the same in every row identifies none.
     let id = Some(get("generation_id")).filter(|id| !id.is_empty());
     let id = id.map(|id| {
-        Digest::from_bytes(format!("{id}\n{at:?}\n{prompt}\n{completion}\n{}", cancelled).as_bytes())
+        Digest::from_bytes(
+            format!("{id}\n{at:?}\n{prompt}\n{completion}\n{}", cancelled).as_bytes(),
+        )
     });
     Ok((entry, id))
 }

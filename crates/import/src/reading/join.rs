@@ -10,12 +10,16 @@ use crate::fields::Fields;
 use crate::input::{Input, open_file};
 use crate::kind::{Form, Table};
 use crate::opencode::{KnownMessages, Storage};
-use crate::out::StepOutput;
 use crate::step::Sink;
+use crate::step_output::StepOutput;
 use crate::walk::FoundFile;
 
 /// Joins the tables of opencode in each folder.
-pub(super) fn join_dumps<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], sink: &impl Fn(&Path) -> S) {
+pub(super) fn join_dumps<S: Sink>(
+    found: &[FoundFile],
+    read: &mut [FileResult<S>],
+    sink: &impl Fn(&Path) -> S,
+) {
     let mut folders: BTreeMap<&Path, Vec<(usize, Table)>> = BTreeMap::new();
     for (at, (file, slot)) in found.iter().zip(read.iter()).enumerate() {
         if let Some(Form::OpenCode(table)) = slot.form
@@ -101,7 +105,11 @@ impl Sink for NullSink {
 }
 
 /// Joins the files of opencode's storage folder, without the messages that a database held as well.
-pub(super) fn join_storage<S: Sink>(found: &[FoundFile], read: &mut [FileResult<S>], sink: &impl Fn(&Path) -> S) {
+pub(super) fn join_storage<S: Sink>(
+    found: &[FoundFile],
+    read: &mut [FileResult<S>],
+    sink: &impl Fn(&Path) -> S,
+) {
     let mut elsewhere = HashSet::new();
     let (mut sessions, mut messages, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for (at, slot) in read.iter_mut().enumerate() {

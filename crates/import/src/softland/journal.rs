@@ -13,9 +13,9 @@ use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::Input;
 use crate::items;
 use crate::message::parse_usage;
-use crate::messages::{TurnCost, Conversation};
-use crate::out::StepOutput;
+use crate::messages::{Conversation, TurnCost};
 use crate::step::ConversationStart;
+use crate::step_output::StepOutput;
 
 /// One run of the tree.
 struct JournalRun {
@@ -79,7 +79,8 @@ impl JournalRun {
             line: Some(line),
             ..ConversationStart::default()
         };
-        let mut conversation = Conversation::new(out.begin_conversation(&begin), record.owned_text("model"));
+        let mut conversation =
+            Conversation::new(out.begin_conversation(&begin), record.owned_text("model"));
         let began = record.text("ts").and_then(|at| parse_time(&at));
         let began = began.map(|at| at.saturating_sub(record.uint("ms").unwrap_or(0)));
         // Messages before the question belong to earlier runs.
@@ -113,8 +114,10 @@ impl JournalRun {
                 let spent = self.total.saturating_sub(below).max(self.spent);
                 let cost = NanoUsd(spent - self.spent);
                 self.spent = spent;
-                self.conversation.came =
-                    Some(TurnCost { tokens: self.tokens.take(), cost: self.priced.then_some(cost) });
+                self.conversation.came = Some(TurnCost {
+                    tokens: self.tokens.take(),
+                    cost: self.priced.then_some(cost),
+                });
             }
             "round" => {}
             _ => return Ok(()),

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row};
 use super::{Callers, Event, RecordedRun};
 use crate::fields::Fields;
 use crate::input::GIVEN_UP;
-use crate::out::StepOutput;
+use crate::step_output::StepOutput;
 
 /// The events of a ledger, run by run in the order in which they began, each run in order.
 const EVENTS: &str = "
@@ -31,7 +31,11 @@ pub(crate) fn is_ledger(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Reads a ledger.
-pub(crate) fn read_ledger(connection: &Connection, out: &mut StepOutput<'_>, on: LedgerContinueCheck<'_>) -> rusqlite::Result<()> {
+pub(crate) fn read_ledger(
+    connection: &Connection,
+    out: &mut StepOutput<'_>,
+    on: LedgerContinueCheck<'_>,
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(EVENTS)?;
     let mut rows = statement.query([])?;
     let mut open: Option<(String, RecordedRun)> = None;
@@ -71,7 +75,12 @@ pub(crate) fn read_ledger(connection: &Connection, out: &mut StepOutput<'_>, on:
     Ok(())
 }
 
-fn begin_run(row: &Row<'_>, name: &str, callers: &Callers, out: &mut StepOutput<'_>) -> rusqlite::Result<RecordedRun> {
+fn begin_run(
+    row: &Row<'_>,
+    name: &str,
+    callers: &Callers,
+    out: &mut StepOutput<'_>,
+) -> rusqlite::Result<RecordedRun> {
     let mut run = RecordedRun { model: row.get(3)?, ..RecordedRun::from_callers(callers, name) };
     let (session, agent): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
     run.open_conversation(out, name, session.as_deref(), agent.as_deref(), None);

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{
-    Arrival, Call, Digest, FinishedTurn, Millis, Phase, Role, Stop, VisibleText, ToolResult, Transcript, UserMessage,
-    UserText,
+    Arrival, Call, Digest, FinishedTurn, Millis, Phase, Role, Stop, ToolResult, Transcript,
+    UserMessage, UserText, VisibleText,
 };
 
 /// The most messages of a thousand that may be taken for a program's.
@@ -231,18 +231,23 @@ fn replay(session: &[Step], coming: Coming, limit: Option<u64>) -> Found {
             Step::Results(ids, texts) => {
                 let results = ids.iter().map(result).collect();
                 let texts = texts.iter().map(UserText::new).collect();
-                transcript.add_user_message(&UserMessage { results, texts, ..UserMessage::default() }, None);
+                transcript.add_user_message(
+                    &UserMessage { results, texts, ..UserMessage::default() },
+                    None,
+                );
                 finished = false;
             }
             Step::Said { texts, human, at } => {
-                let landed = transcript.current_run().is_some_and(|run| *run.phase() != Phase::Open);
+                let landed =
+                    transcript.current_run().is_some_and(|run| *run.phase() != Phase::Open);
                 let pause = match coming {
                     Coming::Recorded => ended.zip(*at).map(|(end, at)| at.saturating_sub(end)),
                     Coming::AtOnce => Some(0),
                 };
                 transcript.set_arrival(pause.map(|pause| Arrival { pause: Millis(pause), landed }));
                 let own = texts.iter().map(UserText::new).collect();
-                let step = transcript.add_user_message(&UserMessage { texts: own, ..UserMessage::default() }, None);
+                let step = transcript
+                    .add_user_message(&UserMessage { texts: own, ..UserMessage::default() }, None);
                 if *human && finished {
                     found.messages += 1;
                     found.in_a_row += usize::from(before && !step.starts_run);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use softland_import::report::Report;
-use softland_import::{FileReplay, ReadOptions, ReplaySettings, read_paths, build_report};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, build_report, read_paths};
 
 const TURNS: u64 = 30_000;
 /// Far more than it takes, far less than its square would.
@@ -16,7 +16,12 @@ fn audited(text: &str) -> Report {
     std::fs::write(&path, text).unwrap();
     let settings = ReplaySettings::default();
     let begun = Instant::now();
-    let read = read_paths(&[path], &ReadOptions::default(), |path| FileReplay::new(&settings, path), |_| {});
+    let read = read_paths(
+        &[path],
+        &ReadOptions::default(),
+        |path| FileReplay::new(&settings, path),
+        |_| {},
+    );
     let report = build_report(read);
     assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
     report

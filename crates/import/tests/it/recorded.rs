@@ -5,7 +5,9 @@
 use std::path::Path;
 
 use softland_import::report::{Report, RunEnded, RunReport};
-use softland_import::{FileReplay, ReadOptions, ReplaySettings, SharedSpending, is_good_run, read_paths, build_report};
+use softland_import::{
+    FileReplay, ReadOptions, ReplaySettings, SharedSpending, build_report, is_good_run, read_paths,
+};
 use softland_session::core::policy::{Policy, PolicyValue};
 use softland_session::core::{NanoUsd, SignalKind};
 
@@ -182,7 +184,12 @@ fn what_sub_agents_spend_counts_in_the_runs_that_called_them() {
         let mut settings = ReplaySettings { policy, ..ReplaySettings::default() };
         let audited = |settings: &ReplaySettings| {
             let sink = |path: &Path| FileReplay::new(settings, path);
-            build_report(read_paths(std::slice::from_ref(&path), &ReadOptions { threads: 1 }, sink, |_| ()))
+            build_report(read_paths(
+                std::slice::from_ref(&path),
+                &ReadOptions { threads: 1 },
+                sink,
+                |_| (),
+            ))
         };
         let first = audited(&settings);
         assert!(first.runs.iter().all(|run| run.what_if.is_none()), "each run alone is cheap");

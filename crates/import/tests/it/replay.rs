@@ -370,7 +370,11 @@ fn runs_are_numbered_within_their_session_and_named_by_their_recording() {
         Script::new(&settings).says("a").text("first answer").says("b").text("second answer");
     let names: Vec<String> = runs.runs().into_iter().map(|run| run.run).collect();
     assert_eq!(names, ["s#1", "s#2"]);
-    let begin = ConversationStart { session: Some("s"), run: Some("run-1"), ..ConversationStart::default() };
+    let begin = ConversationStart {
+        session: Some("s"),
+        run: Some("run-1"),
+        ..ConversationStart::default()
+    };
     let whole = Script::begun(&settings, &begin).says("a").text("an answer").says("b");
     let run = whole.text("another one").run();
     assert_eq!((run.run.as_str(), run.turns), ("s/run-1", 2), "it is not cut into several");

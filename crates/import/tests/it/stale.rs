@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use softland_import::report::Report;
-use softland_import::{FileReplay, ReadOptions, ReplaySettings, read_paths, build_report};
+use softland_import::{FileReplay, ReadOptions, ReplaySettings, build_report, read_paths};
 use softland_session::core::SignalKind;
 
 const HEADER: &str = "generation_id,created_at,cost_total,tokens_prompt,tokens_completion,tokens_cached,model_permaslug,cancelled,finish_reason_normalized,api_key_name,app_name\n";
@@ -85,7 +85,12 @@ fn audited(text: &str) -> Report {
     let path = folder.path().join("activity.csv");
     std::fs::write(&path, text).unwrap();
     let settings = ReplaySettings::default();
-    build_report(read_paths(&[path], &ReadOptions::default(), |path| FileReplay::new(&settings, path), |_| {}))
+    build_report(read_paths(
+        &[path],
+        &ReadOptions::default(),
+        |path| FileReplay::new(&settings, path),
+        |_| {},
+    ))
 }
 
 #[test]

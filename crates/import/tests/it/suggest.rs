@@ -2,7 +2,9 @@
 
 use crate::support::Script;
 use softland_import::report::Report;
-use softland_import::{ConversationStart, Kind, Recordings, ReplaySettings, Source, is_good_run, build_report};
+use softland_import::{
+    ConversationStart, Kind, Recordings, ReplaySettings, Source, build_report, is_good_run,
+};
 use softland_session::core::policy::Policy;
 
 /// So many runs with so many calls each, and one that loops.
@@ -37,7 +39,10 @@ fn suggested_limits_end_no_good_run_and_the_bad_one() {
         let most = *runs.iter().max().unwrap();
         assert!(suggested.tool_calls_limit.unwrap() > most, "{suggested:?}");
         assert!(suggested.turns_limit.unwrap() > most + 1 && suggested.cost_limit_usd.is_some());
-        let again = audited(&ReplaySettings { policy: suggested.to_policy(), ..ReplaySettings::default() }, &runs);
+        let again = audited(
+            &ReplaySettings { policy: suggested.to_policy(), ..ReplaySettings::default() },
+            &runs,
+        );
         assert_eq!(again.runs.iter().filter(|run| is_good_run(run)).count(), runs.len());
         for run in &again.runs {
             let ended = run.what_if.as_ref().and_then(|judged| judged.ended_at_turn);

@@ -29,7 +29,11 @@ impl<'a, 'b> BoundStatement<'a, 'b> {
 
     /// Binds an integer. Parameters are counted from 1. A number too large for SQLite becomes
     /// SQLite's largest.
-    pub(super) fn bind_int(&mut self, at: usize, value: impl Into<Option<u64>>) -> rusqlite::Result<()> {
+    pub(super) fn bind_int(
+        &mut self,
+        at: usize,
+        value: impl Into<Option<u64>>,
+    ) -> rusqlite::Result<()> {
         let value = value.into().map(|number| i64::try_from(number).unwrap_or(i64::MAX));
         let news = value.map_or(BoundValue::Null, BoundValue::Int);
         if self.replace_binding(at, news) {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
 use softland_core::NanoUsd;
 
-use crate::book::{RowEnd, RunRow, usage_envelope};
 use crate::fields::{self, Envelope};
 use crate::log::LineId;
 use crate::record::Request;
+use crate::registry::{RowEnd, RunRow, usage_envelope};
 
 /// The columns that [`read_run_row`] reads, in order.
 pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, policy, client, \

@@ -9,10 +9,10 @@ use softland_core::Digest;
 
 use super::bind::BoundStatement;
 use super::rows::{read_run_row, run_sql};
-use super::{open, share};
+use super::{open_requests, shared_rows};
 use crate::batch::TextSpan;
-use crate::book::{NumberedLine, RunRow, RecordSink};
 use crate::record::{Request, RequestTexts};
+use crate::registry::{NumberedLine, RecordSink, RunRow};
 
 static EVENTS: LazyLock<Table> = LazyLock::new(|| Table::new("events", 6, 8));
 /// Few rows per statement: a request mostly repeats the values of the one before, and these stay
@@ -65,12 +65,12 @@ impl<'a, 'b> TableSink<'a, 'b> {
         // Sorted in the order of their tables: inserting next to the row before is fast.
         self.events.sort_unstable_by_key(|line| (line.id, line.seq));
         self.requests.sort_unstable_by_key(|(id, seq, _)| (*id, *seq));
-        EVENTS.insert_rows(self.db, share::pack_rows(self.events.drain(..)), bind_line)?;
+        EVENTS.insert_rows(self.db, shared_rows::pack_rows(self.events.drain(..)), bind_line)?;
         let texts = self.texts;
         REQUESTS.insert_rows(self.db, self.requests.iter().copied(), |to, before, row| {
             bind_request(to, before, row, texts)
         })?;
-        open::update_table(self.db, &self.open, texts)?;
+        open_requests::update_table(self.db, &self.open, texts)?;
         if self.full {
             self.write_contents()?;
         }
@@ -128,7 +128,12 @@ impl<'b> RecordSink<'b> for TableSink<'_, 'b> {
         self.open.insert(request.id.text_in(self.texts), Some(request));
     }
 
-    fn add_request(&mut self, id: i64, seq: u64, request: &'b Request<TextSpan>) -> rusqlite::Result<()> {
+    fn add_request(
+        &mut self,
+        id: i64,
+        seq: u64,
+        request: &'b Request<TextSpan>,
+    ) -> rusqlite::Result<()> {
         if id != 0 {
             self.first.entry(id).or_insert(seq);
         }
@@ -202,7 +207,11 @@ fn get_or_prepare<'s, 'a, 'b>(
     }
 }
 
-fn bind_line<'b>(to: &mut BoundStatement<'_, 'b>, before: usize, line: &NumberedLine<'_>) -> rusqlite::Result<()> {
+fn bind_line<'b>(
+    to: &mut BoundStatement<'_, 'b>,
+    before: usize,
+    line: &NumberedLine<'_>,
+) -> rusqlite::Result<()> {
     to.bind_id(before + 1, line.id)?;
     to.bind_int(before + 2, line.seq)?;
     to.bind_int(before + 3, line.at)?;
@@ -217,7 +226,8 @@ fn bind_request<'b>(
     (id, seq, request): &(i64, u64, &'b Request<TextSpan>),
     texts: &'b str,
 ) -> rusqlite::Result<()> {
-    let RequestTexts { id: named, path, rung, remark } = request.resolve_texts(|span| span.text_in(texts));
+    let RequestTexts { id: named, path, rung, remark } =
+        request.resolve_texts(|span| span.text_in(texts));
     to.bind_id(before + 1, *id)?;
     to.bind_int(before + 2, *seq)?;
     to.bind_int(before + 3, request.at)?;
@@ -237,7 +247,9 @@ fn bind_request<'b>(
     to.bind_int(before + 17, request.millis)?;
     to.bind_text(before + 18, remark)?;
     match &request.content {
-        Some(content) => to.bind_unique_text(before + 19, &Digest::from_bytes(content).to_string())?,
+        Some(content) => {
+            to.bind_unique_text(before + 19, &Digest::from_bytes(content).to_string())?
+        }
         None => to.bind_text(before + 19, None)?,
     }
     to.bind_int(before + 20, request.content.as_ref().map(|content| content.len() as u64))

@@ -55,8 +55,9 @@ impl Reader {
         let since = i64::try_from(since).unwrap_or(i64::MAX);
         let read = || {
             let mut rows = self.connection.prepare_cached(sql)?;
-            let signal =
-                |row: &rusqlite::Row<'_>| Ok(RecordedSignal { run: row.get(0)?, fields: row.get(1)? });
+            let signal = |row: &rusqlite::Row<'_>| {
+                Ok(RecordedSignal { run: row.get(0)?, fields: row.get(1)? })
+            };
             rows.query_map([since], signal)?.collect::<rusqlite::Result<_>>()
         };
         read().map_err(|error| self.read_error(error))

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use softland_core::{NanoUsd, Outcome};
 use softland_ledger::{
-    UnassignedTotals, RunLookup, Ledger, OpenProblem, Options, Query, Reader, Record, Request, Run, RunStart,
-    Usage, DeleteTarget, delete_runs,
+    DeleteTarget, Ledger, OpenProblem, Options, Query, Reader, Record, Request, Run, RunLookup,
+    RunStart, UnassignedTotals, Usage, delete_runs,
 };
 
 use crate::support::*;
@@ -224,7 +224,8 @@ fn lists_are_filtered_and_newest_first() {
     assert_eq!(listed(Query { limit: Some(2), ..all.clone() }), ["run-3", "run-2"]);
     assert_eq!(listed(Query { since: Some(NOW + 2), ..all.clone() }), ["run-3", "run-2"]);
     let session = Some("s2".to_owned());
-    let outcome = reader.list_runs(&all).unwrap()[0].end.as_ref().unwrap().outcome.word().to_owned();
+    let outcome =
+        reader.list_runs(&all).unwrap()[0].end.as_ref().unwrap().outcome.word().to_owned();
     assert_eq!(listed(Query { outcome: Some(outcome), ..all.clone() }), ["run-3"]);
     assert!(listed(Query { outcome: Some("none".to_owned()), ..all.clone() }).is_empty());
     for (text, found) in [("RUN-2", vec!["run-2"]), ("none", Vec::new())] {
@@ -345,7 +346,9 @@ fn a_ledger_of_an_older_version_is_brought_up() {
         db.execute_batch(sql).unwrap();
         drop(db);
         let old = |what: &str| {
-            let RunLookup::One(old) = place.reader().find_run("old").unwrap() else { panic!("no run") };
+            let RunLookup::One(old) = place.reader().find_run("old").unwrap() else {
+                panic!("no run")
+            };
             assert_eq!((old.name, old.observed, old.started), (None, false, 1), "{what}");
             place.steps("old")
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use softland_core::{Because, RunEnding, NanoUsd, Outcome, Reason, Rung};
+use softland_core::{Because, NanoUsd, Outcome, Reason, RunEnding, Rung};
 use softland_ledger::{
     Clock, Event, Ledger, Options, Reader, Record, Request, RunEnd, RunStart, Step,
 };

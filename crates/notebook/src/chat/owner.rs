@@ -47,7 +47,8 @@ pub(super) fn find_owner(list: &Path, notebook: &Path, made: bool) -> ListOwner 
     if list.exists() && !differ {
         return ListOwner::Same;
     }
-    find_moved(list, &cells).map_or(if differ { ListOwner::Another } else { ListOwner::Same }, ListOwner::Moved)
+    find_moved(list, &cells)
+        .map_or(if differ { ListOwner::Another } else { ListOwner::Same }, ListOwner::Moved)
 }
 
 /// Records the cells that the notebook has now.
@@ -166,9 +167,16 @@ mod tests {
         assert_eq!(find_owner(&list, &notebook, false), ListOwner::Another);
         // It was moved; what has its path now is another one.
         notebook_of(&at("b.ipynb"), &["one", "two", "new"]);
-        assert_eq!(find_owner(&at("b.ndjson"), &at("b.ipynb"), false), ListOwner::Same, "a copy has none");
+        assert_eq!(
+            find_owner(&at("b.ndjson"), &at("b.ipynb"), false),
+            ListOwner::Same,
+            "a copy has none"
+        );
         std::fs::remove_file(&notebook).unwrap();
-        assert_eq!(find_owner(&at("b.ndjson"), &at("b.ipynb"), false), ListOwner::Moved(list.clone()));
+        assert_eq!(
+            find_owner(&at("b.ndjson"), &at("b.ipynb"), false),
+            ListOwner::Moved(list.clone())
+        );
         notebook_of(&at("c.ipynb"), &["else"]);
         assert_eq!(find_owner(&at("c.ndjson"), &at("c.ipynb"), false), ListOwner::Same);
         // Another has its path now, and its list was put away.

@@ -28,13 +28,18 @@ pub(super) fn check_notebook(notebook: &Value) -> Result<(), String> {
         _ => return Err("it is not a notebook: it has no `nbformat` and `nbformat_minor`".into()),
     };
     let metadata = notebook.get("metadata").cloned().unwrap_or(Value::Null);
-    check_shape::<v4::Metadata>(metadata).map_err(|error| format!("its metadata are wrong: {error}"))?;
+    check_shape::<v4::Metadata>(metadata)
+        .map_err(|error| format!("its metadata are wrong: {error}"))?;
     let Some(cells) = notebook.get("cells").and_then(Value::as_array) else {
         return Err("it is not a notebook: it has no list of `cells`".to_owned());
     };
     for (n, cell) in cells.iter().enumerate() {
         let cell = strip_unchecked(cell);
-        let read = if minor >= 5 { check_shape::<v4::Cell>(cell) } else { check_shape::<legacy::Cell>(cell) };
+        let read = if minor >= 5 {
+            check_shape::<v4::Cell>(cell)
+        } else {
+            check_shape::<legacy::Cell>(cell)
+        };
         read.map_err(|error| format!("its cell {} is wrong: {error}", n + 1))?;
     }
     Ok(())

@@ -75,7 +75,8 @@ fn scan_kernel(cursor: &mut Cursor<'_>) -> Result<Option<String>, Error> {
         if &*member.key.unescape() == "kernelspec" && cursor.peek()? == Kind::Object {
             cursor.read_members(|cursor, member| {
                 if &*member.key.unescape() == "name" {
-                    name = cursor.read_string_or_skip()?.map(|(text, _)| text.unescape().into_owned());
+                    name =
+                        cursor.read_string_or_skip()?.map(|(text, _)| text.unescape().into_owned());
                 }
                 Ok::<_, Error>(())
             })?;

@@ -12,10 +12,10 @@ use softland_agent::tools::{BackgroundProgram, ProgramRunner};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
+use super::connection::KernelConnection;
 use super::signed::encode_hex;
 use super::specs::{self, KernelSpec};
-use super::talk::KernelConnection;
-use super::{KernelStarter, KernelHandle, KernelRequest};
+use super::{KernelHandle, KernelRequest, KernelStarter};
 
 /// The longest time that a kernel may take until it answers.
 const START: Duration = Duration::from_secs(60);
@@ -97,7 +97,11 @@ impl JupyterStarter {
         self.folder.join(format!("{begin}{number}.json"))
     }
 
-    async fn try_start(&self, spec: &KernelSpec, wanted: &KernelRequest) -> Result<KernelHandle, String> {
+    async fn try_start(
+        &self,
+        spec: &KernelSpec,
+        wanted: &KernelRequest,
+    ) -> Result<KernelHandle, String> {
         let io = |error: std::io::Error| error.to_string();
         let info = choose_connection(&spec.name).await.map_err(io)?;
         let file = ConnectionFile(self.next_path());
@@ -176,13 +180,17 @@ async fn choose_connection(name: &str) -> std::io::Result<ConnectionInfo> {
 }
 
 /// Waits until a kernel listens and answers.
-async fn wait_until_ready(info: &ConnectionInfo, silence: Duration) -> Result<KernelConnection, String> {
+async fn wait_until_ready(
+    info: &ConnectionInfo,
+    silence: Duration,
+) -> Result<KernelConnection, String> {
     for port in [info.shell_port, info.iopub_port, info.control_port] {
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(PAUSE).await;
         }
     }
-    let mut talk = KernelConnection::connect(info, silence).await.map_err(|error| format!("{error}"))?;
+    let mut talk =
+        KernelConnection::connect(info, silence).await.map_err(|error| format!("{error}"))?;
     talk.wait_for_answer().await?;
     Ok(talk)
 }

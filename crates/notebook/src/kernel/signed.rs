@@ -82,9 +82,14 @@ impl SigningKey {
         let signed = [&header[..], parent, metadata, content].concat();
         hmac::verify(&self.0, &signed, &decode_hex(signature)?).ok()?;
         // The signature covers the kernel's own bytes, also where a text in them is broken.
-        let json =
-            |part: &[u8]| serde_json::from_str::<Value>(&replace_surrogates(&String::from_utf8_lossy(part))).ok();
-        Some(JupyterMessage { header: json(header)?, parent: json(parent)?, content: json(content)? })
+        let json = |part: &[u8]| {
+            serde_json::from_str::<Value>(&replace_surrogates(&String::from_utf8_lossy(part))).ok()
+        };
+        Some(JupyterMessage {
+            header: json(header)?,
+            parent: json(parent)?,
+            content: json(content)?,
+        })
     }
 }
 

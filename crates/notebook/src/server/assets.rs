@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use axum::body::Body;
 use axum::http::header::HeaderMap;
 use axum::response::Response;
-use softland_pages::{HTML, SCRIPT, STYLE, AllowedStyles, render_page};
+use softland_pages::{AllowedStyles, HTML, SCRIPT, STYLE, render_page};
 
-static PAGE: LazyLock<String> = LazyLock::new(|| render_page(include_str!("../../page/index.html")));
+static PAGE: LazyLock<String> =
+    LazyLock::new(|| render_page(include_str!("../../page/index.html")));
 
 /// The page's own files: path, type and content.
 const FILES: [(&str, &str, &[u8]); 6] = [

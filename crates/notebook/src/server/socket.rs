@@ -247,7 +247,9 @@ async fn fulfil_request(shared: &ServerState, wish: OtherRequest) -> RequestOutc
             shared.room.interrupt_cells().await;
             Ok(json!({}))
         }
-        OtherRequest::RestartKernel => shared.room.restart_kernel().await.map(|()| json!({})).map_err(no),
+        OtherRequest::RestartKernel => {
+            shared.room.restart_kernel().await.map(|()| json!({})).map_err(no)
+        }
         OtherRequest::NewConversation => match shared.chat.begin_conversation() {
             Ok(()) => Ok(json!({})),
             Err(why) => invalid_request(why),
@@ -270,7 +272,11 @@ fn format_reply(n: u64, outcome: &RequestOutcome) -> String {
 
 /// Sends the page the current state, and then the changes. A page that falls behind is sent
 /// everything again.
-async fn send_updates(shared: &ServerState, out: &mut SocketSink, mut replies: mpsc::Receiver<String>) -> CloseReason {
+async fn send_updates(
+    shared: &ServerState,
+    out: &mut SocketSink,
+    mut replies: mpsc::Receiver<String>,
+) -> CloseReason {
     let mut beat = tokio::time::interval(shared.beat);
     loop {
         let (state, mut changes) = shared.room.watch();
@@ -343,7 +349,10 @@ mod tests {
             wish(r#"{"n":1,"do":"create_cell","type":"code","source":"1"}"#),
             Ok(Ok(PageRequest::Edit(Edit::CreateCell { index: None, .. })))
         ));
-        assert!(matches!(wish(r#"{"n":2,"do":"stop"}"#), Ok(Ok(PageRequest::Other(OtherRequest::Stop)))));
+        assert!(matches!(
+            wish(r#"{"n":2,"do":"stop"}"#),
+            Ok(Ok(PageRequest::Other(OtherRequest::Stop)))
+        ));
         assert!(matches!(wish(r#"{"n":3,"do":"ask"}"#), Ok(Err(_))));
         assert!(matches!(wish(r#"{"n":3,"do":"format"}"#), Ok(Err(_))));
         assert!(wish("[]").is_err() && wish("{").is_err());

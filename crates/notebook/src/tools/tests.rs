@@ -83,7 +83,8 @@ async fn a_long_notebook_is_shown_in_parts() {
     };
     let (mut from, mut shown) = (0, 0);
     loop {
-        let told = tools.run_call(&call(json!({ "from": from })), &Default::default()).await.content;
+        let told =
+            tools.run_call(&call(json!({ "from": from })), &Default::default()).await.content;
         assert!(told.len() < ALL + 200);
         shown += told.matches("\ncell ").count();
         assert!(told.contains(&format!("| cell {from}\n")) && told.contains("bytes left out"));

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use softland_agent::tools::{ProgramRunner, supervise_program};
 use softland_agent::{ToolCall, ToolSet};
 use softland_notebook::{
-    Actor, Cell, CellType, Change, Edit, KernelStatus, RunResult, RefusalCode, SharedNotebook, NotebookOptions, ChangeKind,
-    notebook_tools,
+    Actor, Cell, CellType, Change, ChangeKind, Edit, KernelStatus, NotebookOptions, RefusalCode,
+    RunResult, SharedNotebook, notebook_tools,
 };
 use tempfile::TempDir;
 
@@ -324,7 +324,8 @@ async fn a_cell_is_broken_off_before_its_kernel_has_begun_it() {
         let id = create(&room, "hang").await;
         let (_, mut changes) = room.watch();
         let (other, name) = (Arc::clone(&room), id.clone());
-        let running = tokio::spawn(async move { other.run_cell(&name, Actor::Human).await.unwrap() });
+        let running =
+            tokio::spawn(async move { other.run_cell(&name, Actor::Human).await.unwrap() });
         while !matches!(changes.recv().await.unwrap().what, ChangeKind::CellRunning { .. }) {}
         room.interrupt_cells().await;
         assert_eq!(texts(&running.await.unwrap().cell), ["KeyboardInterrupt"]);
@@ -342,7 +343,10 @@ async fn a_cell_that_nobody_waits_for_while_the_kernel_starts_is_not_begun() {
     while !matches!(changes.recv().await.unwrap().what, ChangeKind::Kernel(_)) {}
     running.abort();
     assert!(running.await.is_err());
-    assert!(room.run_cell(&second, Actor::Human).await.unwrap().ok, "the kernel was started all the same");
+    assert!(
+        room.run_cell(&second, Actor::Human).await.unwrap().ok,
+        "the kernel was started all the same"
+    );
     assert_eq!(room.watch().0.find_cell(&first).unwrap().1.execution_count, None);
 }
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use softland_notebook::{
-    Actor, CellType, Change, Edit, OpenError, RefusalCode, SharedNotebook, NotebookOptions, ChangeKind,
+    Actor, CellType, Change, ChangeKind, Edit, NotebookOptions, OpenError, RefusalCode,
+    SharedNotebook,
 };
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
@@ -63,8 +64,9 @@ fn update(id: &str, rev: u64, source: &str) -> Edit {
 }
 
 async fn reloaded(changes: &mut Receiver<Arc<Change>>) {
-    let heard =
-        async { while !matches!(changes.recv().await.unwrap().what, ChangeKind::Reloaded { .. }) {} };
+    let heard = async {
+        while !matches!(changes.recv().await.unwrap().what, ChangeKind::Reloaded { .. }) {}
+    };
     tokio::time::timeout(LONG, heard).await.unwrap();
 }
 
@@ -90,14 +92,18 @@ async fn of_two_who_edit_one_cell_one_is_told() {
     let room = place.room().await;
     let (id, rev) = create(&room, "a").await;
     let (one, two) = (update(&id, rev, "mine"), update(&id, rev, "theirs"));
-    let (one, two) = tokio::join!(room.apply_edit(one, Actor::Human), room.apply_edit(two, Actor::Assistant));
+    let (one, two) =
+        tokio::join!(room.apply_edit(one, Actor::Human), room.apply_edit(two, Actor::Assistant));
     let refused = [one, two].into_iter().filter_map(Result::err).collect::<Vec<_>>();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].code, RefusalCode::Conflict);
     let now = refused[0].cell.clone().unwrap();
     assert_eq!(now.source, room.watch().0.cells[0].source);
     let delete = Edit::DeleteCell { id: id.clone(), rev };
-    assert_eq!(room.apply_edit(delete, Actor::Human).await.unwrap_err().code, RefusalCode::Conflict);
+    assert_eq!(
+        room.apply_edit(delete, Actor::Human).await.unwrap_err().code,
+        RefusalCode::Conflict
+    );
     // A revision that was never shown is no newer one.
     let never = room.apply_edit(update(&id, now.rev + 9, "blind"), Actor::Human).await.unwrap_err();
     assert_eq!(never.code, RefusalCode::Conflict);
@@ -228,7 +234,10 @@ async fn what_makes_no_sense_is_refused() {
     assert_eq!(room.run_cell(&id, Actor::Human).await.unwrap_err().code, RefusalCode::Kernel);
     assert_eq!(room.watch().0.cells, before.cells);
     room.close().await;
-    assert_eq!(room.apply_edit(new_cell("x"), Actor::Human).await.unwrap_err().code, RefusalCode::Closed);
+    assert_eq!(
+        room.apply_edit(new_cell("x"), Actor::Human).await.unwrap_err().code,
+        RefusalCode::Closed
+    );
 }
 
 #[tokio::test]

@@ -3,15 +3,16 @@
 use softland_core::{Call, Stop};
 use softland_wire::Tokens;
 use softland_wire::anthropic::{
-    Assembler, ResponseBlock as Native, BlockStartKind, StreamEnd as WireEnd, Event, Iteration, ResponseMessage,
-    Stop as WireStop, Usage, respond,
+    Assembler, BlockStartKind, Event, Iteration, ResponseBlock as Native, ResponseMessage,
+    Stop as WireStop, StreamEnd as WireEnd, Usage, respond,
 };
 use softland_wire::json::write_str;
 
 use crate::framing::{
-    NewBlock, ResponseError, UpstreamEnd, MessageEnd, Framing, JsonBytes, MAX_RESPONSE, PartContent, BlockPart, EventParts, PlacedPart, EventView, Speaker,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
+    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd,
 };
-use crate::reply::{Block, Reply, NativeResponse, BlockView};
+use crate::reply::{Block, BlockView, NativeResponse, Reply};
 
 /// The Messages API.
 #[derive(Debug)]
@@ -64,7 +65,11 @@ impl Framing for AnthropicFraming {
 
     fn own_reply(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, ..Usage::default() };
-        build_reply(ResponseMessage { stop: Some(WireStop::EndTurn), usage, ..ResponseMessage::default() })
+        build_reply(ResponseMessage {
+            stop: Some(WireStop::EndTurn),
+            usage,
+            ..ResponseMessage::default()
+        })
     }
 
     fn text_block(&self, text: &str) -> Block {
@@ -225,7 +230,11 @@ fn event_view<'f>(event: &Event<'f>) -> EventView<'f> {
             read.over = true;
         }
         Event::Unknown { .. } => {}
-        _ => read.parts = event.index().map_or(EventParts::None, |key| EventParts::One(part_of_event(key, event))),
+        _ => {
+            read.parts = event
+                .index()
+                .map_or(EventParts::None, |key| EventParts::One(part_of_event(key, event)))
+        }
     }
     read
 }
@@ -312,7 +321,9 @@ fn stop_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> WireStop {
 fn usage_of(reply: &Reply) -> Usage {
     match &reply.rest {
         NativeResponse::Anthropic(message) => message.usage.clone(),
-        NativeResponse::Chat(_) | NativeResponse::Responses(_) => Usage { tokens: reply.tokens, ..Usage::default() },
+        NativeResponse::Chat(_) | NativeResponse::Responses(_) => {
+            Usage { tokens: reply.tokens, ..Usage::default() }
+        }
     }
 }
 

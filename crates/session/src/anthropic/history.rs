@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Addition, Call, Digest, Facts, FinishedTurn, MessagePosition, LinePlace, Run, MessageEffects, Stop, ToolResult, Transcript,
-    UserMessage, UserText, lines,
+    Addition, Call, Digest, Facts, FinishedTurn, LinePlace, MessageEffects, MessagePosition, Run,
+    Stop, ToolResult, Transcript, UserMessage, UserText, lines,
 };
 use softland_wire::json::Span;
 use softland_wire::request::{
@@ -19,8 +19,8 @@ use super::rewrite;
 use crate::facts::{ResultReader, TextReader};
 use crate::outline::{PrefixDigests, is_tags_only};
 use crate::past::PastTraces;
-use crate::remembered::{StoredTail, StoredConversation, SeenResult, place_of};
-use crate::tags::{self, TagReader, TagCall, WaitingCalls};
+use crate::remembered::{SeenResult, StoredConversation, StoredTail, place_of};
+use crate::tags::{self, TagCall, TagReader, WaitingCalls};
 
 /// A history read up to its newest message.
 #[derive(Debug)]
@@ -58,7 +58,8 @@ impl<'a> FoldedHistory<'a> {
         let newest = newest_index(list);
         let open = newest.filter(|at| list.get(*at).is_some_and(|m| m.role == Role::User));
         let fresh = remembered.as_ref().map(|_| Vec::new());
-        let StoredConversation { tails, results, past, named, arrival } = remembered.unwrap_or_default();
+        let StoredConversation { tails, results, past, named, arrival } =
+            remembered.unwrap_or_default();
         let (api, splice) = (request.api, Splice::new());
         let mut fold = Self {
             api,
@@ -93,7 +94,9 @@ impl<'a> FoldedHistory<'a> {
                 Role::Assistant => {
                     let (reader, next) = (fold.reader.as_ref(), list.get(at + 1));
                     let written = fold.waiting.await_results(reader, message, next);
-                    fold.restore_tail(request, message, &written, &tails, || prefix.digest_before(at));
+                    fold.restore_tail(request, message, &written, &tails, || {
+                        prefix.digest_before(at)
+                    });
                     fold_assistant_turn(request, message, &written, &mut fold.transcript);
                     fold.traces.note_turn(&fold.transcript);
                 }
@@ -118,13 +121,16 @@ impl<'a> FoldedHistory<'a> {
         let next = next.filter(|next| next.role == Role::User);
         !said.user.results.is_empty()
             && awaits()
-            && next.is_some_and(|next| Transcript::is_spoken(&FoldedMessage::from_message(next).user))
+            && next
+                .is_some_and(|next| Transcript::is_spoken(&FoldedMessage::from_message(next).user))
     }
 
     /// Folds the newest message with the facts that hold for it.
     pub(crate) fn fold_newest(&mut self, facts: &Facts) -> MessageEffects {
         let newest = self.newest.take();
-        newest.map(|(message, said)| self.fold_user_message(message, &said, Some(facts))).unwrap_or_default()
+        newest
+            .map(|(message, said)| self.fold_user_message(message, &said, Some(facts)))
+            .unwrap_or_default()
     }
 
     /// Reads a user's message, with the results that it gives to calls written as text.
@@ -156,7 +162,9 @@ impl<'a> FoldedHistory<'a> {
 
     /// Notes the results of a message that are not remembered yet. Does nothing without a store.
     fn note_results(&mut self, user: &UserMessage<'_>) {
-        let (Some(fresh), place) = (&mut self.fresh, self.transcript.history_digest()) else { return };
+        let (Some(fresh), place) = (&mut self.fresh, self.transcript.history_digest()) else {
+            return;
+        };
         for result in user.results.iter().filter(|result| !result.cleared) {
             let ToolResult { digest, chars, failed, sent_back, unfinished, .. } = *result;
             let place = place_of(place, &result.id);

@@ -85,7 +85,9 @@ impl InputSize {
         for kind in tools.iter().filter_map(|tool| tool.kind) {
             let kind = kind.unescape();
             // Results of the provider's tools are bounded elsewhere, for every request anew.
-            if billing::find_tool_runner(vendor_of(api), &kind) == ToolRunner::Client && kind != "custom" {
+            if billing::find_tool_runner(vendor_of(api), &kind) == ToolRunner::Client
+                && kind != "custom"
+            {
                 self.unwritten += OWN_TOOL;
             }
         }
@@ -182,7 +184,9 @@ impl InputSize {
     /// Counts a file in base64, with or without the `data:` before it.
     fn add_file(&mut self, data: &str) {
         let (kind, inner) = data.split_once(";base64,").unwrap_or(("", data));
-        match pdf::count_pages(inner).filter(|_| kind.is_empty() || kind.ends_with("application/pdf")) {
+        match pdf::count_pages(inner)
+            .filter(|_| kind.is_empty() || kind.ends_with("application/pdf"))
+        {
             Some(pages) => {
                 self.text = self.text.saturating_sub(data.len() as u64);
                 self.media = self.media.saturating_add(pages.saturating_mul(PAGE_OPENAI));
@@ -199,7 +203,9 @@ impl InputSize {
         self.text = self.text.saturating_sub(data.len() as u64);
         if source.media.starts_with("image/") {
             self.media += IMAGE;
-        } else if let Some(pages) = pdf::count_pages(data).filter(|_| source.media == "application/pdf") {
+        } else if let Some(pages) =
+            pdf::count_pages(data).filter(|_| source.media == "application/pdf")
+        {
             self.media = self.media.saturating_add(pages.saturating_mul(PAGE));
         } else {
             self.unseen += 1;

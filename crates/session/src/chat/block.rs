@@ -53,7 +53,10 @@ impl ChatBlock {
 
 /// Returns the blocks of a response, in the order in which they began. `places` has that order by
 /// their keys; it is empty for a response that came whole.
-pub(super) fn order_blocks(message: &chat::ResponseMessage, places: &BTreeMap<u32, usize>) -> Vec<Block> {
+pub(super) fn order_blocks(
+    message: &chat::ResponseMessage,
+    places: &BTreeMap<u32, usize>,
+) -> Vec<Block> {
     let mut blocks: Vec<(u32, ChatBlock)> = Vec::new();
     let details = &message.reasoning_details;
     let content = &message.reasoning_content;

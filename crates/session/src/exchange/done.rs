@@ -1,14 +1,14 @@
 //! The end of an exchange: whose turn it is, what the answer is, and what is kept.
 
 use softland_core::{
-    Admission, Because, TurnClass, Digest, RunEnding, Facts, NextAction, Outcome, Reason, PinnedRecords, Remaining,
-    Role, Rung, Signal, SignalKind, RunUsage,
+    Admission, Because, Digest, Facts, NextAction, Outcome, PinnedRecords, Reason, Remaining, Role,
+    RunEnding, RunUsage, Rung, Signal, SignalKind, TurnClass,
 };
 use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
 
 use super::Exchange;
-use super::behind;
+use super::additions;
 use super::plan::shown_refusals;
 use super::shown::{NewestResponse, shown_response};
 use crate::chain::ShownResponse;
@@ -16,7 +16,7 @@ use crate::framing::Speaker;
 use crate::local;
 use crate::out::{Event, Intervention, Output};
 use crate::outline::Outline;
-use crate::remembered::{StoredTail, SeenResult, place_of};
+use crate::remembered::{SeenResult, StoredTail, place_of};
 use crate::reply::{self, Reply};
 use crate::tags;
 
@@ -78,7 +78,7 @@ pub(super) fn finish_exchange(
     class: Option<TurnClass>,
     out: &mut Output,
 ) -> Done {
-    let (reply, unsent) = (exchange.newest.take(), behind::unsent_items(exchange));
+    let (reply, unsent) = (exchange.newest.take(), additions::unsent_items(exchange));
     let (mut ended, local) = match end {
         NextAction::End { ended, local } => (Some(ended), local),
         NextAction::Pass | NextAction::Send { .. } => (None, false),
@@ -152,7 +152,8 @@ fn used_amounts(exchange: &Exchange) -> RunUsage {
 fn remaining_amounts(exchange: &Exchange) -> Remaining {
     let spent = exchange.spent.input_total().saturating_add(exchange.spent.output);
     let tokens = exchange.facts.tokens.saturating_add(spent);
-    used_amounts(exchange).remaining_limits(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
+    used_amounts(exchange)
+        .remaining_limits(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
 }
 
 fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<TurnClass>, done: &mut Done) {
@@ -216,7 +217,8 @@ fn tail_to_store(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Dig
     let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
     let shown = exchange.relay.shown_before();
     // The body was scanned when the exchange began.
-    let before = Outline::from_request(&Request::from_body(exchange.api, &exchange.body).ok()?).here;
+    let before =
+        Outline::from_request(&Request::from_body(exchange.api, &exchange.body).ok()?).here;
     // A call that is written as text has no id that the client could send back.
     let id = match reply.written_count() {
         0 => first.id.clone(),
@@ -249,7 +251,12 @@ fn only_text(input: &str) -> Option<String> {
     }
 }
 
-fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Done, out: &mut Output) {
+fn answer_locally(
+    exchange: &mut Exchange,
+    reply: Option<&Reply>,
+    done: &mut Done,
+    out: &mut Output,
+) {
     let said = reply.map(Reply::visible_text).unwrap_or_default();
     let said = exchange.pieces.clone() + &*said;
     let because = end_reason(exchange, done.ended.as_ref());
@@ -257,7 +264,8 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
     let text = match Request::from_body(exchange.api, &exchange.body) {
         Ok(request) => {
             let reader = exchange.reader.as_ref();
-            let mut text = local::write_answer(&request, &exchange.run, because.as_ref(), &said, reader);
+            let mut text =
+                local::write_answer(&request, &exchange.run, because.as_ref(), &said, reader);
             let needed = because.as_ref().and_then(|because| because.needed);
             if let Some(remark) = exchange.remark.as_ref().filter(|_| needed.is_some()) {
                 text.push_str("\n\n");
@@ -267,8 +275,10 @@ fn answer_locally(exchange: &mut Exchange, reply: Option<&Reply>, done: &mut Don
         }
         Err(_) => String::from("[This answer is softland's, not the model's.]"),
     };
-    let key = exchange.key.unwrap_or(Digest::EMPTY).followed_by(Digest::from_bytes(text.as_bytes()));
-    let model = Request::from_body(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
+    let key =
+        exchange.key.unwrap_or(Digest::EMPTY).followed_by(Digest::from_bytes(text.as_bytes()));
+    let model =
+        Request::from_body(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
     let prefix = local::id_prefix(exchange.api);
     let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
     // None of the text is the model's output, except for what was shown before.

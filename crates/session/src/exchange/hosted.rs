@@ -59,7 +59,12 @@ pub(super) fn lands_run(run: &Run) -> bool {
 /// Says in a request how often each tool of the provider may be used. A tool with a limit gets what
 /// is left of it; a tool that can be bounded, and says no number itself, gets `uses`. Anthropic's
 /// tools are bounded one by one, OpenAI's all together.
-pub(super) fn write_use_limits(request: &Request<'_>, run: &Run, uses: Option<u64>, splice: &mut Splice) {
+pub(super) fn write_use_limits(
+    request: &Request<'_>,
+    run: &Run,
+    uses: Option<u64>,
+    splice: &mut Splice,
+) {
     let tools: &[Tool<'_>] = request.tools.as_ref().map_or(&[], |tools| &tools.list);
     let most = |tool: &Tool<'_>| {
         let uses = uses.filter(|_| says_nothing(request, tool));
@@ -90,7 +95,8 @@ fn uses_left(api: Api, run: &Run, tool: &Tool<'_>) -> Option<u64> {
 
 /// True if a tool can be bounded, and the request does not say how often it may be used.
 fn says_nothing(request: &Request<'_>, tool: &Tool<'_>) -> bool {
-    let kind = tool.kind.map(|kind| billing::find_tool_runner(vendor_of(request.api), &kind.unescape()));
+    let kind =
+        tool.kind.map(|kind| billing::find_tool_runner(vendor_of(request.api), &kind.unescape()));
     let counted = matches!(kind, Some(ToolRunner::Provider(hosted)) if hosted.counted);
     counted && !limits_uses(request, tool)
 }

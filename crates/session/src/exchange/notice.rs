@@ -58,7 +58,8 @@ pub fn local_response(api: Api, streams: bool, model: &str, text: &str, at: u64)
     let framing = framing::new_framing(api, UsageOptions { at, ..UsageOptions::default() });
     let mut relay = Relay::new(framing, Role::Gateway, streams, run, BTreeSet::new());
     let mut out = Output::bytes_only();
-    let digest = Digest::from_bytes(text.as_bytes()).followed_by(Digest::from_bytes(&at.to_le_bytes()));
+    let digest =
+        Digest::from_bytes(text.as_bytes()).followed_by(Digest::from_bytes(&at.to_le_bytes()));
     let id = format!("{}{digest}", local::id_prefix(api));
     relay.close_local((&id, model), text, Tokens::default(), &[], &mut out);
     out.bytes
@@ -82,9 +83,8 @@ fn contains_error(api: Api, bytes: &[u8]) -> bool {
             Api::Anthropic => frame.event == "error",
             Api::Chat => Chunk::from_data(frame.event, &frame.data)
                 .is_ok_and(|event| matches!(event, Chunk::Chunk(chunk) if chunk.error.is_some())),
-            Api::Responses => {
-                Event::from_data(frame.event, &frame.data).is_ok_and(|event| is_failure(&event.kind))
-            }
+            Api::Responses => Event::from_data(frame.event, &frame.data)
+                .is_ok_and(|event| is_failure(&event.kind)),
         };
         if told {
             return true;

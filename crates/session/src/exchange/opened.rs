@@ -51,15 +51,19 @@ impl<'a> OpenedRequest<'a> {
         let most = ModelLimits::from_context(&context);
         let Context { role, policy, records, capability, chain, shape, asked_at, .. } = context;
         let reader = shape.map(|shape| TagReader { shape, role });
-        let (fold, goes_on) = past::read_history(remembered.past.as_ref(), records, &policy, |records| {
-            let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
-            if role == Role::Gateway {
-                transcript.set_answer_tools(plan::answer_tools(request), plan::client_forces(request));
-            }
-            transcript.set_hosted_tools(hosted::declared_names(request));
-            let remembered = (role == Role::Gateway).then(|| remembered.clone());
-            FoldedHistory::new(request, transcript, remembered, reader.clone())
-        });
+        let (fold, goes_on) =
+            past::read_history(remembered.past.as_ref(), records, &policy, |records| {
+                let mut transcript = Transcript::new(role, Arc::clone(&policy), records);
+                if role == Role::Gateway {
+                    transcript.set_answer_tools(
+                        plan::answer_tools(request),
+                        plan::client_forces(request),
+                    );
+                }
+                transcript.set_hosted_tools(hosted::declared_names(request));
+                let remembered = (role == Role::Gateway).then(|| remembered.clone());
+                FoldedHistory::new(request, transcript, remembered, reader.clone())
+            });
         let (uses, remark) = (None, None);
         Self {
             request,

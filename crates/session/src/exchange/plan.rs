@@ -6,14 +6,14 @@ use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::{Batch, Landing};
 use softland_core::{
-    Admission, Because, Call, TurnClass, Facts, NextAction, Reason, Role, Run, Rung, LadderSettings, Signal,
-    SignalKind, MessageEffects, is_known_answer_tool, tables,
+    Admission, Because, Call, Facts, LadderSettings, MessageEffects, NextAction, Reason, Role, Run,
+    Rung, Signal, SignalKind, TurnClass, is_known_answer_tool, tables,
 };
 use softland_wire::json::write_str;
 use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, Tool, ToolChoiceKind};
 use softland_wire::{Api, Splice};
 
-use super::{Exchange, behind, hosted};
+use super::{Exchange, additions, hosted};
 use crate::chain;
 use crate::framing::UsageOptions;
 use crate::out::{Event, Intervention, Output};
@@ -91,7 +91,9 @@ pub(super) fn ladder_setting(
         repairs: role == Role::Engine
             || has_tools(request)
             || reader.is_some_and(|reader| uses_tags(request, &reader.shape.tags)),
-        affordable: run.request_allowance(facts, request.max_tokens.map(|most| most.value)).affordable,
+        affordable: run
+            .request_allowance(facts, request.max_tokens.map(|most| most.value))
+            .affordable,
     }
 }
 
@@ -192,7 +194,7 @@ pub(super) fn upstream_body(exchange: &Exchange) -> Bytes {
         return exchange.body.clone();
     };
     let mut splice = exchange.lines.clone();
-    let log = request.elsewhere.then(|| behind::unlogged_items(exchange)).flatten();
+    let log = request.elsewhere.then(|| additions::unlogged_items(exchange)).flatten();
     if log.is_none() {
         splice.append_messages(&request, &exchange.tail);
     }
@@ -272,7 +274,8 @@ fn max_tokens(exchange: &Exchange) -> Option<u64> {
         if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }
     });
     let enforced = !exchange.run.policy().is_observing();
-    let room = exchange.run.request_allowance(&exchange.facts, asked).output_room.filter(|_| enforced);
+    let room =
+        exchange.run.request_allowance(&exchange.facts, asked).output_room.filter(|_| enforced);
     let wanted = match (grown, room) {
         (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
         // Without a limit of the client's the model's holds, and a larger limit may be refused.
@@ -358,7 +361,11 @@ pub(super) fn report_taken_out(calls: &[Call<'_>], admissions: &[Admission], out
 
 /// Reports an empty turn that is nudged.
 pub(super) fn report_empty(turn: u64, because: &Because, out: &mut Output) {
-    out.events.push(Event::Signal(Signal::from_turn(SignalKind::Empty, turn, Some(because.clone()))));
+    out.events.push(Event::Signal(Signal::from_turn(
+        SignalKind::Empty,
+        turn,
+        Some(because.clone()),
+    )));
     out.events.push(Event::Intervention {
         intervention: Intervention::Nudge,
         because: Some(because.clone()),

@@ -74,7 +74,12 @@ pub(super) fn shown_response(
 
 /// Returns the items that a conversation's log lacks: what the client was shown, and what the log
 /// waits for.
-fn missing_log_items(exchange: &Exchange, newest: &NewestResponse<'_>, said: &str, done: &Done) -> Option<String> {
+fn missing_log_items(
+    exchange: &Exchange,
+    newest: &NewestResponse<'_>,
+    said: &str,
+    done: &Done,
+) -> Option<String> {
     if exchange.log.told.is_none() {
         // Nothing of this request has reached the provider.
         let governed = exchange.governed_body();

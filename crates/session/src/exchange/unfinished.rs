@@ -10,8 +10,12 @@ impl std::fmt::Display for UnreadableResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             ResponseError::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
-            ResponseError::Assemble(error) => write!(f, "the provider's stream is too much: {error}"),
-            ResponseError::Json(error) => write!(f, "the provider's answer cannot be read: {error}"),
+            ResponseError::Assemble(error) => {
+                write!(f, "the provider's stream is too much: {error}")
+            }
+            ResponseError::Json(error) => {
+                write!(f, "the provider's answer cannot be read: {error}")
+            }
             ResponseError::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),
         }
     }

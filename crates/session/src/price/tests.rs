@@ -9,7 +9,10 @@ fn gpt() -> &'static Model {
 }
 
 fn brought(api: Api, body: &str, added: Option<u64>) -> HostedToolBound {
-    HostedToolBound::from_request(&Request::from_body(api, body.as_bytes()).expect("a request"), added)
+    HostedToolBound::from_request(
+        &Request::from_body(api, body.as_bytes()).expect("a request"),
+        added,
+    )
 }
 
 fn responses(members: &str, tools: &str) -> String {
@@ -96,7 +99,8 @@ fn a_search_is_affordable_under_a_limit_of_a_few_dollars() {
     // A context of 60,000 tokens on a large model, as Codex has it.
     for (limit, most) in [("8", 1), ("20", 2), ("50", 3)] {
         let limit: NanoUsd = limit.parse().expect("an amount");
-        let uses = uses_under(limit, gpt().highest_price(u64::MAX).highest_input(false), Api::Responses);
+        let uses =
+            uses_under(limit, gpt().highest_price(u64::MAX).highest_input(false), Api::Responses);
         assert_eq!(uses, most);
         let brought =
             brought(Api::Responses, &responses("", r#"{"type":"web_search"}"#), Some(uses));
@@ -104,7 +108,8 @@ fn a_search_is_affordable_under_a_limit_of_a_few_dollars() {
         let price = gpt().highest_price(input);
         let answer =
             NanoUsd::from_tokens(60_000, price.input) + NanoUsd::from_tokens(8_192, price.output);
-        let needed = NanoUsd::from_tokens(input, price.highest_input(false)) + brought.fees + answer;
+        let needed =
+            NanoUsd::from_tokens(input, price.highest_input(false)) + brought.fees + answer;
         assert!(needed < limit, "{needed} of {limit}");
     }
 }
@@ -189,6 +194,14 @@ fn what_a_response_reports_beside_its_tokens_is_billed() {
     assert_eq!(cost(ExtraCharges { served: ServiceTier::Priority, ..none }), "$0.07");
     assert_eq!(cost(ExtraCharges { served: ServiceTier::Flex, ..none }), "$0.0175");
     assert_eq!(cost(ExtraCharges { programs: 4, ..none }), "$0.065", "one container");
-    assert_eq!(cost(ExtraCharges { stated: Some(90_000_000), ..none }), "$0.09", "it says so itself");
-    assert_eq!(cost(ExtraCharges { stated: Some(0), ..none }), "$0.035", "never less than the table");
+    assert_eq!(
+        cost(ExtraCharges { stated: Some(90_000_000), ..none }),
+        "$0.09",
+        "it says so itself"
+    );
+    assert_eq!(
+        cost(ExtraCharges { stated: Some(0), ..none }),
+        "$0.035",
+        "never less than the table"
+    );
 }

@@ -4,7 +4,7 @@
 //! The shaper (`softland_wire::tags`) says what passes. Frames wait here until the shaper has
 //! decided on all their text. An undecided call holds back what follows it until the verdict.
 
-mod found;
+mod collector;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,12 +12,12 @@ use softland_core::{Admission, Role};
 use softland_wire::json::write_str;
 use softland_wire::tags::{ShapeError, Shaper, StopReason};
 
-use super::{RelayMode, Relay, Visibility};
-use crate::framing::{NewBlock, ResponseError, UpstreamEnd, PartContent, BlockPart};
+use super::{Relay, RelayMode, Visibility};
+use crate::framing::{BlockPart, NewBlock, PartContent, ResponseError, UpstreamEnd};
 use crate::out::{Event, Intervention, Output, ShapeNote};
-use crate::reply::{Reply, BlockView};
+use crate::reply::{BlockView, Reply};
 use crate::tags::{TagReader, TaggedTexts, call_id, shows_call, with_str};
-use found::{PieceCollector, FoundPiece};
+use collector::{FoundPiece, PieceCollector};
 
 /// The shaping of one client message.
 #[derive(Debug)]
@@ -131,8 +131,9 @@ impl Shaping {
     /// Ends the response.
     fn finish_response(&mut self) {
         let mut found = PieceCollector::new(0, &self.reader, self.before, self.turn);
-        let ended =
-            self.shaper.finish(&mut |piece| found.take_piece(&piece, &mut self.tagged, &mut self.notes));
+        let ended = self
+            .shaper
+            .finish(&mut |piece| found.take_piece(&piece, &mut self.tagged, &mut self.notes));
         self.failed = self.failed.or_else(|| ended.err());
     }
 
@@ -277,7 +278,13 @@ impl Relay {
         Some(!self.admit_next(name, false).is_refused())
     }
 
-    fn carry_out(&mut self, shaping: &mut Shaping, item: &FoundPiece, passes: bool, out: &mut Output) {
+    fn carry_out(
+        &mut self,
+        shaping: &mut Shaping,
+        item: &FoundPiece,
+        passes: bool,
+        out: &mut Output,
+    ) {
         match item {
             FoundPiece::Text(text) => match &mut shaping.between {
                 Some(between) => between.push_str(text),
@@ -424,7 +431,12 @@ impl Relay {
     }
 
     /// Notes in a reply what its texts hold, once the response has ended.
-    pub(super) fn complete_reply(&mut self, reply: &mut Reply, end: &mut UpstreamEnd, out: &mut Output) {
+    pub(super) fn complete_reply(
+        &mut self,
+        reply: &mut Reply,
+        end: &mut UpstreamEnd,
+        out: &mut Output,
+    ) {
         let Some(mut shaping) = self.shaping.take() else { return };
         if !matches!(self.mode, RelayMode::Live { .. }) {
             for (at, block) in reply.blocks.iter().enumerate() {

@@ -8,9 +8,9 @@ use softland_wire::Tokens;
 use softland_wire::json::Str;
 
 use super::MAX_BLANK;
-use super::tell::TextEvents;
-use super::wait::HeldEvent;
-use crate::framing::{NewBlock, MessageEnd, Framing, PartContent, BlockPart, PlacedPart};
+use super::held_thinking::HeldEvent;
+use super::text_events::TextEvents;
+use crate::framing::{BlockPart, Framing, MessageEnd, NewBlock, PartContent, PlacedPart};
 use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
 
@@ -115,14 +115,17 @@ impl BlockSlot {
     /// Keeps a ping in its place among frames that are held. Only the first ping is kept, since the
     /// next may be the client's only sign of life. Returns true if it was kept.
     pub(super) fn hold_ping(&mut self, raw: &[u8]) -> bool {
-        let SlotState::Blank { frames, ping: ping @ None, .. } = &mut self.state else { return false };
+        let SlotState::Blank { frames, ping: ping @ None, .. } = &mut self.state else {
+            return false;
+        };
         *ping = Some((frames.len(), raw.to_vec()));
         true
     }
 
     /// True if the block is a text that is blank no more with this part.
     pub(super) fn becomes_visible(&self, part: &BlockPart<'_>) -> bool {
-        let (SlotState::Blank { text, .. }, PartContent::Text(more)) = (&self.state, part.more) else {
+        let (SlotState::Blank { text, .. }, PartContent::Text(more)) = (&self.state, part.more)
+        else {
             return false;
         };
         let more = more.unescape();
@@ -147,7 +150,10 @@ impl BlockSlot {
     pub(super) fn shown_index(&self) -> Option<u32> {
         match self.state {
             SlotState::Shown(index) => Some(index),
-            SlotState::Blank { .. } | SlotState::Waiting(_) | SlotState::Fresh | SlotState::Hidden => None,
+            SlotState::Blank { .. }
+            | SlotState::Waiting(_)
+            | SlotState::Fresh
+            | SlotState::Hidden => None,
         }
     }
 }
@@ -344,7 +350,8 @@ impl ClientMessage {
         self.open = None;
         if !out.quiet {
             let untold = |slot: &&BlockSlot| self.teller.is_none() || !slot.text;
-            let shown: Vec<_> = slots.iter().filter(untold).filter_map(BlockSlot::shown_index).collect();
+            let shown: Vec<_> =
+                slots.iter().filter(untold).filter_map(BlockSlot::shown_index).collect();
             for index in shown {
                 let index = self.event_index(index);
                 out.events.push(Event::BlockStop { index });
@@ -353,7 +360,13 @@ impl ClientMessage {
     }
 
     /// Takes a part of a block: shows it, or holds it back.
-    pub(super) fn take_part(&mut self, slot: &mut BlockSlot, part: &BlockPart<'_>, raw: &[u8], out: &mut Output) {
+    pub(super) fn take_part(
+        &mut self,
+        slot: &mut BlockSlot,
+        part: &BlockPart<'_>,
+        raw: &[u8],
+        out: &mut Output,
+    ) {
         match &mut slot.state {
             SlotState::Hidden => self.changed = true,
             SlotState::Waiting(events) => events.push(HeldEvent::new(part, raw)),
@@ -395,7 +408,12 @@ impl ClientMessage {
     }
 
     /// Shows the held text of a block that is blank no more with this part.
-    pub(super) fn show_if_visible(&mut self, slot: &mut BlockSlot, part: &BlockPart<'_>, out: &mut Output) {
+    pub(super) fn show_if_visible(
+        &mut self,
+        slot: &mut BlockSlot,
+        part: &BlockPart<'_>,
+        out: &mut Output,
+    ) {
         if !slot.becomes_visible(part) {
             return;
         }
@@ -447,7 +465,12 @@ impl ClientMessage {
     }
 
     /// Writes a received event. An empty one is written elsewhere.
-    pub(super) fn write_parts(&mut self, parts: &[PlacedPart<'_, '_>], raw: &[u8], out: &mut Output) {
+    pub(super) fn write_parts(
+        &mut self,
+        parts: &[PlacedPart<'_, '_>],
+        raw: &[u8],
+        out: &mut Output,
+    ) {
         if self.streams && !raw.is_empty() {
             self.write_held_head(raw, out);
             self.framing.write_event(raw, parts, &mut out.bytes);
@@ -455,7 +478,13 @@ impl ClientMessage {
     }
 
     /// Reports a part to an observer.
-    fn report_part(&mut self, call: Option<&str>, index: u32, part: &BlockPart<'_>, out: &mut Output) {
+    fn report_part(
+        &mut self,
+        call: Option<&str>,
+        index: u32,
+        part: &BlockPart<'_>,
+        out: &mut Output,
+    ) {
         if part.begins.is_some() {
             self.open = Some((index, matches!(part.begins, Some(NewBlock::Text))));
         }
@@ -480,7 +509,9 @@ impl ClientMessage {
             Some(NewBlock::Text | NewBlock::Other) | None => {}
         }
         match part.more {
-            PartContent::Text(text) => out.events.push(Event::TextDelta(text.unescape().into_owned())),
+            PartContent::Text(text) => {
+                out.events.push(Event::TextDelta(text.unescape().into_owned()))
+            }
             PartContent::Thinking(text) if !text.is_empty() => {
                 out.events.push(Event::ThinkingDelta(text.unescape().into_owned()));
             }

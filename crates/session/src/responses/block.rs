@@ -104,7 +104,9 @@ impl ResponsesBlock {
     }
 
     pub(super) fn answer_form(&self) -> Option<(&str, AnswerForm)> {
-        let BlockView::Call(Call { id, server: false, .. }, _) = self.as_view() else { return None };
+        let BlockView::Call(Call { id, server: false, .. }, _) = self.as_view() else {
+            return None;
+        };
         let how = match &self.item.kind {
             OutputKind::Call { custom: true, .. } => AnswerForm::Custom,
             OutputKind::Other { kind, .. } if kind == APPROVAL => AnswerForm::Approval,
@@ -192,7 +194,8 @@ pub(super) fn answer_forms(blocks: &[Block]) -> BTreeMap<String, AnswerForm> {
 
 /// Returns an item id of softland's own.
 pub(super) fn own_id(response: &str, index: u32) -> String {
-    let key = Digest::from_bytes(response.as_bytes()).followed_by(Digest::from_bytes(&index.to_be_bytes()));
+    let key = Digest::from_bytes(response.as_bytes())
+        .followed_by(Digest::from_bytes(&index.to_be_bytes()));
     format!("msg_softland_{key}")
 }
 

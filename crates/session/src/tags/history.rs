@@ -8,7 +8,7 @@ use softland_core::{Digest, Role, lines};
 use softland_wire::request::{BlockKind, Content, Message as RequestMessage};
 use softland_wire::tags::{self, Shape, Tags};
 
-use super::{TagCall, flat, call_id, opening_tag, read_call};
+use super::{TagCall, call_id, flat, opening_tag, read_call};
 
 /// The reader of calls in the texts of a history.
 #[derive(Clone, Debug)]
@@ -57,7 +57,8 @@ fn read_text(text: &str, tags: &Tags, role: Role, calls: &mut Vec<TagCall>) {
         calls.push(read_call(&found.call, found.block.tag(), tags, id));
     }
     if let Some(open) = reading.open.filter(|_| role == Role::Engine) {
-        let (id, name) = (call_id(None, calls.len()), opening_tag(open.slice_of(text), tags).to_owned());
+        let (id, name) =
+            (call_id(None, calls.len()), opening_tag(open.slice_of(text), tags).to_owned());
         calls.push(TagCall { id, name, input: "{}".to_owned(), unfit: None });
     }
 }
@@ -112,7 +113,11 @@ impl WaitingCalls {
     }
 
     /// Reads the next user message. No call waits afterwards.
-    pub(crate) fn take_results(&mut self, reader: Option<&TagReader>, texts: &[&str]) -> GivenAnswers {
+    pub(crate) fn take_results(
+        &mut self,
+        reader: Option<&TagReader>,
+        texts: &[&str],
+    ) -> GivenAnswers {
         let (ids, names) = (std::mem::take(&mut self.ids), std::mem::take(&mut self.names));
         let mut given = GivenAnswers::default();
         if texts.is_empty() {
@@ -137,7 +142,12 @@ impl WaitingCalls {
     }
 
     /// Returns the results of a message whose client has flattened them: one text for all.
-    fn flattened_results(&mut self, texts: &[&str], flat: &FlatFormat, given: &mut GivenAnswers) -> String {
+    fn flattened_results(
+        &mut self,
+        texts: &[&str],
+        flat: &FlatFormat,
+        given: &mut GivenAnswers,
+    ) -> String {
         let mut whole = Vec::new();
         for text in texts {
             let Some(result) = flat.parse_results(text) else {

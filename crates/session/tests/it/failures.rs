@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use softland_session::core::models::find_capability;
 use softland_session::core::policy::{Landing, Policy};
-use softland_session::core::{Admission, Facts, Outcome, Reason, PinnedRecords, Role, SignalKind, lines};
+use softland_session::core::{
+    Admission, Facts, Outcome, PinnedRecords, Reason, Role, SignalKind, lines,
+};
 use softland_session::wire::{Api, request::Request};
 use softland_session::{Context, Done, Event, Exchange, Intervention, Output, Step};
 
@@ -244,7 +246,8 @@ fn a_stop_is_a_valid_answer() {
         client.streams = streams;
         client.round(&[("a", "grep", json!({"pattern": "x"}))], "b.md:3: twelve");
         let mut out = Output::default();
-        let mut exchange = Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
+        let mut exchange =
+            Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
         let Step::Done(done) = exchange.next_step() else { panic!("a stop needs no request") };
         assert_eq!(done.ended.unwrap().outcome, Outcome::Stopped);
         let bytes = text(&out.bytes);
@@ -328,7 +331,8 @@ fn a_line_stays_where_it_was_written() {
     let mut lines_seen = 0;
     for n in 0..14 {
         let mut out = Output::default();
-        let mut exchange = Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
+        let mut exchange =
+            Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
         let body = send(&mut exchange);
         let now = messages(&body);
         assert!(now.starts_with(&before), "request {n} is not an extension:\n{before}\n{now}");

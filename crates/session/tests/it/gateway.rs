@@ -190,7 +190,8 @@ fn c25_the_limit_of_a_providers_tool_is_in_the_request() {
             let mut context = Context::new(Role::Gateway, policy, None, model);
             context.api = api;
             let bytes = body.to_string().into_bytes();
-            let mut exchange = Exchange::from_request(bytes, context, &mut Output::default()).unwrap();
+            let mut exchange =
+                Exchange::from_request(bytes, context, &mut Output::default()).unwrap();
             assert_eq!(exchange.run().used().calls, turns as u64, "{name}");
             let used = exchange.run().used().by_tool.get("web_search").copied().unwrap_or(0);
             assert_eq!(used, turns as u64, "{name}");
@@ -221,7 +222,8 @@ fn c25_the_limit_of_a_providers_tool_is_in_the_request() {
             let mut context = Context::new(Role::Gateway, policy, None, model);
             context.api = api;
             let bytes = body.to_string().into_bytes();
-            let mut exchange = Exchange::from_request(bytes, context, &mut Output::default()).unwrap();
+            let mut exchange =
+                Exchange::from_request(bytes, context, &mut Output::default()).unwrap();
             assert_eq!(*uses(api, &sent(&mut exchange)), Value::Null, "{api:?} {key}");
         }
     }

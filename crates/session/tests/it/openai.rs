@@ -9,7 +9,7 @@
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{RequestFailure, Outcome, Role};
+use softland_core::{Outcome, RequestFailure, Role};
 use softland_session::wire::Api;
 use softland_session::{Context, Done, Exchange, Output, Step, UnfinishedResponse};
 
@@ -35,7 +35,8 @@ fn relayed(api: Api, limit: u64, responses: &[String], streams: bool, piece: usi
     let mut context = Context::new(Role::Gateway, policy, None, "gpt-4.1");
     context.api = api;
     let (mut out, mut bodies) = (Output::default(), Vec::new());
-    let mut exchange = Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
+    let mut exchange =
+        Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
     loop {
         match exchange.next_step() {
             Step::Send(body) => bodies.push(serde_json::from_slice(&body).unwrap()),
@@ -54,7 +55,9 @@ fn relayed(api: Api, limit: u64, responses: &[String], streams: bool, piece: usi
         }
         match exchange.finish_response(&mut out) {
             Ok(()) => {}
-            Err(UnfinishedResponse::Error { .. }) => exchange.fail_request(RequestFailure::Provider, &mut out),
+            Err(UnfinishedResponse::Error { .. }) => {
+                exchange.fail_request(RequestFailure::Provider, &mut out)
+            }
             Err(other) => panic!("{other}"),
         }
     }

@@ -154,7 +154,8 @@ fn a_system_prompt_tells_one_program_from_another() {
         let body = json!({"model": "m", "messages": [
             {"role": "system", "content": said}, {"role": "user", "content": "go"},
             {"role": "system", "content": later}]});
-        Outline::from_request(&Request::from_body(Api::Chat, body.to_string().as_bytes()).unwrap()).system
+        Outline::from_request(&Request::from_body(Api::Chat, body.to_string().as_bytes()).unwrap())
+            .system
     };
     assert_eq!(chat("Be brief.", "It is late."), chat("Be brief.", "It is later."));
     assert_ne!(chat("Be brief.", ""), chat("Be long.", ""));
@@ -238,7 +239,9 @@ fn recorded(client: &str) -> Option<Vec<Sent>> {
             agent: header("x-claude-code-agent-id"),
             session: header("x-claude-code-session-id"),
             threaded: recorded["body"].get("thread").is_some(),
-            outline: Outline::from_request(&Request::from_body(Api::Anthropic, body.as_bytes()).ok()?),
+            outline: Outline::from_request(
+                &Request::from_body(Api::Anthropic, body.as_bytes()).ok()?,
+            ),
         })
     });
     Some(sent.collect())

@@ -5,9 +5,9 @@
 
 use serde_json::{Value, json};
 use softland_core::policy::{Policy, PolicyValue as Key};
-use softland_core::{Facts, RequestFailure, PinnedRecords, Role, RunUsage};
+use softland_core::{Facts, PinnedRecords, RequestFailure, Role, RunUsage};
 use softland_session::wire::{Api, request::Request};
-use softland_session::{Context, Exchange, OpenedRequest, Output, Past, StoredConversation, Step};
+use softland_session::{Context, Exchange, OpenedRequest, Output, Past, Step, StoredConversation};
 
 const LIMIT: i128 = 40;
 
@@ -37,7 +37,11 @@ fn body(messages: &[Value]) -> Vec<u8> {
 }
 
 /// The request as it is governed, the calls that are counted, and the records to keep.
-fn governed(messages: &[Value], records: PinnedRecords, past: Option<Past>) -> (String, u64, PinnedRecords) {
+fn governed(
+    messages: &[Value],
+    records: PinnedRecords,
+    past: Option<Past>,
+) -> (String, u64, PinnedRecords) {
     let body = body(messages);
     let request = Request::from_body(Api::Anthropic, &body).unwrap();
     let mut context = Context::new(Role::Gateway, policy(), None, "claude-sonnet-4-5");
@@ -63,7 +67,8 @@ fn what_is_kept_behind_a_summary_counts_once() {
             messages.extend(rounds[made - kept..].iter().flatten().cloned());
             let used = RunUsage { calls: total, turns: made as u64, ..RunUsage::default() };
             let past = Past { turn: kept.checked_sub(1), used, from: 0, ..Past::default() };
-            let (before, calls, records) = governed(&messages, PinnedRecords::new(), Some(past.clone()));
+            let (before, calls, records) =
+                governed(&messages, PinnedRecords::new(), Some(past.clone()));
             assert_eq!(calls, total, "{kept} of {made} rounds of {width}");
             // Asked again, and gone on with.
             let again = governed(&messages, records.clone(), Some(past));

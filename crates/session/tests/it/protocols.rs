@@ -14,7 +14,7 @@ use crate::common::reading;
 use apis::{ALL, Said};
 use serde_json::{Value, json};
 use softland_core::policy::{Batch, Policy};
-use softland_core::{RequestFailure, Outcome, Role};
+use softland_core::{Outcome, RequestFailure, Role};
 use softland_session::wire::Api;
 use softland_session::{Context, Done, Event, Exchange, Output, Step};
 use softland_sim::{Body, Config, Fault, Part, Piece, Scenario, Sim, Stop, Turn};
@@ -298,7 +298,8 @@ fn relayed(api: Api, stream: &[u8], piece: usize) -> Option<Vec<u8>> {
     let mut context = Context::new(Role::Gateway, limit(30), None, apis::model(api));
     context.api = api;
     let mut out = Output::default();
-    let mut exchange = Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
+    let mut exchange =
+        Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
     assert!(matches!(exchange.next_step(), Step::Send(_)));
     for bytes in stream.chunks(piece) {
         exchange.push_bytes(bytes, &mut out).ok()?;
@@ -450,7 +451,8 @@ fn a_text_that_breaks_off_is_closed() {
 #[test]
 fn a_turn_that_is_cut_passes() {
     for stop in [Stop::MaxTokens, Stop::Refusal] {
-        let turns = [Turn::from_parts(vec![think("a"), Part::text("Half of it")]).with_stop(stop.clone())];
+        let turns =
+            [Turn::from_parts(vec![think("a"), Part::text("Half of it")]).with_stop(stop.clone())];
         each(|api, streams| {
             let mut client = Client::new(api, streams, &limit(30), &turns);
             client.turn();

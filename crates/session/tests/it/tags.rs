@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use softland_core::policy::{Batch, Landing, Mode, Policy};
 use softland_core::{Outcome, Role, Rung};
 use softland_session::wire::Api;
-use softland_session::wire::tags::{PartialBlocks, ShapedPiece, Shape, Shaper, StopAfter, Tags};
+use softland_session::wire::tags::{PartialBlocks, Shape, ShapedPiece, Shaper, StopAfter, Tags};
 use softland_session::{Context, Done, Event, Exchange, Intervention, Output, ShapeNote, Step};
 
 use wire::{APIS, Ends, Read, read, request, stream, whole};

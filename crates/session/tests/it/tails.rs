@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{Because, Facts, Quantity, Millis, Outcome, Reason, Role, lines};
+use softland_core::{Because, Facts, Millis, Outcome, Quantity, Reason, Role, lines};
 use softland_session::wire::{Api, request::Request};
-use softland_session::{Context, Done, Exchange, OpenedRequest, Output, StoredConversation, Step};
+use softland_session::{Context, Done, Exchange, OpenedRequest, Output, Step, StoredConversation};
 use softland_sim::{Binding, Config, Scenario, Sim};
 
 const MODEL: &str = "claude-opus-4-6";
@@ -23,7 +23,12 @@ fn request(model: &str, messages: &[Value]) -> Vec<u8> {
     .into_bytes()
 }
 
-fn begin(role: Role, model: &str, messages: &[Value], remembered: StoredConversation<'_>) -> Exchange {
+fn begin(
+    role: Role,
+    model: &str,
+    messages: &[Value],
+    remembered: StoredConversation<'_>,
+) -> Exchange {
     let body = request(model, messages);
     let scanned = Request::from_body(Api::Anthropic, &body).unwrap();
     let context = Context::new(role, Policy::default(), None, model);
@@ -203,7 +208,8 @@ fn thinking_that_the_client_drops_is_dropped_from_the_tail() {
         }
         let mut messages = start.to_vec();
         messages.extend([assistant(&turn), results("toolu_02", "two")]);
-        let kept = StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
+        let kept =
+            StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
         let next = sent(&mut streamed(&messages, kept));
         assert_taken(&next);
         let (tail, turn) = (&next["messages"][3]["content"], &next["messages"][5]["content"]);
@@ -220,7 +226,8 @@ fn a_nudge_behind_a_message_of_the_systems_is_the_pair() {
         if note {
             messages.push(json!({"role": "system", "content": "It is late."}));
         }
-        let mut exchange = begin(Role::Gateway, "claude-opus-5", &messages, StoredConversation::default());
+        let mut exchange =
+            begin(Role::Gateway, "claude-opus-5", &messages, StoredConversation::default());
         sent(&mut exchange);
         answer(&mut exchange, &json!([]), "end_turn");
         let nudged = sent(&mut exchange);

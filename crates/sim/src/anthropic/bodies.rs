@@ -35,8 +35,11 @@ pub(crate) fn http_fault(status: u16, retry_after: Option<u64>, delay_ms: u64) -
         400..=499 => ("invalid_request_error", "The scenario refuses this request."),
         _ => ("api_error", "Internal server error"),
     };
-    let mut response =
-        whole_response(status, delay_ms, AnthropicRefusal::new(status, kind, message).to_body("req_fault"));
+    let mut response = whole_response(
+        status,
+        delay_ms,
+        AnthropicRefusal::new(status, kind, message).to_body("req_fault"),
+    );
     if let Some(seconds) = retry_after {
         response.headers.push(("retry-after".to_owned(), seconds.to_string()));
     }

@@ -238,7 +238,9 @@ fn fold_parameters(digest: &mut Digest, prompt: &Prompt<'_>) {
     digest.add_word(u64::from(prompt.parallel));
     let thinking = prompt.body.get("thinking");
     digest.add_field(thinking.and_then(|t| t.str_at("type")).unwrap_or(""));
-    digest.add_word(thinking.and_then(|t| t.get("budget_tokens")).and_then(Json::as_u64).unwrap_or(0));
+    digest.add_word(
+        thinking.and_then(|t| t.get("budget_tokens")).and_then(Json::as_u64).unwrap_or(0),
+    );
     let config = prompt.body.get("output_config");
     let effort = config.and_then(|c| c.str_at("effort")).unwrap_or(prompt.model.default_effort);
     digest.add_field(effort);

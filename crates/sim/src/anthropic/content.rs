@@ -3,9 +3,9 @@
 //! computed over it; token counts are estimated from it.
 
 use crate::anthropic::request::{Block, read_blocks};
+use crate::constraints::estimate_tokens;
 use crate::digest::Digest;
 use crate::json::Json;
-use crate::laws::estimate_tokens;
 
 /// The tokens that an image counts as.
 const IMAGE: u64 = 1_600;
@@ -20,7 +20,8 @@ pub(crate) fn feed_block(digest: &mut Digest, block: &Block<'_>) -> u64 {
     let bytes = match block.kind {
         "text" => feed_field(digest, block.text),
         "thinking" => {
-            feed_field(digest, block.str_at("thinking")) + feed_field(digest, block.str_at("signature"))
+            feed_field(digest, block.str_at("thinking"))
+                + feed_field(digest, block.str_at("signature"))
         }
         "redacted_thinking" => feed_field(digest, block.str_at("data")),
         "tool_use" => {

@@ -1,7 +1,7 @@
 //! The neutral history of an Anthropic conversation, for scenarios.
 
-use super::request::{Block, Prompt, MessageTurn, read_blocks};
-use crate::history::{ToolCall, History, ToolResult, Role, HistoryTurn, Tool};
+use super::request::{Block, MessageTurn, Prompt, read_blocks};
+use crate::history::{History, HistoryTurn, Role, Tool, ToolCall, ToolResult};
 use crate::json::Json;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,7 +16,8 @@ pub(crate) fn read_history<'a>(prompt: &Prompt<'a>) -> History<'a> {
         tools: prompt.tools.iter().filter_map(read_tool).collect(),
         choice: prompt.choice,
         parallel: prompt.parallel,
-        paused: open.map_or(0, |t| t.blocks.iter().filter(|b| b.is_kind("server_tool_use")).count()),
+        paused: open
+            .map_or(0, |t| t.blocks.iter().filter(|b| b.is_kind("server_tool_use")).count()),
     }
 }
 

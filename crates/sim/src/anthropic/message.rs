@@ -3,8 +3,8 @@
 
 use crate::anthropic::request::Prompt;
 use crate::anthropic::rules::{Issuer, VerifiedThinking};
+use crate::constraints::AllowedTurn;
 use crate::json::{Json, json_object};
-use crate::laws::AllowedTurn;
 use crate::pieces::cut_text;
 use crate::turn::{Part, Stop};
 use crate::usage::Usage;
@@ -90,7 +90,9 @@ impl ResponseBuilder<'_> {
             ])
         };
         let mut deltas = cut_text(shown)
-            .map(|piece| json_object([("type", "thinking_delta".into()), ("thinking", piece.into())]))
+            .map(|piece| {
+                json_object([("type", "thinking_delta".into()), ("thinking", piece.into())])
+            })
             .collect::<Vec<_>>();
         if deltas.is_empty() {
             deltas.push(json_object([("type", "thinking_delta".into()), ("thinking", "".into())]));
@@ -189,8 +191,9 @@ fn call_block(kind: &str, id: &str, name: &str, input: &str, cut: bool) -> Outpu
         }
         Json::Map(block)
     };
-    let delta =
-        |piece: &str| json_object([("type", "input_json_delta".into()), ("partial_json", piece.into())]);
+    let delta = |piece: &str| {
+        json_object([("type", "input_json_delta".into()), ("partial_json", piece.into())])
+    };
     // On the wire, the empty object is the concatenation of no pieces.
     let text = if input == "{}" { "" } else { input };
     let deltas = std::iter::once("").chain(cut_text(text)).map(delta).collect();
@@ -199,7 +202,8 @@ fn call_block(kind: &str, id: &str, name: &str, input: &str, cut: bool) -> Outpu
 
 fn server_result(kind: &str, id: &str, content: &str) -> OutputBlock {
     let content = Json::parse(content.as_bytes()).unwrap_or(Json::List(Vec::new()));
-    let block = json_object([("type", kind.into()), ("tool_use_id", id.into()), ("content", content)]);
+    let block =
+        json_object([("type", kind.into()), ("tool_use_id", id.into()), ("content", content)]);
     OutputBlock { whole: block.clone(), start: block, deltas: Vec::new() }
 }
 
@@ -208,7 +212,11 @@ fn server_result(kind: &str, id: &str, content: &str) -> OutputBlock {
 fn open_server_tool(prompt: &Prompt<'_>, own: &str) -> String {
     let open = || {
         let blocks = prompt.last_turn().map_or(&[][..], |t| &t.blocks);
-        blocks.iter().rev().find(|b| b.is_kind("server_tool_use")).map(|b| b.str_at("id").to_owned())
+        blocks
+            .iter()
+            .rev()
+            .find(|b| b.is_kind("server_tool_use"))
+            .map(|b| b.str_at("id").to_owned())
     };
     if own.is_empty() { open().unwrap_or_default() } else { own.to_owned() }
 }

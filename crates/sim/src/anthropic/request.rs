@@ -178,7 +178,11 @@ fn merge_turns(messages: &[Json]) -> AnthropicResult<Vec<MessageTurn<'_>>> {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
             Some("system") => Role::System,
-            _ => return refuse_with(format!("messages.{at}.role: Input should be 'user' or 'assistant'")),
+            _ => {
+                return refuse_with(format!(
+                    "messages.{at}.role: Input should be 'user' or 'assistant'"
+                ));
+            }
         };
         let blocks = message.get("content").map(|c| read_blocks(c, at)).unwrap_or_default();
         let clears = message.get("clear_at").is_some();

@@ -3,17 +3,17 @@
 use super::bodies::{http_fault, model_list};
 use super::cache::Prefixes;
 use super::content;
-use super::error::{AnthropicResult, AnthropicRefusal, refuse_with, ensure};
+use super::error::{AnthropicRefusal, AnthropicResult, ensure, refuse_with};
 use super::history;
-use super::message::{ResponseBuilder, Message};
+use super::message::{Message, ResponseBuilder};
 use super::request::{Prompt, Thinking};
 use super::rules::{self, Endpoint, Issuer, VerifiedThinking};
 use super::stream;
 use crate::bodies::{cut_response, stream_response, whole_response};
+use crate::constraints::{self, AllowedTurn, ResponseBounds, ThinkingPresence};
 use crate::digest::Digest;
 use crate::history::Role;
 use crate::json::{Json, json_object};
-use crate::laws::{self, ResponseBounds, AllowedTurn, ThinkingPresence};
 use crate::models::{self, Model};
 use crate::reply::Response;
 use crate::request::Request;
@@ -97,12 +97,17 @@ fn answer_request(
 }
 
 /// Returns the scenario that the model's name selects, and the model's id.
-fn select_scenario<'a>(config: &'a Config, asked: &'a str) -> AnthropicResult<(Cow<'a, Scenario>, &'a str)> {
+fn select_scenario<'a>(
+    config: &'a Config,
+    asked: &'a str,
+) -> AnthropicResult<(Cow<'a, Scenario>, &'a str)> {
     match parse_model_name(asked) {
         None => Ok((Cow::Borrowed(&config.scenario), asked)),
         Some((name, id)) => match Scenario::from_name(name) {
             Ok(scenario) => Ok((Cow::Owned(scenario), id)),
-            Err(wrong) => Err(AnthropicRefusal::new(404, "not_found_error", format!("model: {wrong}"))),
+            Err(wrong) => {
+                Err(AnthropicRefusal::new(404, "not_found_error", format!("model: {wrong}")))
+            }
         },
     }
 }
@@ -145,7 +150,7 @@ fn run_job(config: &Config, state: &mut SimState, job: Job<'_>, prompt: &Prompt<
     let mut usage = state.cache.bill_prompt(prompt, &job.prefixes, job.now, started);
     let warming = prompt.max_tokens == 0;
     let turn = if warming { Turn::default().with_stop(Stop::MaxTokens) } else { turn };
-    let lawful = laws::apply_bounds(&response_bounds(prompt, job.room), &turn);
+    let lawful = constraints::apply_bounds(&response_bounds(prompt, job.room), &turn);
     (usage.output, usage.thinking) = lawful.output_tokens();
     if warming {
         usage.output = 0;
@@ -270,8 +275,12 @@ fn new_charge(job: &Job<'_>, usage: Usage, stop: &Stop) -> Charge {
 fn authenticate(request: &Request<'_>) -> AnthropicResult {
     let bearer = request.header("authorization").and_then(|v| v.strip_prefix("Bearer "));
     match request.header("x-api-key").or(bearer).map(str::trim) {
-        Some("invalid") => Err(AnthropicRefusal::new(401, "authentication_error", "API key is invalid.")),
+        Some("invalid") => {
+            Err(AnthropicRefusal::new(401, "authentication_error", "API key is invalid."))
+        }
         Some(key) if !key.is_empty() => Ok(()),
-        _ => Err(AnthropicRefusal::new(401, "authentication_error", "x-api-key header is required")),
+        _ => {
+            Err(AnthropicRefusal::new(401, "authentication_error", "x-api-key header is required"))
+        }
     }
 }

@@ -9,12 +9,15 @@ use crate::turn::Turn;
 
 /// Writes a message as a stream, with the delays and the fault of its turn.
 pub(crate) fn write_stream(message: &Message, turn: &Turn) -> Vec<Chunk> {
-    events::send_events(build_events(message), turn, |_| vec![to_event("error", &overloaded_json())])
+    events::send_events(build_events(message), turn, |_| {
+        vec![to_event("error", &overloaded_json())]
+    })
 }
 
 /// Returns the body of an `error` event and of its HTTP form.
 pub(crate) fn overloaded_json() -> Json {
-    let error = json_object([("type", "overloaded_error".into()), ("message", "Overloaded".into())]);
+    let error =
+        json_object([("type", "overloaded_error".into()), ("message", "Overloaded".into())]);
     json_object([("type", "error".into()), ("error", error)])
 }
 
@@ -37,8 +40,10 @@ fn build_events(message: &Message) -> Vec<Event> {
     let mut provisional = message.usage;
     (provisional.output, provisional.thinking) = (1, 0);
     let head = message.envelope_json(Vec::new(), false, usage_json(&provisional, true));
-    let mut events =
-        vec![to_event("message_start", &json_object([("type", "message_start".into()), ("message", head)]))];
+    let mut events = vec![to_event(
+        "message_start",
+        &json_object([("type", "message_start".into()), ("message", head)]),
+    )];
     for (index, block) in message.blocks.iter().enumerate() {
         let index = || Json::from(index as u64);
         events.push(to_event(

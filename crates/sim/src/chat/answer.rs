@@ -2,8 +2,8 @@
 //! and the whole form come from the same pieces.
 
 use super::request::Prompt;
+use crate::constraints::AllowedTurn;
 use crate::json::{Json, json_object};
-use crate::laws::AllowedTurn;
 use crate::models::open::{Caching, Dialect, OpenModel};
 use crate::openai::{IssuedId, Sealer};
 use crate::turn::{Part, Stop};
@@ -114,7 +114,12 @@ impl ResponseBuilder<'_> {
         let shown = if encrypted { "" } else { text };
         let signs = encrypted || (routed && self.prompt.model.claude);
         let token = signs.then(|| self.seal.make_token(self.number, index, shown));
-        Some(AnswerPart::Thought(ShownReasoning { text: shown.to_owned(), token, encrypted, index }))
+        Some(AnswerPart::Thought(ShownReasoning {
+            text: shown.to_owned(),
+            token,
+            encrypted,
+            index,
+        }))
     }
 
     fn build_redacted(&self, thoughts: &mut usize) -> Option<AnswerPart> {
@@ -124,7 +129,12 @@ impl ResponseBuilder<'_> {
         let index = *thoughts;
         *thoughts += 1;
         let token = Some(self.seal.make_token(self.number, index, ""));
-        Some(AnswerPart::Thought(ShownReasoning { text: String::new(), token, encrypted: true, index }))
+        Some(AnswerPart::Thought(ShownReasoning {
+            text: String::new(),
+            token,
+            encrypted: true,
+            index,
+        }))
     }
 
     fn shows_thoughts(&self) -> bool {

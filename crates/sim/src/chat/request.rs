@@ -1,9 +1,9 @@
 //! The parsed chat request. Parsing refuses only what cannot be read at all; `rules` decides the
 //! rest.
 
-use crate::history::{ToolCall, Choice, History, ToolResult, Role, Tool, add_to_turn};
+use crate::constraints::ThinkingPresence;
+use crate::history::{Choice, History, Role, Tool, ToolCall, ToolResult, add_to_turn};
 use crate::json::Json;
-use crate::laws::ThinkingPresence;
 use crate::models::open::OpenModel;
 use crate::openai::{ToolFormat, Tools};
 use std::borrow::Cow;
@@ -74,7 +74,8 @@ impl<'a> Prompt<'a> {
         }
         let allowed =
             |name: &str| self.tools.allowed.as_ref().is_none_or(|names| names.contains(&name));
-        let tools = self.tools.all.iter().filter_map(read_tool).filter(|t| allowed(t.name)).collect();
+        let tools =
+            self.tools.all.iter().filter_map(read_tool).filter(|t| allowed(t.name)).collect();
         let (choice, parallel) = (self.tools.choice, self.tools.parallel);
         History { turns, tools, choice, parallel, paused: 0 }
     }

@@ -12,7 +12,9 @@ mod shape;
 use super::request::{Message, Prompt};
 use crate::json::Json;
 use crate::models::open::OpenModel;
-use crate::openai::{OpenAiResult, ToolFormat, OpenAiRefusal, Sealer, Tools, empty_array, ensure, decide_thinking};
+use crate::openai::{
+    OpenAiRefusal, OpenAiResult, Sealer, ToolFormat, Tools, decide_thinking, empty_array, ensure,
+};
 
 /// Checks a body that is an object.
 ///
@@ -27,7 +29,11 @@ pub(crate) fn check_request<'a>(
     let limits = shape::check_shape(body, model)?;
     let messages: Vec<Message<'a>> = messages::read_messages(body, model)?;
     let tools = read_tools(body, model)?;
-    let thinking = decide_thinking(model, reasoning::reasoning_setting(body, model), tools.choice.is_forced())?;
+    let thinking = decide_thinking(
+        model,
+        reasoning::reasoning_setting(body, model),
+        tools.choice.is_forced(),
+    )?;
     order::check_order(&messages, model)?;
     let prompt = Prompt {
         model: *model,
@@ -59,7 +65,9 @@ fn read_tools<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Tools<'a>> 
             })?;
         }
         let switched = body.get("parallel_tool_calls").is_some_and(|v| *v != Json::Null);
-        ensure(model.parallel_switch || !switched, || shape::unsupported_parameter("parallel_tool_calls"))?;
+        ensure(model.parallel_switch || !switched, || {
+            shape::unsupported_parameter("parallel_tool_calls")
+        })?;
     }
     ensure(model.chat_tools || listed.is_none(), || {
         OpenAiRefusal::bad_request(
@@ -70,10 +78,13 @@ fn read_tools<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Tools<'a>> 
     })?;
     let tools = Tools::from_body(body, ToolFormat::Nested)?;
     // Every vendor refuses a choice that cannot be met.
-    ensure(!tools.choice.is_forced() || tools.client_names(ToolFormat::Nested).next().is_some(), || {
-        let message = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' \
+    ensure(
+        !tools.choice.is_forced() || tools.client_names(ToolFormat::Nested).next().is_some(),
+        || {
+            let message = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' \
                        are specified.";
-        OpenAiRefusal::bad_request(message).with_param("tool_choice")
-    })?;
+            OpenAiRefusal::bad_request(message).with_param("tool_choice")
+        },
+    )?;
     Ok(tools)
 }

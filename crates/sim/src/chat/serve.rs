@@ -4,10 +4,13 @@ use super::answer::{Answer, ResponseBuilder, finish_reason};
 use super::request::{Prompt, Speaker};
 use super::{bill, rules, stream, whole};
 use crate::bodies::{cut_response, stream_response, whole_response as whole_body};
+use crate::constraints::{self, ResponseBounds};
 use crate::json::{Json, json_object};
-use crate::laws::{self, ResponseBounds};
 use crate::models::open::Dialect;
-use crate::openai::{self, ModelSelection, OpenAiResult, OpenAiRefusal, PromptLayout, Sealer, fault_response, in_dialect};
+use crate::openai::{
+    self, ModelSelection, OpenAiRefusal, OpenAiResult, PromptLayout, Sealer, fault_response,
+    in_dialect,
+};
 use crate::reply::Response;
 use crate::request::Request;
 use crate::sim::{Config, SimState};
@@ -31,7 +34,8 @@ pub(crate) fn serve_request(
     let body = openai::read_body(request)?;
     let asked = ModelSelection::from_body(config, &body)?;
     let dialect = asked.model.dialect;
-    answer_request(config, state, now, &asked, &body).map_err(|refusal| in_dialect(refusal, dialect))
+    answer_request(config, state, now, &asked, &body)
+        .map_err(|refusal| in_dialect(refusal, dialect))
 }
 
 fn answer_request(
@@ -90,13 +94,17 @@ struct Job<'a> {
     room: u64,
 }
 
-fn build_answer(job: &Job<'_>, state: &mut SimState, turn: &Turn) -> (Answer, laws::AllowedTurn) {
+fn build_answer(
+    job: &Job<'_>,
+    state: &mut SimState,
+    turn: &Turn,
+) -> (Answer, constraints::AllowedTurn) {
     let Job { config, now, asked, prompt, ribbon, room } = job;
     let model = asked.model;
     let started = now.saturating_add(turn.first_delay_ms);
     let explicit = bill::is_explicit(prompt.body);
     let billed = state.prefixes.bill_prompt(model.caching, ribbon, explicit, *now, started);
-    let lawful = laws::apply_bounds(&response_bounds(prompt, *room), turn);
+    let lawful = constraints::apply_bounds(&response_bounds(prompt, *room), turn);
     let (output, thinking) = lawful.output_tokens();
     let usage = Usage {
         input: ribbon.tokens() - billed.read - billed.written,
@@ -166,7 +174,11 @@ fn write_response(config: &Config, answer: &Answer, prompt: &Prompt<'_>, turn: &
 }
 
 /// Returns the text of a call that Groq refuses: its input is not JSON, or its tool is unknown.
-fn refused_call(prompt: &Prompt<'_>, lawful: &laws::AllowedTurn, turn: &Turn) -> Option<String> {
+fn refused_call(
+    prompt: &Prompt<'_>,
+    lawful: &constraints::AllowedTurn,
+    turn: &Turn,
+) -> Option<String> {
     if prompt.model.dialect != Dialect::Groq || lawful.stop == Stop::MaxTokens || turn.lawless {
         return None;
     }

@@ -1,7 +1,7 @@
 //! A chat response as a stream of chunks, in the manner of each vendor: the place of the role,
 //! calls in pieces or at once, the place of the usage, comments in between.
 
-use super::answer::{Answer, OutputCall, AnswerPart, ShownReasoning, usage_json};
+use super::answer::{Answer, AnswerPart, OutputCall, ShownReasoning, usage_json};
 use super::request::Prompt;
 use super::whole::{detail_head, reasoning_key, token_json, whole_call};
 use crate::events::{self, Event};
@@ -93,8 +93,10 @@ impl Writer<'_> {
 
     fn first_delta(&self) -> Entries {
         let mut delta = vec![("role".to_owned(), "assistant".into())];
-        let speaks =
-            !matches!(self.answer.pieces.first(), Some(AnswerPart::Call(_) | AnswerPart::Refusal(_)));
+        let speaks = !matches!(
+            self.answer.pieces.first(),
+            Some(AnswerPart::Call(_) | AnswerPart::Refusal(_))
+        );
         let content: Json = if speaks { "".into() } else { Json::Null };
         match self.dialect() {
             Dialect::AnthropicCompat => {}
@@ -119,8 +121,12 @@ impl Writer<'_> {
         let mut out = Vec::new();
         for piece in &self.answer.pieces {
             match piece {
-                AnswerPart::Text(text) => out.extend(cut_text(text).map(|p| single_entry("content", p.into()))),
-                AnswerPart::Refusal(text) => out.extend(cut_text(text).map(|p| single_entry("refusal", p.into()))),
+                AnswerPart::Text(text) => {
+                    out.extend(cut_text(text).map(|p| single_entry("content", p.into())))
+                }
+                AnswerPart::Refusal(text) => {
+                    out.extend(cut_text(text).map(|p| single_entry("refusal", p.into())))
+                }
                 AnswerPart::Thought(thought) => self.push_thought(thought, &mut out),
                 AnswerPart::Call(call) => self.push_call(call, &mut out),
             }
@@ -271,11 +277,15 @@ impl Writer<'_> {
         let message = "The server had an error while processing your request. Sorry about that!";
         match self.dialect() {
             Dialect::OpenRouter => {
-                let mut chunk =
-                    self.chunk_json(Some((with_role(single_entry("content", "".into())), Some("error"))), None);
+                let mut chunk = self.chunk_json(
+                    Some((with_role(single_entry("content", "".into())), Some("error"))),
+                    None,
+                );
                 if let Json::Map(entries) = &mut chunk {
-                    let error =
-                        json_object([("code", 502.into()), ("message", "Provider returned error".into())]);
+                    let error = json_object([
+                        ("code", 502.into()),
+                        ("message", "Provider returned error".into()),
+                    ]);
                     entries.push(("error".to_owned(), error));
                 }
                 vec![Event::new(format!("data: {}\n\n", chunk.to_text()), false), done_event()]

@@ -1,6 +1,6 @@
 //! Chat responses that are not streamed.
 
-use super::answer::{Answer, OutputCall, AnswerPart, ShownReasoning, usage_json};
+use super::answer::{Answer, AnswerPart, OutputCall, ShownReasoning, usage_json};
 use crate::json::{Json, json_object};
 use crate::models::open::Dialect;
 
@@ -84,8 +84,10 @@ pub(super) fn reasoning_key(dialect: Dialect) -> Option<&'static str> {
 
 /// Writes a call in one piece. Streams number it.
 pub(super) fn whole_call(call: &OutputCall, numbered: bool) -> Json {
-    let function =
-        json_object([("name", call.name.as_str().into()), ("arguments", call.arguments.as_str().into())]);
+    let function = json_object([
+        ("name", call.name.as_str().into()),
+        ("arguments", call.arguments.as_str().into()),
+    ]);
     let mut json = vec![
         ("id".to_owned(), call.id.as_str().into()),
         ("type".to_owned(), "function".into()),

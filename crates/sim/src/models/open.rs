@@ -346,12 +346,21 @@ const MODELS: &[OpenModel] = &[
     with_snapshot("gpt-4o-2024-08-06", new_row("gpt-4o", GPT4, [2_500, 1_250, 2_500, 10_000])),
     with_snapshot("gpt-4o-mini-2024-07-18", new_row("gpt-4o-mini", GPT4, [150, 75, 150, 600])),
     with_snapshot("gpt-4.1-2025-04-14", new_row("gpt-4.1", GPT41, [2_000, 500, 2_000, 8_000])),
-    with_snapshot("gpt-4.1-mini-2025-04-14", new_row("gpt-4.1-mini", GPT41, [400, 100, 400, 1_600])),
+    with_snapshot(
+        "gpt-4.1-mini-2025-04-14",
+        new_row("gpt-4.1-mini", GPT41, [400, 100, 400, 1_600]),
+    ),
     with_snapshot("gpt-4.1-nano-2025-04-14", new_row("gpt-4.1-nano", GPT41, [100, 25, 100, 400])),
     // o1 and o3-mini make one call at a time and do not have the switch.
-    OpenModel { parallel_switch: false, ..new_row("o1", O_SERIES, [15_000, 7_500, 15_000, 60_000]) },
+    OpenModel {
+        parallel_switch: false,
+        ..new_row("o1", O_SERIES, [15_000, 7_500, 15_000, 60_000])
+    },
     new_row("o3", O_SERIES, [2_000, 500, 2_000, 8_000]),
-    OpenModel { parallel_switch: false, ..new_row("o3-mini", O_SERIES, [1_100, 550, 1_100, 4_400]) },
+    OpenModel {
+        parallel_switch: false,
+        ..new_row("o3-mini", O_SERIES, [1_100, 550, 1_100, 4_400])
+    },
     new_row("o4-mini", O_SERIES, [1_100, 275, 1_100, 4_400]),
     with_snapshot("gpt-5-2025-08-07", new_row("gpt-5", GPT5, [1_250, 125, 1_250, 10_000])),
     with_snapshot("gpt-5-mini-2025-08-07", new_row("gpt-5-mini", GPT5, [250, 25, 250, 2_000])),
@@ -359,10 +368,16 @@ const MODELS: &[OpenModel] = &[
     new_row("gpt-5.1", GPT5, [1_250, 125, 1_250, 10_000]),
     with_snapshot("gpt-5.2-2025-12-11", new_row("gpt-5.2", GPT5, [1_750, 175, 1_750, 14_000])),
     OpenModel { chat: false, ..new_row("gpt-5.3-codex", GPT5, [1_750, 175, 1_750, 14_000]) },
-    OpenModel { context_window: 1_050_000, ..new_row("gpt-5.4", GPT5, [2_500, 250, 2_500, 15_000]) },
+    OpenModel {
+        context_window: 1_050_000,
+        ..new_row("gpt-5.4", GPT5, [2_500, 250, 2_500, 15_000])
+    },
     new_row("gpt-5.4-mini", GPT5, [750, 75, 750, 4_500]),
     new_row("gpt-5.4-nano", GPT5, [200, 20, 200, 1_250]),
-    OpenModel { context_window: 1_000_000, ..new_row("gpt-5.5", GPT5, [5_000, 500, 5_000, 30_000]) },
+    OpenModel {
+        context_window: 1_000_000,
+        ..new_row("gpt-5.5", GPT5, [5_000, 500, 5_000, 30_000])
+    },
     OpenModel {
         aliases: &["gpt-5.6"],
         answers_as: "gpt-5.6-sol",
@@ -373,7 +388,10 @@ const MODELS: &[OpenModel] = &[
     new_row("gpt-6-sol", GPT56, [2_000, 200, 2_500, 10_000]),
     new_row("gpt-6-luna", GPT56, [100, 10, 125, 500]),
     // Tools only with Responses (third party).
-    OpenModel { chat_tools: false, ..new_row("gpt-6-astra", GPT56, [10_000, 1_000, 12_500, 50_000]) },
+    OpenModel {
+        chat_tools: false,
+        ..new_row("gpt-6-astra", GPT56, [10_000, 1_000, 12_500, 50_000])
+    },
     new_row("gpt-6.1-sol", GPT56, [2_000, 100, 2_500, 10_000]),
     new_row("gpt-6.2-sol", GPT56, [2_000, 100, 2_500, 10_000]),
     new_row("gpt-6.1-terra", GPT56, [1_000, 50, 1_250, 5_000]),

@@ -98,7 +98,9 @@ impl OpenAiRefusal {
                 ("metadata", self.upstream_metadata()),
             ]),
             // Z.ai has its own error codes; this one is for a wrong parameter.
-            ErrorShape::Zai => json_object([("code", "1210".into()), ("message", self.message.as_str().into())]),
+            ErrorShape::Zai => {
+                json_object([("code", "1210".into()), ("message", self.message.as_str().into())])
+            }
         };
         let mut body = vec![("error".to_owned(), error)];
         if matches!(self.shape, ErrorShape::OpenRouter | ErrorShape::Upstream) {
@@ -108,7 +110,8 @@ impl OpenAiRefusal {
     }
 
     fn upstream_metadata(&self) -> Json {
-        let error = json_object([("type", self.kind.into()), ("message", self.message.as_str().into())]);
+        let error =
+            json_object([("type", self.kind.into()), ("message", self.message.as_str().into())]);
         let raw = json_object([("type", "error".into()), ("error", error)]).to_text();
         json_object([("raw", raw.into()), ("provider_name", "Anthropic".into())])
     }

@@ -1,6 +1,6 @@
 //! Checks of single fields that both protocols share, with OpenAI's error texts.
 
-use super::error::{OpenAiResult, OpenAiRefusal, ensure};
+use super::error::{OpenAiRefusal, OpenAiResult, ensure};
 use crate::history::Choice;
 use crate::json::Json;
 
@@ -83,7 +83,9 @@ pub(crate) fn read_integer(json: &Json, key: &str, least: u64) -> OpenAiResult<O
                 "Invalid '{key}': integer below minimum value. Expected a value >= {least}, but \
                  got {text} instead."
             );
-            Err(OpenAiRefusal::bad_request(message).with_code("integer_below_min_value").with_param(key))
+            Err(OpenAiRefusal::bad_request(message)
+                .with_code("integer_below_min_value")
+                .with_param(key))
         }
         _ => Err(wrong_type(key, "an integer", value)),
     }
@@ -104,7 +106,9 @@ pub(crate) fn check_sampling(body: &Json) -> OpenAiResult {
             "Unsupported value: '{key}' does not support {text} with this model. Only the default \
              ({default}) value is supported."
         );
-        return Err(OpenAiRefusal::bad_request(message).with_code("unsupported_value").with_param(key));
+        return Err(OpenAiRefusal::bad_request(message)
+            .with_code("unsupported_value")
+            .with_param(key));
     }
     Ok(())
 }
@@ -192,7 +196,10 @@ impl<'a> Tools<'a> {
             "function" | "custom" => {
                 let inner = form.inner_json(choice, kind).and_then(|inner| inner.str_at("name"));
                 let Some(name) = inner else {
-                    return Err(missing_parameter(format!("tool_choice.{}", form.field_path(kind))));
+                    return Err(missing_parameter(format!(
+                        "tool_choice.{}",
+                        form.field_path(kind)
+                    )));
                 };
                 ensure(self.client_names(form).any(|n| n == name), || {
                     let message = format!("Tool choice '{name}' not found in 'tools' parameter.");
@@ -222,7 +229,8 @@ impl<'a> Tools<'a> {
             Some("required") => Choice::Any,
             _ => return Err(missing_parameter("tool_choice.mode".to_owned())),
         };
-        let names: Vec<&str> = list.items().iter().filter_map(|t| client_tool_name(t, form)).collect();
+        let names: Vec<&str> =
+            list.items().iter().filter_map(|t| client_tool_name(t, form)).collect();
         for name in &names {
             ensure(self.client_names(form).any(|n| n == *name), || {
                 let message = format!("Tool choice '{name}' not found in 'tools' parameter.");
@@ -255,14 +263,18 @@ fn check_definition(tool: &Json, at: usize, form: ToolFormat) -> OpenAiResult {
         ToolFormat::Flat => format!("tools[{at}]"),
     };
     let Some(inner) = form.inner_json(tool, kind) else { return Err(missing_parameter(path)) };
-    let Some(name) = inner.str_at("name") else { return Err(missing_parameter(format!("{path}.name"))) };
+    let Some(name) = inner.str_at("name") else {
+        return Err(missing_parameter(format!("{path}.name")));
+    };
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     ensure(!name.is_empty() && name.len() <= 64 && name.bytes().all(word), || {
         let message = format!(
             "Invalid '{path}.name': string does not match pattern. Expected a string that matches \
              the pattern '^[a-zA-Z0-9_-]+$'."
         );
-        OpenAiRefusal::bad_request(message).with_code("invalid_value").with_param(format!("{path}.name"))
+        OpenAiRefusal::bad_request(message)
+            .with_code("invalid_value")
+            .with_param(format!("{path}.name"))
     })
 }
 

@@ -31,7 +31,9 @@ impl Sealer {
         let mut parts = rest.split('.').map(|p| u64::from_str_radix(p, 16).ok());
         let mut next = || parts.next().flatten();
         match (next(), next().and_then(|at| usize::try_from(at).ok()), next()) {
-            (Some(number), Some(at), Some(digest)) if digest == self.token_digest(number, at, text) => {
+            (Some(number), Some(at), Some(digest))
+                if digest == self.token_digest(number, at, text) =>
+            {
                 SealStatus::Good
             }
             _ => SealStatus::Changed,
@@ -96,7 +98,10 @@ mod tests {
         let token = seal.make_token(3, 1, "thought");
         assert_eq!(seal.verify_token(&token, "thought"), SealStatus::Good);
         assert_eq!(seal.verify_token(&token, "thoughts"), SealStatus::Changed);
-        assert_eq!(seal.verify_token(&token.replace("simr.3", "simr.4"), "thought"), SealStatus::Changed);
+        assert_eq!(
+            seal.verify_token(&token.replace("simr.3", "simr.4"), "thought"),
+            SealStatus::Changed
+        );
         assert_eq!(seal.verify_token("simr.", ""), SealStatus::Changed);
         assert_eq!(seal.verify_token("gAAAA", ""), SealStatus::Foreign);
         assert_eq!(Sealer { seed: 8 }.verify_token(&token, "thought"), SealStatus::Changed);

@@ -2,8 +2,8 @@
 //! the same items.
 
 use super::request::Prompt;
+use crate::constraints::AllowedTurn;
 use crate::json::{Json, json_object};
-use crate::laws::AllowedTurn;
 use crate::models::open::{Caching, Dialect};
 use crate::openai::{IssuedId, Sealer};
 use crate::pieces::cut_text;
@@ -84,7 +84,9 @@ impl ResponseBuilder<'_> {
                     let prefix = if custom { "ctc" } else { "fc" };
                     (id(prefix), ItemContent::Call { custom, call_id, name, input })
                 }
-                Part::ServerTool { input, .. } => (id("ws"), ItemContent::Search { input: input.clone() }),
+                Part::ServerTool { input, .. } => {
+                    (id("ws"), ItemContent::Search { input: input.clone() })
+                }
                 // The results of a search are not shown.
                 Part::ServerResult { .. } => continue,
             };
@@ -104,7 +106,11 @@ impl ResponseBuilder<'_> {
             _ => "",
         };
         if self.is_deepseek() {
-            return ItemContent::Reasoning { summary: None, open: Some(text.to_owned()), seal: None };
+            return ItemContent::Reasoning {
+                summary: None,
+                open: Some(text.to_owned()),
+                seal: None,
+            };
         }
         let shown = self.prompt.summary && !text.is_empty();
         let summary = shown.then(|| format!("**Thinking**\n\n{text}"));
@@ -179,8 +185,10 @@ fn text_steps(text: &str, refusal: bool) -> Vec<ItemEvent> {
         ("response.output_text.delta", "response.output_text.done", "text")
     };
     let logprobs = || (!refusal).then(|| ("logprobs", Json::List(Vec::new())));
-    let mut steps =
-        vec![new_event("response.content_part.added", vec![at(), ("part", text_part("", refusal))])];
+    let mut steps = vec![new_event(
+        "response.content_part.added",
+        vec![at(), ("part", text_part("", refusal))],
+    )];
     for piece in cut_text(text) {
         let mut fields = vec![at(), ("delta", piece.into())];
         fields.extend(logprobs());
@@ -189,7 +197,10 @@ fn text_steps(text: &str, refusal: bool) -> Vec<ItemEvent> {
     let mut fields = vec![at(), (key, text.into())];
     fields.extend(logprobs());
     steps.push(new_event(done, fields));
-    steps.push(new_event("response.content_part.done", vec![at(), ("part", text_part(text, refusal))]));
+    steps.push(new_event(
+        "response.content_part.done",
+        vec![at(), ("part", text_part(text, refusal))],
+    ));
     steps
 }
 
@@ -310,7 +321,13 @@ impl Output {
         let status = if self.incomplete.is_some() { "incomplete" } else { "completed" };
         let ending = self.incomplete.map(|reason| json_object([("reason", reason.into())]));
         let usage = usage_json(&self.usage, prompt);
-        self.envelope_json(prompt, status, output, (Json::Null, ending.unwrap_or(Json::Null)), usage)
+        self.envelope_json(
+            prompt,
+            status,
+            output,
+            (Json::Null, ending.unwrap_or(Json::Null)),
+            usage,
+        )
     }
 
     /// Returns the response while it is being generated.

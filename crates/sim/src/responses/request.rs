@@ -1,8 +1,8 @@
 //! The parsed Responses request: its own items, after those that the server stores.
 
-use crate::history::{ToolCall, History, ToolResult, Role, Tool, add_to_turn};
+use crate::constraints::ThinkingPresence;
+use crate::history::{History, Role, Tool, ToolCall, ToolResult, add_to_turn};
 use crate::json::{Json, json_object};
-use crate::laws::ThinkingPresence;
 use crate::models::open::OpenModel;
 use crate::openai::Tools;
 use std::borrow::Cow;
@@ -105,17 +105,22 @@ impl<'a> Prompt<'a> {
                     add_to_turn(&mut turns, role, |turn| turn.texts.extend(said));
                 }
                 ItemKind::Call => {
-                    add_to_turn(&mut turns, Role::Assistant, |turn| turn.calls.push(to_tool_call(item)));
+                    add_to_turn(&mut turns, Role::Assistant, |turn| {
+                        turn.calls.push(to_tool_call(item))
+                    });
                 }
                 ItemKind::Output => {
-                    add_to_turn(&mut turns, Role::User, |turn| turn.results.push(to_tool_result(item)));
+                    add_to_turn(&mut turns, Role::User, |turn| {
+                        turn.results.push(to_tool_result(item))
+                    });
                 }
                 _ => {}
             }
         }
         let allowed =
             |name: &str| self.tools.allowed.as_ref().is_none_or(|names| names.contains(&name));
-        let tools = self.declared_tools().into_iter().filter_map(read_tool).filter(|t| allowed(t.name));
+        let tools =
+            self.declared_tools().into_iter().filter_map(read_tool).filter(|t| allowed(t.name));
         let tools = tools.collect();
         let (choice, parallel) = (self.tools.choice, self.tools.parallel);
         History { turns, tools, choice, parallel, paused: 0 }
@@ -129,8 +134,10 @@ impl<'a> Prompt<'a> {
     }
 
     fn head_len(&self) -> usize {
-        let system =
-            |item: &&Json| ItemKind::from_item(item) == ItemKind::Message(Role::System) || !added_tools(item).is_empty();
+        let system = |item: &&Json| {
+            ItemKind::from_item(item) == ItemKind::Message(Role::System)
+                || !added_tools(item).is_empty()
+        };
         self.items.iter().take_while(system).count()
     }
 

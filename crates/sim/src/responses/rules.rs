@@ -15,7 +15,9 @@ use super::request::Prompt;
 use super::store::Store;
 use crate::json::Json;
 use crate::models::open::OpenModel;
-use crate::openai::{OpenAiResult, ToolFormat, OpenAiRefusal, Sealer, Tools, ensure, decide_thinking};
+use crate::openai::{
+    OpenAiRefusal, OpenAiResult, Sealer, ToolFormat, Tools, decide_thinking, ensure,
+};
 
 /// Checks the fields of a body that is an object, before its history is looked up.
 ///
@@ -39,7 +41,8 @@ pub(super) fn check_request<'a>(
 ) -> OpenAiResult<Prompt<'a>> {
     items::check_items(items)?;
     let tools = read_tools(body, model)?;
-    let thinking = decide_thinking(model, shape::reasoning_setting(body, model), tools.choice.is_forced())?;
+    let thinking =
+        decide_thinking(model, shape::reasoning_setting(body, model), tools.choice.is_forced())?;
     order::check_order(items)?;
     let reasoning = reasoning::ReasoningCheck { model, store, seal, accept_foreign, thinking };
     reasoning.check_all(items)?;
@@ -64,7 +67,9 @@ pub(super) fn check_request<'a>(
 
 fn read_tools<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Tools<'a>> {
     let switched = body.get("parallel_tool_calls").is_some_and(|v| *v != Json::Null);
-    ensure(model.parallel_switch || !switched, || shape::unsupported_parameter("parallel_tool_calls"))?;
+    ensure(model.parallel_switch || !switched, || {
+        shape::unsupported_parameter("parallel_tool_calls")
+    })?;
     let tools = Tools::from_body(body, ToolFormat::Flat)?;
     ensure(!tools.choice.is_forced() || !tools.all.is_empty(), || {
         let message = "Tool choice 'required' must be specified with 'tools' parameter.";

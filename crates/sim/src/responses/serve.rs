@@ -1,13 +1,16 @@
 //! The handling of one Responses request, from its route to its response.
 
-use super::output::{ResponseBuilder, Output};
+use super::output::{Output, ResponseBuilder};
 use super::request::{Prompt, input_items};
 use super::store::StoredResponse;
 use super::{bill, rules, stream};
 use crate::bodies::{cut_response, stream_response, whole_response};
+use crate::constraints::{self, AllowedTurn, ResponseBounds};
 use crate::json::{Json, json_object};
-use crate::laws::{self, ResponseBounds, AllowedTurn};
-use crate::openai::{self, ModelSelection, OpenAiResult, OpenAiRefusal, PromptLayout, Sealer, fault_response, in_dialect};
+use crate::openai::{
+    self, ModelSelection, OpenAiRefusal, OpenAiResult, PromptLayout, Sealer, fault_response,
+    in_dialect,
+};
 use crate::reply::Response;
 use crate::request::Request;
 use crate::sim::{Config, SimState};
@@ -55,8 +58,11 @@ fn delete_response(state: &mut SimState, id: &str) -> OpenAiResult<Response> {
     if !state.stored.remove_response(id) {
         return Err(no_response(id));
     }
-    let gone =
-        json_object([("id", id.into()), ("object", "response".into()), ("deleted", Json::Bool(true))]);
+    let gone = json_object([
+        ("id", id.into()),
+        ("object", "response".into()),
+        ("deleted", Json::Bool(true)),
+    ]);
     Ok(whole_response(200, 0, gone.to_text().into_bytes()))
 }
 
@@ -94,11 +100,16 @@ fn create_response(
     let body = openai::read_body(request)?;
     let asked = ModelSelection::from_body(config, &body)?;
     let dialect = asked.model.dialect;
-    answer_request(config, state, now, &asked, &body).map_err(|refusal| in_dialect(refusal, dialect))
+    answer_request(config, state, now, &asked, &body)
+        .map_err(|refusal| in_dialect(refusal, dialect))
 }
 
 /// Answers the number of tokens that a request would have, without a charge.
-fn count_tokens(config: &Config, state: &SimState, request: &Request<'_>) -> OpenAiResult<Response> {
+fn count_tokens(
+    config: &Config,
+    state: &SimState,
+    request: &Request<'_>,
+) -> OpenAiResult<Response> {
     let body = openai::read_body(request)?;
     let asked = ModelSelection::from_body(config, &body)?;
     rules::check_fields(&body, &asked.model)?;
@@ -139,7 +150,8 @@ fn answer_request(
     let ribbon = bill::lay_out_prompt(&prompt);
     let room = openai::output_tokens_left(config, &asked.model, ribbon.tokens())?;
     let mut history = prompt.to_history();
-    let turn = openai::next_turn(&mut state.plays, &asked.scenario, &mut history, &prompt.head_texts());
+    let turn =
+        openai::next_turn(&mut state.plays, &asked.scenario, &mut history, &prompt.head_texts());
     let job = Job { config, now, asked, prompt: &prompt, ribbon, room, before };
     Ok(job.respond(state, &turn))
 }
@@ -175,7 +187,8 @@ impl Job<'_> {
         }
         let output = self.build_output(state, turn);
         let fails = matches!(turn.fault, Some(Fault::Http { .. } | Fault::ErrorEvent { .. }));
-        let body = if fails { output.failed_json(self.prompt) } else { output.to_json(self.prompt) };
+        let body =
+            if fails { output.failed_json(self.prompt) } else { output.to_json(self.prompt) };
         if self.prompt.store {
             self.store_response(state, &output, &body, turn);
         }
@@ -199,8 +212,9 @@ impl Job<'_> {
         let model = self.asked.model;
         let started = self.now.saturating_add(turn.first_delay_ms);
         let explicit = bill::is_explicit(self.prompt.body);
-        let billed = state.prefixes.bill_prompt(model.caching, &self.ribbon, explicit, self.now, started);
-        let lawful = laws::apply_bounds(&self.response_bounds(), turn);
+        let billed =
+            state.prefixes.bill_prompt(model.caching, &self.ribbon, explicit, self.now, started);
+        let lawful = constraints::apply_bounds(&self.response_bounds(), turn);
         let (output, thinking) = lawful.output_tokens();
         let usage = Usage {
             input: self.ribbon.tokens() - billed.read - billed.written,
@@ -219,7 +233,11 @@ impl Job<'_> {
             stop: lawful.stop.name(),
         });
         let number = (self.config.seed << 24) ^ state.stats.responses;
-        let maker = ResponseBuilder { prompt: self.prompt, seal: Sealer { seed: self.config.seed }, number };
+        let maker = ResponseBuilder {
+            prompt: self.prompt,
+            seal: Sealer { seed: self.config.seed },
+            number,
+        };
         Output {
             id: format!("resp_sim{number:08x}"),
             created: openai::created_at(self.now),
@@ -247,7 +265,8 @@ impl Job<'_> {
         let mut items = own.to_vec();
         items.extend(body.get("output").map_or(&[][..], Json::items).iter().cloned());
         let previous = self.prompt.body.str_at("previous_response_id").map(str::to_owned);
-        let pending = self.prompt.background.then(|| output.pending_json(self.prompt, "in_progress"));
+        let pending =
+            self.prompt.background.then(|| output.pending_json(self.prompt, "in_progress"));
         let ready_at = self.now.saturating_add(turn.first_delay_ms);
         let sizes = items.iter().chain([body, body]).map(|json| json.to_text().len());
         let bytes = sizes.sum();

@@ -49,7 +49,8 @@ impl Writer<'_> {
             Some(_) => "response.incomplete",
             None => "response.completed",
         };
-        let items = self.output.items.iter().map(|item| item.done_json(&self.item_id(item))).collect();
+        let items =
+            self.output.items.iter().map(|item| item.done_json(&self.item_id(item))).collect();
         let whole = self.output.finished_json(self.prompt, items);
         self.push_event(kind, vec![("response".to_owned(), whole)]);
     }

@@ -13,7 +13,8 @@ pub(super) fn play_delegate(view: &RequestView<'_>, parameter: Option<Parameter>
         _ => 1,
     };
     let round = view.rounds.len() as u64;
-    let tool = view.tools.iter().find(|tool| tool.has_property("name") && tool.has_property("prompt"));
+    let tool =
+        view.tools.iter().find(|tool| tool.has_property("name") && tool.has_property("prompt"));
     let (Some(tool), false) = (tool, view.must_answer() || round >= rounds) else {
         return view.answer_with(report_answers(view));
     };

@@ -25,16 +25,23 @@ pub(super) fn play_unknown_tool(view: &RequestView<'_>, _: Option<Parameter>) ->
 
 fn after_a_slip(view: &RequestView<'_>, slip: impl Fn(&RequestView<'_>) -> Turn) -> Turn {
     match view.rounds.len() {
-        _ if view.must_answer() => view.answer_with("My first call was wrong, and I was cut short."),
+        _ if view.must_answer() => {
+            view.answer_with("My first call was wrong, and I was cut short.")
+        }
         0 => slip(view),
         1 => view.call_any(1),
-        _ => view.answer_with("My first call was wrong. The second one worked, and this is the answer."),
+        _ => view
+            .answer_with("My first call was wrong. The second one worked, and this is the answer."),
     }
 }
 
 /// Is overloaded at first.
 pub(super) fn play_overloaded(view: &RequestView<'_>, parameter: Option<Parameter>) -> Turn {
-    if fault_lasts(view, parameter, 2) { Turn::from_status(529, Some(1)) } else { play_reader(view, None) }
+    if fault_lasts(view, parameter, 2) {
+        Turn::from_status(529, Some(1))
+    } else {
+        play_reader(view, None)
+    }
 }
 
 /// Sends an error event in the middle of the answer.

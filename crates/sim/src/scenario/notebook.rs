@@ -26,7 +26,9 @@ pub(super) fn play_notebook(view: &RequestView<'_>, parameter: Option<Parameter>
             say_and_call("I will work it out in a cell of its own.", "create_cell", &input)
         }
         round => {
-            let Some(id) = created_cell(view) else { return view.answer_with(report_findings(view)) };
+            let Some(id) = created_cell(view) else {
+                return view.answer_with(report_findings(view));
+            };
             if round % 2 == 0 {
                 return say_and_call("", "run_cell", &[("id", id)]);
             }

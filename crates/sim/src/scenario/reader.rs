@@ -138,7 +138,11 @@ impl<'v, 'a> ReadingPlan<'v, 'a> {
         }));
         calls.extend(self.evidence.folders().take(2).filter_map(|f| self.list_call(f)));
         calls.extend(
-            self.evidence.text_files(&self.words).iter().take(3).filter_map(|f| self.read_call(f, 1)),
+            self.evidence
+                .text_files(&self.words)
+                .iter()
+                .take(3)
+                .filter_map(|f| self.read_call(f, 1)),
         );
         calls
     }
@@ -152,7 +156,8 @@ impl<'v, 'a> ReadingPlan<'v, 'a> {
     fn list_call(&self, path: &str) -> Option<Part> {
         let tool = self.list?;
         let key = tool.find_property(&["path", "dir", "folder"]);
-        let input = key.map(|key| object_text(&[(key, path.into())])).unwrap_or_else(|| "{}".to_owned());
+        let input =
+            key.map(|key| object_text(&[(key, path.into())])).unwrap_or_else(|| "{}".to_owned());
         Some(Part::tool_call(tool.name, input))
     }
 

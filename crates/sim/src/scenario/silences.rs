@@ -27,7 +27,11 @@ fn play_silence(view: &RequestView<'_>, parameter: Option<Parameter>, silence: T
 
 /// Calls once, then gives a trivial answer.
 pub(super) fn play_trivial(view: &RequestView<'_>, _: Option<Parameter>) -> Turn {
-    if view.rounds.is_empty() && !view.must_answer() { view.call_any(1) } else { view.answer_with("OK.") }
+    if view.rounds.is_empty() && !view.must_answer() {
+        view.call_any(1)
+    } else {
+        view.answer_with("OK.")
+    }
 }
 
 /// Writes a call as text and invents its result. Makes no real calls.
@@ -87,7 +91,8 @@ pub(super) fn play_pause(view: &RequestView<'_>, parameter: Option<Parameter>) -
     let search = Part::ServerTool { name: "web_search".to_owned(), input: query };
     let text = Part::text("Let me search for that.");
     let first = (view.paused == 0).then_some(text);
-    Turn::from_parts(open.into_iter().chain(first).chain([search]).collect()).with_stop(Stop::PauseTurn)
+    Turn::from_parts(open.into_iter().chain(first).chain([search]).collect())
+        .with_stop(Stop::PauseTurn)
 }
 
 /// Refuses, with or without a text.

@@ -2,7 +2,7 @@
 //! tools, and whether the model was told to answer. All of it is read from the conversation,
 //! whatever its protocol; only the counters are the simulator's.
 
-use crate::history::{ToolCall, Choice, History, Role, HistoryTurn, Tool};
+use crate::history::{Choice, History, HistoryTurn, Role, Tool, ToolCall};
 use crate::json::Json;
 use crate::turn::Turn;
 
@@ -135,7 +135,9 @@ impl<'a> RequestView<'a> {
     /// Returns a call of any tool, or the answer if there is none. `n` varies the arguments.
     pub(crate) fn call_any(&self, n: u64) -> Turn {
         match self.any_tool() {
-            Some(tool) if self.choice != Choice::None => Turn::from_call(tool.name, tool.example_input(n)),
+            Some(tool) if self.choice != Choice::None => {
+                Turn::from_call(tool.name, tool.example_input(n))
+            }
             _ => self.answer_with("There is no tool I may use."),
         }
     }
@@ -245,7 +247,8 @@ fn collect_rounds<'a>(turns: &'a [HistoryTurn<'a>]) -> Vec<Vec<AnsweredCall<'a>>
     let mut rounds = Vec::new();
     for pair in turns.windows(2) {
         let [said, results] = pair else { continue };
-        let round: Vec<AnsweredCall<'a>> = said.calls.iter().filter_map(|c| match_result(c, results)).collect();
+        let round: Vec<AnsweredCall<'a>> =
+            said.calls.iter().filter_map(|c| match_result(c, results)).collect();
         if !round.is_empty() {
             rounds.push(round);
         }
@@ -253,7 +256,10 @@ fn collect_rounds<'a>(turns: &'a [HistoryTurn<'a>]) -> Vec<Vec<AnsweredCall<'a>>
     rounds
 }
 
-fn match_result<'a>(called: &'a ToolCall<'a>, results: &HistoryTurn<'_>) -> Option<AnsweredCall<'a>> {
+fn match_result<'a>(
+    called: &'a ToolCall<'a>,
+    results: &HistoryTurn<'_>,
+) -> Option<AnsweredCall<'a>> {
     let result = results.results.iter().find(|r| r.id == called.id)?;
     let kept: Vec<&str> = result.text.lines().filter(|line| !is_softland(line)).collect();
     Some(AnsweredCall {

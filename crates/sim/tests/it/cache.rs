@@ -220,7 +220,8 @@ fn key_order_of_an_input_matters_and_marks_and_forms_do_not() {
             headers: &headers,
             body: body.as_bytes(),
         };
-        let reply: Value = serde_json::from_slice(&sim.respond(now, &request).collect_bytes().0).unwrap();
+        let reply: Value =
+            serde_json::from_slice(&sim.respond(now, &request).collect_bytes().0).unwrap();
         reply["usage"]["cache_read_input_tokens"].as_u64().unwrap()
     };
     let listed = json!([{"type": "text", "text": "q", "cache_control": mark()}]);

@@ -292,8 +292,8 @@ fn slow_ones_say_how_long_they_wait() {
 
 #[test]
 fn streamed_and_whole_are_the_same_however_it_is_cut() {
-    for (name, _) in
-        Scenario::builtin_names().filter(|(n, _)| !["midstream-error", "cut", "bad-json"].contains(n))
+    for (name, _) in Scenario::builtin_names()
+        .filter(|(n, _)| !["midstream-error", "cut", "bad-json"].contains(n))
     {
         for piece_bytes in [None, Some(1), Some(7)] {
             let config = Config { piece_bytes, ..Config::new(Scenario::from_name(name).unwrap()) };
@@ -316,7 +316,9 @@ fn streamed_and_whole_are_the_same_however_it_is_cut() {
 #[test]
 fn limits_and_stop_sequences_cut_the_answer() {
     let said = || {
-        Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text("one two three, ünd so weiter")])))
+        Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text(
+            "one two three, ünd so weiter",
+        )])))
     };
     let mut body = question("claude-sonnet-4-5");
     body["max_tokens"] = 3.into();

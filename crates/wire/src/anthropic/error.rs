@@ -10,8 +10,8 @@ mod tests;
 use std::fmt;
 
 use crate::blame::Blame;
+use crate::error_text::{bound_message, describe_garbage};
 use crate::json::{Cursor, Error, Kind, Str};
-use crate::words::{bound_message, describe_garbage};
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +59,14 @@ impl ApiError {
     /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
-        let found = Cursor::from_bytes(body).and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor)).ok();
+        let found = Cursor::from_bytes(body)
+            .and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor))
+            .ok();
         match found {
             Some(ErrorBody { kind, message: Some(message), request_id }) => Self {
                 status,
-                kind: kind.map_or_else(|| ErrorKind::from_status(status), |k| ErrorKind::from_name(&k)),
+                kind: kind
+                    .map_or_else(|| ErrorKind::from_status(status), |k| ErrorKind::from_name(&k)),
                 message: bound_message(&message),
                 request_id,
             },
@@ -201,7 +204,8 @@ impl ErrorBody {
             match &*member.key.unescape() {
                 "error" => body.read_error(cursor)?,
                 "request_id" => {
-                    body.request_id = cursor.read_text_or_skip()?.map(|id| bound_message(&id.unescape()))
+                    body.request_id =
+                        cursor.read_text_or_skip()?.map(|id| bound_message(&id.unescape()))
                 }
                 _ => {}
             }

@@ -12,8 +12,8 @@ mod tests;
 
 use std::fmt;
 
-pub use assemble::{Assembler, StreamEnd, Finished};
-pub use block::{ResponseBlock, Extra};
+pub use assemble::{Assembler, Finished, StreamEnd};
+pub use block::{Extra, ResponseBlock};
 
 use super::{
     stream::read_blocks,
@@ -139,7 +139,8 @@ impl ResponseMessage {
                 "content" => {
                     message.blocks.clear();
                     let list = &mut message.blocks;
-                    has_content = read_blocks(cursor, |start| list.push(ResponseBlock::from_whole(&start)))?;
+                    has_content =
+                        read_blocks(cursor, |start| list.push(ResponseBlock::from_whole(&start)))?;
                 }
                 key => message.read_member(key, cursor)?,
             }
@@ -154,11 +155,16 @@ impl ResponseMessage {
     fn read_member(&mut self, key: &str, cursor: &mut Cursor<'_>) -> Result<(), json::Error> {
         match key {
             "id" => self.id = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default(),
-            "model" => self.model = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default(),
-            "stop_reason" => {
-                self.stop = cursor.read_text_or_skip()?.map(|name| Stop::from_name(&name.unescape()))
+            "model" => {
+                self.model = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default()
             }
-            "stop_sequence" => self.stop_sequence = cursor.read_text_or_skip()?.map(Str::into_string),
+            "stop_reason" => {
+                self.stop =
+                    cursor.read_text_or_skip()?.map(|name| Stop::from_name(&name.unescape()))
+            }
+            "stop_sequence" => {
+                self.stop_sequence = cursor.read_text_or_skip()?.map(Str::into_string)
+            }
             "stop_details" => {
                 let details = cursor.skip_unless_null()?;
                 self.stop_details = details.map(|span| span.slice_of(cursor.text()).to_owned());

@@ -52,7 +52,8 @@ impl Usage {
         if self.iterations.is_empty() {
             return Tokens { beside, ..self.tokens };
         }
-        let sum = self.iterations.iter().fold(Tokens::default(), |sum, i| sum.saturating_add(i.tokens));
+        let sum =
+            self.iterations.iter().fold(Tokens::default(), |sum, i| sum.saturating_add(i.tokens));
         Tokens { beside, ..sum }.clamp_counts()
     }
 
@@ -188,7 +189,9 @@ impl UsageUpdate {
                 "server_tool_use" | "cache_creation" => usage.read_nested(cursor)?,
                 "iterations" => usage.iterations = read_iterations(cursor)?,
                 "speed" => usage.raise_tier(ServiceTier::from_speed(&read_text(cursor)?)),
-                "service_tier" => usage.raise_tier(ServiceTier::from_tier(&read_text(cursor)?, true)),
+                "service_tier" => {
+                    usage.raise_tier(ServiceTier::from_tier(&read_text(cursor)?, true))
+                }
                 "inference_geo" => usage.in_one_country = is_country(&read_text(cursor)?),
                 key => usage.read_count(key, cursor)?,
             }

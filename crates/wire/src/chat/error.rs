@@ -13,8 +13,8 @@ use std::fmt;
 
 use super::chunk::StreamError;
 use crate::blame::Blame;
+use crate::error_text::{bound_message, describe_garbage};
 use crate::json::Cursor;
-use crate::words::{bound_message, describe_garbage};
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +71,9 @@ impl ApiError {
     /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
-        let found =
-            Cursor::from_bytes(body).and_then(|mut cursor| StreamError::from_cursor(&mut cursor)).ok();
+        let found = Cursor::from_bytes(body)
+            .and_then(|mut cursor| StreamError::from_cursor(&mut cursor))
+            .ok();
         match found {
             Some(body) if !body.message.is_empty() || !body.code.is_empty() => {
                 Self::from_body(status, &body)

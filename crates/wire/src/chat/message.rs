@@ -6,7 +6,6 @@
 //! means (empty, final, truncated).
 
 mod assemble;
-mod back;
 mod call;
 mod calls;
 mod details;
@@ -15,12 +14,13 @@ mod objects;
 mod parts;
 #[cfg(test)]
 mod tests;
+mod write_back;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use assemble::{Assembler, StreamEnd, Finished};
+pub use assemble::{Assembler, Finished, StreamEnd};
 pub use call::{Call, CallKind};
-pub use parts::{ResponsePart, Piece, read_pieces};
+pub use parts::{Piece, ResponsePart, read_pieces};
 
 use super::{
     chunk::{Chunk, Event},

@@ -12,15 +12,17 @@ mod tests;
 mod thinking;
 
 pub use members::{
-    RequestToolChoiceKind, MaxTokens, ResponseFormat, StreamOptions, Flag, RequestTool, RequestToolChoice, ToolKind, RequestTools,
+    Flag, MaxTokens, RequestTool, RequestToolChoice, RequestToolChoiceKind, RequestTools,
+    ResponseFormat, StreamOptions, ToolKind,
 };
 pub use messages::{
-    RequestContent, Member, RequestMessage, RequestMessages, RequestPart, PartKind, RequestRole, ToolCall, ToolCallKind,
+    Member, PartKind, RequestContent, RequestMessage, RequestMessages, RequestPart, RequestRole,
+    ToolCall, ToolCallKind,
 };
-pub use thinking::{RequestedThinking, RequestThinking};
+pub use thinking::{RequestThinking, RequestedThinking};
 
 use crate::json::{self, Cursor, Kind, Span, Str};
-use crate::request::{RequestError, PricingTerms};
+use crate::request::{PricingTerms, RequestError};
 
 /// A borrowed view of a Chat Completions request.
 #[derive(Clone, Debug)]

@@ -138,8 +138,11 @@ impl UsageReport {
             _ => return Ok(()),
         };
         // A cost is not a token count.
-        let known =
-            if key == "cost_in_usd_ticks" { cursor.read_uint_or_skip()? } else { read_token_count(cursor)? };
+        let known = if key == "cost_in_usd_ticks" {
+            cursor.read_uint_or_skip()?
+        } else {
+            read_token_count(cursor)?
+        };
         *target = known.or(*target);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The cursor: one pass over a JSON text that checks it on the way.
 
-use super::ends::find_string_end;
+use super::string_end::find_string_end;
 use super::{Error, JsonErrorKind, MAX_DESCENT, Span, Str};
 
 /// A position in a JSON text.
@@ -229,7 +229,11 @@ impl<'a> Cursor<'a> {
     /// Returns [`JsonErrorKind::Trailing`] if something else follows.
     pub fn expect_end(&mut self) -> Result<(), Error> {
         self.skip_space();
-        if self.pos < self.text.len() { Err(self.error_here(JsonErrorKind::Trailing)) } else { Ok(()) }
+        if self.pos < self.text.len() {
+            Err(self.error_here(JsonErrorKind::Trailing))
+        } else {
+            Ok(())
+        }
     }
 
     #[inline]

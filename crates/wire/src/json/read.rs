@@ -36,7 +36,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the string member `name` of an object. Returns `None` for any other value.
-    pub(crate) fn read_member_text_or_skip(&mut self, name: &str) -> Result<Option<Str<'a>>, Error> {
+    pub(crate) fn read_member_text_or_skip(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<Str<'a>>, Error> {
         let found = self.read_object_or_skip(|cursor| {
             let mut found = None;
             cursor.read_members(|cursor, member| {

@@ -157,14 +157,22 @@ fn each_bracket_is_closed_by_its_own_at_every_depth() {
     for wrong in 0..levels {
         let text = text(Some(wrong));
         let error = check_text(&text).unwrap_err();
-        assert_eq!((error.kind, error.at), (JsonErrorKind::Comma, text.len() - 1 - wrong), "{wrong}");
+        assert_eq!(
+            (error.kind, error.at),
+            (JsonErrorKind::Comma, text.len() - 1 - wrong),
+            "{wrong}"
+        );
     }
 }
 
 #[test]
 fn a_readers_own_descent_is_bounded_by_name() {
     fn descend(cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        if cursor.peek()? == Kind::Array { cursor.read_elements(descend).map(|_| ()) } else { Ok(()) }
+        if cursor.peek()? == Kind::Array {
+            cursor.read_elements(descend).map(|_| ())
+        } else {
+            Ok(())
+        }
     }
     assert!(descend(&mut Cursor::new(&nested(128, "[", "]"))).is_ok());
     let deep = nested(1_000_000, "[", "]");

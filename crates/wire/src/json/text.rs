@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use super::ends::mark_equal_bytes;
+use super::string_end::mark_equal_bytes;
 use memchr::{memchr, memchr_iter, memmem};
 
 /// A JSON string as written in the text: the bytes between the quotes, already checked.

@@ -9,7 +9,8 @@ use crate::{
     Api,
     json::{self, Cursor, Span, Str},
     request::{
-        OutputLimit, Messages, Request, RequestError, PricingTerms, Thinking, Thread, ToolChoice, Tools,
+        Messages, OutputLimit, PricingTerms, Request, RequestError, Thinking, Thread, ToolChoice,
+        Tools,
     },
 };
 

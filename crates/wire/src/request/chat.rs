@@ -1,15 +1,15 @@
 //! The view of a Chat Completions request.
 
 use super::{
-    Block, BlockKind, Content, CallInput, OutputLimit, Message, Messages, Part, Request, RequestError,
-    ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind, ToolResult,
-    Tools, ends_in_result, append_block, known_name,
+    Block, BlockKind, CallInput, Content, Message, Messages, OutputLimit, Part, Request,
+    RequestError, ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind,
+    ToolResult, Tools, append_block, ends_in_result, known_name,
 };
 use crate::{
     Api,
     chat::{
-        self, RequestedThinking, RequestContent as Said, PartKind, RequestMessage as Sent, RequestPart as SaidPart,
-        RequestRole, ToolCallKind, RequestToolChoiceKind, ToolKind,
+        self, PartKind, RequestContent as Said, RequestMessage as Sent, RequestPart as SaidPart,
+        RequestRole, RequestToolChoiceKind, RequestedThinking, ToolCallKind, ToolKind,
     },
     json::{Span, Str},
 };
@@ -104,9 +104,14 @@ fn view_tool(tool: chat::RequestTool<'_>) -> Tool<'_> {
 fn view_tool_choice(choice: chat::RequestToolChoice<'_>) -> ToolChoice<'_> {
     let kind = match choice.kind {
         RequestToolChoiceKind::None => ToolChoiceKind::None,
-        RequestToolChoiceKind::Auto | RequestToolChoiceKind::AllowedTools { required: false } => ToolChoiceKind::Auto,
-        RequestToolChoiceKind::Required | RequestToolChoiceKind::AllowedTools { required: true } => ToolChoiceKind::Any,
-        RequestToolChoiceKind::Function(name) | RequestToolChoiceKind::Custom(name) => ToolChoiceKind::Tool(name),
+        RequestToolChoiceKind::Auto | RequestToolChoiceKind::AllowedTools { required: false } => {
+            ToolChoiceKind::Auto
+        }
+        RequestToolChoiceKind::Required
+        | RequestToolChoiceKind::AllowedTools { required: true } => ToolChoiceKind::Any,
+        RequestToolChoiceKind::Function(name) | RequestToolChoiceKind::Custom(name) => {
+            ToolChoiceKind::Tool(name)
+        }
         RequestToolChoiceKind::Other(kind) => ToolChoiceKind::Other(kind),
     };
     ToolChoice { kind, disable_parallel: false, span: choice.span, member: choice.member }
@@ -151,12 +156,16 @@ fn view_result<'a>(message: &Sent<'a>) -> Block<'a> {
         Said::Absent => ResultContent::Absent(None),
         Said::Null(span) => ResultContent::Absent(Some(*span)),
         Said::Text(text, span) => ResultContent::Text(*text, *span),
-        Said::Parts { span, parts } => {
-            ResultContent::Parts { span: *span, parts: parts.iter().map(view_result_part).collect() }
-        }
+        Said::Parts { span, parts } => ResultContent::Parts {
+            span: *span,
+            parts: parts.iter().map(view_result_part).collect(),
+        },
     };
     let tool_use_id = message.tool_call_id.or(message.name).unwrap_or_default();
-    make_block(message.span, BlockKind::ToolResult(ToolResult { tool_use_id, is_error: false, content }))
+    make_block(
+        message.span,
+        BlockKind::ToolResult(ToolResult { tool_use_id, is_error: false, content }),
+    )
 }
 
 fn view_result_part<'a>(part: &SaidPart<'a>) -> Part<'a> {

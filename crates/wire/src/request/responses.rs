@@ -1,15 +1,15 @@
 //! The view of a Responses request.
 
 use super::{
-    Block, BlockKind, Content, CallInput, OutputLimit, Message, Messages, Part, Request, RequestError,
-    ResultContent, Role, PricingTerms, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind,
-    ToolResult, Tools, ends_in_result, append_block, known_name,
+    Block, BlockKind, CallInput, Content, Message, Messages, OutputLimit, Part, PricingTerms,
+    Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice,
+    ToolChoiceKind, ToolResult, Tools, append_block, ends_in_result, known_name,
 };
 use crate::{
     Api,
     json::{Span, Str},
     responses::{
-        self, RequestContent as Said, Input as Given, Item, ItemKind, Output, RequestRole as Who,
+        self, Input as Given, Item, ItemKind, Output, RequestContent as Said, RequestRole as Who,
         RequestToolChoiceKind as Choice,
     },
 };
@@ -74,7 +74,10 @@ fn view_request(request: responses::RequestBody<'_>) -> Request<'_> {
 }
 
 /// Returns the tools of the request and those that its input declares.
-fn view_tools<'a>(own: Option<responses::RequestTools<'a>>, input: &Given<'a>) -> Option<Tools<'a>> {
+fn view_tools<'a>(
+    own: Option<responses::RequestTools<'a>>,
+    input: &Given<'a>,
+) -> Option<Tools<'a>> {
     let more = match input {
         Given::Items(items) => items.list.as_slice(),
         Given::Absent(_) | Given::Text(..) => &[],
@@ -163,7 +166,9 @@ fn add_item<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
             list.push(Message { role: Role::System, name: None, span: item.span, content });
             return;
         }
-        ItemKind::Compaction => (Role::Assistant, BlockKind::Other { kind: known_name("compaction") }),
+        ItemKind::Compaction => {
+            (Role::Assistant, BlockKind::Other { kind: known_name("compaction") })
+        }
         ItemKind::ToolCall { kind, call_id } if !call_id.is_empty() => {
             let (id, name, input) = (*call_id, *kind, CallInput::Json(item.span));
             (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })

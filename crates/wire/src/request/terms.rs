@@ -45,7 +45,9 @@ impl PricingTerms {
         anthropic: bool,
     ) -> Result<(), Error> {
         match key {
-            "service_tier" => self.read_tier(|tier| ServiceTier::from_tier(tier, anthropic), cursor)?,
+            "service_tier" => {
+                self.read_tier(|tier| ServiceTier::from_tier(tier, anthropic), cursor)?
+            }
             "speed" => self.read_tier(ServiceTier::from_speed, cursor)?,
             "inference_geo" => self.in_one_country = read_text_matches(cursor, is_country)?,
             "mcp_servers" => self.mcp_servers = read_is_nonempty(cursor)?,
@@ -55,7 +57,8 @@ impl PricingTerms {
             "plugins" => self.plugins = read_is_nonempty(cursor)?,
             "context_management" => self.manages_context = read_is_nonempty(cursor)?,
             "prompt_cache_retention" => {
-                self.keeps_cache |= read_text_matches(cursor, |kept| !matches!(kept, "" | "in_memory"))?;
+                self.keeps_cache |=
+                    read_text_matches(cursor, |kept| !matches!(kept, "" | "in_memory"))?;
             }
             "prompt_cache_options" => self.keeps_cache |= read_is_nonempty(cursor)?,
             "modalities" => self.speaks = read_other_modalities(cursor)?,
@@ -66,7 +69,11 @@ impl PricingTerms {
     }
 
     /// Reads a tier and keeps the more expensive one: a later provider may read either member.
-    fn read_tier(&mut self, by: impl Fn(&str) -> ServiceTier, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+    fn read_tier(
+        &mut self,
+        by: impl Fn(&str) -> ServiceTier,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(), Error> {
         // A value that is not a text is refused, or read by a server that reports the tier it used.
         let asked = cursor.read_string_or_skip()?.map(|(text, _)| by(&text.unescape()));
         self.served = self.served.max(asked.unwrap_or_default());

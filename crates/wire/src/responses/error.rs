@@ -13,8 +13,8 @@ use std::fmt;
 
 use super::response::Failure;
 use crate::blame::Blame;
+use crate::error_text::{bound_message, describe_garbage};
 use crate::json::{Cursor, Error, Kind, Str};
-use crate::words::{bound_message, describe_garbage};
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,9 @@ impl ApiError {
     /// shortened.
     #[must_use]
     pub fn from_response(status: u16, body: &[u8]) -> Self {
-        let found = Cursor::from_bytes(body).and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor)).ok();
+        let found = Cursor::from_bytes(body)
+            .and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor))
+            .ok();
         match found {
             Some(ErrorBody { type_name, code, param, message: Some(message) }) => {
                 Self::new(status, type_name, code, param, &message)
@@ -226,10 +228,14 @@ impl ErrorBody {
         cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "type" => {
-                    self.type_name = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default()
+                    self.type_name =
+                        cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default()
                 }
                 "code" => self.code = read_code(cursor)?,
-                "param" => self.param = cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default(),
+                "param" => {
+                    self.param =
+                        cursor.read_text_or_skip()?.map(Str::into_string).unwrap_or_default()
+                }
                 "message" => self.message = cursor.read_text_or_skip()?.map(Str::into_string),
                 _ => {}
             }

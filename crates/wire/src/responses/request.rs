@@ -10,13 +10,16 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-pub use items::{Call, RequestContent, Input, Item, ItemKind, Items, Output, RequestPart, RequestRole};
+pub use items::{
+    Call, Input, Item, ItemKind, Items, Output, RequestContent, RequestPart, RequestRole,
+};
 pub use members::{
-    Conversation, Count, Flag, Include, Reasoning, RequestTool, RequestToolChoice, RequestToolChoiceKind, RequestTools,
+    Conversation, Count, Flag, Include, Reasoning, RequestTool, RequestToolChoice,
+    RequestToolChoiceKind, RequestTools,
 };
 
 use crate::json::{self, Cursor, Kind, Span, Str};
-use crate::request::{RequestError, PricingTerms};
+use crate::request::{PricingTerms, RequestError};
 
 /// A borrowed view of a Responses request.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ pub use items::{
     custom_tool_call, custom_tool_call_output, function_call, function_call_output, request_message,
 };
 pub use renumber::{Renumber, write_renumbered};
-pub use whole::{Changes, ResponseEnd, Head, apply_changes, error_body, format_response};
+pub use whole::{Changes, Head, ResponseEnd, apply_changes, error_body, format_response};
 
 use super::{
     response::{Failure, Status},
@@ -193,7 +193,12 @@ fn write_position(data: &mut Vec<u8>, index: u32, id: &str, content: bool) {
 }
 
 /// Writes an event: its type, its number and the members that `members` adds.
-fn write_numbered_event(out: &mut Vec<u8>, sequence: &mut u64, event: &str, members: impl FnOnce(&mut Vec<u8>)) {
+fn write_numbered_event(
+    out: &mut Vec<u8>,
+    sequence: &mut u64,
+    event: &str,
+    members: impl FnOnce(&mut Vec<u8>),
+) {
     let mut data = format!(r#"{{"type":"{event}","sequence_number":{sequence}"#).into_bytes();
     members(&mut data);
     data.push(b'}');

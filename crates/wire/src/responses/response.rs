@@ -13,7 +13,7 @@ mod tests;
 
 use std::fmt;
 
-pub use assemble::{Assembler, StreamEnd, Finished};
+pub use assemble::{Assembler, Finished, StreamEnd};
 pub use item::{OutputItem, OutputKind};
 
 use super::{
@@ -139,7 +139,11 @@ impl Status {
 
 impl Failure {
     pub(super) fn new(error: &StreamError<'_>) -> Self {
-        Self { kind: error.kind.into_string(), code: error.code.into_string(), message: error.message.into_string() }
+        Self {
+            kind: error.kind.into_string(),
+            code: error.code.into_string(),
+            message: error.message.into_string(),
+        }
     }
 }
 

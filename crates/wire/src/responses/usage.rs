@@ -85,7 +85,8 @@ impl UsageReport {
 
     fn read_details(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if cursor.peek()? == Kind::Object {
-            cursor.read_members(|cursor, member| self.read_member(&member.key.unescape(), cursor))?;
+            cursor
+                .read_members(|cursor, member| self.read_member(&member.key.unescape(), cursor))?;
         }
         Ok(())
     }

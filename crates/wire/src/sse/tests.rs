@@ -167,7 +167,8 @@ fn what_is_written_reads_the_same() {
 
 #[test]
 fn data_is_found_in_raw_bytes() {
-    let found = |raw: &str| find_data_span(raw.as_bytes()).map(|span| span.slice_of(raw).to_owned());
+    let found =
+        |raw: &str| find_data_span(raw.as_bytes()).map(|span| span.slice_of(raw).to_owned());
     assert_eq!(found("event: a\r\ndata: {}  \r\n\r\n").as_deref(), Some("{}  "));
     assert_eq!(found("\u{feff}data:{}\n\n").as_deref(), Some("{}"));
     assert_eq!(found("data: 1"), Some("1".to_owned()));

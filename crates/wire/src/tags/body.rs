@@ -95,14 +95,18 @@ impl BlockBody {
                 BodyState::Begin => self.begin_body(view, pos)?,
                 BodyState::Json(json) => match json.feed_view(view, pos) {
                     json::JsonProgress::More => return None,
-                    json::JsonProgress::Bad | json::JsonProgress::Done => self.scan = BodyState::Free,
+                    json::JsonProgress::Bad | json::JsonProgress::Done => {
+                        self.scan = BodyState::Free
+                    }
                 },
                 BodyState::Free => self.scan = BodyState::FreeTag(find_next_tag(view, pos)?),
                 BodyState::FreeTag(tag) => {
                     let wanted = |found: &str, whole: bool| matches_name(found, whole, name);
                     match tag.feed_view(view, pos, wanted) {
                         TagProgress::More => return None,
-                        TagProgress::Close => return Some(BodyPart::Closed { at: tag.start, end: *pos }),
+                        TagProgress::Close => {
+                            return Some(BodyPart::Closed { at: tag.start, end: *pos });
+                        }
                         TagProgress::Not | TagProgress::Open { .. } => {
                             *pos = tag.start + 1;
                             self.scan = BodyState::Free;
@@ -344,7 +348,8 @@ pub(super) fn find_next_element(
                 let found = child.next_part(view, pos).or_else(|| {
                     // The text only began like JSON and was cut within it, so it is text.
                     *pos = opening.1;
-                    ChildElement { opening, name, depth: 1, content: ChildState::Text }.next_part(view, pos)
+                    ChildElement { opening, name, depth: 1, content: ChildState::Text }
+                        .next_part(view, pos)
                 });
                 let BodyPart::Child { content, .. } = found? else { return None };
                 return Some(Element { start, opened: opening.1, closing: content.1 });

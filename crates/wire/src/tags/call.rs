@@ -219,12 +219,15 @@ fn decode_object(body: &str, outside: OuterName<'_>) -> Result<TextCall, Malform
         }
     };
     if let Some(name) = whole {
-        return Ok(TextCall { name: name.to_owned(), input: TextCallInput::Json(to_strict_object(body)?) });
+        return Ok(TextCall {
+            name: name.to_owned(),
+            input: TextCallInput::Json(to_strict_object(body)?),
+        });
     }
     let Some(name) = name else {
         // Only two levels: a `function` within the inner object is ignored.
         let inner = members.inner.ok_or(MalformedCall::NoName)?;
-        let members = self::read_call_members(inner)?;
+        let members = read_call_members(inner)?;
         let name = members.name.map(|name| name.unescape().trim().to_owned());
         let name = name.filter(|name| !name.is_empty()).ok_or(MalformedCall::NoName)?;
         return Ok(TextCall { name, input: TextCallInput::Json(members.to_arguments()?) });
@@ -300,7 +303,11 @@ fn to_strict_object(text: &str) -> Result<String, MalformedCall> {
     }
 }
 
-fn decode_elements(block: &TagBlock<'_>, body: &str, outside: OuterName<'_>) -> Result<TextCall, MalformedCall> {
+fn decode_elements(
+    block: &TagBlock<'_>,
+    body: &str,
+    outside: OuterName<'_>,
+) -> Result<TextCall, MalformedCall> {
     let tags = Tags(vec![block.tag().to_owned()]);
     let mut found = split_named_elements(body, &tags)?;
     let named = found.iter().position(|(key, _)| NAMES.contains(key));
@@ -328,7 +335,10 @@ fn decode_elements(block: &TagBlock<'_>, body: &str, outside: OuterName<'_>) -> 
 }
 
 /// Splits a text into its elements, by name.
-fn split_named_elements<'t>(text: &'t str, tags: &Tags) -> Result<Vec<(&'t str, &'t str)>, MalformedCall> {
+fn split_named_elements<'t>(
+    text: &'t str,
+    tags: &Tags,
+) -> Result<Vec<(&'t str, &'t str)>, MalformedCall> {
     let found = split_elements(text, tags).ok_or(MalformedCall::Stray)?;
     Ok(found.into_iter().map(|(opening, content)| (element_name(opening), content)).collect())
 }
@@ -354,7 +364,8 @@ fn decode_all_arguments(content: &str, tags: &Tags) -> Result<TextCallInput, Mal
 }
 
 fn collect_texts(elements: &[(&str, &str)]) -> TextCallInput {
-    let text = |(key, content): &(&str, &str)| ((*key).to_owned(), trim_argument(content).to_owned());
+    let text =
+        |(key, content): &(&str, &str)| ((*key).to_owned(), trim_argument(content).to_owned());
     TextCallInput::Texts(elements.iter().map(text).collect())
 }
 

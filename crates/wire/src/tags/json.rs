@@ -109,7 +109,9 @@ impl JsonScanner {
             (Key | KeyOrEnd, b'"') => String { key: true },
             (Colon, b':') => Value,
             (Value | ValueOrEnd, b'"') => String { key: false },
-            (Value | ValueOrEnd, b'{' | b'[') if self.depth < MAX_DEPTH => self.open_container(byte),
+            (Value | ValueOrEnd, b'{' | b'[') if self.depth < MAX_DEPTH => {
+                self.open_container(byte)
+            }
             (Value | ValueOrEnd, _) if is_scalar_byte(byte) => Scalar,
             _ => return false,
         };

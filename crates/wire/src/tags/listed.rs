@@ -30,7 +30,9 @@ pub fn parse_listed_calls(text: &str, heading: &str) -> Vec<ListedCall> {
         let own_line = if before.is_empty() { starts_line } else { before.ends_with('\n') };
         starts_line = false;
         rest = behind;
-        let Some((elements, behind)) = own_line.then(|| split_list(rest)).flatten() else { continue };
+        let Some((elements, behind)) = own_line.then(|| split_list(rest)).flatten() else {
+            continue;
+        };
         calls.extend(elements.iter().map(|element| read_listed_call(element)));
         rest = behind;
     }
@@ -132,9 +134,13 @@ fn read_quoted(text: &str, quote: char) -> Option<(String, &str)> {
 fn read_listed_call(json: &str) -> ListedCall {
     let mut call = ListedCall::default();
     let read = Cursor::new(json).read_members(|cursor, member| match &*member.key.unescape() {
-        "id" => cursor.read_string_or_skip().map(|id| call.id = id.map_or_else(String::new, unescape_text)),
+        "id" => cursor
+            .read_string_or_skip()
+            .map(|id| call.id = id.map_or_else(String::new, unescape_text)),
         "function" if cursor.peek()? == Kind::Object => cursor
-            .read_members(|cursor, member| read_call_field(cursor, &member.key.unescape(), &mut call))
+            .read_members(|cursor, member| {
+                read_call_field(cursor, &member.key.unescape(), &mut call)
+            })
             .map(|_| ()),
         key => read_call_field(cursor, key, &mut call),
     });
@@ -155,7 +161,9 @@ fn read_call_field(cursor: &mut Cursor<'_>, key: &str, call: &mut ListedCall) ->
                 call.input = String::from_utf8(quoted).unwrap_or_default();
             }
         }
-        "arguments" | "input" => call.input = cursor.skip_value()?.slice_of(cursor.text()).to_owned(),
+        "arguments" | "input" => {
+            call.input = cursor.skip_value()?.slice_of(cursor.text()).to_owned()
+        }
         _ => {}
     }
     Ok(())

@@ -148,7 +148,9 @@ fn match_tag_name(parts: &[&str], line: &[u8], whole: bool) -> MarkVerdict {
 
 fn match_mark(mark: &[u8], line: &[u8], whole: bool) -> MarkVerdict {
     let Some((&expected, rest)) = mark.split_first() else { return MarkVerdict::Yes(0) };
-    let Some((&found, after)) = line.split_first() else { return MarkVerdict::undecided_unless(whole) };
+    let Some((&found, after)) = line.split_first() else {
+        return MarkVerdict::undecided_unless(whole);
+    };
     if expected != b'*' {
         let same = found.eq_ignore_ascii_case(&expected);
         return if same { match_mark(rest, after, whole).shift_by(1) } else { MarkVerdict::No };

@@ -152,9 +152,13 @@ impl TagReader {
             (TagState::Lead, _) if is_name_byte(byte) => TagState::Name,
             (TagState::Name, _) if is_name_byte(byte) => TagState::Name,
             (TagState::Name | TagState::Gap, b'>') if self.closing => return TagProgress::Close,
-            (TagState::Name | TagState::Gap | TagState::Bare, b'>') => return TagProgress::Open { empty: false },
+            (TagState::Name | TagState::Gap | TagState::Bare, b'>') => {
+                return TagProgress::Open { empty: false };
+            }
             (TagState::Slash, b'>') => return TagProgress::Open { empty: true },
-            (TagState::Name | TagState::Gap | TagState::Bare, b'/') if !self.closing => TagState::Slash,
+            (TagState::Name | TagState::Gap | TagState::Bare, b'/') if !self.closing => {
+                TagState::Slash
+            }
             (TagState::Name | TagState::Gap | TagState::Bare, _) if space => TagState::Gap,
             (TagState::Gap, _) if is_name_byte(byte) && !self.closing => TagState::Key,
             (TagState::Key, _) if is_name_byte(byte) => TagState::Key,

@@ -1,7 +1,7 @@
 //! The calls in a whole text: an assistant message of a history, or a finished turn.
 
 use super::{
-    TagBlock, TextCall, MalformedCall, Tags,
+    MalformedCall, TagBlock, Tags, TextCall,
     markup::View,
     scan::{Scanner, Token},
 };
@@ -81,7 +81,9 @@ impl<'t> ParsedText<'t> {
     #[must_use]
     pub fn is_only_broken(&self, text: &str) -> bool {
         let silent = self.texts.iter().all(|span| span.slice_of(text).trim().is_empty());
-        silent && self.first_malformed().is_some() && self.blocks.iter().all(|found| found.call.is_err())
+        silent
+            && self.first_malformed().is_some()
+            && self.blocks.iter().all(|found| found.call.is_err())
     }
 
     fn push_text_span(&mut self, from: usize, to: usize) {

@@ -6,7 +6,7 @@
 
 use super::{
     Tags,
-    body::{split_elements, find_next_element},
+    body::{find_next_element, split_elements},
     call::{NAMES, element_name},
     marks::{is_result_tag, parse_named_line},
     markup::{View, split_attributes},
@@ -126,7 +126,12 @@ fn find_named_lines<'t>(text: &'t str, found: &mut ParsedResults<'t>) {
     }
 }
 
-fn push_result<'t>(text: &'t str, (name, from): (&'t str, usize), to: usize, found: &mut ParsedResults<'t>) {
+fn push_result<'t>(
+    text: &'t str,
+    (name, from): (&'t str, usize),
+    to: usize,
+    found: &mut ParsedResults<'t>,
+) {
     let content = text.get(from..to).unwrap_or_default().trim_ascii();
     found.answers.push(TextResult { name: Some(name), content });
 }

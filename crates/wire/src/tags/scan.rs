@@ -126,7 +126,12 @@ enum FenceState {
 
 impl Scanner {
     pub(super) const fn new() -> Self {
-        Self { pos: 0, state: ScanState::Line { indent: 0, fresh: true }, marks: false, queued: None }
+        Self {
+            pos: 0,
+            state: ScanState::Line { indent: 0, fresh: true },
+            marks: false,
+            queued: None,
+        }
     }
 
     /// Returns the offset up to which everything is known to be text, unless a block is open.
@@ -348,7 +353,8 @@ impl Scanner {
             if whole { tags.has_name(found) } else { tags.any_starts_with(found) }
         };
         let closing = view.byte(tag.start + 1) == Some(b'/');
-        let fed = if closing { TagProgress::Not } else { tag.feed_view(view, &mut self.pos, wanted) };
+        let fed =
+            if closing { TagProgress::Not } else { tag.feed_view(view, &mut self.pos, wanted) };
         let opened = match fed {
             TagProgress::More if !end => {
                 self.state = ScanState::Tag(tag);
@@ -374,7 +380,9 @@ impl Scanner {
     }
 
     fn scan_body(&mut self, view: View<'_>, tags: &Tags) -> ScanStep {
-        let ScanState::Body { start, opened, name, body } = &mut self.state else { return ScanStep::Go };
+        let ScanState::Body { start, opened, name, body } = &mut self.state else {
+            return ScanStep::Go;
+        };
         let name = view.get(name.0, name.1);
         while let Some(part) = body.next_part(view, &mut self.pos, name, tags) {
             if let BodyPart::Closed { at, end } = part {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    MAX_TAG, PartialBlocks, ShapedPiece, Shape, ShapeError, StopAfter, StopReason, ShapeSummary,
+    MAX_TAG, PartialBlocks, Shape, ShapeError, ShapeSummary, ShapedPiece, StopAfter, StopReason,
     body::count_nested_openings,
     markup::{View, looked},
     scan::{BlockPosition, Scanner, Token},

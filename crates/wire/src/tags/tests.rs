@@ -221,7 +221,10 @@ fn each_way_to_be_malformed_has_its_reason() {
         assert_eq!(name.split('(').next(), Some(expected), "{block}");
         assert!(!reason.to_string().is_empty());
     }
-    assert_eq!(parse_text("<use_tool>{", &tags()).first_malformed(), Some(&MalformedCall::Unclosed));
+    assert_eq!(
+        parse_text("<use_tool>{", &tags()).first_malformed(),
+        Some(&MalformedCall::Unclosed)
+    );
 }
 
 #[test]

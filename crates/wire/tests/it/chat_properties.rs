@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use softland_wire::chat::{
-    Assembler, Call, CallKind, StreamEnd, Event, Finish, Finished,
+    Assembler, Call, CallKind, Event, Finish, Finished, StreamEnd,
     respond::{self, Head},
 };
 use softland_wire::{Api, sse::Decoder};

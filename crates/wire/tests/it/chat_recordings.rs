@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 use softland_wire::{
     Splice,
     chat::{
-        ApiError, Assembler, Blame, RequestContent, StreamEnd, Event, Finished, ResponseMessage, RequestBody, RequestRole,
+        ApiError, Assembler, Blame, Event, Finished, RequestBody, RequestContent, RequestRole,
+        ResponseMessage, StreamEnd,
         respond::{self, CallEdit},
     },
     sse::Decoder,
@@ -476,7 +477,8 @@ fn requests() -> Vec<(String, Vec<u8>)> {
 #[test]
 fn requests_scan_and_stay_as_they_are() {
     for (name, bytes) in requests() {
-        let request = RequestBody::from_body(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let request =
+            RequestBody::from_body(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(Splice::new().apply(&bytes).unwrap(), bytes, "{name}");
         check_request(&name, &request, &serde_json::from_slice(&bytes).unwrap());
     }

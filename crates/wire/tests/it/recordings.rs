@@ -126,7 +126,8 @@ fn blocks_go_back_as_they_came() {
     for (name, bytes) in recordings(".json") {
         if is_response(&name) {
             let value: Value = serde_json::from_slice(&bytes).unwrap();
-            for (n, block) in ResponseMessage::from_json(&bytes).unwrap().blocks.iter().enumerate() {
+            for (n, block) in ResponseMessage::from_json(&bytes).unwrap().blocks.iter().enumerate()
+            {
                 let mut out = Vec::new();
                 block.write_json(&mut out);
                 let written: Value = serde_json::from_slice(&out).unwrap();
@@ -139,7 +140,8 @@ fn blocks_go_back_as_they_came() {
 #[test]
 fn requests_scan_and_stay_as_they_are() {
     for (name, bytes) in recordings(".req.json") {
-        let request = Request::from_body(Api::Anthropic, &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let request =
+            Request::from_body(Api::Anthropic, &bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(Splice::new().apply(&bytes).unwrap(), bytes, "{name}");
         support::check_request(&name, &request, &serde_json::from_slice(&bytes).unwrap());
     }

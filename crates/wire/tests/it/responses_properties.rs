@@ -9,8 +9,8 @@ use softland_wire::{
     Api, Splice,
     request::{BlockKind, Content, Request, Role},
     responses::{
-        Assembler, StreamEnd, Event, OutputKind, Response, Status, Usage,
-        respond::{self, ResponseEnd, Head},
+        Assembler, Event, OutputKind, Response, Status, StreamEnd, Usage,
+        respond::{self, Head, ResponseEnd},
     },
     sse::Decoder,
 };

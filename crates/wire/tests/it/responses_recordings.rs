@@ -18,7 +18,8 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use crate::support::{each_frame, frames};
 use serde_json::{Value, json};
 use softland_wire::responses::{
-    ApiError, Assembler, Blame, StreamEnd, Event, EventKind, Finished, OutputItem, OutputKind, Response,
+    ApiError, Assembler, Blame, Event, EventKind, Finished, OutputItem, OutputKind, Response,
+    StreamEnd,
     respond::{self, Changes, Renumber},
 };
 

@@ -15,8 +15,8 @@ use body::{
     shaped as run, shapes, tags,
 };
 use softland_wire::tags::{
-    MalformedCall, PartialBlocks, ShapedPiece, Shape, ShapeError, Shaper, StopAfter, StopReason, ShapeSummary,
-    Tags, parse_text,
+    MalformedCall, PartialBlocks, Shape, ShapeError, ShapeSummary, ShapedPiece, Shaper, StopAfter,
+    StopReason, Tags, parse_text,
 };
 
 /// Returns the text that reaches the client.
@@ -250,8 +250,9 @@ fn b54_the_tail_is_told_once_and_only_if_there_was_one() {
 fn b54_finishing_twice_tells_it_once() {
     let mut shaper = Shaper::new(on());
     let mut trimmed = 0;
-    let mut sink =
-        |piece: ShapedPiece<'_>| trimmed += usize::from(matches!(piece, ShapedPiece::Trimmed { .. }));
+    let mut sink = |piece: ShapedPiece<'_>| {
+        trimmed += usize::from(matches!(piece, ShapedPiece::Trimmed { .. }))
+    };
     shaper.push(&format!("{CALL}tail"), &mut sink).unwrap();
     let first = shaper.finish(&mut sink).unwrap();
     shaper.push(" more", &mut sink).unwrap();
@@ -449,7 +450,8 @@ fn what_is_held_is_bounded_by_a_named_error_wherever_the_text_is_cut() {
         for size in [1, 7, 1000, text.len()] {
             let mut shaper = Shaper::new(shape.clone());
             let mut out = String::new();
-            let mut sink = |piece: ShapedPiece<'_>| out.push_str(piece.forward_text().unwrap_or_default());
+            let mut sink =
+                |piece: ShapedPiece<'_>| out.push_str(piece.forward_text().unwrap_or_default());
             let chunks =
                 text.as_bytes().chunks(size).map(|chunk| std::str::from_utf8(chunk).unwrap());
             let pushed: Vec<_> = chunks.map(|chunk| shaper.push(chunk, &mut sink)).collect();

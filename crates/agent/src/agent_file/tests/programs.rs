@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::Root;
-use crate::tools::{ToolResources, RunLine};
+use crate::tools::{RunLine, ToolResources};
 
 const COMMANDS: &str = "commands:
   count:

@@ -1,7 +1,9 @@
 //! The address and the key that a model gets.
 
 use crate::http::Secret;
-use crate::http::provider::{Api, ProviderOverrides, PROVIDERS, ProviderError, Target, resolve_model};
+use crate::http::provider::{
+    Api, PROVIDERS, ProviderError, ProviderOverrides, Target, resolve_model,
+};
 
 /// Returns `ADDRESS HEADER: VALUE` of a model, or the text of the error.
 fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &str)]) -> String {
@@ -227,7 +229,11 @@ fn a_named_key_is_the_only_one() {
     };
     let ask = |model: &str, key_variable| {
         let base_url = Some(("https://gw.example", "c.toml:2: upstream.x.base_url"));
-        shown(resolve_model(model, &ProviderOverrides { api: Some(Api::Anthropic), base_url, key_variable }, &env))
+        shown(resolve_model(
+            model,
+            &ProviderOverrides { api: Some(Api::Anthropic), base_url, key_variable },
+            &env,
+        ))
     };
     let there = "https://gw.example/v1/messages m";
     assert_eq!(ask("anthropic/m", Some("MINE")), format!("{there} x-api-key: mine"));

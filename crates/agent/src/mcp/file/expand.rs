@@ -5,7 +5,10 @@
 ///
 /// # Errors
 /// Returns an error for a variable that is not set and has no `:-`.
-pub(super) fn expand_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+pub(super) fn expand_variables(
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("${") {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use softland_session::core::lines;
 use softland_session::wire::anthropic::ApiError;
 
-use super::{AnsweredCall, RequestParts, ApiFormat, CallStatus};
+use super::{AnsweredCall, ApiFormat, CallStatus, RequestParts};
 
 pub(super) struct Anthropic;
 

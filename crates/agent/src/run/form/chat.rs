@@ -5,7 +5,7 @@ use softland_session::wire::Api;
 use softland_session::wire::chat::ApiError;
 use softland_session::wire::request::Request;
 
-use super::{AnsweredCall, RequestParts, ApiFormat};
+use super::{AnsweredCall, ApiFormat, RequestParts};
 
 pub(super) struct Chat;
 
@@ -72,5 +72,6 @@ impl ApiFormat for Chat {
 /// Returns the member that limits the output, as the view of requests knows it by the model's name.
 fn limit_member(model: &str) -> &'static str {
     let body = json!({"model": model, "messages": []}).to_string();
-    Request::from_body(Api::Chat, body.as_bytes()).map_or("max_tokens", |request| request.limit_member)
+    Request::from_body(Api::Chat, body.as_bytes())
+        .map_or("max_tokens", |request| request.limit_member)
 }

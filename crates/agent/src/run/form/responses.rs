@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use softland_session::wire::responses::ApiError;
 
-use super::{AnsweredCall, RequestParts, ApiFormat};
+use super::{AnsweredCall, ApiFormat, RequestParts};
 
 /// The least output limit that the API accepts.
 const LEAST_OUTPUT: u64 = 16;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use softland_session::results_text;
 use softland_session::wire::tags::{Shape, Tags};
 
-use super::{AnsweredCall, RequestParts, ApiFormat, plain_text};
+use super::{AnsweredCall, ApiFormat, RequestParts, plain_text};
 use crate::tool::ToolDef;
 
 /// The tag that holds a call.

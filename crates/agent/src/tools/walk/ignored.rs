@@ -73,7 +73,9 @@ impl IgnoreRules {
 
     /// Reads the rules of a file, as far as they are valid; there are none without the file.
     fn read_ignore_file(&self, folder: &Path, file: &Path) -> Gitignore {
-        let Some(bytes) = self.root.read_small_file(file, MAX_BYTES) else { return Gitignore::empty() };
+        let Some(bytes) = self.root.read_small_file(file, MAX_BYTES) else {
+            return Gitignore::empty();
+        };
         let text = String::from_utf8_lossy(&bytes);
         let mut builder = GitignoreBuilder::new(folder);
         for line in text.strip_prefix('\u{feff}').unwrap_or(&text).lines() {

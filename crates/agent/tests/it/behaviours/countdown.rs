@@ -174,7 +174,11 @@ async fn b15_a_limit_that_is_named_is_the_one_that_holds() {
 #[tokio::test]
 async fn b16_five_calls_in_one_turn_are_five_calls_and_one_turn() {
     let policy = Policy { turns_limit: Some(9), tool_calls_limit: Some(8), ..Policy::default() };
-    let ran = play(policy, vec![batch(0..5), Turn::from_parts(vec![call(9)]), Turn::from_text("Twelve.")]).await;
+    let ran = play(
+        policy,
+        vec![batch(0..5), Turn::from_parts(vec![call(9)]), Turn::from_text("Twelve.")],
+    )
+    .await;
     assert_eq!((ran.report.turns, ran.report.tool_calls), (3, 6));
     let remaining = serde_json::to_value(&ran.report.ended.remaining).unwrap();
     assert_eq!(remaining["tool_calls_limit"], 2);

@@ -130,7 +130,8 @@ async fn b10_the_answer_tools_input_is_the_answer_and_its_call_is_closed() {
         Policy { landing: Landing::Respond, ..calls(1) },
         Policy { answer_tool: vec!["respond".into()], ..Policy::default() },
     ] {
-        let mut case = Case::new(policy.clone(), vec![grep(0), respond(), Turn::from_text("As I said.")]);
+        let mut case =
+            Case::new(policy.clone(), vec![grep(0), respond(), Turn::from_text("As I said.")]);
         case.model = FORCEABLE;
         let (agent, transport, ran) = case.agent();
         let mut conversation = Conversation::new();

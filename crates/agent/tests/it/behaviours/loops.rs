@@ -51,8 +51,10 @@ async fn b36_work_that_moves_is_left_alone_over_any_number_of_turns() {
         ("one batch whose answers change", moving, |_| crate::behaviours::support::batch(0..3)),
     ];
     for (what, answer, turn) in work {
-        let mut case =
-            Case::new(Policy::default(), (0..60).map(turn).chain([Turn::from_text("So.")]).collect());
+        let mut case = Case::new(
+            Policy::default(),
+            (0..60).map(turn).chain([Turn::from_text("So.")]).collect(),
+        );
         case.answer = answer;
         let ran = case.run().await;
         assert_eq!(ran.answer(), "So.", "{what}");

@@ -55,7 +55,12 @@ async fn b12_each_run_of_a_sub_agent_counts_for_itself() {
     let child = Ask { agent, reports: Arc::clone(&reports) };
     let ask = |n: u64| Part::tool_call("ask", format!(r#"{{"n":{n}}}"#));
     // Two siblings at once, then a new request to the same sub-agent, then calls of its own.
-    let turns = vec![Turn::from_parts(vec![ask(1), ask(2)]), Turn::from_parts(vec![ask(3)]), grep(0), grep(1)];
+    let turns = vec![
+        Turn::from_parts(vec![ask(1), ask(2)]),
+        Turn::from_parts(vec![ask(3)]),
+        grep(0),
+        grep(1),
+    ];
     let (mut parent, transport, ran) = Case::new(calls(4), turns).agent();
     parent.tools.add_tool(Arc::new(child)).unwrap();
     let (report, events) = crate::common::run(&parent, "What is it?").await;
@@ -72,7 +77,8 @@ async fn b12_each_run_of_a_sub_agent_counts_for_itself() {
     let (mut middle, ..) =
         Case::new(Policy { landing: Landing::Stop, ..calls(3) }, middle_turns).agent();
     middle.tools.add_tool(Arc::new(Ask { agent, reports: Arc::clone(&deepest) })).unwrap();
-    let (mut top, ..) = Case::new(calls(1), vec![Turn::from_parts(vec![ask(0)]), Turn::from_text("So.")]).agent();
+    let (mut top, ..) =
+        Case::new(calls(1), vec![Turn::from_parts(vec![ask(0)]), Turn::from_text("So.")]).agent();
     let middles: Arc<Mutex<Vec<Report>>> = Arc::default();
     top.tools.add_tool(Arc::new(Ask { agent: middle, reports: Arc::clone(&middles) })).unwrap();
     let (report, _) = crate::common::run(&top, "What is it?").await;
@@ -113,7 +119,12 @@ async fn b20_every_run_says_why_it_ended_and_says_it_truly() {
         (calls(9), calls_then(2, "Twelve."), "answered", "final"),
         (calls(2), calls_then(2, "Twelve."), "landed", "tool_calls"),
         (stop(calls(2)), calls_then(2, ""), "stopped", "tool_calls"),
-        (tool(1), (0..6).map(grep).chain([Turn::from_text("So.")]).collect(), "landed", "tool:grep"),
+        (
+            tool(1),
+            (0..6).map(grep).chain([Turn::from_text("So.")]).collect(),
+            "landed",
+            "tool:grep",
+        ),
         (
             Policy { turns_limit: Some(2), ..Policy::default() },
             calls_then(1, "So."),

@@ -49,7 +49,8 @@ async fn b22_a_truncated_text_goes_on_where_it_stopped() {
 
 #[tokio::test]
 async fn b22_a_half_written_call_is_never_run() {
-    let half = || Turn::from_parts(vec![Part::text("I look. "), call(7)]).with_stop(Stop::MaxTokens);
+    let half =
+        || Turn::from_parts(vec![Part::text("I look. "), call(7)]).with_stop(Stop::MaxTokens);
     let ran = play(Policy::default(), vec![half(), grep(0), Turn::from_text("Twelve.")]).await;
     assert_eq!(ran.executed, 1);
     assert_eq!(executed(&ran.events).len(), 1);
@@ -189,8 +190,9 @@ async fn b30_thinking_goes_back_unchanged_in_order_and_signed() {
     for model in
         ["anthropic/claude-opus-5-5", "anthropic/claude-sonnet-5-5", "anthropic/claude-fable-5-1"]
     {
-        let think =
-            |part: Part| Turn::from_parts(vec![Part::Thinking("hm".into()), Part::RedactedThinking, part]);
+        let think = |part: Part| {
+            Turn::from_parts(vec![Part::Thinking("hm".into()), Part::RedactedThinking, part])
+        };
         let mut turns: Vec<_> = (0..4).map(|n| think(call(n))).collect();
         turns[2] = Turn::from_parts(vec![Part::Thinking("nothing to say".into())]);
         turns.push(think(Part::text("Twelve.")));
@@ -203,7 +205,12 @@ async fn b30_thinking_goes_back_unchanged_in_order_and_signed() {
         ask(&agent, &mut conversation, "And then?").await;
         let sent = transport.requests().pop().unwrap().to_string();
         assert!(sent.contains("redacted_thinking"), "{model}: nothing was tested");
-        assert_eq!(transport.sim.refused_requests(), 0, "{model}: {:?}", transport.sim.stats().refusals);
+        assert_eq!(
+            transport.sim.refused_requests(),
+            0,
+            "{model}: {:?}",
+            transport.sim.stats().refusals
+        );
     }
 }
 

@@ -72,8 +72,11 @@ fn hangs(seconds: u64) -> Hangs {
 
 #[tokio::test(start_paused = true)]
 async fn b18_a_tool_over_its_time_is_an_error_and_the_loop_goes_on() {
-    let turns =
-        vec![Turn::from_parts(vec![Part::tool_call("hangs", "{}"), call(0)]), grep(1), Turn::from_text("Twelve.")];
+    let turns = vec![
+        Turn::from_parts(vec![Part::tool_call("hangs", "{}"), call(0)]),
+        grep(1),
+        Turn::from_text("Twelve."),
+    ];
     let (mut agent, transport, ran) = Case::new(Policy::default(), turns).agent();
     agent.tools.add_tool(Arc::new(hangs(5))).unwrap();
     let (report, _) = crate::common::run(&agent, "What is it?").await;
@@ -91,7 +94,10 @@ async fn b18_the_runs_time_ends_tools_and_streams_and_the_run_lands() {
     };
     // A tool that would take an hour.
     let began = tokio::time::Instant::now();
-    let turns = vec![Turn::from_parts(vec![Part::tool_call("hangs", "{}"), call(0)]), Turn::from_text("Twelve.")];
+    let turns = vec![
+        Turn::from_parts(vec![Part::tool_call("hangs", "{}"), call(0)]),
+        Turn::from_text("Twelve."),
+    ];
     let (mut agent, transport, _) = Case::new(policy(), turns).agent();
     let tool = hangs(3600);
     let ended = Arc::clone(&tool.ended);
@@ -181,7 +187,12 @@ async fn b21_all_calls_run_and_one_message_holds_their_results_in_order() {
 async fn b23_every_id_has_exactly_one_result_whatever_happens() {
     let part = |name: &str, input: &str| Part::tool_call(name, input);
     let mut turns = vec![
-        Turn::from_parts(vec![call(0), part("fails", "{}"), part("panics", "{}"), part("hangs", "{}")]),
+        Turn::from_parts(vec![
+            call(0),
+            part("fails", "{}"),
+            part("panics", "{}"),
+            part("hangs", "{}"),
+        ]),
         Turn::from_parts(vec![
             part("unknown", "{}"),
             part("grep", r#"{"a":"#),
@@ -222,7 +233,9 @@ async fn b23_every_id_has_exactly_one_result_whatever_happens() {
 #[tokio::test]
 async fn b24_an_unknown_tool_is_named_with_those_there_are_and_counts() {
     let policy = Policy { tool_calls_limit: Some(4), ..Policy::default() };
-    let ran = play(policy, vec![Turn::from_call("gerp", "{}"), grep(0), Turn::from_text("Twelve.")]).await;
+    let ran =
+        play(policy, vec![Turn::from_call("gerp", "{}"), grep(0), Turn::from_text("Twelve.")])
+            .await;
     assert_eq!(ran.results(1), ["unknown tool `gerp`; the tools are: grep, read_file"]);
     assert_eq!(ran.requests[1]["messages"][2]["content"][0]["is_error"], true);
     // The second call is the second of four.
@@ -259,9 +272,11 @@ async fn b25_a_call_without_an_id_gets_one_and_it_is_the_same_everywhere() {
 #[tokio::test]
 async fn b26_arguments_that_are_no_json_are_an_error_and_the_tool_is_not_run() {
     for input in [r#"{"pattern": "x"#, "nonsense", "[1]", "null", r#"{"a":1} {}"#] {
-        let ran =
-            play(Policy::default(), vec![Turn::from_call("grep", input), grep(0), Turn::from_text("So.")])
-                .await;
+        let ran = play(
+            Policy::default(),
+            vec![Turn::from_call("grep", input), grep(0), Turn::from_text("So.")],
+        )
+        .await;
         let result = &ran.results(1)[0];
         assert!(result.starts_with("grep was not run: its arguments"), "{input}: {result}");
         assert_eq!(ran.requests[1]["messages"][2]["content"][0]["is_error"], true);
@@ -365,8 +380,10 @@ async fn said_in_the_first_round(
 
 #[tokio::test(start_paused = true)]
 async fn b28_abort_ends_tools_answers_calls_and_a_later_question_works() {
-    let turns =
-        vec![Turn::from_parts(vec![call(0), Part::tool_call("hangs", "{}"), call(1)]), Turn::from_text("Twelve.")];
+    let turns = vec![
+        Turn::from_parts(vec![call(0), Part::tool_call("hangs", "{}"), call(1)]),
+        Turn::from_text("Twelve."),
+    ];
     let (mut agent, transport, _) = Case::new(Policy::default(), turns).agent();
     let tool = hangs(3600);
     let ended = Arc::clone(&tool.ended);
@@ -382,12 +399,14 @@ async fn b28_abort_ends_tools_answers_calls_and_a_later_question_works() {
             begun.notify_one();
         }
     };
-    let (report, ()) =
-        tokio::join!(agent.run_in_conversation(&mut conversation, "What is it?", &mut sink, &cancel), async {
+    let (report, ()) = tokio::join!(
+        agent.run_in_conversation(&mut conversation, "What is it?", &mut sink, &cancel),
+        async {
             begun.notified().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
             cancel.cancel();
-        });
+        }
+    );
     let report = report.unwrap();
     assert_eq!(
         (report.ended.outcome.word(), report.ended.reason.to_string()),

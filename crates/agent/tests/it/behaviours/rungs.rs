@@ -21,7 +21,8 @@ fn lawless(turn: Turn) -> Turn {
 #[tokio::test]
 async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at_the_end() {
     let again = || lawless(grep(7));
-    let half = || lawless(Turn::from_call("respond", r#"{"answer":"ha"#).with_stop(Stop::MaxTokens));
+    let half =
+        || lawless(Turn::from_call("respond", r#"{"answer":"ha"#).with_stop(Stop::MaxTokens));
     let bad: [(&str, Reply); 6] = [
         ("another call", || lawless(grep(7))),
         ("nothing", Turn::default),
@@ -73,7 +74,8 @@ async fn b11_a_rung_that_brings_no_answer_takes_the_next_and_softland_answers_at
 async fn b11_limits_allow_no_nudge_and_no_continuation() {
     let half = Turn::from_text("Half of an").with_stop(Stop::MaxTokens);
     for reply in [Turn::default(), Turn::from_text(" "), half] {
-        let ran = play(calls(1, Landing::Auto), vec![grep(0), reply, Turn::from_text("Twelve.")]).await;
+        let ran =
+            play(calls(1, Landing::Auto), vec![grep(0), reply, Turn::from_text("Twelve.")]).await;
         assert_eq!(interventions(&ran.events), ["ask", "none"]);
         assert_eq!((ran.requests.len(), ran.answer()), (3, "Twelve."));
     }

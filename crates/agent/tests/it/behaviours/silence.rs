@@ -85,7 +85,13 @@ async fn b33_the_remedy_is_the_nudge_and_never_text_after_results() {
         ("anthropic/claude-opus-5-5", true),
         ("anthropic/claude-opus-4-8", true),
     ] {
-        let turns = vec![grep(0), Turn::default(), Turn::from_text(" "), grep(1), Turn::from_text("Twelve.")];
+        let turns = vec![
+            grep(0),
+            Turn::default(),
+            Turn::from_text(" "),
+            grep(1),
+            Turn::from_text("Twelve."),
+        ];
         let mut case = Case::new(Policy::default(), turns);
         case.model = model;
         let ran = case.run().await;
@@ -132,7 +138,8 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
         asked_at: 0,
     };
     let mut out = Output::default();
-    let mut exchange = Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
+    let mut exchange =
+        Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
     let empty = canned::stream(&canned::events(&[], "end_turn"));
     let mut sent = Vec::new();
     let done = loop {
@@ -176,7 +183,8 @@ async fn b34_a_placeholder_is_never_the_answer() {
 async fn b35_the_count_belongs_to_one_run_and_a_real_turn_resets_it() {
     // Two empty turns before and after a real one are no row of three.
     let nothing = Turn::default;
-    let turns = vec![nothing(), nothing(), grep(0), nothing(), nothing(), Turn::from_text("Twelve.")];
+    let turns =
+        vec![nothing(), nothing(), grep(0), nothing(), nothing(), Turn::from_text("Twelve.")];
     let (agent, transport, _) = Case::new(Policy::default(), turns).agent();
     let mut conversation = Conversation::new();
     let (report, events) = ask(&agent, &mut conversation, "What is it?").await;
@@ -185,7 +193,8 @@ async fn b35_the_count_belongs_to_one_run_and_a_real_turn_resets_it() {
     all_answered(&messages_of(&conversation));
     assert_eq!(transport.sim.refused_requests(), 0);
     // A run that ended in silence leaves nothing to the next one.
-    let turns = [vec![nothing(); 3], vec![nothing(), nothing(), Turn::from_text("Thirteen.")]].concat();
+    let turns =
+        [vec![nothing(); 3], vec![nothing(), nothing(), Turn::from_text("Thirteen.")]].concat();
     let (agent, ..) = Case::new(Policy::default(), turns).agent();
     let mut conversation = Conversation::new();
     let (first, _) = ask(&agent, &mut conversation, "What is it?").await;

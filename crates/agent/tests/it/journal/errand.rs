@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
-use softland_agent::journal::{JournalSummary, JournalErrorKind, new_run_id};
+use softland_agent::journal::{JournalErrorKind, JournalSummary, new_run_id};
 use softland_agent::{
     Agent, Conversation, Event, Journal, Report, RunJournal, Tool, ToolContext, ToolDef,
     ToolOutput, ToolSet,
@@ -239,7 +239,8 @@ pub(crate) async fn run(agent: &Agent, journal: &RunJournal) -> Came {
     let (mut conversation, mut events) = (Conversation::new(), Vec::new());
     let mut hear = |event: &Event| events.push(event.clone());
     let cancel = CancellationToken::new();
-    let report = agent.run_in_journal(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    let report =
+        agent.run_in_journal(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
     Came { report, events, conversation }
 }
 

@@ -67,7 +67,8 @@ async fn a_record_that_cannot_be_written_stops_the_run_and_the_next_goes_on() {
         let requests = model.requests.load(Ordering::SeqCst);
         assert!(requests <= count("request") as u64, "{what}");
         assert!(ran(folder).values().sum::<usize>() <= count("call"), "{what}");
-        let (agent, run) = (errand::agent(folder, &Model::new()), journal(folder).root_run(&new_run_id()));
+        let (agent, run) =
+            (errand::agent(folder, &Model::new()), journal(folder).root_run(&new_run_id()));
         let again = errand::run(&agent, &run).await;
         assert_eq!(again.report.ended.outcome, Outcome::Answered, "{what}");
     }
@@ -134,7 +135,8 @@ async fn cancelled(agent: &Agent, journal: &RunJournal, at: u64) -> (Outcome, u6
         }
     };
     let mut conversation = Conversation::new();
-    let report = agent.run_in_journal(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+    let report =
+        agent.run_in_journal(journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
     (report.ended.outcome, report.turns)
 }
 
@@ -203,7 +205,8 @@ async fn a_further_question_finds_the_conversation() {
     let agent = errand::agent(folder, &Model::new());
     let (mut events, cancel) = (Vec::new(), CancellationToken::new());
     let mut hear = |event: &Event| events.push(event.clone());
-    let report = agent.run_in_journal(&run, &mut conversation, "And?", &mut hear, &cancel).await.unwrap();
+    let report =
+        agent.run_in_journal(&run, &mut conversation, "And?", &mut hear, &cancel).await.unwrap();
     assert_eq!(report.ended.outcome, Outcome::Answered);
     assert!(matches!(events[0].kind, EventKind::RunStart { .. }));
     let start = &lines(second.path())[0];

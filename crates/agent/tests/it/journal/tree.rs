@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use softland_agent::core::{Millis, NanoUsd};
 use softland_agent::http::{Request, Response, Transport, TransportError};
 use softland_agent::journal::new_run_id;
-use softland_agent::{Agent, SubAgents, SubAgent};
+use softland_agent::{Agent, SubAgent, SubAgents};
 use softland_sim::{Part, Turn};
 
 use crate::journal::errand::{self, Came, answered, journal, tools};

@@ -184,8 +184,10 @@ async fn a_tree_that_was_cancelled_goes_on_with_its_agents() {
         let (lead, mut conversation) =
             (tree::lead(folder, &Model::new(), ENOUGH), Conversation::new());
         let journal = errand::journal(folder).root_run(&new_run_id());
-        let report =
-            lead.run_in_journal(&journal, &mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+        let report = lead
+            .run_in_journal(&journal, &mut conversation, "Go.", &mut hear, &cancel)
+            .await
+            .unwrap();
         drop(journal);
         assert_eq!(report.ended.outcome, Outcome::Cancelled, "after {after}");
         let came = tree::run(folder, &Model::new(), ENOUGH).await;

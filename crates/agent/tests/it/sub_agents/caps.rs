@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use softland_agent::core::NanoUsd;
 use softland_agent::core::policy::OnLoop;
-use softland_agent::{Agent, SubAgents, SubAgent};
+use softland_agent::{Agent, SubAgent, SubAgents};
 
 use super::{checked, handed_back, of, playing};
 use crate::common::run;

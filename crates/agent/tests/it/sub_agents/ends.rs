@@ -135,7 +135,8 @@ async fn a_cancelled_parent_cancels_its_children_at_every_depth() {
                 cancel.cancel();
             }
         };
-        let report = parent.run_in_conversation(&mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
+        let report =
+            parent.run_in_conversation(&mut conversation, "Go.", &mut hear, &cancel).await.unwrap();
         assert_eq!(
             (report.ended.outcome, &report.ended.reason),
             (Outcome::Cancelled, &Reason::User)
@@ -151,7 +152,10 @@ async fn a_cancelled_parent_cancels_its_children_at_every_depth() {
         let token = CancellationToken::new();
         let mut parent = parent;
         parent.crew = None;
-        let later = parent.run_in_conversation(&mut conversation, "And now?", &mut again, &token).await.unwrap();
+        let later = parent
+            .run_in_conversation(&mut conversation, "And now?", &mut again, &token)
+            .await
+            .unwrap();
         assert_eq!(later.ended.outcome, Outcome::Answered, "{later:?}");
     }
 }

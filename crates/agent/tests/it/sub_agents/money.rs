@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use softland_agent::core::NanoUsd;
 use softland_agent::core::models::{self, Price};
 use softland_agent::core::policy::OnLoop;
-use softland_agent::{Agent, SubAgents, Event, SubAgent, Report};
+use softland_agent::{Agent, Event, Report, SubAgent, SubAgents};
 
 use super::{checked, of, playing, spent};
 use crate::common::{SimTransport, run};

@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use softland_import::report::{Report, RunReport, StepLine};
 
-use super::super::worst::{format_money, format_partial_money, source_position, describe_signal, describe_end, describe_what_if, worst_runs};
-use super::{SHOWN, push_format, escape_text};
+use super::super::worst::{
+    describe_end, describe_signal, describe_what_if, format_money, format_partial_money,
+    source_position, worst_runs,
+};
+use super::{SHOWN, escape_text, push_format};
 use crate::render::{format_count, group_digits};
 
 /// The source of a report's runs.
@@ -103,7 +106,10 @@ fn render_run(run: &RunReport, of: RunSource) -> String {
         push_format(&mut text, format_args!("<p>{}</p>\n", escape_text(&ended)));
     }
     if let Some(judged) = &run.what_if {
-        push_format(&mut text, format_args!("<p>{}</p>\n", escape_text(&describe_what_if(judged).join(" · "))));
+        push_format(
+            &mut text,
+            format_args!("<p>{}</p>\n", escape_text(&describe_what_if(judged).join(" · "))),
+        );
     }
     text += "<ul>\n";
     for listed in &run.signals {
@@ -157,7 +163,10 @@ fn render_steps(steps: &[StepLine], left_out: u64) -> String {
     }
     text += "</tbody></table></div>\n";
     if left_out > 0 {
-        push_format(&mut text, format_args!("<p>{} left out.</p>\n", format_count(left_out, "more turn")));
+        push_format(
+            &mut text,
+            format_args!("<p>{} left out.</p>\n", format_count(left_out, "more turn")),
+        );
     }
     text
 }

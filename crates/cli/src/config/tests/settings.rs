@@ -61,7 +61,8 @@ fn a_whole_config_is_what_the_gateway_is_told() {
     let shown = format!("{settings:?}");
     assert!(!shown.contains("hunter2"), "{shown}");
     let forever = "[ledger]\nurl = 'off'\nretention = 'forever'\n";
-    let kept = Config::parse("c", forever).unwrap().resolve_settings(&Overrides::default(), &env).unwrap();
+    let kept =
+        Config::parse("c", forever).unwrap().resolve_settings(&Overrides::default(), &env).unwrap();
     assert_eq!((kept.retention, kept.ledger), (None, None));
 }
 
@@ -117,7 +118,8 @@ fn a_key_behind_an_open_door_is_refused() {
     let problems = settings(&shut, &at("[::]:1")).unwrap_err();
     assert!(problems[0].starts_with("--listen: [::]:1 can be reached"), "{problems:?}");
     assert!(
-        settings(&format!("{open}[clients]\ntokens_env = 'TOKENS'\n"), &Overrides::default()).is_ok()
+        settings(&format!("{open}[clients]\ntokens_env = 'TOKENS'\n"), &Overrides::default())
+            .is_ok()
     );
     assert!(settings("listen = '0.0.0.0:4141'", &Overrides::default()).is_ok());
 }
@@ -151,7 +153,9 @@ fn another_address_does_not_get_the_key() {
 fn metrics_that_nobody_may_read_are_named() {
     let warned = |text: &str| {
         let config = Config::parse("c.toml", text).unwrap();
-        assert!(config.list_warnings(&Overrides { private: true, ..Overrides::default() }).is_empty());
+        assert!(
+            config.list_warnings(&Overrides { private: true, ..Overrides::default() }).is_empty()
+        );
         config.list_warnings(&Overrides::default())
     };
     let off = "listen = '0.0.0.0:4141'\n";

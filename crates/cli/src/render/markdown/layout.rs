@@ -7,7 +7,7 @@ use super::super::pieces::Style;
 use super::super::text::make_harmless;
 use super::table::Table;
 use super::words::Words;
-use super::{StyledLine, Span};
+use super::{Span, StyledLine};
 
 /// The columns of a horizontal rule.
 const RULE: usize = 40;
@@ -53,7 +53,9 @@ impl Layout {
                 None => self.push_text(self.current_style(), &text),
             },
             Event::Code(text) => self.push_text(Style::Code, &text),
-            Event::InlineMath(text) | Event::DisplayMath(text) => self.push_text(Style::Code, &text),
+            Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.push_text(Style::Code, &text)
+            }
             Event::Html(text) | Event::InlineHtml(text) => match &mut self.code {
                 Some(code) => code.push_str(&text),
                 None => self.push_text(Style::Plain, &text),

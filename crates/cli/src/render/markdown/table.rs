@@ -2,7 +2,7 @@
 
 use super::super::pieces::Style;
 use super::words::{Words, count_columns};
-use super::{StyledLine, Span};
+use super::{Span, StyledLine};
 
 /// A table that is being received.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::pieces::Style;
-use super::super::text::{split_chunks, make_harmless};
-use super::{StyledLine, Span};
+use super::super::text::{make_harmless, split_chunks};
+use super::{Span, StyledLine};
 
 /// Words of a paragraph, each of one or more spans.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Words {
                         split_chunks(&text, width).into_iter().map(|c| vec![Span::new(style, c)]),
                     );
                 }
-                used = lines.last().map_or(0, |last| self::count_columns(last));
+                used = lines.last().map_or(0, |last| count_columns(last));
             }
         }
         lines

@@ -4,7 +4,7 @@ use softland_agent::AGENT_TOOL;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::pieces::Style;
-use super::super::text::{split_chunks, group_digits};
+use super::super::text::{group_digits, split_chunks};
 use super::RunView;
 
 /// The lines of a result that are shown, without and with `-v`.
@@ -33,7 +33,13 @@ impl RunView {
         Some(CallLocator { run, within: format!("{within}{}.{}/", self.turn, at + 1) })
     }
 
-    pub(super) fn show_result(&mut self, (id, name): (&str, &str), ok: bool, content: &str, ms: u64) {
+    pub(super) fn show_result(
+        &mut self,
+        (id, name): (&str, &str),
+        ok: bool,
+        content: &str,
+        ms: u64,
+    ) {
         let at = self.calls.iter().position(|(known, answered)| known == id && !answered);
         if let Some((_, answered)) = at.and_then(|at| self.calls.get_mut(at)) {
             *answered = true;

@@ -1,5 +1,5 @@
 use super::*;
-use softland_agent::core::{Because, RunEnding, Evidence, Reason};
+use softland_agent::core::{Because, Evidence, Reason, RunEnding};
 use softland_agent::{AnsweredBy, UsageTotal};
 
 fn event(turn: u64, kind: EventKind) -> Event {

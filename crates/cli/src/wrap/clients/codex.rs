@@ -72,7 +72,10 @@ pub(super) fn find_client(arguments: &[&str], place: SettingsLookup<'_>) -> Resu
                 )));
             }
             let upstreams = parse_upstream(&format!("model_providers.{name}.base_url"), url)?;
-            Ok(Client { upstreams, needs: ClientNeeds::Codex(CodexProvider::Users(name.to_owned())) })
+            Ok(Client {
+                upstreams,
+                needs: ClientNeeds::Codex(CodexProvider::Users(name.to_owned())),
+            })
         }
     }
 }
@@ -125,12 +128,17 @@ fn read_arguments<'a>(arguments: &[&'a str]) -> CodexArguments<'a> {
 }
 
 /// Returns the address of a setting, as an upstream.
-fn parse_upstream(setting: &str, url: Option<&str>) -> Result<Vec<(&'static str, BaseUrl)>, String> {
+fn parse_upstream(
+    setting: &str,
+    url: Option<&str>,
+) -> Result<Vec<(&'static str, BaseUrl)>, String> {
     let Some(url) = url else { return Ok(Vec::new()) };
     let parsed = BaseUrl::parse(url);
     let parsed = parsed.map_err(|problem| format!("Codex's setting {setting} {problem}"))?;
     if !url.trim_end_matches('/').ends_with("/v1") {
-        return Err(bypass_message(&format!("the address in its setting {setting} does not end with /v1")));
+        return Err(bypass_message(&format!(
+            "the address in its setting {setting} does not end with /v1"
+        )));
     }
     Ok(vec![("openai", parsed)])
 }

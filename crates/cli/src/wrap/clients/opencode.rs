@@ -27,9 +27,11 @@ pub(super) fn find_client(place: SettingsLookup<'_>) -> Result<Client, String> {
         if place.read_variable(variable).is_some() {
             continue;
         }
-        let files = read_config_files(place).into_iter().filter(|(_, text)| names_address(text, provider));
+        let files =
+            read_config_files(place).into_iter().filter(|(_, text)| names_address(text, provider));
         let files = files.map(|(path, _)| format!("`{}`", path.display()));
-        let own = config_names_address(&config, provider).then(|| format!("the variable {VARIABLE}"));
+        let own =
+            config_names_address(&config, provider).then(|| format!("the variable {VARIABLE}"));
         if let Some(place) = own.into_iter().chain(files).next() {
             return Err(format!(
                 "{place} has a baseURL for opencode's provider `{provider}`, before which wrap's \

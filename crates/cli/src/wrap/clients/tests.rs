@@ -18,7 +18,7 @@ fn of(
     let read = |path: &Path| files.get(path).map(|text| (*text).to_owned());
     let command: Vec<OsString> = command.iter().map(Into::into).collect();
     let place = SettingsLookup { env: &env, folder: Path::new("/src/repo"), read: &read };
-    super::detect_client(&command, place)
+    detect_client(&command, place)
 }
 
 fn given(command: &[&str], variables: &[(&str, &str)], files: &[(&str, &str)]) -> LaunchOptions {

@@ -20,7 +20,11 @@ pub(super) struct BuiltInRow {
     pub(super) source: &'static str,
 }
 
-const fn built_in_row(pattern: &'static str, capability: Capability, source: &'static str) -> BuiltInRow {
+const fn built_in_row(
+    pattern: &'static str,
+    capability: Capability,
+    source: &'static str,
+) -> BuiltInRow {
     BuiltInRow { pattern, capability, source }
 }
 
@@ -90,8 +94,12 @@ const V4: Capability = Capability {
 };
 
 /// Models from before thinking.
-const V3: Capability =
-    Capability { forced: ForcedChoice::Yes, thinking_enabled: false, thinking_opens_turn: false, ..V4 };
+const V3: Capability = Capability {
+    forced: ForcedChoice::Yes,
+    thinking_enabled: false,
+    thinking_opens_turn: false,
+    ..V4
+};
 
 /// OpenAI: `tool_choice` is not among the settings that change the cached prefix (o-pc),
 /// `parallel_tool_calls` is; unknown fields are a 400 `unknown_parameter`. Under `none`

@@ -83,7 +83,8 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
         let mut talk = talk(limited(1));
         answer(&mut talk, "submit", "s1");
         let texts = vec![UserText::new("And what is next?")];
-        let mut user = UserMessage { results: vec![result("s1", "done", false)], ..UserMessage::default() };
+        let mut user =
+            UserMessage { results: vec![result("s1", "done", false)], ..UserMessage::default() };
         if beside {
             user.texts.clone_from(&texts);
         } else {
@@ -93,7 +94,9 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
         if !beside {
             assert!(!step.starts_run && step.additions.is_empty(), "{:?}", step.additions);
             assert_eq!(counts(&talk, "submit"), (0, 0, true));
-            step = talk.transcript.add_user_message(&UserMessage { texts, ..UserMessage::default() }, None);
+            step = talk
+                .transcript
+                .add_user_message(&UserMessage { texts, ..UserMessage::default() }, None);
         }
         assert!(step.starts_run && step.additions.is_empty(), "{:?}", step.additions);
         assert_eq!(talk.transcript.run_count(), 2);
@@ -105,7 +108,8 @@ fn c31_the_next_question_begins_a_run_and_the_answer_stays_one() {
         let mut talk = talk(limited(9));
         answer(&mut talk, "submit", "s1");
         let results = vec![result("s1", "done", failed)];
-        let user = UserMessage { results, texts: vec![UserText::new(text)], ..UserMessage::default() };
+        let user =
+            UserMessage { results, texts: vec![UserText::new(text)], ..UserMessage::default() };
         assert!(!talk.transcript.add_user_message(&user, None).starts_run, "{text}");
         assert_eq!(counts(&talk, "submit").0, 1, "{text}");
     }

@@ -2,7 +2,8 @@
 
 use softland_core::policy::{OnLoop, Policy};
 use softland_core::{
-    AdditionKind, Call, TurnClass, FinishedTurn, Phase, Role, SignalKind, Stop, VisibleText, classify_turn,
+    AdditionKind, Call, FinishedTurn, Phase, Role, SignalKind, Stop, TurnClass, VisibleText,
+    classify_turn,
 };
 
 use crate::behaviours::support::{Done, Talk, batch, input, kinds, lines, silent};
@@ -64,7 +65,8 @@ fn b32_trivial_turns_in_a_row_end_the_run() {
         for (n, text) in texts.into_iter().enumerate() {
             let step = trivial(&mut talk, text);
             assert_eq!(kinds(&step).contains(&SignalKind::Trivial), !text.is_empty(), "{text}");
-            let stops = matches!(talk.transcript.current_run().unwrap().phase(), Phase::Stopping { .. });
+            let stops =
+                matches!(talk.transcript.current_run().unwrap().phase(), Phase::Stopping { .. });
             assert_eq!(stops, n == 2, "{texts:?} {n}");
         }
     }
@@ -76,7 +78,11 @@ fn b32_trivial_turns_in_a_row_end_the_run() {
             if works && n % 2 == 1 {
                 talk.one("grep", input(n), "a line");
             }
-            assert_eq!(talk.transcript.current_run().unwrap().phase(), &Phase::Open, "{role:?} {n}");
+            assert_eq!(
+                talk.transcript.current_run().unwrap().phase(),
+                &Phase::Open,
+                "{role:?} {n}"
+            );
         }
     }
 }
@@ -170,7 +176,8 @@ fn b36_a_repeat_is_noted_at_its_limit_and_landed_when_it_comes_again() {
     let mut talk = Talk::new(Role::Engine, Policy::default());
     silent(&talk.one("grep", input(1), "the same"), "once", 1);
     silent(&talk.one("grep", input(1), "the same"), "twice", 2);
-    let remarked = format!("other\n\n{}", softland_core::lines::format_remark("Look again, please."));
+    let remarked =
+        format!("other\n\n{}", softland_core::lines::format_remark("Look again, please."));
     talk.one("grep", input(2), &remarked);
     silent(&talk.one("grep", input(1), "the same"), "after a remark", 1);
     // Calls that are further apart than 24 calls are no loop.

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use softland_core::policy::Policy;
-use softland_core::{Arrival, Millis, Role, MessageEffects, Stop, Transcript, UserMessage, UserText};
+use softland_core::{
+    Arrival, MessageEffects, Millis, Role, Stop, Transcript, UserMessage, UserText,
+};
 
 use super::support::{Talk, input, limited};
 
@@ -19,7 +21,8 @@ struct Message<'a> {
 fn say(talk: &mut Talk, message: Message<'_>) -> MessageEffects {
     talk.transcript.set_arrival(message.arrival);
     let texts = message.texts.iter().map(|text| UserText::new(*text)).collect();
-    let user = UserMessage { texts, name: message.name.map(Cow::Borrowed), ..UserMessage::default() };
+    let user =
+        UserMessage { texts, name: message.name.map(Cow::Borrowed), ..UserMessage::default() };
     let here = talk.transcript.locate_message(&user);
     let step = talk.transcript.add_user_message(&user, Some(&talk.facts));
     assert_eq!(here.starts, step.starts_run, "what is told before and after taking it");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use softland_core::policy::{Batch, Countdown, Policy, RunBoundary, Share};
 use softland_core::{
-    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, PinnedRecord, Reason, Role,
-    Stop, Transcript,
+    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, PinnedRecord, Reason,
+    Role, Stop, Transcript,
 };
 
 use crate::behaviours::support::{Talk, batch, input, limited, lines};
@@ -197,7 +197,10 @@ fn the_last_result_tells_of_calls_that_were_taken_out() {
     let refused = |tool: &str| Because::from_counts(Reason::Tool(tool.to_owned()), 1, 1);
     record.record_taken_out(1, [refused("late")].iter());
     assert_eq!(record.decided, [], "the request of that round is made already");
-    record.record_taken_out(2, [refused("list"), Because::from_counts(Reason::ToolCalls, 3, 3)].iter());
+    record.record_taken_out(
+        2,
+        [refused("list"), Because::from_counts(Reason::ToolCalls, 3, 3)].iter(),
+    );
     record.record_taken_out(2, [refused("list"), refused("glob")].iter());
     assert_eq!(record.decided.len(), 2, "each tool once, and only tools");
     let key = Talk::new(Role::Gateway, Policy::default()).transcript.run_key().expect("a run");

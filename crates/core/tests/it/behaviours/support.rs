@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use softland_core::policy::Policy;
 use softland_core::{
-    AdditionKind, Call, Digest, Facts, FinishedTurn, Phase, LinePlace, Role, SignalKind, MessageEffects, Stop, VisibleText,
-    ToolResult, Transcript, UserMessage, UserText,
+    AdditionKind, Call, Digest, Facts, FinishedTurn, LinePlace, MessageEffects, Phase, Role,
+    SignalKind, Stop, ToolResult, Transcript, UserMessage, UserText, VisibleText,
 };
 
 /// A conversation, message by message.
@@ -34,7 +34,8 @@ impl Talk {
 
     pub(crate) fn say(&mut self, text: &str) -> MessageEffects {
         let texts = vec![UserText::new(text)];
-        self.transcript.add_user_message(&UserMessage { texts, ..UserMessage::default() }, Some(&self.facts))
+        self.transcript
+            .add_user_message(&UserMessage { texts, ..UserMessage::default() }, Some(&self.facts))
     }
 
     pub(crate) fn model(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
@@ -74,7 +75,12 @@ impl Talk {
         self.transcript.add_user_message(&user, Some(&self.facts))
     }
 
-    pub(crate) fn one(&mut self, tool: &str, input: impl Into<String>, result: &str) -> MessageEffects {
+    pub(crate) fn one(
+        &mut self,
+        tool: &str,
+        input: impl Into<String>,
+        result: &str,
+    ) -> MessageEffects {
         self.round(&[(tool, input.into(), result, false)])
     }
 

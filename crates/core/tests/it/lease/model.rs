@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::strategy::Union;
 use proptest_state_machine::ReferenceStateMachine;
-use softland_core::lease::{Amount, LeaseRequest, Caps, AccountTerms};
+use softland_core::lease::{AccountTerms, Amount, Caps, LeaseRequest};
 use softland_core::{Millis, NanoUsd};
 
 #[derive(Clone, Debug)]
@@ -119,7 +119,12 @@ impl Model {
         path.into_iter().all(|above| {
             let others = self.reserved(above).saturating_sub(self.nodes[node].reserve);
             let leased = if with_leases { self.leased(above) } else { Amount::default() };
-            let held = self.spent(above).saturating_add(others).saturating_add(leased).saturating_add(reserve).saturating_add(amount);
+            let held = self
+                .spent(above)
+                .saturating_add(others)
+                .saturating_add(leased)
+                .saturating_add(reserve)
+                .saturating_add(amount);
             let (held, caps) = (Amounts::from(held), self.nodes[above].caps_as_amounts());
             WHAT.iter().all(|what| {
                 what(&caps).is_none_or(|cap| what(&held).is_some_and(|held| held <= cap))
@@ -127,7 +132,13 @@ impl Model {
         })
     }
 
-    fn best(&self, node: usize, ask: &LeaseRequest, reserve: Amount, with_leases: bool) -> Option<u64> {
+    fn best(
+        &self,
+        node: usize,
+        ask: &LeaseRequest,
+        reserve: Amount,
+        with_leases: bool,
+    ) -> Option<u64> {
         let fits = |o: &u64| self.holds(node, ask.amount_with_output(*o), reserve, with_leases);
         (0..=ask.most).rev().find(fits)
     }
@@ -158,7 +169,8 @@ impl Model {
             self.leases[lease].open = false;
             let node = &mut self.nodes[node];
             node.spent = node.spent.saturating_add(actual);
-            node.reserve = node.reserve.saturating_add(amount.saturating_sub(actual).min(of_reserve));
+            node.reserve =
+                node.reserve.saturating_add(amount.saturating_sub(actual).min(of_reserve));
         }
     }
 
@@ -202,7 +214,8 @@ impl Model {
             Move::Answer { node, ask } => {
                 let outcome = self.fit(*node, ask, Amount::default());
                 if let Outcome::Output(output) = outcome {
-                    let (amount, reserve) = (ask.amount_with_output(output), self.nodes[*node].reserve);
+                    let (amount, reserve) =
+                        (ask.amount_with_output(output), self.nodes[*node].reserve);
                     self.nodes[*node].reserve = reserve.saturating_sub(amount);
                     self.take(*node, amount, amount.min(reserve));
                 }

@@ -12,7 +12,10 @@ use softland_session::core::{Digest, NanoUsd};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::accounts::{ReservationAmounts, AccountsUnavailable, Balance, Claim, OVERTAKEN_FOR, WaitLimits, ReservationError, Shortfall};
+use crate::accounts::{
+    AccountsUnavailable, Balance, Claim, OVERTAKEN_FOR, ReservationAmounts, ReservationError,
+    Shortfall, WaitLimits,
+};
 use crate::names;
 
 /// With more accounts than this, idle ones are looked for.
@@ -111,7 +114,12 @@ impl AccountsState {
 
     /// Reserves `most` if nobody waits for one of the accounts and each has room for it, as the
     /// queue would. Returns true if the money was reserved.
-    pub(super) fn reserve_at_once(&mut self, now: Instant, claims: &[Claim], most: NanoUsd) -> bool {
+    pub(super) fn reserve_at_once(
+        &mut self,
+        now: Instant,
+        claims: &[Claim],
+        most: NanoUsd,
+    ) -> bool {
         self.sweep_idle(now);
         let free = claims.iter().all(|claim| {
             let name = account_key(&claim.account);
@@ -164,7 +172,9 @@ impl AccountsState {
     pub(super) fn check_ticket(&mut self, now: Instant, ticket: u64) -> QueueState {
         self.serve_waiters(now, [ticket].into());
         let Some(waiter) = self.line.get(&ticket) else {
-            return QueueState::Refused(ReservationError::Away(AccountsUnavailable { because: "the place is gone".to_owned() }));
+            return QueueState::Refused(ReservationError::Away(AccountsUnavailable {
+                because: "the place is gone".to_owned(),
+            }));
         };
         if let Some(amount) = waiter.granted {
             self.line.remove(&ticket);
@@ -281,8 +291,9 @@ impl AccountsState {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        let idle =
-            |account: &MoneyAccount| account.leases == 0 && account.balance.reserved == NanoUsd::ZERO;
+        let idle = |account: &MoneyAccount| {
+            account.leases == 0 && account.balance.reserved == NanoUsd::ZERO
+        };
         let nobody = self.line.is_empty() && self.waiting.is_empty();
         nobody && self.accounts.values().all(idle)
     }

@@ -11,7 +11,7 @@ use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
 use crate::body::Body;
 use crate::govern::account::LeaseOutcome;
 use crate::govern::head;
-use crate::upstream::{UpstreamResponse, UpstreamError};
+use crate::upstream::{UpstreamError, UpstreamResponse};
 use crate::{errors, headers, pass};
 
 /// The largest response that is read as a whole.
@@ -155,7 +155,8 @@ impl GovernedRequest {
         tracing::warn!(%id, ?headers, "cannot be read as it was asked for");
         self.book_unread();
         if self.is_hidden() {
-            self.broken = Some(format!("upstream {} answered in another form", self.upstream_name()));
+            self.broken =
+                Some(format!("upstream {} answered in another form", self.upstream_name()));
             self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             return SendOutcome::Taken;
         }
@@ -193,7 +194,11 @@ impl GovernedRequest {
 
     /// Handles a 400 to a request whose output limit softland added. If the error is about that
     /// limit, the request is sent again as the provider wants it.
-    async fn take_limit_refusal(&mut self, mut response: UpstreamResponse, limit: u64) -> SendOutcome {
+    async fn take_limit_refusal(
+        &mut self,
+        mut response: UpstreamResponse,
+        limit: u64,
+    ) -> SendOutcome {
         let body = match response.read_whole(REFUSAL).await {
             Ok(body) => body,
             Err(error) => return self.take_failure(&error, None),
@@ -275,7 +280,9 @@ impl GovernedRequest {
         }
         let gate = self.opening.asked.gate.clone();
         // The body was made from a request that was scanned, so it can be scanned again.
-        let Ok(request) = Request::from_body(self.opening.asked.api, &body) else { return Ok(body) };
+        let Ok(request) = Request::from_body(self.opening.asked.api, &body) else {
+            return Ok(body);
+        };
         let limit = if first {
             self.output_limit
         } else {
@@ -285,7 +292,11 @@ impl GovernedRequest {
             match self.account.reserve_worst_case(&gate, &request, &policy, false, waits).await {
                 LeaseOutcome::Granted(limit) => limit,
                 LeaseOutcome::Short(short) => {
-                    self.record.record_denial(&self.opening, &self.account.state.id, &short.to_string());
+                    self.record.record_denial(
+                        &self.opening,
+                        &self.account.state.id,
+                        &short.to_string(),
+                    );
                     return Err(DenialReason::Limit(self.account.denial_cause(&policy, &short)));
                 }
                 LeaseOutcome::Lost(why) if self.opening.requires_reservation(&policy) => {

@@ -24,7 +24,9 @@ pub(super) struct Clue {
 
 impl Clues {
     pub(super) fn from_identity(identity: &Identity) -> Self {
-        let names = identity.scope_name().map_or(Digest::EMPTY, |scope| Digest::from_bytes(scope.as_bytes()));
+        let names = identity
+            .scope_name()
+            .map_or(Digest::EMPTY, |scope| Digest::from_bytes(scope.as_bytes()));
         Self { names }
     }
 
@@ -34,7 +36,9 @@ impl Clues {
 
     /// Returns the clue of a turn and everything before it.
     pub(in crate::govern) fn turn_clue(self, turn: &ModelTurn) -> Digest {
-        self.make_clue("turn").followed_by(turn.before).followed_by(turn.calls.unwrap_or(Digest::EMPTY))
+        self.make_clue("turn")
+            .followed_by(turn.before)
+            .followed_by(turn.calls.unwrap_or(Digest::EMPTY))
     }
 
     /// Returns the clues of a turn's calls, wherever they stand in a conversation that began with
@@ -81,7 +85,11 @@ impl Clues {
         ];
         let named = named.into_iter().filter_map(|(kind, name)| Some((kind, name?)));
         let named = named.filter(|(_, name)| !name.is_empty());
-        named.map(|(kind, name)| self.make_clue(kind).followed_by(Digest::from_bytes(name.as_bytes()))).collect()
+        named
+            .map(|(kind, name)| {
+                self.make_clue(kind).followed_by(Digest::from_bytes(name.as_bytes()))
+            })
+            .collect()
     }
 
     /// Returns the clues of passages of the conversation's summaries.

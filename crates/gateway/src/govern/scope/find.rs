@@ -9,9 +9,9 @@ use softland_session::{Outline, Past, summary};
 
 use super::clues::{Clue, Clues};
 use super::{PreviousTurn, report_store_loss};
-use crate::gate::GatewayState;
 use crate::identify::Identity;
-use crate::store::{StoreChanges, FoundConversation, Namesake, StoredScope, StoreError};
+use crate::state::GatewayState;
+use crate::store::{FoundConversation, Namesake, StoreChanges, StoreError, StoredScope};
 
 /// The time after its last request for which a conversation is found by a name that others may
 /// share.
@@ -140,21 +140,28 @@ impl<'a> ConversationSearch<'a> {
         let again = |face: &&Namesake| face.opening == here && (one || !face.answered);
         if let Some(face) = faces.iter().rev().find(again) {
             let kept = self.recall_scope(&face.scope).await;
-            return Some(ConversationMatch { known: Some((face.scope.clone(), kept)), ..ConversationMatch::default() });
+            return Some(ConversationMatch {
+                known: Some((face.scope.clone(), kept)),
+                ..ConversationMatch::default()
+            });
         }
         let mut face =
             self.single_match(faces.into_iter().filter(|face| own || self.may_have_become(face)));
         for name in self.clues.shared_clues(self.request) {
             if face.is_none() {
                 let faces = self.find_named(name).await;
-                face = self.single_match(faces.into_iter().filter(|face| self.may_have_become(face)));
+                face =
+                    self.single_match(faces.into_iter().filter(|face| self.may_have_become(face)));
             }
         }
         let face = face?;
         let kept = self.recall_scope(&face.scope).await;
         if self.outline.here == face.opening {
             // The conversation begins anew.
-            return Some(ConversationMatch { known: Some((face.scope, kept)), ..ConversationMatch::default() });
+            return Some(ConversationMatch {
+                known: Some((face.scope, kept)),
+                ..ConversationMatch::default()
+            });
         }
         let mut placed = match_summary(face.scope.clone(), kept, &self.outline.asks);
         if let Some(past) = placed.past.as_mut().filter(|_| self.is_whole(&face)) {
@@ -175,7 +182,10 @@ impl<'a> ConversationSearch<'a> {
             Ok(scope) => {
                 let scope = scope?;
                 let kept = self.recall_scope(&scope).await;
-                Some(ConversationMatch { known: Some((scope, kept)), ..ConversationMatch::default() })
+                Some(ConversationMatch {
+                    known: Some((scope, kept)),
+                    ..ConversationMatch::default()
+                })
             }
             Err(error) => {
                 self.report_loss(&error);
@@ -195,7 +205,11 @@ impl<'a> ConversationSearch<'a> {
     }
 
     /// Continues the conversation that was found, or begins a fork of it.
-    async fn continue_from(&mut self, found: FoundConversation, turn: Option<usize>) -> ConversationMatch {
+    async fn continue_from(
+        &mut self,
+        found: FoundConversation,
+        turn: Option<usize>,
+    ) -> ConversationMatch {
         let FoundConversation { scope, fork, then, run, .. } = found;
         let mut kept = self.recall_scope(&scope).await;
         let mut known = scope;
@@ -242,7 +256,11 @@ impl<'a> ConversationSearch<'a> {
         let speaks_of_it = spoken_of.is_some();
         let Some(scope) = spoken_of.or(newest) else { return ConversationMatch::default() };
         let kept = self.recall_scope(&scope).await;
-        ConversationMatch { known: Some((scope, kept)), speaks_of_it, ..ConversationMatch::default() }
+        ConversationMatch {
+            known: Some((scope, kept)),
+            speaks_of_it,
+            ..ConversationMatch::default()
+        }
     }
 
     /// Returns the newest of these, if they are one conversation and its forks, of the same

@@ -71,7 +71,9 @@ impl Session {
         let mut tries = 0;
         loop {
             sleep(Duration::from_millis(dice.roll(0, 2_000))).await;
-            match reserve_worst_case(&self.accounts, self.claims.clone(), want(crowd.stream), || {}).await {
+            match reserve_worst_case(&self.accounts, self.claims.clone(), want(crowd.stream), || {})
+                .await
+            {
                 Reservation::Granted { lease, output_limit } => {
                     tries = 0;
                     self.note(|seen| {

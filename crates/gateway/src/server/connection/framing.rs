@@ -54,9 +54,16 @@ impl Framing {
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = match self.at {
-                FramingState::Body(left) => self.skip_body(rest, left, FramingState::Body, FramingState::Request),
-                FramingState::Data(left) => self.skip_body(rest, left, FramingState::Data, FramingState::Chunk),
-                FramingState::Request | FramingState::Head | FramingState::Chunk | FramingState::Trailer => {
+                FramingState::Body(left) => {
+                    self.skip_body(rest, left, FramingState::Body, FramingState::Request)
+                }
+                FramingState::Data(left) => {
+                    self.skip_body(rest, left, FramingState::Data, FramingState::Chunk)
+                }
+                FramingState::Request
+                | FramingState::Head
+                | FramingState::Chunk
+                | FramingState::Trailer => {
                     let line = bytes.len() - rest.len();
                     let end = memchr::memchr(b'\n', rest);
                     self.take_line(rest, end).map_err(|AmbiguousFraming| line + end.unwrap_or(0))?
@@ -66,7 +73,13 @@ impl Framing {
         Ok(())
     }
 
-    fn skip_body<'a>(&mut self, bytes: &'a [u8], left: u64, on: fn(u64) -> FramingState, then: FramingState) -> &'a [u8] {
+    fn skip_body<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        left: u64,
+        on: fn(u64) -> FramingState,
+        then: FramingState,
+    ) -> &'a [u8] {
         let size = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         let left = left - size as u64;
         self.at = if left == 0 { then } else { on(left) };

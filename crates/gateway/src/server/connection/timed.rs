@@ -83,7 +83,11 @@ pub(super) struct TimedStream {
 }
 
 impl TimedStream {
-    pub(super) fn new(stream: TcpStream, pulse: Arc<ConnectionActivity>, times: ConnectionTimeouts) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        pulse: Arc<ConnectionActivity>,
+        times: ConnectionTimeouts,
+    ) -> Self {
         let timer = Box::pin(tokio::time::sleep(times.head));
         let framing = Framing::new();
         let (stalled, late, armed, ticks) = (None, None, NEW, false);
@@ -262,7 +266,11 @@ mod tests {
         let pulse = Arc::new(ConnectionActivity::default());
         let (_client, mut timed) = pair(&pulse).await;
         let (time, late) = waited(&mut timed).await;
-        assert_eq!((time.as_secs(), late), (10, Some(MissedDeadline::Idle)), "it never said anything");
+        assert_eq!(
+            (time.as_secs(), late),
+            (10, Some(MissedDeadline::Idle)),
+            "it never said anything"
+        );
 
         let pulse = Arc::new(ConnectionActivity::default());
         let (mut client, mut timed) = pair(&pulse).await;
@@ -309,6 +317,9 @@ mod tests {
             }
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!((began.elapsed().as_secs(), timed.missed_deadline()), (300, Some(MissedDeadline::Stall)));
+        assert_eq!(
+            (began.elapsed().as_secs(), timed.missed_deadline()),
+            (300, Some(MissedDeadline::Stall))
+        );
     }
 }

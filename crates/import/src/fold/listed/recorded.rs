@@ -12,7 +12,12 @@ use crate::step::RecordedSignal;
 impl SeenSignals {
     /// Lists recorded signals that are not listed yet. `silenced` is true if the run ended by its
     /// silence.
-    pub(crate) fn list_recorded(&mut self, noted: Vec<RecordedSignal>, silenced: bool, limits: &Policy) {
+    pub(crate) fn list_recorded(
+        &mut self,
+        noted: Vec<RecordedSignal>,
+        silenced: bool,
+        limits: &Policy,
+    ) {
         let (silent, loud): (Vec<RecordedSignal>, Vec<RecordedSignal>) =
             noted.into_iter().partition(|one| is_silence(one.signal));
         for RecordedSignal { signal, evidence } in loud {

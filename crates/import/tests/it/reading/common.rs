@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use softland_import::{ConversationStart, RecordedSignal, ReadOptions, Recordings, Sink, ConversationId, TurnStep, UserStep, read_paths};
+use softland_import::{
+    ConversationId, ConversationStart, ReadOptions, RecordedSignal, Recordings, Sink, TurnStep,
+    UserStep, read_paths,
+};
 
 /// The steps of a file, a line each.
 #[derive(Debug, Default)]

@@ -60,8 +60,12 @@ fn a_call_that_broke_off_is_none_and_a_providers_own_is_nobodys() {
         std::fs::write(&path, log).unwrap();
         let settings = softland_import::ReplaySettings::default();
         let sink = |path: &std::path::Path| softland_import::FileReplay::new(&settings, path);
-        let read =
-            softland_import::read_paths(&[path], &softland_import::ReadOptions::default(), sink, |_| {});
+        let read = softland_import::read_paths(
+            &[path],
+            &softland_import::ReadOptions::default(),
+            sink,
+            |_| {},
+        );
         softland_import::build_report(read).totals.tool_calls
     };
     assert_eq!(report(&log), 1);

@@ -5,10 +5,13 @@
 use std::path::Path;
 
 use softland_import::report::RunReport;
-use softland_import::{ConversationStart, FileReplay, ActivityRow, ReplaySettings, Sink as _, ConversationId, TurnStep, TurnUsage, UserStep};
+use softland_import::{
+    ActivityRow, ConversationId, ConversationStart, FileReplay, ReplaySettings, Sink as _,
+    TurnStep, TurnUsage, UserStep,
+};
 use softland_session::core::policy::{Policy, PolicyValue};
 use softland_session::core::{
-    Call, Digest, FinishedTurn, NanoUsd, Stop, VisibleText, ToolResult, UserMessage, UserText,
+    Call, Digest, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText, VisibleText,
 };
 use softland_session::wire::Tokens;
 
@@ -35,7 +38,10 @@ pub(crate) struct Script<'s> {
 
 impl<'s> Script<'s> {
     pub(crate) fn new(settings: &'s ReplaySettings) -> Self {
-        Self::begun(settings, &ConversationStart { session: Some("s"), ..ConversationStart::default() })
+        Self::begun(
+            settings,
+            &ConversationStart { session: Some("s"), ..ConversationStart::default() },
+        )
     }
 
     pub(crate) fn begun(settings: &'s ReplaySettings, begin: &ConversationStart<'_>) -> Self {
@@ -139,8 +145,12 @@ impl<'s> Script<'s> {
 
     /// A row of an activity list.
     pub(crate) fn row(mut self, prompt: u64, completion: u64, cost: u64) -> Self {
-        let row =
-            ActivityRow { prompt, trivial: (1..=5).contains(&completion), calls: false, cancelled: false };
+        let row = ActivityRow {
+            prompt,
+            trivial: (1..=5).contains(&completion),
+            calls: false,
+            cancelled: false,
+        };
         let tokens = Tokens { input: prompt, output: completion, ..Tokens::default() };
         let turn = TurnStep {
             finished: finished("", Vec::new(), Stop::Unknown),

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use softland_agent::Agent;
 use softland_agent::core::policy::PolicyValue as Limit;
 use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
-use softland_notebook::{Chat, ChatOptions, SharedNotebook, NotebookOptions, Server, ServerOptions, notebook_tools};
+use softland_notebook::{
+    Chat, ChatOptions, NotebookOptions, Server, ServerOptions, SharedNotebook, notebook_tools,
+};
 use softland_sim::{Config, Scenario, Sim};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -83,7 +85,8 @@ impl Place {
 
     pub(crate) async fn serve(&self, setup: Setup) -> Served {
         let state = self.0.path().join("state");
-        let room = SharedNotebook::open(&self.file(), NotebookOptions::new(&state, None)).await.unwrap();
+        let room =
+            SharedNotebook::open(&self.file(), NotebookOptions::new(&state, None)).await.unwrap();
         let sim = Sim::new(Config::new(Scenario::Scripted(Vec::new())));
         let answers = Arc::new(Semaphore::new(setup.answers));
         let transport = Simulated { sim, answers: Arc::clone(&answers) };

@@ -2,11 +2,11 @@
 
 use softland_core::{Admission, Call, VisibleText};
 
-use super::{ClientMessage, Visibility, BlockSlot};
+use super::{BlockSlot, ClientMessage, Visibility};
 use crate::out::Output;
-use crate::relay::tell::report_block;
-use crate::relay::wait::hide_orphans;
-use crate::reply::{Block, Reply, BlockView};
+use crate::relay::held_thinking::hide_orphans;
+use crate::relay::text_events::report_block;
+use crate::reply::{Block, BlockView, Reply};
 use crate::tags::{self, TaggedTexts};
 
 impl ClientMessage {
@@ -23,7 +23,8 @@ impl ClientMessage {
             self.head = (reply.id.clone(), reply.model.clone());
         }
         // Calls that are written as text come first in `admissions`, and stand in the text.
-        let (written, admissions) = admissions.split_at(reply.written_count().min(admissions.len()));
+        let (written, admissions) =
+            admissions.split_at(reply.written_count().min(admissions.len()));
         let shows = self.shown_blocks(&reply.blocks, show, admissions, slots);
         let segments = reply.tagged.as_deref().map(TaggedTexts::by_block);
         for (n, block) in reply.blocks.iter().enumerate() {
@@ -33,7 +34,9 @@ impl ClientMessage {
             }
             if shows.get(n) != Some(&true) {
                 match block.as_view() {
-                    BlockView::Text(text) if VisibleText::is_invisible_text(text) => self.thinned = true,
+                    BlockView::Text(text) if VisibleText::is_invisible_text(text) => {
+                        self.thinned = true
+                    }
                     _ => self.changed = true,
                 }
                 continue;
@@ -66,8 +69,10 @@ impl ClientMessage {
     ) -> Vec<bool> {
         let mut admissions = admissions.iter();
         let each = blocks.iter().enumerate().map(|(n, block)| {
-            let admission = matches!(block.as_view(), BlockView::Call(..)).then(|| admissions.next());
-            slots.get(n).is_some_and(BlockSlot::is_shown) || passes_verdict(block, show, admission.flatten())
+            let admission =
+                matches!(block.as_view(), BlockView::Call(..)).then(|| admissions.next());
+            slots.get(n).is_some_and(BlockSlot::is_shown)
+                || passes_verdict(block, show, admission.flatten())
         });
         let mut shows: Vec<bool> = each.collect();
         if self.framing.ties_thinking() {
@@ -100,15 +105,22 @@ impl ClientMessage {
 
 fn passes_verdict(block: &Block, show: Visibility, admission: Option<&Admission>) -> bool {
     match block.as_view() {
-        BlockView::Text(text) => show != Visibility::Nothing && !VisibleText::is_invisible_text(text),
+        BlockView::Text(text) => {
+            show != Visibility::Nothing && !VisibleText::is_invisible_text(text)
+        }
         _ if block.is_said() => show != Visibility::Nothing,
         BlockView::Call(..) => match (show, admission) {
             (Visibility::All, Some(admission)) => {
                 !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
             }
             (Visibility::All, None) => true,
-            (Visibility::Landed | Visibility::Answer, Some(admission)) => *admission == Admission::Answer,
-            (Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing, _) => false,
+            (Visibility::Landed | Visibility::Answer, Some(admission)) => {
+                *admission == Admission::Answer
+            }
+            (
+                Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing,
+                _,
+            ) => false,
         },
         BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {
             matches!(show, Visibility::All | Visibility::Landed)

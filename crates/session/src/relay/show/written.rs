@@ -2,8 +2,8 @@
 
 use super::ClientMessage;
 use crate::out::Output;
-use crate::relay::tell::TextEvents;
-use crate::tags::{TextSegment, TagCall, SegmentKind};
+use crate::relay::text_events::TextEvents;
+use crate::tags::{SegmentKind, TagCall, TextSegment};
 
 /// Methods for texts that calls are written in.
 impl ClientMessage {

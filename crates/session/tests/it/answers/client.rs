@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
-use softland_core::{RunEnding, Role};
+use softland_core::{Role, RunEnding};
 use softland_session::wire::Api;
 use softland_session::{Context, Exchange, Intervention, Output, Step};
 

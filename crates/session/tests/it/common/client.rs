@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use softland_core::policy::Policy;
 use softland_core::{
-    Because, Facts, RequestFailure, Quantity, Millis, NanoUsd, Outcome, Reason, Role, Rung, Signal,
+    Because, Facts, Millis, NanoUsd, Outcome, Quantity, Reason, RequestFailure, Role, Rung, Signal,
 };
-use softland_session::{Context, Event, Exchange, Intervention, OpenedRequest, Output, Outline, Step};
+use softland_session::{
+    Context, Event, Exchange, Intervention, OpenedRequest, Outline, Output, Step,
+};
 use softland_sim::{Binding, Body, Config, Piece, Request, Scenario, Sim};
 use softland_wire::{Api, request};
 
@@ -208,7 +210,8 @@ impl Client {
         context.api = api;
         context.records = self.store.records();
         let remembered = self.store.remembered(&outline);
-        let opened = OpenedRequest::read_history(&request, sent.clone().into(), context, remembered);
+        let opened =
+            OpenedRequest::read_history(&request, sent.clone().into(), context, remembered);
         let run = opened.newest_position().map(|here| here.run);
         let facts = self.facts(self.store.refusals(run));
         let mut out = Output::default();
@@ -306,7 +309,8 @@ impl Client {
             Some(false) => exchange.fail_request(RequestFailure::Provider, out),
             None => {
                 self.seen.insert("expired".to_owned());
-                let (used, limit) = (Quantity::Time(Millis(60_000)), Quantity::Time(Millis(60_000)));
+                let (used, limit) =
+                    (Quantity::Time(Millis(60_000)), Quantity::Time(Millis(60_000)));
                 exchange.land_at_limit(Because::new(Reason::Time, used, limit), out);
             }
         }

@@ -232,10 +232,14 @@ fn wild_part(dice: &mut Dice) -> Part {
             name: dice.pick(TOOLS).to_owned(),
             input: "{}".to_owned(),
         },
-        6 => Part::tool_call("hand_in", dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"])),
-        7 => {
-            Part::tool_call(dice.pick(&["nope", "grep"]), dice.pick(&["[]", "{\"a\":", "null", "\"x\""]))
-        }
+        6 => Part::tool_call(
+            "hand_in",
+            dice.pick(&[r#"{"answer":"from the tool"}"#, "{}", "{\"answ"]),
+        ),
+        7 => Part::tool_call(
+            dice.pick(&["nope", "grep"]),
+            dice.pick(&["[]", "{\"a\":", "null", "\"x\""]),
+        ),
         _ => {
             let name = dice.pick(TOOLS);
             Part::tool_call(name, format!(r#"{{"a":{}}}"#, dice.roll(3)))

@@ -2,7 +2,7 @@
 //! is written, and how calls and results are told in it. Messages are told apart by their shape.
 
 use serde_json::{Value, json};
-use softland_core::models::{Capability, capability};
+use softland_core::models::{Capability, find_capability};
 use softland_wire::Api;
 
 use super::case::Case;

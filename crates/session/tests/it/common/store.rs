@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, de::DeserializeOwned};
 use softland_core::{Admission, Digest, PinnedRecords, RunUsage};
-use softland_session::{Done, StoredTail, Outline, Past, StoredConversation, SeenResult};
+use softland_session::{Done, Outline, Past, SeenResult, StoredConversation, StoredTail};
 
 #[derive(Default)]
 pub(crate) struct Store {

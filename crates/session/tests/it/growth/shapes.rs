@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use softland_session::core::policy::{Mode, OnLoop, Policy};
 use softland_session::core::{
-    Call, Digest, FinishedTurn, Role, Stop, VisibleText, Transcript, UserMessage, UserText,
+    Call, Digest, FinishedTurn, Role, Stop, Transcript, UserMessage, UserText, VisibleText,
 };
 use softland_session::wire::Api;
 use softland_session::wire::tags::{Shape, Tags};
-use softland_session::{Context, Done, Exchange, StoredTail, OpenedRequest, Output, StoredConversation, Step};
+use softland_session::{
+    Context, Done, Exchange, OpenedRequest, Output, Step, StoredConversation, StoredTail,
+};
 use softland_session::{read_result, wire};
 
 use inputs::{Block, calls, request, results, said, stream, tools, whole};
@@ -102,8 +104,8 @@ fn exchange(api: Api, role: Role, context: Context, body: Vec<u8>, stream: Vec<u
 }
 
 fn begun(body: Vec<u8>, context: Context) -> Result<Exchange, String> {
-    let mut exchange =
-        Exchange::from_request(body, context, &mut Output::bytes_only()).map_err(|error| error.to_string())?;
+    let mut exchange = Exchange::from_request(body, context, &mut Output::bytes_only())
+        .map_err(|error| error.to_string())?;
     match exchange.next_step() {
         Step::Send(_) => Ok(exchange),
         Step::Done(_) => Err("nothing was sent".to_owned()),
@@ -220,12 +222,18 @@ fn tails(n: usize) -> Work {
             before: Digest::EMPTY,
             own: None,
         };
-        tails.insert(transcript.history_digest().followed_by(Digest::from_bytes(id.as_bytes())), tail);
+        tails.insert(
+            transcript.history_digest().followed_by(Digest::from_bytes(id.as_bytes())),
+            tail,
+        );
         let calls = vec![Call { id: &id, name: "tool_0", input: &input, server: false }];
         transcript.add_turn(&turn(calls));
         let mut result = read_result(&format!("{at}"), false);
         result.id = Cow::Owned(id.clone());
-        transcript.add_user_message(&UserMessage { results: vec![result], ..UserMessage::default() }, None);
+        transcript.add_user_message(
+            &UserMessage { results: vec![result], ..UserMessage::default() },
+            None,
+        );
         history.push_str(&inputs::calls(api, at..at + 1));
         history.push_str(&format!(
             r#",{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"{at}"}}]}}"#
@@ -233,11 +241,15 @@ fn tails(n: usize) -> Work {
     }
     let body = request(api, false, &history, "");
     Box::new(move || {
-        let request = wire::request::Request::from_body(api, &body).map_err(|error| error.to_string())?;
+        let request =
+            wire::request::Request::from_body(api, &body).map_err(|error| error.to_string())?;
         let context = Context::new(Role::Gateway, Policy::default(), None, "claude-sonnet-4-5");
-        let remembered = StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
-        let opened = OpenedRequest::read_history(&request, body.clone().into(), context, remembered);
-        let governed = opened.into_exchange(&Default::default(), &mut Output::bytes_only()).governed_body();
+        let remembered =
+            StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
+        let opened =
+            OpenedRequest::read_history(&request, body.clone().into(), context, remembered);
+        let governed =
+            opened.into_exchange(&Default::default(), &mut Output::bytes_only()).governed_body();
         // Every tail has found its turn.
         let tail = tails.values().next().map_or(0, |tail| tail.messages.len());
         is(usize::from(governed.len() >= body.len() + n * tail), 1)

@@ -122,7 +122,9 @@ fn b59_a_broken_block_alone_is_no_empty_answer() {
                 }
             };
             say(&mut exchange, "<use_tool>{\"name\"", &mut out);
-            let Step::Send(again) = exchange.next_step() else { panic!("{api:?}: it is asked again") };
+            let Step::Send(again) = exchange.next_step() else {
+                panic!("{api:?}: it is asked again")
+            };
             assert!(last_text(api, &again).contains("Please continue."), "{api:?}");
             say(&mut exchange, "Here it is.", &mut out);
             let Step::Done(done) = exchange.next_step() else { panic!("it has answered") };
@@ -180,7 +182,10 @@ fn of_a_batch_only_what_fits_reaches_the_client() {
             } else {
                 exchange.push_whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
             }
-            assert!(matches!(exchange.next_step(), Step::Send(_)), "none of them runs: the next rung");
+            assert!(
+                matches!(exchange.next_step(), Step::Send(_)),
+                "none of them runs: the next rung"
+            );
         }
     }
 }
@@ -217,7 +222,10 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
         let Step::Send(nudged) = exchange.next_step() else { panic!("it is nudged") };
         assert!(String::from_utf8(nudged.to_vec()).unwrap().contains("Please continue."));
         exchange
-            .push_bytes(&stream(api, &["Then this: ", &block("b"), " tail"], Ends::Natural), &mut out)
+            .push_bytes(
+                &stream(api, &["Then this: ", &block("b"), " tail"], Ends::Natural),
+                &mut out,
+            )
             .unwrap();
         exchange.finish_response(&mut out).unwrap();
         let Step::Done(done) = exchange.next_step() else { panic!("the turn is the client's") };
@@ -240,7 +248,8 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
             context(api, Policy::default(), Some(on())),
             remembered,
         );
-        let mut exchange = opened.into_exchange(&softland_core::Facts::default(), &mut Output::default());
+        let mut exchange =
+            opened.into_exchange(&softland_core::Facts::default(), &mut Output::default());
         let Step::Send(sent) = exchange.next_step() else { panic!("it is sent") };
         let sent = String::from_utf8(sent.to_vec()).unwrap();
         assert!(sent.contains(&tail.messages), "{api:?}: {sent}");
@@ -259,7 +268,8 @@ fn loops_are_seen_in_text_and_what_stands_beside_each_result_is_no_person() {
         }
         let mut out = Output::default();
         let body = request(api, true, &history);
-        Exchange::from_request(body, context(api, Policy::default(), Some(on())), &mut out).unwrap();
+        Exchange::from_request(body, context(api, Policy::default(), Some(on())), &mut out)
+            .unwrap();
         let repeats = |event: &Event| matches!(event, Event::Signal(signal) if signal.signal.word() == "repeat");
         assert!(out.events.iter().any(repeats), "{api:?}: {:?}", out.events);
     }

@@ -207,7 +207,9 @@ pub(crate) fn read(api: Api, stream: bool, bytes: &[u8]) -> Read {
             assert_eq!((finished.end, finished.strays), (anthropic::StreamEnd::Stop, 0));
             of_message(&finished.message)
         }
-        (Api::Anthropic, false) => of_message(&anthropic::ResponseMessage::from_json(bytes).unwrap()),
+        (Api::Anthropic, false) => {
+            of_message(&anthropic::ResponseMessage::from_json(bytes).unwrap())
+        }
         (Api::Chat, true) => {
             let mut all = chat::Assembler::new(1 << 20);
             frames(bytes, |event, data| {

@@ -1,7 +1,7 @@
 //! Rules for single messages and content blocks: roles, types, fields, emptiness.
 
 use super::refuse_extra;
-use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
+use crate::anthropic::error::{AnthropicResult, ensure, refuse_with};
 use crate::anthropic::request::{Block, read_blocks};
 use crate::json::Json;
 use crate::request::Request;

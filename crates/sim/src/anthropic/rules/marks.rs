@@ -1,7 +1,7 @@
 //! Rules for cache marks: their number, their places, and the order of their TTLs.
 
 use super::allow_only;
-use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
+use crate::anthropic::error::{AnthropicResult, ensure, refuse_with};
 use crate::anthropic::request::{Block, Prompt, read_blocks};
 use crate::json::Json;
 

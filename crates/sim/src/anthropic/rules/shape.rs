@@ -1,7 +1,7 @@
 //! Rules for top-level fields: known and required names, beta headers, and types.
 
-use super::{Endpoint, refuse_extra, allow_only};
-use crate::anthropic::error::{AnthropicResult, AnthropicRefusal, refuse_with, ensure};
+use super::{Endpoint, allow_only, refuse_extra};
+use crate::anthropic::error::{AnthropicRefusal, AnthropicResult, ensure, refuse_with};
 use crate::json::{Json, json_object};
 use crate::models::Model;
 use crate::request::Request;
@@ -88,8 +88,11 @@ fn check_thread(body: &Json) -> AnthropicResult {
     if body.get("thread").is_none() {
         return Ok(());
     }
-    let mut refusal =
-        AnthropicRefusal::new(400, "invalid_request_error", "thread: not supported for this request");
+    let mut refusal = AnthropicRefusal::new(
+        400,
+        "invalid_request_error",
+        "thread: not supported for this request",
+    );
     refusal.details = Some(json_object([
         ("error_code", "thread_unsupported_request".into()),
         ("unsupported", Json::List(vec!["thread".into()])),
@@ -121,7 +124,9 @@ fn check_max_tokens(body: &Json, model: &Model) -> AnthropicResult {
         return refuse_with("max_tokens: Field required");
     };
     let Some(n) = value.as_u64() else {
-        return refuse_with("max_tokens: Input should be a valid integer greater than or equal to 0");
+        return refuse_with(
+            "max_tokens: Input should be a valid integer greater than or equal to 0",
+        );
     };
     ensure(n <= model.output_max, || {
         format!(

@@ -5,7 +5,7 @@
 
 use crate::anthropic::content;
 use crate::anthropic::error::{AnthropicResult, refuse_with};
-use crate::anthropic::request::{Block, Prompt, MessageTurn};
+use crate::anthropic::request::{Block, MessageTurn, Prompt};
 use crate::digest::Digest;
 use crate::history::Role;
 use crate::json::Json;
@@ -47,7 +47,11 @@ impl Issuer {
     ///
     /// # Errors
     /// Refuses with 400 and the provider's text.
-    pub(crate) fn verify_prompt(&self, prompt: &Prompt<'_>, drop: bool) -> AnthropicResult<VerifiedThinking> {
+    pub(crate) fn verify_prompt(
+        &self,
+        prompt: &Prompt<'_>,
+        drop: bool,
+    ) -> AnthropicResult<VerifiedThinking> {
         let mut found = VerifiedThinking::default();
         let mut prefix = self.head_digest(prompt);
         let latest = latest_in_loop(prompt);
@@ -117,14 +121,24 @@ impl Issuer {
         digest.finish_short()
     }
 
-    fn verify_block(&self, block: &Block<'_>, latest: bool, drop: bool, found: &mut VerifiedThinking) -> AnthropicResult {
+    fn verify_block(
+        &self,
+        block: &Block<'_>,
+        latest: bool,
+        drop: bool,
+        found: &mut VerifiedThinking,
+    ) -> AnthropicResult {
         let (text, signature) = match block.kind {
             "thinking" => (block.str_at("thinking"), block.str_at("signature")),
             _ => ("", block.str_at("data")),
         };
         let previous = std::mem::replace(&mut found.last, link_digest(signature));
         let Some(mark) = SignatureParts::from_signature(signature) else {
-            return if self.accept_foreign { Ok(()) } else { refuse_with(invalid_signature(block)) };
+            return if self.accept_foreign {
+                Ok(())
+            } else {
+                refuse_with(invalid_signature(block))
+            };
         };
         if mark.model != self.model.id {
             found.dropped.insert(block.at, "model_binding_mismatch");
@@ -132,7 +146,11 @@ impl Issuer {
             return Ok(());
         }
         if mark.text != self.text_digest(mark.turn, mark.at, mark.of, text) {
-            return refuse_with(if latest { modified_thinking(block) } else { invalid_signature(block) });
+            return refuse_with(if latest {
+                modified_thinking(block)
+            } else {
+                invalid_signature(block)
+            });
         }
         let moved = mark.prefix != found.prefix || (previous != 0 && mark.before != previous);
         if !self.binds || !moved {
@@ -152,7 +170,9 @@ impl Issuer {
         let mut whole = BTreeSet::new();
         for block in turn.blocks.iter().filter(|b| b.is_thinking()) {
             let signature = if block.is_kind("thinking") { "signature" } else { "data" };
-            let Some(mark) = SignatureParts::from_signature(block.str_at(signature)) else { continue };
+            let Some(mark) = SignatureParts::from_signature(block.str_at(signature)) else {
+                continue;
+            };
             if found.dropped.contains_key(&block.at) {
                 whole.insert(mark.turn);
                 continue;
@@ -166,7 +186,8 @@ impl Issuer {
         whole.extend(seen.iter().filter(|(_, (next, of))| next == of).map(|(turn, _)| *turn));
         let index = models::all_models().iter().position(|m| m.id == self.model.id).unwrap_or(0);
         for block in &turn.blocks {
-            let cut = match parse_tool_id(block.str_at("id")).filter(|_| block.is_kind("tool_use")) {
+            let cut = match parse_tool_id(block.str_at("id")).filter(|_| block.is_kind("tool_use"))
+            {
                 Some((turn, model, n)) => model == index && n > 0 && !whole.contains(&turn),
                 None => false,
             };

@@ -1,8 +1,8 @@
 //! Rules for the `thinking` parameter per model, and for its mode within an open tool loop.
 //! Signatures are in `signatures`.
 
-use super::{refuse_extra, allow_only};
-use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
+use super::{allow_only, refuse_extra};
+use crate::anthropic::error::{AnthropicResult, ensure, refuse_with};
 use crate::anthropic::request::{Prompt, Thinking};
 use crate::history::Role;
 use crate::json::Json;

@@ -1,8 +1,8 @@
 //! Rules for tool definitions and `tool_choice`.
 
-use super::blocks::is_word;
 use super::allow_only;
-use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
+use super::blocks::is_word;
+use crate::anthropic::error::{AnthropicResult, ensure, refuse_with};
 use crate::anthropic::request::{Prompt, Thinking};
 use crate::history::Choice;
 use crate::json::Json;
@@ -84,9 +84,15 @@ fn check_choice(prompt: &Prompt<'_>, names: &BTreeSet<&str>) -> AnthropicResult 
         )
     })?;
     match kind {
-        "tool" => allow_only(choice, "tool_choice.tool", &["type", "name", "disable_parallel_tool_use"])?,
+        "tool" => {
+            allow_only(choice, "tool_choice.tool", &["type", "name", "disable_parallel_tool_use"])?
+        }
         "none" => allow_only(choice, "tool_choice.none", &["type"])?,
-        _ => allow_only(choice, &format!("tool_choice.{kind}"), &["type", "disable_parallel_tool_use"])?,
+        _ => allow_only(
+            choice,
+            &format!("tool_choice.{kind}"),
+            &["type", "disable_parallel_tool_use"],
+        )?,
     }
     let mcp = prompt.body.get("mcp_servers").is_some();
     ensure(!prompt.tools.is_empty() || mcp, || {

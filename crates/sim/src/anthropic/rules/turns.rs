@@ -1,7 +1,7 @@
 //! Rules for the order of turns, and for the result of every tool call.
 
-use crate::anthropic::error::{AnthropicResult, refuse_with, ensure};
-use crate::anthropic::request::{Block, Prompt, MessageTurn};
+use crate::anthropic::error::{AnthropicResult, ensure, refuse_with};
+use crate::anthropic::request::{Block, MessageTurn, Prompt};
 use crate::history::Role;
 use crate::models::Model;
 use std::collections::BTreeSet;
@@ -79,8 +79,13 @@ fn check_answered(turn: &MessageTurn<'_>, next: Option<&MessageTurn<'_>>) -> Ant
 
 /// Checks server tools. One without a result pauses the turn, and only results of client tools may
 /// follow it.
-fn check_server_tools(turn: &MessageTurn<'_>, next: Option<&MessageTurn<'_>>, mixed: bool) -> AnthropicResult {
-    let used: Vec<&Block<'_>> = turn.blocks.iter().filter(|b| b.is_kind("server_tool_use")).collect();
+fn check_server_tools(
+    turn: &MessageTurn<'_>,
+    next: Option<&MessageTurn<'_>>,
+    mixed: bool,
+) -> AnthropicResult {
+    let used: Vec<&Block<'_>> =
+        turn.blocks.iter().filter(|b| b.is_kind("server_tool_use")).collect();
     let done = turn.blocks.iter().filter(|b| b.kind.ends_with("_tool_result")).count();
     let (Some(open), Some(next)) = (used.get(done), next) else { return Ok(()) };
     let results_only = next.blocks.iter().all(|b| b.is_kind("tool_result"));

@@ -3,14 +3,21 @@
 use crate::chat::request::{Message, Speaker};
 use crate::json::Json;
 use crate::models::open::OpenModel;
-use crate::openai::{OpenAiResult, OpenAiRefusal, empty_array, ensure, check_known, missing_parameter, wrong_type};
+use crate::openai::{
+    OpenAiRefusal, OpenAiResult, check_known, empty_array, ensure, missing_parameter, wrong_type,
+};
 
 const FIELDS: &[&str] =
     &["role", "content", "name", "refusal", "audio", "annotations", "tool_calls", "tool_call_id"];
 
 /// Reads and checks all messages of a body.
-pub(super) fn read_messages<'a>(body: &'a Json, model: &OpenModel) -> OpenAiResult<Vec<Message<'a>>> {
-    let Some(list) = body.get("messages") else { return Err(missing_parameter("messages".to_owned())) };
+pub(super) fn read_messages<'a>(
+    body: &'a Json,
+    model: &OpenModel,
+) -> OpenAiResult<Vec<Message<'a>>> {
+    let Some(list) = body.get("messages") else {
+        return Err(missing_parameter("messages".to_owned()));
+    };
     ensure(!list.items().is_empty(), || empty_array("messages"))?;
     list.items().iter().enumerate().map(|(at, json)| read_message(json, at, model)).collect()
 }
@@ -31,7 +38,9 @@ fn read_message<'a>(json: &'a Json, at: usize, model: &OpenModel) -> OpenAiResul
                  'function', 'tool', and 'developer'."
             );
             let param = format!("messages[{at}].role");
-            return Err(OpenAiRefusal::bad_request(message).with_code("invalid_value").with_param(param));
+            return Err(OpenAiRefusal::bad_request(message)
+                .with_code("invalid_value")
+                .with_param(param));
         }
     };
     if model.knows_fields() {
@@ -93,7 +102,13 @@ fn check_content(message: &Message<'_>, model: &OpenModel) -> OpenAiResult {
     }
 }
 
-fn check_part(part: &Json, speaker: Speaker, path: &str, excused: bool, model: &OpenModel) -> OpenAiResult {
+fn check_part(
+    part: &Json,
+    speaker: Speaker,
+    path: &str,
+    excused: bool,
+    model: &OpenModel,
+) -> OpenAiResult {
     let kind = part.str_at("type").unwrap_or("");
     let known = match speaker {
         Speaker::User => {
@@ -119,6 +134,8 @@ fn check_part(part: &Json, speaker: Speaker, path: &str, excused: bool, model: &
 fn check_blank(text: &str, excused: bool, model: &OpenModel) -> OpenAiResult {
     let fine = !model.claude || !text.trim().is_empty() || (excused && text.is_empty());
     ensure(fine, || {
-        OpenAiRefusal::from_upstream("messages: text content blocks must contain non-whitespace text")
+        OpenAiRefusal::from_upstream(
+            "messages: text content blocks must contain non-whitespace text",
+        )
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::chat::request::{Message, Speaker};
 use crate::models::open::OpenModel;
-use crate::openai::{OpenAiResult, OpenAiRefusal, ensure};
+use crate::openai::{OpenAiRefusal, OpenAiResult, ensure};
 use std::collections::BTreeSet;
 
 pub(super) fn check_order(messages: &[Message<'_>], model: &OpenModel) -> OpenAiResult {

@@ -1,10 +1,12 @@
 //! Rules for returned reasoning: whole, unmodified, with its calls.
 
 use crate::chat::request::{Message, Prompt, Speaker};
+use crate::constraints::ThinkingPresence;
 use crate::json::Json;
-use crate::laws::ThinkingPresence;
 use crate::models::open::{Dialect, OpenModel};
-use crate::openai::{OpenAiResult, SealStatus, IssuedId, OpenAiRefusal, Sealer, refuse_with, ensure};
+use crate::openai::{
+    IssuedId, OpenAiRefusal, OpenAiResult, SealStatus, Sealer, ensure, refuse_with,
+};
 use std::collections::BTreeMap;
 
 /// Returns the request's own setting for reasoning, if any.
@@ -26,7 +28,11 @@ pub(super) fn reasoning_setting(body: &Json, model: &OpenModel) -> Option<bool> 
     }
 }
 
-pub(super) fn check_reasoning(prompt: &Prompt<'_>, seal: Sealer, accept_foreign: bool) -> OpenAiResult {
+pub(super) fn check_reasoning(
+    prompt: &Prompt<'_>,
+    seal: Sealer,
+    accept_foreign: bool,
+) -> OpenAiResult {
     match prompt.model.dialect {
         Dialect::DeepSeek => check_deepseek(prompt),
         Dialect::OpenRouter => check_openrouter(prompt, seal, accept_foreign),
@@ -41,7 +47,9 @@ fn check_deepseek(prompt: &Prompt<'_>) -> OpenAiResult {
         !m.calls.is_empty() && m.json.get("reasoning_content").and_then(Json::as_str).is_none()
     };
     if thinks && prompt.messages.iter().any(bare) {
-        return refuse_with("The `reasoning_content` in the thinking mode must be passed back to the API.");
+        return refuse_with(
+            "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        );
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use crate::json::Json;
 use crate::models::open::{Caching, OpenModel};
-use crate::openai::{OpenAiResult, OpenAiRefusal, FieldType, check_bounds, ensure, read_integer, check_known, check_sampling, check_types};
+use crate::openai::{
+    FieldType, OpenAiRefusal, OpenAiResult, check_bounds, check_known, check_sampling, check_types,
+    ensure, read_integer,
+};
 
 const FIELDS: &[&str] = &[
     "model",
@@ -74,7 +77,10 @@ pub(super) fn check_shape(body: &Json, model: &OpenModel) -> OpenAiResult<Reques
     })?;
     for key in ["functions", "function_call"] {
         ensure(body.get(key).is_none(), || {
-            OpenAiRefusal::bad_request(format!("'{key}' is deprecated, and not simulated: use 'tools'.")).with_param(key)
+            OpenAiRefusal::bad_request(format!(
+                "'{key}' is deprecated, and not simulated: use 'tools'."
+            ))
+            .with_param(key)
         })?;
     }
     if model.knows_fields() {
@@ -106,7 +112,9 @@ fn check_reasoner(body: &Json, model: &OpenModel) -> OpenAiResult {
         ensure(!set("max_tokens"), || {
             let message = "Unsupported parameter: 'max_tokens' is not supported with this model. \
                            Use 'max_completion_tokens' instead.";
-            OpenAiRefusal::bad_request(message).with_code("unsupported_parameter").with_param("max_tokens")
+            OpenAiRefusal::bad_request(message)
+                .with_code("unsupported_parameter")
+                .with_param("max_tokens")
         })?;
         for key in ["stop", "logprobs", "logit_bias"] {
             ensure(!set(key), || unsupported_parameter(key))?;

@@ -2,7 +2,7 @@
 
 use crate::history::Role;
 use crate::json::Json;
-use crate::openai::{OpenAiResult, OpenAiRefusal, ensure, missing_parameter, wrong_type};
+use crate::openai::{OpenAiRefusal, OpenAiResult, ensure, missing_parameter, wrong_type};
 use crate::responses::request::ItemKind;
 use crate::responses::store::Store;
 
@@ -10,7 +10,10 @@ use crate::responses::store::Store;
 ///
 /// # Errors
 /// Refuses with 404 if an item is not stored.
-pub(in crate::responses) fn resolve_references(items: Vec<Json>, store: &Store) -> OpenAiResult<Vec<Json>> {
+pub(in crate::responses) fn resolve_references(
+    items: Vec<Json>,
+    store: &Store,
+) -> OpenAiResult<Vec<Json>> {
     let resolved = items.into_iter().map(|item| {
         if ItemKind::from_item(&item) != ItemKind::Reference {
             return Ok(item);
@@ -74,7 +77,9 @@ fn unknown_item(item: &Json, path: &str) -> OpenAiRefusal {
         Some(kind) => ("type", kind),
     };
     let message = format!("Invalid value: '{said}'.");
-    OpenAiRefusal::bad_request(message).with_code("invalid_value").with_param(format!("{path}.{key}"))
+    OpenAiRefusal::bad_request(message)
+        .with_code("invalid_value")
+        .with_param(format!("{path}.{key}"))
 }
 
 fn check_message(item: &Json, role: Role, path: &str) -> OpenAiResult {

@@ -1,7 +1,7 @@
 //! The order of items: calls have their output before the model continues, outputs have their call.
 
 use crate::json::Json;
-use crate::openai::{OpenAiResult, OpenAiRefusal, ensure};
+use crate::openai::{OpenAiRefusal, OpenAiResult, ensure};
 use crate::responses::request::ItemKind;
 use std::collections::BTreeSet;
 
@@ -44,7 +44,8 @@ pub(super) fn check_order(items: &[Json]) -> OpenAiResult {
 fn none_open(open: &[&str]) -> OpenAiResult {
     ensure(open.is_empty(), || {
         let id = open.first().copied().unwrap_or("");
-        OpenAiRefusal::bad_request(format!("No tool output found for function call {id}.")).with_param("input")
+        OpenAiRefusal::bad_request(format!("No tool output found for function call {id}."))
+            .with_param("input")
     })
 }
 

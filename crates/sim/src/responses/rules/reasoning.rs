@@ -1,11 +1,13 @@
 //! Rules for reasoning items: unmodified, together with the items they belong to.
 
 use super::items::item_not_stored;
+use crate::constraints::ThinkingPresence;
 use crate::history::Role;
 use crate::json::Json;
-use crate::laws::ThinkingPresence;
 use crate::models::open::{Dialect, OpenModel};
-use crate::openai::{OpenAiResult, SealStatus, IssuedId, OpenAiRefusal, Sealer, refuse_with, ensure};
+use crate::openai::{
+    IssuedId, OpenAiRefusal, OpenAiResult, SealStatus, Sealer, ensure, refuse_with,
+};
 use crate::responses::request::ItemKind;
 use crate::responses::store::Store;
 use std::collections::BTreeSet;

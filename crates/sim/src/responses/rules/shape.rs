@@ -2,7 +2,10 @@
 
 use crate::json::Json;
 use crate::models::open::{Caching, Dialect, OpenModel};
-use crate::openai::{OpenAiResult, OpenAiRefusal, FieldType, check_bounds, ensure, read_integer, check_known, check_sampling, check_types};
+use crate::openai::{
+    FieldType, OpenAiRefusal, OpenAiResult, check_bounds, check_known, check_sampling, check_types,
+    ensure, read_integer,
+};
 
 const FIELDS: &[&str] = &[
     "model",
@@ -103,11 +106,14 @@ fn check_exclusions(body: &Json) -> OpenAiResult {
         OpenAiRefusal::new(404, "invalid_request_error", message).with_param("conversation")
     })?;
     ensure(flag("background") != Some(true) || flag("store") != Some(false), || {
-        OpenAiRefusal::bad_request("Background mode requires 'store' to be true.").with_param("store")
+        OpenAiRefusal::bad_request("Background mode requires 'store' to be true.")
+            .with_param("store")
     })?;
     ensure(set("input") || set("previous_response_id") || set("prompt"), || {
         let message = "Missing required parameter: 'input'.";
-        OpenAiRefusal::bad_request(message).with_code("missing_required_parameter").with_param("input")
+        OpenAiRefusal::bad_request(message)
+            .with_code("missing_required_parameter")
+            .with_param("input")
     })
 }
 
@@ -136,7 +142,9 @@ pub(super) fn read_max_tokens(body: &Json, model: &OpenModel) -> OpenAiResult<u6
              got {asked} instead.",
             model.output_max
         );
-        OpenAiRefusal::bad_request(message).with_code("integer_above_max_value").with_param("max_output_tokens")
+        OpenAiRefusal::bad_request(message)
+            .with_code("integer_above_max_value")
+            .with_param("max_output_tokens")
     })?;
     Ok(asked)
 }

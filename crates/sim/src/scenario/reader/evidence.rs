@@ -43,7 +43,8 @@ impl Evidence {
     pub(super) fn add_file(&mut self, path: &str, first: u64, result: &str, words: &SearchWords) {
         self.read.insert(path.to_owned());
         let lines: Vec<&str> = result.lines().collect();
-        let with_numbers = lines.iter().filter(|l| parse_numbered(l).is_some()).count() * 2 > lines.len();
+        let with_numbers =
+            lines.iter().filter(|l| parse_numbered(l).is_some()).count() * 2 > lines.len();
         let mut carried = 0;
         for (i, line) in lines.iter().enumerate() {
             let (number, text) = match parse_numbered(line).filter(|_| with_numbers) {
@@ -177,7 +178,8 @@ impl Evidence {
 
     fn add_line(&mut self, path: &str, number: u64, text: &str, score: usize) {
         let key = (path.trim_start_matches("./").to_owned(), number);
-        let line = self.lines.entry(key).or_insert_with(|| EvidenceLine { text: text.to_owned(), score });
+        let line =
+            self.lines.entry(key).or_insert_with(|| EvidenceLine { text: text.to_owned(), score });
         line.score = line.score.max(score);
     }
 }

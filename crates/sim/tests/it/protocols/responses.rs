@@ -336,7 +336,8 @@ fn item_ids_rotate_where_a_proxy_rotates_them() {
 
 #[test]
 fn custom_tools_take_texts() {
-    let sim = Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_call("patch", "*** Begin\nx")])));
+    let sim =
+        Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_call("patch", "*** Begin\nx")])));
     let tools = json!({"tools": [{"type": "custom", "name": "patch"}]});
     let (_, reply) = API.json(&sim, &with(hello(), tools.clone()));
     let call = &reply["output"][0];
@@ -349,8 +350,9 @@ fn custom_tools_take_texts() {
     let mut next = with(hello(), tools);
     API.push(&mut next, vec![call.clone(), answer]);
     check_with(&sim, API, "answered", &next, 200, "");
-    let refused =
-        Sim::new(Config::new(Scenario::Scripted(vec![Turn::from_text("no").with_stop(Stop::Refusal)])));
+    let refused = Sim::new(Config::new(Scenario::Scripted(vec![
+        Turn::from_text("no").with_stop(Stop::Refusal),
+    ])));
     let (_, reply) = API.json(&refused, &hello());
     assert_eq!(reply["output"][0]["content"][0], json!({"type": "refusal", "refusal": "no"}));
 }

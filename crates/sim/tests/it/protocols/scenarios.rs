@@ -280,7 +280,8 @@ fn streamed_and_whole_are_the_same_however_it_is_cut() {
             .filter(|(n, _)| !["midstream-error", "cut", "bad-json", "overloaded"].contains(n))
         {
             for piece_bytes in [None, Some(1), Some(7)] {
-                let config = Config { piece_bytes, ..Config::new(Scenario::from_name(name).unwrap()) };
+                let config =
+                    Config { piece_bytes, ..Config::new(Scenario::from_name(name).unwrap()) };
                 let (whole, stream) = (Sim::new(config.clone()), Sim::new(config));
                 let body = api.question();
                 let wanted = api.ask(&whole, &body);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     ResponseMessage, Stop,
-    block::{ResponseBlock, Extra, for_each_member, replace_input},
+    block::{Extra, ResponseBlock, for_each_member, replace_input},
 };
 use crate::{
     anthropic::stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart},
@@ -252,11 +252,16 @@ impl OpenBlock {
     /// Adds an event to the block. Returns false if it does not fit.
     fn apply_event(&mut self, event: &Event<'_>) -> bool {
         match (event, &mut self.block) {
-            (Event::TextDelta { text: more, .. }, ResponseBlock::Text { text, .. }) => more.push_to(text),
+            (Event::TextDelta { text: more, .. }, ResponseBlock::Text { text, .. }) => {
+                more.push_to(text)
+            }
             (Event::ThinkingDelta { text: more, .. }, ResponseBlock::Thinking { thinking, .. }) => {
                 more.push_to(thinking);
             }
-            (Event::SignatureDelta { signature: s, .. }, ResponseBlock::Thinking { signature, .. }) => {
+            (
+                Event::SignatureDelta { signature: s, .. },
+                ResponseBlock::Thinking { signature, .. },
+            ) => {
                 *signature = s.unescape().into_owned();
             }
             (Event::InputJsonDelta { partial_json, .. }, ResponseBlock::ToolUse { .. }) => {
@@ -282,10 +287,13 @@ impl OpenBlock {
         } else if let ResponseBlock::ToolUse { input, .. } = &mut self.block {
             replace_input(input, &self.json);
         }
-        if let (ResponseBlock::Other { raw, .. }, false) = (&mut self.block, self.deltas.is_empty()) {
+        if let (ResponseBlock::Other { raw, .. }, false) = (&mut self.block, self.deltas.is_empty())
+        {
             *raw = merge_deltas(raw, &self.deltas);
         }
-        if let (ResponseBlock::Text { extra, .. }, false) = (&mut self.block, self.citations.is_empty()) {
+        if let (ResponseBlock::Text { extra, .. }, false) =
+            (&mut self.block, self.citations.is_empty())
+        {
             let list = extra.entry("citations".to_owned()).or_default();
             *list = append_elements(list, &self.citations);
         }

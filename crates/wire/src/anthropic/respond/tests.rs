@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     Tokens,
-    anthropic::{Assembler, StreamEnd, Event},
+    anthropic::{Assembler, Event, StreamEnd},
     sse::Decoder,
 };
 

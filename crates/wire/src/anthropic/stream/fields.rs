@@ -121,7 +121,10 @@ fn read_delta<'a>(cursor: &mut Cursor<'a>) -> Result<Delta<'a>, Error> {
     Ok(delta)
 }
 
-fn build_message_delta<'a>(delta: Delta<'a>, usage: Option<Box<UsageUpdate>>) -> Box<MessageDelta<'a>> {
+fn build_message_delta<'a>(
+    delta: Delta<'a>,
+    usage: Option<Box<UsageUpdate>>,
+) -> Box<MessageDelta<'a>> {
     Box::new(MessageDelta {
         stop_reason: delta.stop_reason,
         stop_sequence: delta.stop_sequence,

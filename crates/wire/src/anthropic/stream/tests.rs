@@ -108,7 +108,10 @@ fn blocks_say_whether_they_have_members_beyond_those_of_their_kind() {
 fn a_message_may_start_with_content_and_stop_reason() {
     let data = r#"{"type":"message_start","message":{"id":"m","model":"x","content":[{"type":"tool_use","id":"t","name":"n","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":4}}}"#;
     let Event::MessageStart(start) = decode(data) else { panic!() };
-    assert_eq!((start.id, start.model), (Str::from_plain("m").unwrap(), Str::from_plain("x").unwrap()));
+    assert_eq!(
+        (start.id, start.model),
+        (Str::from_plain("m").unwrap(), Str::from_plain("x").unwrap())
+    );
     assert_eq!(
         (start.content.len(), start.stop_reason.unwrap()),
         (1, Str::from_plain("tool_use").unwrap())

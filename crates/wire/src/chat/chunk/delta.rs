@@ -159,7 +159,9 @@ pub(in crate::chat) fn read_call<'a>(cursor: &mut Cursor<'a>) -> Result<CallDelt
             "index" => call.index = cursor.read_index_or_skip()?,
             // Mistral is known to have sent `"null"` (guarded against in LangChain's client).
             "id" => call.id = read_nonempty(cursor)?.filter(|id| *id != "null"),
-            "type" => call.custom |= cursor.read_text_or_skip()?.is_some_and(|kind| kind == "custom"),
+            "type" => {
+                call.custom |= cursor.read_text_or_skip()?.is_some_and(|kind| kind == "custom")
+            }
             "function" | "custom" => {
                 if cursor.peek()? == Kind::Object {
                     call.custom |= member.key == "custom";
@@ -180,7 +182,9 @@ impl<'a> CallDelta<'a> {
             match &*member.key.unescape() {
                 "name" => self.name = read_nonempty(cursor)?,
                 "arguments" | "input" => match cursor.peek()? {
-                    Kind::Object => self.object = Some(cursor.skip_value()?.slice_of(cursor.text())),
+                    Kind::Object => {
+                        self.object = Some(cursor.skip_value()?.slice_of(cursor.text()))
+                    }
                     _ => self.arguments = cursor.read_text_or_skip()?,
                 },
                 _ => {}

@@ -52,7 +52,9 @@ impl<'a> StreamError<'a> {
         cursor.read_members(|cursor, member| {
             match &*member.key.unescape() {
                 "error" => self.read_value(cursor)?,
-                "message" | "msg" => self.message = cursor.read_text_or_skip()?.unwrap_or(self.message),
+                "message" | "msg" => {
+                    self.message = cursor.read_text_or_skip()?.unwrap_or(self.message)
+                }
                 "detail" => self.read_detail(cursor)?,
                 "type" => self.kind = cursor.read_text_or_skip()?.unwrap_or(self.kind),
                 "code" => self.read_code(cursor)?,

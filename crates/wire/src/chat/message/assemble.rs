@@ -203,7 +203,10 @@ impl Assembler {
         if let Some(more) = delta.content {
             more.push_to(&mut message.text);
             if !message.parts.is_empty() && !more.is_empty() {
-                parts::push_part(&mut message.parts, ResponsePart::Text(more.unescape().into_owned()));
+                parts::push_part(
+                    &mut message.parts,
+                    ResponsePart::Text(more.unescape().into_owned()),
+                );
             }
         }
         if let Some(list) = delta.parts {

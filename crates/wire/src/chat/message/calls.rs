@@ -111,7 +111,8 @@ impl CallAssembler {
                 |at: &usize| self.list.get(*at).is_some_and(|building| building.list == self.lists);
             last.filter(|at| !begins || !apart(at))
         };
-        let goes_on = |at: &usize| self.list.get(*at).is_some_and(|call| !call.is_followed_by(piece));
+        let goes_on =
+            |at: &usize| self.list.get(*at).is_some_and(|call| !call.is_followed_by(piece));
         known.filter(goes_on).or_else(|| begins.then(|| self.begin_call(piece)))
     }
 

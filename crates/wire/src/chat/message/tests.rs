@@ -365,7 +365,10 @@ fn an_error_holds_against_what_follows_and_usage_counts() {
         + "data: {\"created\":9,\"error\":{\"code\":400,\"message\":\"again\"},\"usage\":{\"prompt_tokens\":4}}\n\n"
         + "data: [DONE]\n\n: comment\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9}}\n\n";
     let finished = folded(&stream);
-    assert!(matches!(&finished.end, StreamEnd::Error(error) if error.status == 502), "{finished:?}");
+    assert!(
+        matches!(&finished.end, StreamEnd::Error(error) if error.status == 502),
+        "{finished:?}"
+    );
     assert_eq!(finished.message.created, 7);
     assert_eq!((finished.message.usage.tokens.input, finished.strays), (4, 1));
     let bare = ended(&[r#"{"content":"a"}"#], "error");

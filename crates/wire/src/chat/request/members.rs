@@ -126,7 +126,10 @@ pub(super) fn read_flag(cursor: &mut Cursor<'_>) -> Result<Option<Flag>, Error> 
     Ok(cursor.read_bool_or_skip()?.map(|value| Flag { value, span }))
 }
 
-pub(super) fn read_max_tokens(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<MaxTokens>, Error> {
+pub(super) fn read_max_tokens(
+    cursor: &mut Cursor<'_>,
+    key: Span,
+) -> Result<Option<MaxTokens>, Error> {
     let span = cursor.clone().skip_value()?;
     let value = cursor.read_uint_or_skip()?;
     let member = Span::new(key.start, span.end);
@@ -213,7 +216,9 @@ fn parse_choice(word: Str<'_>) -> RequestToolChoiceKind<'_> {
     }
 }
 
-fn read_choice_object<'a>(cursor: &mut Cursor<'a>) -> Result<(RequestToolChoiceKind<'a>, Span), Error> {
+fn read_choice_object<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<(RequestToolChoiceKind<'a>, Span), Error> {
     let (mut kind, mut flat, mut name) = (Str::default(), None, None);
     let mut required = false;
     let span = cursor.read_members(|cursor, member| {

@@ -140,7 +140,9 @@ pub enum ToolCallKind {
     Legacy,
 }
 
-pub(super) fn read_messages<'a>(cursor: &mut Cursor<'a>) -> Result<RequestMessages<'a>, RequestError> {
+pub(super) fn read_messages<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<RequestMessages<'a>, RequestError> {
     RequestError::expect_kind(cursor, &[Kind::Array], "messages", "a list of messages")?;
     let mut list = Vec::new();
     let span = cursor.read_elements(|cursor| {
@@ -324,7 +326,9 @@ fn read_legacy_call<'a>(cursor: &mut Cursor<'a>) -> Result<Option<ToolCall<'a>>,
 }
 
 /// Reads the `name` and `arguments` (or `input`) of an object.
-fn read_name_and_arguments<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(Str<'a>, Str<'a>)>, Error> {
+fn read_name_and_arguments<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<Option<(Str<'a>, Str<'a>)>, Error> {
     if cursor.peek()? != Kind::Object {
         cursor.skip_value()?;
         return Ok(None);

@@ -78,7 +78,11 @@ fn every_tool_choice_is_told_apart() {
     check(r#""auto""#, false, |c| c == RequestToolChoiceKind::Auto);
     check(r#""required""#, true, |c| c == RequestToolChoiceKind::Required);
     check(r#""any""#, true, |c| c == RequestToolChoiceKind::Required);
-    check(r#""later""#, false, |c| matches!(c, RequestToolChoiceKind::Other(name) if name == "later"));
+    check(
+        r#""later""#,
+        false,
+        |c| matches!(c, RequestToolChoiceKind::Other(name) if name == "later"),
+    );
     check(
         r#"{"type":"function","function":{"name":"f"}}"#,
         true,
@@ -151,7 +155,10 @@ fn messages_are_read_whatever_their_shape() {
     use RequestRole::{Assistant, Developer, Function, Other, Tool, User};
     assert_eq!(roles, [Developer, User, Assistant, Tool, Assistant, Function, Assistant, Other]);
     let RequestContent::Parts { span, parts } = &list[1].content else { panic!("{:?}", list[1]) };
-    assert!(span.slice_of(HISTORY).starts_with("[{") && list[1].span.slice_of(HISTORY).starts_with("{\"role"));
+    assert!(
+        span.slice_of(HISTORY).starts_with("[{")
+            && list[1].span.slice_of(HISTORY).starts_with("{\"role")
+    );
     assert!(matches!(parts[0].kind, PartKind::Text(text, _) if text == "t\n"));
     let kinds = [PartKind::Image, PartKind::File, PartKind::Audio];
     assert!(parts[1..4].iter().map(|part| part.kind).eq(kinds));
@@ -160,7 +167,9 @@ fn messages_are_read_whatever_their_shape() {
     assert!(matches!(parts[6].kind, PartKind::Other(kind) if kind == "text"));
     assert_eq!((list[1].cache_marks, list[3].cache_marks), (1, 1));
     assert_eq!(list[1].name.unwrap(), "ann");
-    assert!(matches!(list[2].content, RequestContent::Null(span) if span.slice_of(HISTORY) == "null"));
+    assert!(
+        matches!(list[2].content, RequestContent::Null(span) if span.slice_of(HISTORY) == "null")
+    );
     assert_eq!(list[2].refusal.unwrap(), "no");
     assert_eq!(list[2].reasoning_content.unwrap().value.slice_of(HISTORY), "\"\"");
     assert!(list[2].reasoning.is_none());

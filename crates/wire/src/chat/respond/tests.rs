@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     Splice,
-    chat::{Assembler, CallKind, StreamEnd, Event, Finished, ResponsePart},
+    chat::{Assembler, CallKind, Event, Finished, ResponsePart, StreamEnd},
     json::Span,
     sse::Decoder,
 };
@@ -90,7 +90,10 @@ fn a_written_completion_reads_as_what_was_meant() {
     let cases = [
         whole(),
         ResponseMessage {
-            parts: vec![ResponsePart::Thinking("r".to_owned()), ResponsePart::Text("Hi \u{1F6EC}\n".to_owned())],
+            parts: vec![
+                ResponsePart::Thinking("r".to_owned()),
+                ResponsePart::Text("Hi \u{1F6EC}\n".to_owned()),
+            ],
             reasoning: "r".to_owned(),
             ..whole()
         },

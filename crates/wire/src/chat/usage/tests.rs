@@ -82,7 +82,8 @@ fn openrouters_cost_is_what_is_billed() {
 
 #[test]
 fn money_is_read_without_floating_point() {
-    let check = |text: &str, nano: Option<u64>| assert_eq!(cost::parse_nano_usd(text), nano, "{text}");
+    let check =
+        |text: &str, nano: Option<u64>| assert_eq!(cost::parse_nano_usd(text), nano, "{text}");
     check("0", Some(0));
     check("0.00069195", Some(691_950));
     check("2.4e-6", Some(2400));

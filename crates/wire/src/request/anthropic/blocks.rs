@@ -3,7 +3,7 @@
 use crate::{
     json::{Cursor, Error, Kind, MemberKey, Span, Str},
     request::{
-        Block, BlockKind, Content, CallInput, Message, Messages, Part, RequestError, ResultContent,
+        Block, BlockKind, CallInput, Content, Message, Messages, Part, RequestError, ResultContent,
         Role, ToolResult,
     },
 };

@@ -2,7 +2,9 @@
 
 use crate::{
     json::{Cursor, Error, Kind, Span, Str},
-    request::{OutputLimit, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools},
+    request::{
+        OutputLimit, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
+    },
 };
 
 pub(super) fn read_thread<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Thread<'a>>, Error> {
@@ -11,7 +13,10 @@ pub(super) fn read_thread<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Thread<'
     Ok(object.then_some(Thread { previous }))
 }
 
-pub(super) fn read_max_tokens(cursor: &mut Cursor<'_>, key: Span) -> Result<Option<OutputLimit>, Error> {
+pub(super) fn read_max_tokens(
+    cursor: &mut Cursor<'_>,
+    key: Span,
+) -> Result<Option<OutputLimit>, Error> {
     let span = cursor.clone().skip_value()?;
     let value = cursor.read_uint_or_skip()?;
     let member = Span::new(key.start, span.end);
@@ -62,7 +67,9 @@ pub(super) fn read_tool_choice<'a>(
         match &*member.key.unescape() {
             "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
             "name" => name = cursor.read_text_or_skip()?.unwrap_or_default(),
-            "disable_parallel_tool_use" => disable_parallel = cursor.read_bool_or_skip()? == Some(true),
+            "disable_parallel_tool_use" => {
+                disable_parallel = cursor.read_bool_or_skip()? == Some(true)
+            }
             _ => {}
         }
         Ok::<_, Error>(())

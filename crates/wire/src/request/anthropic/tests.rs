@@ -6,7 +6,7 @@ use crate::request::{
 const MESSAGES: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
 
 fn scan(body: &str) -> Request<'_> {
-    super::scan_body(body.as_bytes()).unwrap()
+    scan_body(body.as_bytes()).unwrap()
 }
 
 #[test]
@@ -53,7 +53,10 @@ fn absent_and_null_are_alike() {
 fn the_last_of_two_members_wins() {
     let body = format!(r#"{{"model":"a","max_tokens":1,"model":"b","max_tokens":2,{MESSAGES}}}"#);
     let request = scan(&body);
-    assert_eq!((request.model, request.max_tokens.unwrap().value), (Str::from_plain("b").unwrap(), 2));
+    assert_eq!(
+        (request.model, request.max_tokens.unwrap().value),
+        (Str::from_plain("b").unwrap(), 2)
+    );
 }
 
 #[test]
@@ -152,9 +155,9 @@ fn errors_name_the_member() {
         ("[]", "the request body is invalid JSON: expected an object at byte 0"),
         (r#"{"model":"m","messages":[]} x"#, "the request body is invalid JSON: expected the end"),
     ] {
-        let error = super::scan_body(body.as_bytes()).unwrap_err().to_string();
+        let error = scan_body(body.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with(said), "{body}: {error}");
     }
-    let utf8 = super::scan_body(b"{\"model\":\"\xff\"}").unwrap_err().to_string();
+    let utf8 = scan_body(b"{\"model\":\"\xff\"}").unwrap_err().to_string();
     assert_eq!(utf8, "the request body is invalid JSON: not UTF-8 at byte 10");
 }

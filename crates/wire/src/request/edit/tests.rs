@@ -383,7 +383,8 @@ fn usage_is_asked_for_and_other_options_stay() {
     let body = |tail: &str| format!(r#"{{ "model":"m", "messages":[]{tail} }}"#);
     for (before, after) in cases {
         let got = with(Api::Chat, &body(before), |splice, request| {
-            let edits = splice.request_stream_usage(request.text, request.span, request.stream_options);
+            let edits =
+                splice.request_stream_usage(request.text, request.span, request.stream_options);
             assert_eq!(edits, after.is_some(), "{before}");
         });
         // A new member goes after the space at the object's end.

@@ -193,7 +193,11 @@ pub(super) fn read_input<'a>(cursor: &mut Cursor<'a>) -> Result<(Input<'a>, Span
     }
 }
 
-fn shape_error(cursor: &mut Cursor<'_>, member: &'static str, allowed: &'static str) -> RequestError {
+fn shape_error(
+    cursor: &mut Cursor<'_>,
+    member: &'static str,
+    allowed: &'static str,
+) -> RequestError {
     match cursor.skip_value() {
         Ok(span) => RequestError::Shape { member, allowed, at: span.start },
         Err(error) => error.into(),

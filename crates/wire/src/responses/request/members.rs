@@ -108,7 +108,10 @@ pub struct Conversation<'a> {
 /// The depth to which nested namespaces are read. Deeper ones are listed without their tools.
 const NAMESPACES: usize = 2;
 
-pub(super) fn read_count(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Count>, Error> {
+pub(super) fn read_count(
+    cursor: &mut Cursor<'_>,
+    at: Option<Span>,
+) -> Result<Option<Count>, Error> {
     let value = cursor.read_uint_or_skip()?;
     Ok(value.zip(at).map(|(value, span)| Count { value, span }))
 }
@@ -118,7 +121,9 @@ pub(super) fn read_flag(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Opt
     Ok(value.zip(at).map(|(value, span)| Flag { value, span }))
 }
 
-pub(super) fn read_tools<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<RequestTools<'a>>, Span), Error> {
+pub(super) fn read_tools<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<(Option<RequestTools<'a>>, Span), Error> {
     if cursor.peek()? != Kind::Array {
         return Ok((None, cursor.skip_value()?));
     }
@@ -206,7 +211,10 @@ pub(super) fn read_reasoning<'a>(
     Ok(at.map(|span| Reasoning { effort, span }))
 }
 
-pub(super) fn read_include(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Include>, Error> {
+pub(super) fn read_include(
+    cursor: &mut Cursor<'_>,
+    at: Option<Span>,
+) -> Result<Option<Include>, Error> {
     let mut encrypted_reasoning = false;
     if cursor.peek()? == Kind::Array {
         cursor.read_elements(|cursor| {

@@ -25,7 +25,10 @@ fn settings_are_found_wherever_they_stand() {
     assert_eq!(r.reasoning.unwrap().effort.unwrap(), "low");
     assert!(r.include.unwrap().encrypted_reasoning);
     let (previous, span) = r.previous_response_id.unwrap();
-    assert_eq!((previous, span.slice_of(body)), (Str::from_plain("resp_1").unwrap(), r#""resp_1""#));
+    assert_eq!(
+        (previous, span.slice_of(body)),
+        (Str::from_plain("resp_1").unwrap(), r#""resp_1""#)
+    );
     assert_eq!(r.conversation.unwrap().id.unwrap(), "conv_1");
     assert_eq!(
         (r.user.unwrap(), r.prompt_cache_key.unwrap()),
@@ -111,7 +114,11 @@ fn items_are_told_apart() {
     ));
     assert!(matches!(
         item(r#"{"type":"message","role":"assistant","phase":"commentary","content":[]}"#),
-        K::Message { role: RequestRole::Assistant, content: RequestContent::Parts { .. }, phase: Some(_) }
+        K::Message {
+            role: RequestRole::Assistant,
+            content: RequestContent::Parts { .. },
+            phase: Some(_)
+        }
     ));
     assert!(matches!(item(r#"{"type":"message"}"#), K::Message { role: RequestRole::Other, .. }));
     assert!(matches!(

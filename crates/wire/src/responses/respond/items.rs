@@ -61,7 +61,8 @@ pub(super) fn format_call(
 
 /// Returns a message of a response, with one text part or none.
 pub(super) fn format_text_message(id: &str, status: &str, text: Option<&str>) -> Vec<u8> {
-    let mut out = format_object("message", &[("id", id), ("status", status), ("role", "assistant")]);
+    let mut out =
+        format_object("message", &[("id", id), ("status", status), ("role", "assistant")]);
     out.pop();
     out.extend_from_slice(br#","content":["#);
     if let Some(text) = text {

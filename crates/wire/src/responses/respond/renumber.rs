@@ -44,7 +44,11 @@ pub fn write_renumbered(
 }
 
 /// Handles a frame with several `data:` lines, or none.
-fn write_renumbered_lines(out: &mut Vec<u8>, raw: &[u8], numbers: &Renumber<'_>) -> Result<(), Error> {
+fn write_renumbered_lines(
+    out: &mut Vec<u8>,
+    raw: &[u8],
+    numbers: &Renumber<'_>,
+) -> Result<(), Error> {
     let mut decoder = Decoder::new(raw.len());
     decoder.push(raw);
     decoder.finish();
@@ -64,7 +68,9 @@ fn renumber_data(data: &[u8], numbers: &Renumber<'_>) -> Result<Vec<u8>, Error> 
     let mut splice = Splice::new();
     cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
-            "sequence_number" => replace_number(&mut splice, cursor, u64::MAX, numbers.sequence_number)?,
+            "sequence_number" => {
+                replace_number(&mut splice, cursor, u64::MAX, numbers.sequence_number)?
+            }
             "output_index" => {
                 let index = numbers.output_index.map(u64::from);
                 replace_number(&mut splice, cursor, u64::from(u32::MAX), index)?;
@@ -96,7 +102,11 @@ fn replace_number(
     Ok(())
 }
 
-fn replace_id(splice: &mut Splice, cursor: &mut Cursor<'_>, with: Option<&str>) -> Result<(), Error> {
+fn replace_id(
+    splice: &mut Splice,
+    cursor: &mut Cursor<'_>,
+    with: Option<&str>,
+) -> Result<(), Error> {
     if let (Some((_, span)), Some(with)) = (cursor.read_string_or_skip()?, with) {
         splice.replace(span, quote_text(with));
     }

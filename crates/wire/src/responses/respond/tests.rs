@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     Tokens, json,
     responses::{
-        Assembler, StreamEnd, Event, OutputKind, Response, Usage,
+        Assembler, Event, OutputKind, Response, StreamEnd, Usage,
         request::{ItemKind, RequestBody, RequestRole},
         response::Finished,
     },
@@ -38,7 +38,11 @@ const HEAD: Head<'static> =
 #[test]
 fn a_stream_of_our_own_reads_as_written() {
     let (mut out, mut sequence) = (Vec::new(), 0);
-    write_head(&mut out, &mut sequence, &format_response(&HEAD, ResponseEnd::InProgress, &[], None));
+    write_head(
+        &mut out,
+        &mut sequence,
+        &format_response(&HEAD, ResponseEnd::InProgress, &[], None),
+    );
     write_text_item(&mut out, &mut sequence, 0, "msg_1", "Done \"x\"\n");
     write_call_item(&mut out, &mut sequence, 1, "fc_1", ("call_1", "f", r#"{"a":1}"#));
     let items =
@@ -71,7 +75,11 @@ fn every_end_is_written() {
     };
     for end in [ResponseEnd::Incomplete("max_output_tokens"), ResponseEnd::Failed(&failure)] {
         let (mut out, mut sequence) = (Vec::new(), 0);
-        write_head(&mut out, &mut sequence, &format_response(&HEAD, ResponseEnd::InProgress, &[], None));
+        write_head(
+            &mut out,
+            &mut sequence,
+            &format_response(&HEAD, ResponseEnd::InProgress, &[], None),
+        );
         write_end(&mut out, &mut sequence, &end.status(), &format_response(&HEAD, end, &[], None));
         let finished = fold(&out);
         assert_eq!(finished.response.status, Some(end.status()));

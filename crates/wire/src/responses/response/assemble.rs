@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, mem};
 
 use super::{
     Failure, Response, Status,
-    item::{OutputItem, OutputKind, ItemTexts},
+    item::{ItemTexts, OutputItem, OutputKind},
     read_whole_items,
 };
 use crate::{
@@ -147,7 +147,8 @@ impl Assembler {
             }
             EventKind::Error(error) => {
                 let failure = Failure::new(error);
-                self.bound.add_bytes(failure.kind.len() + failure.code.len() + failure.message.len())?;
+                self.bound
+                    .add_bytes(failure.kind.len() + failure.code.len() + failure.message.len())?;
                 self.end = StreamEnd::Error(failure);
                 true
             }
@@ -184,7 +185,8 @@ impl Assembler {
     /// ended.
     #[must_use]
     pub fn finish(mut self) -> Finished {
-        self.response.items = mem::take(&mut self.open).into_iter().map(OpenItem::into_item).collect();
+        self.response.items =
+            mem::take(&mut self.open).into_iter().map(OpenItem::into_item).collect();
         self.response.settle_calls();
         Finished {
             response: self.response,

@@ -45,7 +45,10 @@ impl<'a> EventFields<'a> {
             "sequence_number" => self.sequence_number = cursor.read_uint_or_skip()?,
             "summary_index" => self.summary_index = cursor.read_index_or_skip()?,
             "item" => self.item = cursor.read_object_or_skip(read_stream_item)?,
-            "part" => self.part = cursor.read_object_or_skip(|c| Ok(c.skip_value()?.slice_of(c.text())))?,
+            "part" => {
+                self.part =
+                    cursor.read_object_or_skip(|c| Ok(c.skip_value()?.slice_of(c.text())))?
+            }
             "response" => self.response = cursor.read_object_or_skip(read_snapshot)?,
             "text" => self.text = cursor.read_text_or_skip()?,
             "refusal" => self.refusal = cursor.read_text_or_skip()?,

@@ -50,7 +50,8 @@ fn written(mut message: ResponseMessage) {
     respond::write_completion(&mut out, &message);
     let again = Finished::from_json(&out).expect("a written completion is one").message;
     let texts = |message: &ResponseMessage| {
-        let ResponseMessage { id, model, text, refusal, reasoning_content, created, .. } = message.clone();
+        let ResponseMessage { id, model, text, refusal, reasoning_content, created, .. } =
+            message.clone();
         (id, model, text, refusal, reasoning_content, created)
     };
     assert_eq!(texts(&again), texts(&message));

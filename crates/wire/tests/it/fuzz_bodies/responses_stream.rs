@@ -4,8 +4,8 @@
 use softland_wire::{
     json,
     responses::{
-        Assembler, StreamEnd, Event, Response,
-        respond::{self, Changes, ResponseEnd, Renumber},
+        Assembler, Event, Response, StreamEnd,
+        respond::{self, Changes, Renumber, ResponseEnd},
     },
     sse::Decoder,
 };

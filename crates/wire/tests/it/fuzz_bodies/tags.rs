@@ -7,7 +7,9 @@ pub(crate) mod reference;
 use std::num::NonZeroU32;
 
 use reference::{Got, joined};
-use softland_wire::tags::{PartialBlocks, ShapedPiece, Shape, Shaper, StopAfter, ShapeSummary, Tags};
+use softland_wire::tags::{
+    PartialBlocks, Shape, ShapeSummary, ShapedPiece, Shaper, StopAfter, Tags,
+};
 
 /// Longest text that is examined, in bytes: the reference is quadratic.
 const LONGEST: usize = 4096;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use softland_wire::{
     Splice,
     json::Span,
-    responses::{RequestContent, Input, ItemKind, RequestBody, RequestRole, RequestToolChoiceKind},
+    responses::{Input, ItemKind, RequestBody, RequestContent, RequestRole, RequestToolChoiceKind},
 };
 
 use crate::responses_recordings::{recordings, shared};
@@ -34,7 +34,8 @@ fn real_clients_requests_scan() {
                 continue;
             }
             let (name, body) = (file.display().to_string(), record["body"].to_string());
-            let request = RequestBody::from_body(body.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let request =
+                RequestBody::from_body(body.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
             check_request(&name, &request, &record["body"]);
             seen += 1;
         }
@@ -44,7 +45,8 @@ fn real_clients_requests_scan() {
 
 /// Compares the view of a request with its JSON: its members, and the text under every span.
 fn check_request(name: &str, request: &RequestBody<'_>, body: &Value) {
-    let under = |span: Span| -> Value { serde_json::from_str(span.slice_of(request.text)).unwrap() };
+    let under =
+        |span: Span| -> Value { serde_json::from_str(span.slice_of(request.text)).unwrap() };
     let at = |span: Option<Span>| span.map(under).unwrap_or_default();
     assert_eq!(request.model, body["model"].as_str().unwrap(), "{name}");
     assert_eq!(request.stream, body["stream"] == true, "{name}");

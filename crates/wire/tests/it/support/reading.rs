@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use softland_wire::anthropic::{ResponseBlock, ResponseMessage};
 use softland_wire::request::{
-    Block as RequestBlock, BlockKind, Content, CallInput, Request, ResultContent, Role,
+    Block as RequestBlock, BlockKind, CallInput, Content, Request, ResultContent, Role,
 };
 
 /// The content of a response.
@@ -124,7 +124,9 @@ pub(crate) fn check_message(name: &str, message: &ResponseMessage, expected: &Re
 
 fn check_block(name: &str, block: &ResponseBlock, expected: &Value) {
     match block {
-        ResponseBlock::Text { text, .. } => assert_eq!(text, expected["text"].as_str().unwrap(), "{name}"),
+        ResponseBlock::Text { text, .. } => {
+            assert_eq!(text, expected["text"].as_str().unwrap(), "{name}")
+        }
         ResponseBlock::ToolUse { id, name: tool, input, complete, server, kind, .. } => {
             assert_eq!(id, expected["id"].as_str().unwrap(), "{name}");
             assert_eq!(tool, expected["name"].as_str().unwrap(), "{name}");
@@ -135,7 +137,9 @@ fn check_block(name: &str, block: &ResponseBlock, expected: &Value) {
                 assert_eq!(input, expected["input"], "{name}");
             }
         }
-        ResponseBlock::Thinking { .. } | ResponseBlock::Redacted { .. } | ResponseBlock::Other { .. } => {}
+        ResponseBlock::Thinking { .. }
+        | ResponseBlock::Redacted { .. }
+        | ResponseBlock::Other { .. } => {}
     }
     let mut written = Vec::new();
     block.write_json(&mut written);
