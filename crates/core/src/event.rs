@@ -86,7 +86,7 @@ pub struct ToolResult<'a> {
     pub cleared: bool,
     /// True if the result already ends in a line of softland's.
     pub lined: bool,
-    /// True if a person's words stand at its end ([`crate::lines::remark`]).
+    /// True if a person's words stand at its end ([`crate::lines::format_remark`]).
     pub remarked: bool,
 }
 
@@ -148,7 +148,7 @@ pub struct VisibleText {
     /// The digest of the text; `None` if there is none.
     pub digest: Option<Digest>,
     /// The number of visible characters, without white space at the ends, counted to
-    /// [`Text::ENOUGH`] at most.
+    /// [`VisibleText::ENOUGH`] at most.
     pub visible: u64,
     /// True if the text is the placeholder of an empty turn.
     pub placeholder: bool,

@@ -16,8 +16,8 @@ pub fn digest_text(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
     digest_text_with(text, drop, &mut |_, _| {})
 }
 
-/// Returns the digest as [`of_text`] does, and calls `seen` with each top-level member of an
-/// object: its key and its value, both as written ([`unquoted`] reads a value as [`member`] does).
+/// Returns the digest as [`digest_text`] does, and calls `seen` with each top-level member of an
+/// object: its key and its value, both as written ([`strip_quotes`] reads a value as [`find_member`] does).
 /// For a text that proves not to be JSON, `seen` may have been called for some of it.
 #[must_use]
 pub fn digest_text_with<'a>(

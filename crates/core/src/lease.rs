@@ -8,7 +8,7 @@
 //! others:
 //!
 //! - a **reserve**: the amount that an account holds back for its own answer, or to hand back to
-//!   its parent. It is taken off the amount that all others may lease, and only [`Leases::answer`]
+//!   its parent. It is taken off the amount that all others may lease, and only [`Leases::lease_for_answer`]
 //!   spends it.
 //! - a lease, until it is settled.
 //!
@@ -98,7 +98,7 @@ pub struct AccountTerms {
     pub reserve: Amount,
     /// The time that it holds back for its answer; at most half of the time that it has.
     pub reserve_time: Millis,
-    /// The time at which its run counts as crashed, unless the account is [renewed](Leases::renew)
+    /// The time at which its run counts as crashed, unless the account is [renewed](Leases::renew_account)
     /// before; `None` is never.
     pub expires: Option<Millis>,
 }

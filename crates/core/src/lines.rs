@@ -32,7 +32,7 @@ pub const CONTINUE: &str = "Continue exactly where you stopped.";
 /// The line of a gateway's batch from which some calls were taken out.
 pub const BEYOND: &str = "Further calls of that turn were beyond the limit and were not run.";
 
-/// The end of a [`remark`]. JSON escapes no character of it.
+/// The end of a [`format_remark`]. JSON escapes no character of it.
 pub const REMARK_END: &str = "(This is all that the user said.)";
 
 const ANSWER_NOW: &str = "Answer now with what you have; further tool calls will not be run.";

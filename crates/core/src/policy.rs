@@ -1,6 +1,6 @@
 //! The policy of a run: plain, validated data. Other modules enforce it.
 //!
-//! One list of keys ([`KEYS`]) and one reader ([`Policy::set`]) serve front matter, configs and
+//! One list of keys ([`KEYS`]) and one reader ([`Policy::set_key`]) serve front matter, configs and
 //! flags alike.
 
 mod keys;

@@ -1,12 +1,12 @@
 //! Reads sessions that other programs recorded, as the core's types.
 //!
-//! [`read`] walks paths, recognizes each file by its content, and hands the recorded steps to a
+//! [`read_paths`] walks paths, recognizes each file by its content, and hands the recorded steps to a
 //! [`Sink`]: messages of people and tools as the core's `User`, turns of the model as the core's
 //! `Finished` with their recorded usage. Of what was read, only ids are kept. Several threads read
 //! files. A file, or a part of a file, that cannot be read is listed and never stops the rest.
 //!
-//! Readers decide nothing. Runs are cut, and waste is found, by the sink. [`Folder`] is that sink:
-//! it replays every conversation through the core's fold, and [`report()`] says what was seen and
+//! Readers decide nothing. Runs are cut, and waste is found, by the sink. [`FileReplay`] is that sink:
+//! it replays every conversation through the core's fold, and [`build_report()`] says what was seen and
 //! what a policy would have done.
 
 mod claude_code;
@@ -162,7 +162,7 @@ pub fn read_paths<S: Sink>(
     reading::read_paths(paths, options, &sink, &on)
 }
 
-/// Reads files and folders like [`read`](fn@read), as long as `on` returns true. `on` is called
+/// Reads files and folders like [`read_paths`], as long as `on` returns true. `on` is called
 /// wherever `progress` would be. Files that are not read because of it are listed.
 pub fn read_paths_while<S: Sink>(
     paths: &[PathBuf],

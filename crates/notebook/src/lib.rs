@@ -1,6 +1,6 @@
 //! A notebook that people and an assistant share: an `.ipynb` file, a Jupyter kernel, and tools.
 //!
-//! A [`Room`] is one open notebook. It holds the file's lock, makes and saves edits, runs cells,
+//! A [`SharedNotebook`] is one open notebook. It holds the file's lock, makes and saves edits, runs cells,
 //! and sends every change to all watchers, once and in order. The file is edited by splicing:
 //! whatever is not changed keeps its bytes.
 //!

@@ -38,7 +38,7 @@ const BEHIND: usize = 256;
 pub struct NotebookOptions {
     /// The kernel's name; it takes precedence over the one that the notebook names.
     pub kernel: Option<String>,
-    /// The longest time that [`Room::run`] waits for a cell.
+    /// The longest time that [`SharedNotebook::run_cell`] waits for a cell.
     pub cell_timeout: Duration,
     /// The longest time that a kernel may take to answer a heartbeat before it counts as silent.
     pub silence: Duration,
@@ -165,7 +165,7 @@ impl SharedNotebook {
         disk::state_key(&self.path)
     }
 
-    /// Returns the longest time that [`Self::run`] waits for a cell.
+    /// Returns the longest time that [`Self::run_cell`] waits for a cell.
     #[must_use]
     pub const fn cell_timeout(&self) -> Duration {
         self.options.cell_timeout

@@ -96,7 +96,7 @@ impl Server {
         listener.map_err(|error| format!("cannot listen on {address}: {error}"))
     }
 
-    /// Creates a server for a notebook and its assistant, at an address that [`Self::listen`] has
+    /// Creates a server for a notebook and its assistant, at an address that [`Self::bind_loopback`] has
     /// bound.
     ///
     /// # Errors

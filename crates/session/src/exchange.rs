@@ -284,7 +284,7 @@ impl Exchange {
     }
 
     /// True if the response under way is to be ended here, since all of it that may pass has
-    /// passed. The caller gives up the upstream request and calls [`finish`](Self::finish), which
+    /// passed. The caller gives up the upstream request and calls [`finish`](Self::finish_response), which
     /// takes the response as ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -298,14 +298,14 @@ impl Exchange {
     }
 
     /// Returns the time at which to end the response under way if no further call begins, in
-    /// milliseconds on the clock of [`tick`](Self::tick).
+    /// milliseconds on the clock of [`tick`](Self::advance_clock).
     #[must_use]
     pub fn shape_deadline_ms(&self) -> Option<u64> {
         self.relay.shape_deadline_ms()
     }
 
     /// Sets the time, in milliseconds of any clock that does not go back. Where `stop_after_tools`
-    /// is `burst`, it has to be called before each [`push`](Self::push) and at the time that
+    /// is `burst`, it has to be called before each [`push`](Self::push_bytes) and at the time that
     /// [`shape_deadline_ms`](Self::shape_deadline_ms) returns; see
     /// [`is_stopped`](Self::is_stopped).
     pub fn advance_clock(&mut self, now_ms: u64, out: &mut Output) {
@@ -315,7 +315,7 @@ impl Exchange {
     /// Takes bytes of an upstream stream.
     ///
     /// # Errors
-    /// When the stream cannot be read; call [`fail`](Self::fail) then.
+    /// When the stream cannot be read; call [`fail`](Self::fail_request) then.
     pub fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
         self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
     }
@@ -323,8 +323,8 @@ impl Exchange {
     /// Ends the upstream stream, whether whole or cut.
     ///
     /// # Errors
-    /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail) then, or
-    /// [`again`](Self::again) where nothing was shown.
+    /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail_request) then, or
+    /// [`again`](Self::retry_request) where nothing was shown.
     pub fn finish_response(&mut self, out: &mut Output) -> Result<(), UnfinishedResponse> {
         let so_far = self.relay.tokens_so_far();
         let response = self
@@ -361,7 +361,7 @@ impl Exchange {
     /// Takes a whole upstream response that was not streamed.
     ///
     /// # Errors
-    /// When it is no response; call [`fail`](Self::fail) then.
+    /// When it is no response; call [`fail`](Self::fail_request) then.
     pub fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
         let response = self.relay.push_whole(body, out).map_err(UnreadableResponse)?;
         self.take_response(response, out);
@@ -404,7 +404,7 @@ impl Exchange {
         self.follow_ladder(next, None, out);
     }
 
-    /// Answers for want of money. The request that [`step`](Self::step) returned last was not sent.
+    /// Answers for want of money. The request that [`step`](Self::next_step) returned last was not sent.
     /// Behind a call that the client was shown nothing can follow: the run then fails for that
     /// limit.
     pub fn deny_request(&mut self, because: &Because, out: &mut Output) {

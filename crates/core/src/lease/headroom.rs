@@ -125,7 +125,7 @@ impl Leases {
         })
     }
 
-    /// Returns the output, in tokens, that [`explore`](Self::explore) would give, without regard to
+    /// Returns the output, in tokens, that [`explore`](Self::lease_for_exploring) would give, without regard to
     /// time.
     ///
     /// # Errors

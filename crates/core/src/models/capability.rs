@@ -193,7 +193,7 @@ impl Capability {
     }
 }
 
-/// Returns the capability of `model` by the built-in rows. Names are unwrapped as by [`find`]:
+/// Returns the capability of `model` by the built-in rows. Names are unwrapped as by [`find_model`]:
 /// `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
 #[must_use]
 pub fn find_capability(provider: Option<&str>, model: &str) -> Capability {
@@ -206,7 +206,7 @@ pub fn capability_of_row(row: Option<&Model>, provider: Option<&str>, model: &st
     rows::find_row(provider, &plain_name(row, model))
 }
 
-/// Returns the same as [`capability()`], with a user's rows before the built-in rows. The first row
+/// Returns the same as [`find_capability()`], with a user's rows before the built-in rows. The first row
 /// that matches changes the fields that it names.
 #[must_use]
 pub fn find_capability_with(

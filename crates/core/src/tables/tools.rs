@@ -263,7 +263,7 @@ fn kind_of_folded(name: &str, folded: Option<&FoldedName>) -> Option<ToolKind> {
     known.or_else(|| says_that_it_waits(name).then_some(ToolKind::Polls))
 }
 
-/// Returns the effect of a call: [`kind_of`] its tool, or the effect of its arguments if they
+/// Returns the effect of a call: [`kind_of_tool`] its tool, or the effect of its arguments if they
 /// decide. `argument` returns a text argument by its name. A shell call whose command is unknown or
 /// missing stays [`ToolKind::Shell`].
 pub fn kind_of_call<'a>(
