@@ -82,7 +82,7 @@ pub(crate) async fn reserve_worst_case(
             waiting.await
         }
     };
-    want.to_reservation(result)
+    want.reservation_from(result)
 }
 
 /// Reserves without waiting and ahead of waiting requests, for a request within a running turn (a
@@ -92,13 +92,13 @@ pub(crate) async fn reserve_now(
     claims: Vec<Claim>,
     want: WorstCase,
 ) -> Reservation {
-    want.to_reservation(
+    want.reservation_from(
         accounts.reserve_money(claims, want.reservation_amounts(), WaitLimits::NONE).await,
     )
 }
 
 impl WorstCase {
-    fn to_reservation(&self, result: Result<Lease, ReservationError>) -> Reservation {
+    fn reservation_from(&self, result: Result<Lease, ReservationError>) -> Reservation {
         match result {
             Ok(lease) => {
                 let output_limit = self.output_limit(lease.reserved_amount());

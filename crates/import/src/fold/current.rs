@@ -237,7 +237,7 @@ impl OpenRun {
             beside: RunDetails {
                 name: None,
                 caller: None,
-                spends: self.spent.iter().filter_map(|spent| spent.to_spend()).collect(),
+                spends: self.spent.iter().filter_map(|spent| spent.turn_spend()).collect(),
                 wasted_turns: wasted.len() as u64,
                 wasted_unpriced,
                 unpriced_turns: self.spent.iter().filter(|spent| spent.cost.is_none()).count()

@@ -31,7 +31,7 @@ impl TurnRecord {
         Some((self.time?, self.line.unwrap_or(0)))
     }
 
-    pub(super) fn to_spend(&self) -> Option<TurnSpend> {
+    pub(super) fn turn_spend(&self) -> Option<TurnSpend> {
         let (cost, tokens) = (self.cost.unwrap_or_default(), self.tokens.unwrap_or(0));
         Some(TurnSpend { at: self.moment()?, cost, tokens, held: self.held })
     }

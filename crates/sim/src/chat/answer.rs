@@ -100,7 +100,7 @@ impl ResponseBuilder<'_> {
         let sealed = self.prompt.model.dialect == Dialect::OpenRouter;
         let reasoning = if sealed { thoughts.checked_sub(1) } else { None };
         let prefix = if self.prompt.model.claude { "toolu" } else { "call" };
-        IssuedId { number: self.number, reasoning, index }.to_id(prefix)
+        IssuedId { number: self.number, reasoning, index }.id_with(prefix)
     }
 
     fn build_thought(&self, text: &str, thoughts: &mut usize) -> Option<AnswerPart> {

@@ -59,7 +59,7 @@ pub(crate) struct IssuedId {
 }
 
 impl IssuedId {
-    pub(crate) fn to_id(&self, prefix: &str) -> String {
+    pub(crate) fn id_with(&self, prefix: &str) -> String {
         let reasoning = self.reasoning.map_or_else(|| "x".to_owned(), |r| r.to_string());
         format!("{prefix}_sim{:08x}r{reasoning}i{}", self.number, self.index)
     }
@@ -85,7 +85,7 @@ mod tests {
     fn ids_round_trip_and_others_are_nobodys() {
         for reasoning in [None, Some(0), Some(12)] {
             let issued = IssuedId { number: 0xabc, reasoning, index: 3 };
-            assert_eq!(IssuedId::from_id(&issued.to_id("call")), Some(issued));
+            assert_eq!(IssuedId::from_id(&issued.id_with("call")), Some(issued));
         }
         for id in ["", "call_1", "call_simr0i0", "call_sim1rxi", "call_sim1", "fc_simzrxi0"] {
             assert_eq!(IssuedId::from_id(id), None, "{id}");

@@ -65,7 +65,7 @@ impl ResponseBuilder<'_> {
             let id = |prefix: &str| {
                 // DeepSeek's ids do not refer to reasoning.
                 let reasoning = reasoning.filter(|_| !self.is_deepseek());
-                IssuedId { number: self.number, reasoning, index }.to_id(prefix)
+                IssuedId { number: self.number, reasoning, index }.id_with(prefix)
             };
             let (id, made) = match part {
                 Part::Text(text) => {
@@ -75,7 +75,7 @@ impl ResponseBuilder<'_> {
                 Part::Thinking(_) | Part::RedactedThinking => {
                     let issued = IssuedId { number: self.number, reasoning: None, index };
                     reasoning = Some(index);
-                    (issued.to_id("rs"), self.build_reasoning(part, index))
+                    (issued.id_with("rs"), self.build_reasoning(part, index))
                 }
                 Part::Tool { id: own, name, input } => {
                     let call_id = own.clone().unwrap_or_else(|| id("call"));

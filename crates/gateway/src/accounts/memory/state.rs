@@ -191,7 +191,7 @@ impl AccountsState {
         // At the end of a request's patience the order no longer holds. Without a limit there is
         // room.
         let (takes, short) = match room {
-            Some(room) => (waiter.amount_taken(now, Some(room)), room.to_shortfall(ask.least)),
+            Some(room) => (waiter.amount_taken(now, Some(room)), room.shortfall_below(ask.least)),
             None => (Some(ask.most), Shortfall::default()),
         };
         if let Some(amount) = takes {
@@ -461,7 +461,7 @@ impl<'a> Headroom<'a> {
         }
     }
 
-    fn to_shortfall(&self, least: NanoUsd) -> Shortfall {
+    fn shortfall_below(&self, least: NanoUsd) -> Shortfall {
         let Balance { spent, reserved } = self.balance;
         Shortfall { account: self.account.into(), limit: self.limit, spent, reserved, least }
     }

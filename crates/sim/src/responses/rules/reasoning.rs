@@ -101,7 +101,7 @@ fn reasoning_alone(id: &str) -> OpenAiRefusal {
 
 fn reasoning_missing(item: &Json, id: &str, issued: IssuedId, index: usize) -> OpenAiRefusal {
     let kind = item.str_at("type").unwrap_or("message");
-    let needs = IssuedId { reasoning: None, index, ..issued }.to_id("rs");
+    let needs = IssuedId { reasoning: None, index, ..issued }.id_with("rs");
     let text = format!(
         "Item '{id}' of type '{kind}' was provided without its required 'reasoning' item: \
          '{needs}'."

@@ -17,18 +17,13 @@ use crate::{
 ///
 /// Broken upstreams are handled with the least loss:
 /// - A second `message_start` before any block announces the same message again. After blocks it is
-/// a
-///   second message spliced into the stream (a proxy retried silently): its blocks are appended to
-/// the
-///   existing ones, and so are blocks with an index that begins a second time. The first id and
-/// model
-///   stay. Both cases count in [`Finished::restarts`].
+///   a second message spliced into the stream (a proxy retried silently): its blocks are appended
+///   to the existing ones, and so are blocks with an index that begins a second time. The first id
+///   and model stay. Both cases count in [`Finished::restarts`].
 /// - Text or thinking for an index that never began opens a block. Any other delta that does not
-/// fit
-///   its block is left out. Both count in [`Finished::strays`].
+///   fit its block is left out. Both count in [`Finished::strays`].
 /// - Anything after an `error` event or `message_stop` is left out and counts there too, except for
-/// a
-///   restart and for pings.
+///   a restart and for pings.
 /// - A call in a block that was not closed is incomplete, whatever its input.
 #[derive(Clone, Debug)]
 pub struct Assembler {

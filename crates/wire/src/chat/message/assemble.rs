@@ -22,8 +22,7 @@ use crate::{
 /// - The choice whose index comes first is the message. Pieces of other choices count in
 ///   [`Finished::others`].
 /// - `id`, `model` and `created` are the first values that are not empty, because Azure's first
-/// chunk
-///   has empty ones.
+///   chunk has empty ones.
 /// - A finish reason may be repeated, and content may follow it: the last reason applies, and the
 ///   content counts (OpenRouter, recorded).
 /// - After an error only usage counts, after `[DONE]` nothing. Anything else counts in

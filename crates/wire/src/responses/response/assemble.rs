@@ -22,18 +22,14 @@ use crate::{
 /// `output_item.done`.
 /// Broken upstreams are handled with the least loss:
 /// - A second `response.created` before any item announces the same response again. After items it
-/// is
-///   a second response spliced into the stream: its items are appended to the existing ones, and so
-///   are items with an index that begins a second time. Both count in [`Finished::restarts`].
+///   is a second response spliced into the stream: its items are appended to the existing ones, and
+///   so are items with an index that begins a second time. Both count in [`Finished::restarts`].
 /// - An item that is done without having begun is accepted. Text or reasoning for an index that
-/// never
-///   began opens an item and counts in [`Finished::strays`]. Any other piece that fits nowhere is
-/// left
-///   out and counts there too.
+///   never began opens an item and counts in [`Finished::strays`]. Any other piece that fits
+///   nowhere is left out and counts there too.
 /// - If no item came, or one was not done, the output of the terminal event fills the gap.
 /// - Anything after the terminal event is left out and counts as stray, except for a restart and
-/// for
-///   pings. After an `error` event, `response.failed` still states the usage.
+///   for pings. After an `error` event, `response.failed` still states the usage.
 #[derive(Clone, Debug)]
 pub struct Assembler {
     response: Response,
