@@ -144,7 +144,7 @@ def run_test(where: list[str], name: str) -> str:
         return "does not compile"
     # A group of its own, so that a test that hangs can be ended with all it started.
     run = subprocess.Popen(
-        ["cargo", "test", *where, "--", name],
+        ["cargo", "test", *where, "--", "--include-ignored", name],
         cwd=TREE, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,
     )

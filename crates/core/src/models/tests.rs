@@ -157,12 +157,10 @@ fn nothing_is_guessed() {
 /// Every model that a recording of Anthropic's API names has a price, but the one that was
 /// made up to get a 404.
 #[test]
+#[ignore = "reads recordings from ../shared"]
 fn recorded_anthropic_models_are_found() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/recordings/anthropic");
-    let Ok(files) = std::fs::read_dir(root) else {
-        println!("skipped: {root} is not there");
-        return;
-    };
+    let files = std::fs::read_dir(root).unwrap();
     let mut names: Vec<String> = Vec::new();
     for file in files.flatten() {
         let text = std::fs::read_to_string(file.path()).unwrap();
@@ -221,4 +219,21 @@ proptest! {
         let (paid, bound) = (row.price_for(tokens, minute), row.highest_price(tokens));
         prop_assert_eq!(paid.max(bound), bound);
     }
+}
+
+/// As `tests/recordings_required.rs` does in the other crates, for a crate without the standard library.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the environment and a child process of a test")]
+fn tests_of_recordings_pass() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
+    if std::fs::read_dir(folder).is_err() {
+        let required = std::env::var("SOFTLAND_RECORDINGS").is_ok_and(|value| value == "require");
+        assert!(!required, "SOFTLAND_RECORDINGS=require is set, and there is no {folder}");
+        println!("skipped: there is no {folder}");
+        return;
+    }
+    let tests = std::env::current_exe().unwrap();
+    let run = std::process::Command::new(tests).args(["--ignored", "record"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && !shown.contains("running 0 tests"), "{shown}");
 }

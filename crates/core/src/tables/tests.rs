@@ -13,7 +13,6 @@ use super::*;
 use alloc::string::String;
 use alloc::vec::Vec;
 use proptest::prelude::*;
-use std::println;
 
 extern crate std;
 
@@ -420,12 +419,10 @@ fn kind_of_program(name: &str) -> Option<()> {
 /// The user texts of recorded clients are told apart: the ones a harness wrote, and the
 /// prompts a human typed.
 #[test]
+#[ignore = "reads recordings from ../shared"]
 fn recorded_clients() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/clients");
-    let Ok(folders) = std::fs::read_dir(root) else {
-        println!("skipped: {root} is not there");
-        return;
-    };
+    let folders = std::fs::read_dir(root).unwrap();
     let (mut typed, mut notifications) = (0, 0);
     for folder in folders.flatten() {
         let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();

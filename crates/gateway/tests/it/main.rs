@@ -1,6 +1,9 @@
 //! The integration tests of this crate, in one binary: to link each file alone takes longer than to
 //! run it.
 
+#[path = "../../../../tests/recordings_required.rs"]
+mod recordings_required;
+
 mod above;
 mod adversary;
 mod audit_page;

@@ -1,10 +1,14 @@
 //! The integration tests of this crate, in one binary: to link each file alone takes longer than to
 //! run it.
 
+#[path = "../../../../tests/recordings_required.rs"]
+mod recordings_required;
+
 mod human;
 mod long;
 mod reading;
 mod recorded;
+
 mod replay;
 mod stale;
 mod suggest;

@@ -13,7 +13,8 @@ use crate::support::*;
 
 const FOLDER: &str = "SOFTLAND_LEDGER_TEST_FOLDER";
 
-/// Does nothing in an ordinary run of the tests.
+/// Not a test by itself: the process that the other tests start and kill.
+#[ignore = "started by the other tests, with an environment"]
 #[test]
 fn child_that_writes() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -39,7 +40,10 @@ fn child_that_writes() {
 fn child(folder: &Path, shell: &str) -> Command {
     let mut command = Command::new("sh");
     command
-        .args(["-c", &format!("{shell} exec \"$0\" --exact crash::child_that_writes --nocapture")])
+        .args([
+            "-c",
+            &format!("{shell} exec \"$0\" --exact crash::child_that_writes --ignored --nocapture"),
+        ])
         .arg(std::env::current_exe().unwrap())
         .env(FOLDER, folder)
         .stdout(Stdio::piped())

@@ -468,14 +468,12 @@ fn an_error_behind_an_end_passes_as_it_came() {
 
 /// The recorded one.
 #[test]
+#[ignore = "reads recordings from ../shared"]
 fn a_recorded_error_passes_as_it_came() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../shared/recordings/openrouter/error_mid_stream.sse"
     );
-    let Ok(stream) = std::fs::read_to_string(path) else {
-        println!("skipped: nothing at {path}");
-        return;
-    };
+    let stream = std::fs::read_to_string(path).unwrap();
     unchanged(Api::Chat, &stream, true);
 }

@@ -195,6 +195,7 @@ fn bytes_pass_unchanged() {
 /// Streams that were recorded from real providers pass as they are, too; but a text of white space
 /// alone is taken out of a turn that does not pause.
 #[test]
+#[ignore = "reads recordings from ../shared"]
 fn recorded_streams_pass_unchanged() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/recordings");
     let folders = [
@@ -208,10 +209,7 @@ fn recorded_streams_pass_unchanged() {
     let mut wrong = Vec::new();
     let mut thinned = Vec::new();
     for (api, folder) in folders {
-        let Ok(entries) = std::fs::read_dir(format!("{root}/{folder}")) else {
-            println!("skipped: nothing at {root}/{folder}");
-            continue;
-        };
+        let entries = std::fs::read_dir(format!("{root}/{folder}")).unwrap();
         for path in entries.map(|entry| entry.unwrap().path()) {
             let name = path.to_string_lossy().into_owned();
             if !name.ends_with(".sse") {

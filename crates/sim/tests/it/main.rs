@@ -1,6 +1,9 @@
 //! The integration tests of this crate in one binary: linking each file alone takes longer than
 //! running it.
 
+#[path = "../../../../tests/recordings_required.rs"]
+mod recordings_required;
+
 mod cache;
 mod clients;
 mod conformance;

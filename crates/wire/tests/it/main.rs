@@ -1,6 +1,10 @@
 //! The integration tests of this crate, in one binary: to link each file alone takes longer than to
 //! run it.
 
+#[path = "../../../../tests/recordings_required.rs"]
+#[expect(clippy::disallowed_methods, reason = "a test of what lies on the disk")]
+mod recordings_required;
+
 mod chat_properties;
 mod chat_recordings;
 mod fuzz_bodies;

@@ -47,6 +47,7 @@ impl Write for Deadly {
 }
 
 /// Not a test by itself: the process that the other tests start and kill.
+#[ignore = "started by the other tests, with an environment"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -69,7 +70,7 @@ pub(crate) fn killed_in(
     variables: &[(&str, &str)],
 ) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", child, "--test-threads=1"])
+        .args(["--exact", child, "--ignored", "--test-threads=1"])
         .env(FOLDER, folder)
         .env(AT, at.to_string())
         .env(WHEN, when)

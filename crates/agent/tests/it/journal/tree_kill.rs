@@ -15,6 +15,7 @@ use crate::journal::kill::{AT, Deadly, FOLDER, WHEN, killed_in};
 use crate::journal::tree::{self, CALLS, ENOUGH, Model, all_keys, suffix, well_told};
 
 /// Not a test by itself: the process that the other tests start and kill. Its output outlives it.
+#[ignore = "started by the other tests, with an environment"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };

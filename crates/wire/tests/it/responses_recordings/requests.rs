@@ -22,8 +22,9 @@ fn requests_scan_and_stay_as_they_are() {
 
 /// The bodies that real clients sent, rebuilt from recordings.
 #[test]
+#[ignore = "reads recordings from ../shared"]
 fn real_clients_requests_scan() {
-    let Some(folder) = shared("clients") else { return };
+    let folder = shared("clients");
     let mut seen = 0;
     for client in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let files = fs::read_dir(&client).into_iter().flatten().map(|entry| entry.unwrap().path());

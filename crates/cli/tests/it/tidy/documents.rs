@@ -1,0 +1,144 @@
+//! Links, lists and commands of the documents.
+
+use super::*;
+
+#[test]
+fn the_usual_files_are_there() {
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "deny.toml",
+        ".ci/run",
+        "docs/README.md",
+    ] {
+        assert!(!read(&root().join(name)).is_empty(), "{name}");
+    }
+    assert!(read(&root().join("CHANGELOG.md")).contains("\n## Unreleased\n"));
+    let lines = read(&root().join("ARCHITECTURE.md")).lines().count();
+    assert!(lines <= 200, "ARCHITECTURE.md has {lines} lines");
+}
+
+#[test]
+fn readme_and_gate_run_the_same_commands() {
+    let readme = read(&root().join("README.md"));
+    let gate = read(&root().join(".ci/run"));
+    let shown: Vec<_> = readme.lines().filter(|line| line.starts_with("cargo ")).take(2).collect();
+    assert!(shown[0].starts_with("cargo run ") && shown[1].starts_with("cargo test "), "{shown:?}");
+    let runs = [
+        ("README_FIRST", "bash -c \"$README_FIRST\""),
+        ("README_TESTS", ".ci/tests \"$work/flaky\" $README_TESTS"),
+    ];
+    for (line, (variable, run)) in shown.iter().zip(runs) {
+        let assigned = format!("{variable}='{line}'");
+        assert!(gate.lines().any(|gate| gate == assigned), ".ci/run has no line {assigned}");
+        assert!(gate.contains(run), ".ci/run has no {run}");
+    }
+}
+
+/// The Rust code of the README is the example's, but for what a comment leaves out.
+#[test]
+fn readme_code_is_the_example() {
+    let readme = read(&root().join("README.md"));
+    let example = read(&root().join("crates/agent/examples/own_tool.rs"));
+    let known: BTreeSet<_> = example.lines().map(str::trim).collect();
+    let code = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let lines = code.into_iter().flat_map(str::lines).map(str::trim);
+    let shown: Vec<_> = lines.filter(|line| !line.starts_with("/*")).collect();
+    assert!(shown.len() > 10, "{shown:?}");
+    let other = shown.iter().filter(|line| !known.contains(*line)).map(|line| (*line).to_owned());
+    nothing("not in own_tool.rs", &other.collect::<Vec<_>>());
+}
+
+/// The README's transcript is filled in.
+#[test]
+fn no_place_is_left_to_fill_in() {
+    nothing("to be filled in", &containing(&files(&root(), "md"), &[concat!("@", "@")]));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for path in files(&root(), "md") {
+        let folder = path.parent().expect("a folder").to_owned();
+        for target in links(&read(&path)) {
+            let file = target.split('#').next().unwrap_or("");
+            if !folder.join(file).exists() {
+                wrong.push(format!("{}: {target}", shown(&path)));
+            }
+        }
+    }
+    nothing("dead links", &wrong);
+}
+
+/// Relative targets of Markdown links, code left out.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut code = false;
+    for line in text.lines() {
+        code ^= line.trim_start().starts_with("```");
+        for part in line.split("](").skip(1).filter(|_| !code) {
+            let target = part.split([')', ' ']).next().unwrap_or("");
+            if !target.contains("://") && !target.starts_with("mailto:") {
+                found.push(target.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn documents_are_listed() {
+    let docs = root().join("docs");
+    let index: BTreeSet<_> = links(&read(&docs.join("README.md"))).into_iter().collect();
+    let pages = files(&docs, "md").into_iter().map(|page| shown(&page));
+    let missing = pages
+        .filter(|page| {
+            page != "docs/README.md" && !index.contains(page.trim_start_matches("docs/"))
+        })
+        .collect::<Vec<_>>();
+    nothing("not in docs/README.md", &missing);
+}
+
+/// A page of a known failure names, on lines `- rule:` and `- test:`, files that exist and a test
+/// that exists in its file.
+#[test]
+fn failures_name_their_rule_and_their_test() {
+    let pages = files(&root().join("docs/failures"), "md");
+    assert!(!pages.is_empty());
+    let mut wrong = Vec::new();
+    for path in pages {
+        let text = read(&path);
+        let page = shown(&path);
+        let (rules, tests) = (named(&text, "- rule: "), named(&text, "- test: "));
+        if rules.is_empty() || tests.is_empty() || !text.contains("\n## What happened\n") {
+            wrong.push(format!("{page}: no story, no rule or no test"));
+        }
+        let missing = rules.iter().filter(|rule| !root().join(rule).is_file());
+        wrong.extend(missing.map(|rule| format!("{page}: no file {rule}")));
+        let missing = tests.iter().filter(|test| !is_a_test(test));
+        wrong.extend(missing.map(|test| format!("{page}: no test {test}")));
+    }
+    nothing("pages about nothing", &wrong);
+}
+
+/// What stands between backticks on lines that begin so.
+fn named(text: &str, label: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(label));
+    lines.flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
+}
+
+/// `path/to/file.rs::function`, where the function stands under a test's attribute.
+fn is_a_test(test: &str) -> bool {
+    let Some((file, function)) = test.split_once("::") else { return false };
+    let source = fs::read_to_string(root().join(file)).unwrap_or_default();
+    let lines: Vec<_> = source.lines().map(str::trim_start).collect();
+    let head = format!("fn {function}(");
+    let at = lines.iter().position(|line| line.trim_start_matches("async ").starts_with(&head));
+    let above = at.into_iter().flat_map(|at| lines[..at].iter().rev());
+    let mut attributes = above.take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    attributes.any(|line| line.contains("test]") || line.contains("test("))
+}

@@ -1,0 +1,220 @@
+//! The size, the names and the words of source files.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut wrong = Vec::new();
+    for path in files(&root(), "rs").into_iter().filter(|path| !is_test(path)) {
+        let text = read(&path);
+        if text.lines().next().is_some_and(|line| line.contains("Generated; do not edit")) {
+            continue;
+        }
+        let lines = text.lines().count();
+        if lines > FILE_LINES {
+            wrong.push(format!("{}: {lines} lines", shown(&path)));
+        }
+        for (name, line, length) in functions(&text) {
+            if length > FN_LINES {
+                wrong.push(format!("{}:{line}: {name} has {length} lines", shown(&path)));
+            }
+        }
+    }
+    nothing("too long", &wrong);
+}
+
+/// Functions of a formatted source: name, line, length. What is further in than the `fn`, and
+/// what may end its head, belongs to it; the closing brace follows.
+fn functions(text: &str) -> Vec<(String, usize, usize)> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let Some((before, after)) = code.split_once("fn ") else { continue };
+        let qualifier = |word: &str| {
+            matches!(word, "pub" | "const" | "async" | "extern") || word.starts_with("pub(")
+        };
+        let one_line = code.ends_with(';') || code.ends_with('}');
+        if one_line || !before.split_whitespace().all(qualifier) {
+            continue;
+        }
+        let indent = &line[..line.len() - code.len()];
+        let within = |line: &str| {
+            let Some(tail) = line.strip_prefix(indent) else { return line.trim().is_empty() };
+            tail.starts_with([' ', ')', '{']) || tail == "where" || tail.is_empty()
+        };
+        let inner = lines[n + 1..].iter().take_while(|line| within(line)).count();
+        let name = after.split(['(', '<']).next().unwrap_or(after);
+        found.push((name.to_owned(), n + 1, inner + 2));
+    }
+    found
+}
+
+#[test]
+fn functions_are_measured() {
+    let text = "fn a() {\n    b();\n}\n\nimpl A {\n    pub(crate) async fn long<T>(\n        &self,\n    \
+                ) -> X\n    where\n        X: Y,\n    {\n        if c {\n            d();\n        }\n\n    \
+                }\n\n    fn e() {}\n    fn f(&self);\n}\n// fn g() {\n";
+    let found = functions(text);
+    assert_eq!(found, [("a".to_owned(), 1, 3), ("long".to_owned(), 6, 11)]);
+}
+
+#[test]
+fn modules_say_what_they_are() {
+    let mut wrong = Vec::new();
+    for path in files(&root(), "rs") {
+        // A module of tests is described by the module it tests.
+        let inner = path.components().any(|part| part.as_os_str() == "src") && is_test(&path);
+        let text = read(&path);
+        let first = text.lines().find(|line| !line.starts_with("#!["));
+        if !inner && !first.is_some_and(|line| line.starts_with("//! ")) {
+            wrong.push(shown(&path));
+        }
+    }
+    nothing("modules without a doc", &wrong);
+}
+
+#[test]
+fn nothing_unfinished_is_left() {
+    let words = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
+    nothing("unfinished", &containing(&files(&root(), "rs"), &words));
+}
+
+#[test]
+fn text_is_clean() {
+    let mut wrong = Vec::new();
+    for path in ["rs", "md", "toml", "py", "sh"].iter().flat_map(|kind| files(&root(), kind)) {
+        let text = read(&path);
+        for (n, line) in text.lines().enumerate() {
+            if line.ends_with([' ', '\r']) || line.contains('\t') {
+                wrong.push(format!("{}:{}: tab or trailing space", shown(&path), n + 1));
+            }
+        }
+        if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
+            wrong.push(format!("{}: does not end in one newline", shown(&path)));
+        }
+    }
+    nothing("untidy", &wrong);
+}
+
+/// What belongs to the machine that somebody works on, not to the project.
+#[test]
+fn no_machine_is_named() {
+    let words = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+        concat!("/Us", "ers/"),
+        concat!("/tmp/", "brief"),
+    ];
+    nothing("machine paths", &containing(&everything(), &words));
+}
+
+#[test]
+fn no_file_is_large() {
+    let large = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > FILE_BYTES);
+    let large: Vec<_> = everything().into_iter().filter(large).map(|path| shown(&path)).collect();
+    nothing("files over 1 MiB", &large);
+}
+
+#[test]
+fn what_pages_share_is_written_once() {
+    let folders = ["crates/pages/assets", "crates/gateway/pages", "crates/notebook/page"];
+    let mut seen = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for path in folders
+        .iter()
+        .flat_map(|folder| ["js", "css"].map(|kind| files(&root().join(folder), kind)).concat())
+    {
+        let text = read(&path);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        for three in lines.windows(3).map(|three| three.join("\n")).filter(|t| t.len() > 100) {
+            let here = shown(&path);
+            let first = seen.entry(three.clone()).or_insert_with(|| here.clone());
+            if *first != here {
+                wrong.push(format!("{first} and {here}: {three}"));
+            }
+        }
+    }
+    nothing("lines that stand in two pages; put them into crates/pages", &wrong);
+}
+
+/// Modules that stand side by side, one for each protocol or kind of recording. They may name the
+/// same thing alike (`PARALLEL` in `scripts/measure`).
+const PARALLEL: &[&str] = &[
+    "anthropic",
+    "chat",
+    "responses",
+    "aider",
+    "claude_code",
+    "codex",
+    "copilot_cli",
+    "cline",
+    "goose",
+    "gemini_cli",
+    "openhands",
+    "mini_swe",
+    "swe_agent",
+    "opencode",
+    "ndjson",
+    "otel",
+    "openrouter_csv",
+    "litellm",
+    "langfuse",
+    "vscode",
+    "journal",
+];
+
+/// A type name means one thing in a crate.
+#[test]
+fn a_type_name_stands_once_in_a_crate() {
+    let mut wrong = Vec::new();
+    for package in members(&metadata()) {
+        let folder = root().join("crates").join(suffix(package)).join("src");
+        let mut known = BTreeMap::<(String, Option<String>), String>::new();
+        for path in files(&folder, "rs").into_iter().filter(|path| !is_test(path)) {
+            let parallel = path.components().find_map(|part| {
+                let part = part.as_os_str().to_str()?;
+                let part = part.strip_suffix(".rs").unwrap_or(part);
+                PARALLEL.contains(&part).then(|| part.to_owned())
+            });
+            for name in type_names(&read(&path)) {
+                let here = shown(&path);
+                let alike = [parallel.clone(), None].map(|parallel| (name.clone(), parallel));
+                let doubled = alike.iter().find_map(|key| known.get(key)).cloned();
+                let beside = parallel.is_none().then(|| known.keys().find(|key| key.0 == name));
+                let beside = beside.flatten().and_then(|key| known.get(key)).cloned();
+                if let Some(there) = doubled.or(beside) {
+                    wrong.push(format!("{name}: {here} and {there}"));
+                }
+                known.insert((name, parallel.clone()), here);
+            }
+        }
+    }
+    nothing("type names that a crate has twice", &wrong);
+}
+
+/// The types that a file of formatted source defines, but for those of modules within it.
+fn type_names(text: &str) -> Vec<String> {
+    let types = ["struct ", "enum ", "union ", "trait ", "type "];
+    let defined = text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| {
+        let public = line.strip_prefix("pub").unwrap_or(line);
+        let public = public
+            .strip_prefix('(')
+            .and_then(|rest| rest.split_once(')'))
+            .map_or(public, |(_, rest)| rest);
+        let line = public.trim_start_matches(' ');
+        let name = types.iter().find_map(|kind| line.strip_prefix(kind))?;
+        Some(name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_owned())
+    });
+    defined.collect()
+}
+
+#[test]
+fn type_names_are_found() {
+    let text =
+        "pub(in crate::a) struct A<'a> {\n}\nenum B {\n}\n    type C = u8;\npub type D = u8;\n";
+    assert_eq!(type_names(text), ["A", "B", "D"]);
+}
