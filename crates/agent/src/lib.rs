@@ -4,7 +4,19 @@
 //! `softland_session` and of the `core` that it re-exports. It prints nothing and reads no
 //! arguments and no configuration file. Environment variables are read through a function that the
 //! caller passes, so that callers and tests decide which variables are visible.
+//!
+//! # Features
+//!
+//! - `http` (default): providers over HTTP. Without it a program has a
+//!   [`Transport`](http::Transport) of its own.
+//! - `journal` (default): journals on disk, from which runs are resumed and shown.
+//! - `tools` (default): agent files, and the built-in tools over files and programs; with `http`
+//!   also `http_get`.
+//! - `mcp`: tools of MCP servers, and agents as tools of MCP clients.
+//!
+//! The loop, tools of one's own and sub-agents need none of them.
 
+#[cfg(feature = "tools")]
 pub mod agent_file;
 mod event;
 pub mod http;
@@ -14,16 +26,21 @@ pub mod mcp;
 mod run;
 mod sub_agents;
 pub mod tool;
+#[cfg(feature = "tools")]
 pub mod tools;
 
+#[cfg(feature = "tools")]
 pub use agent_file::{AgentFile, Problem};
 pub use event::{AnsweredBy, Event, EventKind, Report, UsageTotal};
-pub use journal::{Journal, JournalError, RunJournal};
+#[cfg(feature = "journal")]
+pub use journal::Journal;
+pub use journal::{JournalError, RunJournal};
 pub use run::{Agent, Conversation, Inbox, Options, SetupError};
 pub use sub_agents::{AGENT_TOOL, DEPTH_LIMIT, DuplicateName, SubAgent, SubAgents};
 pub use tool::{
     Tool, ToolCall, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet, ToolSetError,
 };
+#[cfg(feature = "tools")]
 pub use tools::Root;
 
 /// The policy core: limits and outcomes.
