@@ -9,10 +9,13 @@ mod drive;
 mod emit;
 mod facts;
 mod form;
+#[cfg(feature = "http")]
+mod from_env;
 mod journaling;
 mod lease;
 mod resume;
 mod setup_error;
+mod stream;
 mod sub_agent;
 mod tools;
 
@@ -38,8 +41,11 @@ use budget::SpendingBudget;
 use drive::FinishedExchange;
 use emit::Emitter;
 use facts::Meter;
+#[cfg(feature = "http")]
+pub use from_env::ConnectError;
 use journaling::AnsweredRound;
 pub use setup_error::SetupError;
+pub use stream::EventStream;
 #[cfg(feature = "mcp")]
 pub(crate) use sub_agent::report_to_output;
 
