@@ -280,7 +280,9 @@ fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
     Some(AgentFile {
         name: draft.name?,
         description: draft.description?,
-        tools: draft.tools.unwrap_or_else(|| BY_DEFAULT.map(str::to_owned).to_vec()),
+        tools: draft
+            .tools
+            .unwrap_or_else(|| BY_DEFAULT.iter().map(|name| (*name).to_owned()).collect()),
         tools_line: draft.tools_line,
         commands: draft.commands,
         commands_line: draft.commands_line,

@@ -2,8 +2,9 @@
 //!
 //! A [`Transport`] sends one request and returns the status, a few headers and the bytes as they
 //! arrive. It does not read bodies, does not retry ([`retry`] decides whether and when to do so)
-//! and knows no protocol but HTTP. [`provider`] knows which provider serves a model and where its
-//! key may go.
+//! and knows no protocol but HTTP. With the feature `http`, `HttpTransport` sends requests over the
+//! network, and `provider` knows which provider serves a model and where its key may go. Without it,
+//! a program brings a transport of its own.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,17 +13,28 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 
+mod api;
+#[cfg(feature = "http")]
+mod classify;
+#[cfg(feature = "http")]
 mod client;
 mod error;
+#[cfg(feature = "http")]
 pub mod provider;
 pub mod retry;
+#[cfg(feature = "http")]
 mod secret;
-#[cfg(test)]
+mod served_model;
+#[cfg(all(test, feature = "http"))]
 mod tests;
 
+pub use api::Api;
+#[cfg(feature = "http")]
 pub use client::{HttpTransport, Timeouts};
 pub use error::{TimeoutPhase, TransportError, TransportErrorKind};
+#[cfg(feature = "http")]
 pub use secret::Secret;
+pub use served_model::ServedModel;
 
 /// The bytes of a response as they arrive. The stream ends after an error.
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
@@ -96,4 +108,11 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// Returns an error if there is no response; see [`TransportErrorKind`].
     async fn send(&self, request: Request) -> Result<Response, TransportError>;
+
+    /// Returns the model that answers when an agent names `model` (`PROVIDER/MODEL`). `None`, the
+    /// default, means that the name says it. A transport with names of its own, such as a simulator
+    /// or a router, says here whose price and capabilities apply.
+    fn served_model(&self, _api: Api, _model: &str) -> Option<ServedModel> {
+        None
+    }
 }

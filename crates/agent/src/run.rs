@@ -9,10 +9,13 @@ mod drive;
 mod emit;
 mod facts;
 mod form;
+#[cfg(feature = "http")]
+mod from_env;
 mod journaling;
 mod lease;
 mod resume;
 mod setup_error;
+mod stream;
 mod sub_agent;
 mod tools;
 
@@ -27,9 +30,8 @@ use softland_session::{Context, Done, Exchange, Output, PendingCall};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{AnsweredBy, Event, EventKind, Report};
-use crate::http::Transport;
-use crate::http::provider::Api;
 use crate::http::retry::RetryPolicy;
+use crate::http::{Api, ServedModel, Transport};
 use crate::journal::{JournalError, RunJournal};
 use crate::sub_agents::SubAgents;
 use crate::tool::{ToolFormat, ToolSet};
@@ -39,8 +41,11 @@ use budget::SpendingBudget;
 use drive::FinishedExchange;
 use emit::Emitter;
 use facts::Meter;
+#[cfg(feature = "http")]
+pub use from_env::ConnectError;
 use journaling::AnsweredRound;
 pub use setup_error::SetupError;
+pub use stream::EventStream;
 #[cfg(feature = "mcp")]
 pub(crate) use sub_agent::report_to_output;
 
@@ -86,6 +91,8 @@ pub struct Options {
     pub price: Option<models::Price>,
     /// The way in which the model calls tools. Default: through its API.
     pub tool_format: ToolFormat,
+    /// The model that answers; `None`: the one that the transport says, or else the model's name.
+    pub served: Option<ServedModel>,
 }
 
 impl Default for Options {
@@ -98,6 +105,7 @@ impl Default for Options {
             capability: None,
             price: None,
             tool_format: ToolFormat::Native,
+            served: None,
         }
     }
 }
@@ -191,6 +199,13 @@ impl Agent {
         Ok(Box::pin(under_way.run()).await)
     }
 
+    /// Returns the model that answers.
+    fn served_model(&self) -> ServedModel {
+        let said = || self.transport.served_model(self.options.api, &self.model);
+        let served = self.options.served.clone().or_else(said);
+        served.unwrap_or_else(|| ServedModel::from_name(&self.model))
+    }
+
     /// Adds the prompt to the conversation.
     fn add_prompt(&self, conversation: &mut Conversation, prompt: &str) -> Result<(), SetupError> {
         let (api, format) = (self.options.api, self.options.tool_format);
@@ -219,6 +234,9 @@ impl Agent {
 
 /// The settings that are decided once per run.
 struct Setup {
+    /// The model that answers.
+    served: ServedModel,
+    /// The model's row in the built-in table.
     model: Option<&'static Model>,
     price: Option<models::Price>,
     capability: Capability,
@@ -229,9 +247,11 @@ struct Setup {
 
 impl Setup {
     fn from_agent(agent: &Agent) -> Result<Self, SetupError> {
-        let (provider, name) = agent.named_model();
+        let served = agent.served_model();
+        let (provider, name) = (served.provider.as_deref(), served.name.as_str());
         let model = models::find_model(provider, name);
-        let price = agent.options.price.or_else(|| model.map(|model| model.price));
+        let priced = agent.options.price.or(served.price);
+        let price = priced.or_else(|| model.map(|model| model.price));
         let capability =
             agent.options.capability.unwrap_or_else(|| models::find_capability(provider, name));
         let mut policy = agent.policy.clone();
@@ -246,7 +266,7 @@ impl Setup {
             ToolFormat::Native => None,
             ToolFormat::Tags => form::tags::tag_shape().map(Arc::new),
         };
-        Ok(Self { model, price, capability, policy, shape })
+        Ok(Self { served, model, price, capability, policy, shape })
     }
 }
 
@@ -462,36 +482,3 @@ impl ActiveRun<'_> {
         report
     }
 }
-
-impl Agent {
-    /// Returns the provider, if the model's name has one, and the model's own name. A simulated
-    /// model has the price of the model that it poses as.
-    fn named_model(&self) -> (Option<&str>, &str) {
-        let (provider, name) = match self.model.split_once('/') {
-            Some((provider, name)) => (Some(provider), name),
-            None => (None, self.model.as_str()),
-        };
-        if provider == Some("sim") {
-            return simulated_model(self.options.api, name);
-        }
-        (provider, name)
-    }
-}
-
-/// Returns the provider and the model that a simulated model poses as (`docs/scenarios.md`).
-/// Without an id it poses as one model of each vendor.
-fn simulated_model(api: Api, name: &str) -> (Option<&str>, &str) {
-    let posed = name.split_once('@').map(|(_, model)| model);
-    match (api, posed) {
-        (Api::Anthropic, posed) => (Some("anthropic"), posed.unwrap_or(SIM_MODEL)),
-        (Api::OpenAiChat | Api::OpenAiResponses, None) => (Some("openai"), SIM_OPENAI_MODEL),
-        (_, Some(model)) if model.contains('/') => (Some("openrouter"), model),
-        // The model's name tells its vendor.
-        (_, Some(model)) => (None, model),
-    }
-}
-
-/// The model that `sim/NAME` poses as on Anthropic Messages.
-const SIM_MODEL: &str = "claude-sonnet-5-5";
-/// The model that `sim/NAME` poses as on OpenAI's APIs.
-const SIM_OPENAI_MODEL: &str = "gpt-5.6-sol";

@@ -48,6 +48,33 @@ pub struct ToolDef {
     pub repeatable: bool,
 }
 
+impl ToolDef {
+    /// Creates the definition of a tool that may change things, so that an interrupted call is not
+    /// run again.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use softland_agent::ToolDef;
+    ///
+    /// let schema = json!({"type": "object", "properties": {"article": {"type": "string"}}});
+    /// ToolDef::new("stock", "How many pieces of an article are there", schema).read_only();
+    /// ```
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        let (name, description) = (name.into(), description.into());
+        Self { name, description, input_schema, reads: false, repeatable: false }
+    }
+
+    /// Marks the tool as one that only reads.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { reads: true, repeatable: true, ..self }
+    }
+}
+
 /// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolFormat {

@@ -2,7 +2,7 @@
 //!
 //! The tools over files see and change nothing outside their [`Root`], and they bound what they
 //! read and return. Tools that read give the same output for the same folder. `shell` and commands
-//! are not confined. `http_get` reaches the hosts that an agent file allows. The tool `agent`
+//! are not confined. `http_get`, with the feature `http`, reaches the hosts that an agent file allows. The tool `agent`
 //! belongs to the loop (`run/sub_agent.rs`).
 
 use std::sync::Arc;
@@ -19,6 +19,9 @@ mod command;
 mod edit_file;
 mod glob;
 mod grep;
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only `http_get` asks for access"))]
+mod hosts;
+#[cfg(feature = "http")]
 mod http_get;
 mod list_dir;
 mod programs;
@@ -31,16 +34,25 @@ mod walk;
 mod write_file;
 
 pub use command::{CommandDef, RunLine};
-pub use http_get::Host;
+pub use hosts::Host;
 pub use programs::{BackgroundProgram, ProgramRunner, is_credential, supervise_program};
 pub use root::{Root, RootError};
 
 /// The built-in tools of this version, in the order in which models are told about them.
-pub const BUILT_IN: [&str; 8] =
-    ["read_file", "grep", "glob", "list_dir", "write_file", "edit_file", "shell", "http_get"];
+pub const BUILT_IN: &[&str] = &[
+    "read_file",
+    "grep",
+    "glob",
+    "list_dir",
+    "write_file",
+    "edit_file",
+    "shell",
+    #[cfg(feature = "http")]
+    "http_get",
+];
 
 /// The tools of an agent file without `tools`: all built-in tools that only read files.
-pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
+pub const BY_DEFAULT: &[&str] = &["read_file", "grep", "glob", "list_dir"];
 
 /// The resources of the tools of one run. The tools share what they have seen, so each run needs
 /// resources of its own.
@@ -48,6 +60,7 @@ pub const BY_DEFAULT: [&str; 4] = ["read_file", "grep", "glob", "list_dir"];
 pub struct ToolResources {
     files: Files,
     programs: Option<ProgramRunner>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "for `http_get` alone"))]
     hosts: Vec<Host>,
     offered: Vec<Arc<dyn Tool>>,
 }
@@ -114,6 +127,7 @@ pub fn built_in(name: &str, means: &ToolResources) -> Option<Arc<dyn Tool>> {
             let (root, programs) = (files.root.clone(), means.programs.clone()?);
             Arc::new(shell::Shell { root, programs })
         }
+        #[cfg(feature = "http")]
         "http_get" if !means.hosts.is_empty() => {
             Arc::new(http_get::HttpGet { allowed: means.hosts.clone() })
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 use softland_agent::core::policy::{KEYS, KeyError, Policy, PolicyKey, PolicyValue};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 
 use crate::failure::Failure;
 

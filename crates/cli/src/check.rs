@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use softland_agent::AgentFile;
 use softland_agent::core::policy::Policy;
-use softland_agent::http::provider::check_model;
+use softland_agent::http::provider::{ProviderOverrides, check_model};
 
 use crate::args::CheckArgs;
 use crate::config::{Config, find_unlimitable_tools};
 use crate::failure::{Failure, status};
 use crate::render::{OutputLoss, Writer};
 use crate::settings::folder;
-use crate::sim::InProcessSim;
+use crate::sim::{InProcessSim, SIMULATOR, simulated_name};
 
 /// Checks every file, and reports the valid ones and every error and warning.
 pub(crate) fn run_command(args: &CheckArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
@@ -87,9 +87,10 @@ fn unlimitable_tools(file: &Path, agent: &AgentFile) -> Vec<String> {
 /// Returns the reason for which `run` would refuse the model that the file names.
 fn unreachable_model(file: &Path, agent: &AgentFile) -> Option<String> {
     let model = agent.model.as_deref()?;
-    let problem = match check_model(model) {
-        Err(error) => error.to_string(),
-        Ok(()) => InProcessSim::find_scenario(model.strip_prefix("sim/")?).err()?,
+    let given = ProviderOverrides { own: &[SIMULATOR], ..ProviderOverrides::default() };
+    let problem = match simulated_name(model) {
+        Some(name) => InProcessSim::find_scenario(name).err()?,
+        None => check_model(model, &given).err()?.to_string(),
     };
     let line = agent.model_line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: model: {problem}", file.display()))

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use async_trait::async_trait;
 use softland_agent::core::{Outcome, Reason};
 use softland_agent::http::provider::{Endpoint, PROVIDERS};
-use softland_agent::http::{Request, Response, Transport, TransportError};
+use softland_agent::http::{Api, Request, Response, ServedModel, Transport, TransportError};
 use softland_agent::{Event, EventKind, Report, UsageTotal};
+
+use crate::sim::{SIMULATOR, posed_model};
 
 /// A provider, as error messages name it, and the status of its last response.
 #[derive(Clone, Debug)]
@@ -52,7 +54,7 @@ impl ProviderStatus {
             name: format!("{provider} at {}", endpoint.origin()),
             origin: Some(endpoint.origin()),
             key_hint,
-            simulator: provider == "sim",
+            simulator: provider == SIMULATOR,
             status: Arc::default(),
         }
     }
@@ -181,5 +183,11 @@ impl Transport for WatchedTransport {
         let status = sent.as_ref().map_or(NO_RESPONSE, |response| response.status);
         self.status.store(status, Ordering::Relaxed);
         sent
+    }
+
+    fn served_model(&self, api: Api, model: &str) -> Option<ServedModel> {
+        // A simulator over HTTP poses as the same models.
+        let posed = || if self.keyless { posed_model(api, model) } else { None };
+        self.inner.served_model(api, model).or_else(posed)
     }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use softland_agent::core::policy::Policy;
-use softland_agent::http::provider::{Api, ProviderOverrides, Target, resolve_model};
-use softland_agent::http::{HttpTransport, Timeouts, Transport};
+use softland_agent::http::provider::{ProviderOverrides, resolve_model};
+use softland_agent::http::{Api, HttpTransport, Timeouts, Transport};
 use softland_agent::mcp::Servers;
 use softland_agent::tools::ToolResources;
 use softland_agent::{Agent, AgentFile, Options, Problem, Root, ToolSet};
@@ -17,7 +17,7 @@ use crate::config::{Config, find_unlimitable_tools, unknown_policy_message};
 use crate::failure::Failure;
 use crate::programs;
 use crate::provider_status::{ProviderStatus, ProviderStatuses};
-use crate::sim::InProcessSim;
+use crate::sim::{InProcessSim, SIMULATOR, simulated_name};
 
 pub(crate) mod folder;
 mod sub_agents;
@@ -213,26 +213,25 @@ fn resolve_route(
     let of_flag = args.base_url.as_deref().filter(|_| flags).map(|url| (url, "--base-url"));
     let of_config = upstream.base_url.as_ref().map(|url| (url.text.as_str(), url.place.as_str()));
     let key_variable = upstream.key.as_ref().map(|variable| variable.name.as_str());
-    let given = ProviderOverrides {
-        api: args.api.filter(|_| flags),
-        base_url: of_flag.or(of_config),
-        key_variable,
-    };
-    let target =
+    let (api, base_url) = (args.api.filter(|_| flags), of_flag.or(of_config));
+    // A simulator, in this process or elsewhere, is asked through Anthropic's API by default.
+    let simulated = simulated_name(model);
+    let api = api.or(simulated.map(|_| Api::Anthropic));
+    if let (Some(name), Some(api), None) = (simulated, api, base_url) {
+        let (transport, place) = (InProcessSim::new(name)?, ProviderStatus::for_simulator());
+        return Ok(ModelRoute {
+            transport: place.watch_transport(Arc::new(transport)),
+            place,
+            api,
+        });
+    }
+    let given = ProviderOverrides { api, base_url, key_variable, own: &[SIMULATOR] };
+    let endpoint =
         resolve_model(model, &given, &env).map_err(|error| Failure::usage(error.to_string()))?;
-    let api = target.api();
-    let (transport, place): (Arc<dyn Transport>, _) = match target {
-        Target::Sim { model, .. } => {
-            (Arc::new(InProcessSim::new(&model)?), ProviderStatus::for_simulator())
-        }
-        Target::Http(endpoint) => {
-            let place = ProviderStatus::from_endpoint(&endpoint, key_variable);
-            let transport = HttpTransport::new(endpoint, Timeouts::default())
-                .map_err(|error| Failure::usage(error.to_string()))?;
-            (Arc::new(transport), place)
-        }
-    };
-    Ok(ModelRoute { transport: place.watch_transport(transport), place, api })
+    let (api, place) = (endpoint.api(), ProviderStatus::from_endpoint(&endpoint, key_variable));
+    let transport = HttpTransport::new(endpoint, Timeouts::default())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(ModelRoute { transport: place.watch_transport(Arc::new(transport)), place, api })
 }
 
 /// Returns the resources that the tools of an agent work with.

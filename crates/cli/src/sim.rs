@@ -14,7 +14,7 @@ use crate::signals::Signals;
 
 mod in_process;
 
-pub(crate) use in_process::InProcessSim;
+pub(crate) use in_process::{InProcessSim, SIMULATOR, posed_model, simulated_name};
 
 /// Serves until a signal stops the simulator.
 pub(crate) fn run_command(args: &SimArgs) -> Result<ExitCode, Failure> {

@@ -65,7 +65,7 @@ pub use models::open::{
 pub use models::{DEFAULT_MODEL, Forced, Model, ThinkingModes, all_models as models, find_model};
 pub use reply::{Body, Chunk, Piece, Response};
 pub use request::Request;
-pub use scenario::{Builtin, Scenario, parse_model_name};
+pub use scenario::{Builtin, Scenario, parse_model_name, parse_posed_model};
 pub use script::Script;
 pub use sim::{Binding, Config, MAX_BODY, Sim};
 pub use stats::{Charge, RefusalNote, Stats};

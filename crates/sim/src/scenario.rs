@@ -187,6 +187,27 @@ pub fn parse_model_name(model: &str) -> Option<(&str, &str)> {
     parse_model_name_or(model, crate::models::DEFAULT_MODEL)
 }
 
+/// Returns the vendor and the id of the model that a name poses as (`NAME` or `NAME@MODEL`) when it
+/// is asked through the API of `path`. The vendor is `None` if the id tells it. Without an id a
+/// name poses as one model of each vendor.
+///
+/// ```
+/// let posed = softland_sim::parse_posed_model("/v1/messages", "looper@claude-opus-4-8");
+/// assert_eq!(posed, (Some("anthropic"), "claude-opus-4-8"));
+/// ```
+#[must_use]
+pub fn parse_posed_model<'a>(path: &str, name: &'a str) -> (Option<&'static str>, &'a str) {
+    let posed = name.split_once('@').map(|(_, model)| model);
+    match (path, posed) {
+        ("/v1/messages", posed) => {
+            (Some("anthropic"), posed.unwrap_or(crate::models::DEFAULT_MODEL))
+        }
+        (_, None) => (Some("openai"), crate::models::open::DEFAULT_OPEN_MODEL),
+        (_, Some(model)) if model.contains('/') => (Some("openrouter"), model),
+        (_, Some(model)) => (None, model),
+    }
+}
+
 /// Splits like [`parse_model_name`], with another default model.
 pub(crate) fn parse_model_name_or<'a>(
     model: &'a str,

@@ -128,7 +128,7 @@ fn guess_tool(name: &str) -> Option<&'static str> {
 }
 
 fn known_tools() -> impl Iterator<Item = &'static str> {
-    BUILT_IN.into_iter().chain([AGENT_TOOL])
+    BUILT_IN.iter().copied().chain([AGENT_TOOL])
 }
 
 fn is_swapped(a: &str, b: &str) -> bool {

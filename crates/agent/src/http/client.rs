@@ -12,7 +12,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION
 use reqwest::{Client, Url};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::classify_error;
+use super::classify::classify_error;
 use super::provider::{Endpoint, origin_of};
 use super::retry::parse_retry_after;
 use super::{

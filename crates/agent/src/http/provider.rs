@@ -8,69 +8,13 @@ use std::fmt;
 use reqwest::Url;
 
 use super::client::is_loopback;
-use super::{Secret, TransportErrorKind};
+use super::{Api, Secret, TransportErrorKind};
 use crate::tool::cut_line;
 use softland_session::core::find_nearest;
 
 mod table;
 
 pub use table::{Auth, PROVIDERS, Provider};
-
-/// A protocol that a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions.
-    OpenAiChat,
-    /// OpenAI Responses.
-    OpenAiResponses,
-}
-
-impl Api {
-    /// All protocols, in the contract's order.
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
-
-    /// Returns the name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAiChat => "openai-chat",
-            Self::OpenAiResponses => "openai-responses",
-        }
-    }
-
-    /// Returns the protocol with that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|api| api.name() == name)
-    }
-}
-
-impl From<Api> for softland_session::wire::Api {
-    fn from(api: Api) -> Self {
-        match api {
-            Api::Anthropic => Self::Anthropic,
-            Api::OpenAiChat => Self::Chat,
-            Api::OpenAiResponses => Self::Responses,
-        }
-    }
-}
-
-/// The destination of the requests for a model.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// The simulator in this process. The model's name is `SCENARIO` or `SCENARIO@MODEL-ID`.
-    Sim {
-        /// The model's name without `sim/`.
-        model: String,
-        /// The protocol.
-        api: Api,
-    },
-    /// An address that is reached over HTTP.
-    Http(Endpoint),
-}
 
 /// A model at a provider: address, protocol, credential. `Debug` shows no credential.
 #[derive(Clone, Debug)]
@@ -90,11 +34,15 @@ pub enum ProviderError {
     ModelForm {
         /// The model as given, shortened.
         given: String,
+        /// The names of the known providers.
+        known: Vec<String>,
     },
     /// The provider is unknown, and there is no base URL.
     UnknownProvider {
         /// The provider as given, shortened.
         given: String,
+        /// The names of the known providers.
+        known: Vec<String>,
     },
     /// The provider is reached by its base URL and needs a protocol.
     MissingApi {
@@ -132,15 +80,15 @@ pub enum ProviderError {
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ModelForm { given } => write!(
+            Self::ModelForm { given, known } => write!(
                 f,
                 "the model `{given}` must be written PROVIDER/MODEL, such as \
-                 anthropic/claude-sonnet-5-5 or sim/reader; providers: {}",
-                provider_names()
+                 anthropic/claude-sonnet-5-5; providers: {}",
+                known.join(", ")
             ),
-            Self::UnknownProvider { given } => {
+            Self::UnknownProvider { given, known } => {
                 write!(f, "unknown provider `{given}`")?;
-                if let Some(near) = find_nearest(given, PROVIDERS.iter().map(|p| p.name)) {
+                if let Some(near) = find_nearest(given, known.iter().map(String::as_str)) {
                     write!(f, "; did you mean `{near}`?")?;
                 } else {
                     f.write_str(".")?;
@@ -148,7 +96,7 @@ impl fmt::Display for ProviderError {
                 write!(
                     f,
                     " Known: {}; any other with --base-url (or [upstream.NAME] of a config) and --api",
-                    provider_names()
+                    known.join(", ")
                 )
             }
             Self::MissingApi { provider } => write!(
@@ -174,9 +122,10 @@ impl fmt::Display for ProviderError {
 
 impl std::error::Error for ProviderError {}
 
-fn provider_names() -> String {
-    let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
-    names.join(", ")
+/// Returns the names of the listed providers and of those that the caller serves itself.
+fn provider_names(given: &ProviderOverrides<'_>) -> Vec<String> {
+    let listed = PROVIDERS.iter().map(|provider| provider.name);
+    listed.chain(given.own.iter().copied()).map(str::to_owned).collect()
 }
 
 /// Checks that the model of an agent file can be reached without further flags or config. Reads no
@@ -184,8 +133,8 @@ fn provider_names() -> String {
 ///
 /// # Errors
 /// Returns the errors of [`resolve_model`], except those that depend on the environment.
-pub fn check_model(model: &str) -> Result<(), ProviderError> {
-    match resolve_model(model, &ProviderOverrides::default(), &|_| None) {
+pub fn check_model(model: &str, given: &ProviderOverrides<'_>) -> Result<(), ProviderError> {
+    match resolve_model(model, given, &|_| None) {
         Ok(_) | Err(ProviderError::MissingKey { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -200,6 +149,8 @@ pub struct ProviderOverrides<'a> {
     pub base_url: Option<(&'a str, &'a str)>,
     /// The only variable that may hold the key, instead of the provider's own. It must be set.
     pub key_variable: Option<&'a str>,
+    /// The names of providers that the caller serves itself and resolves first, for messages.
+    pub own: &'a [&'a str],
 }
 
 /// Finds the destination of the requests for `model` (`PROVIDER/MODEL`).
@@ -215,20 +166,20 @@ pub fn resolve_model(
     model: &str,
     given: &ProviderOverrides<'_>,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Target, ProviderError> {
+) -> Result<Endpoint, ProviderError> {
     let shortened = || cut_line(model, 80);
     let (name, model) = model
         .split_once('/')
         .filter(|(name, model)| !name.is_empty() && !model.is_empty())
-        .ok_or_else(|| ProviderError::ModelForm { given: shortened() })?;
+        .ok_or_else(|| ProviderError::ModelForm {
+            given: shortened(),
+            known: provider_names(given),
+        })?;
     let env = |variable: &str| env(variable).filter(|value| !value.trim().is_empty());
     let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
         return resolve_unlisted(name, model, given, &env);
     };
     let api = given.api.unwrap_or(provider.api);
-    if provider.name == "sim" && given.base_url.is_none() {
-        return Ok(Target::Sim { model: model.to_owned(), api });
-    }
     let base_url = match (given.base_url, provider.base_url_variable) {
         (Some((url, from)), _) => parse_base_url(url, from)?,
         (None, Some(variable)) if let Some(url) = env(variable) => {
@@ -247,7 +198,7 @@ pub fn resolve_model(
         return Err(ProviderError::MissingKey { provider: name.to_owned(), variables });
     }
     let (provider, model) = (name.to_owned(), model.to_owned());
-    Ok(Target::Http(Endpoint { provider, model, api, base_url, credential }))
+    Ok(Endpoint { provider, model, api, base_url, credential })
 }
 
 /// OpenAI's APIs take a bearer token on every provider.
@@ -265,10 +216,13 @@ fn resolve_unlisted(
     model: &str,
     given: &ProviderOverrides<'_>,
     env: Env<'_>,
-) -> Result<Target, ProviderError> {
+) -> Result<Endpoint, ProviderError> {
     let provider = cut_line(name, 60);
     let Some((base_url, from)) = given.base_url else {
-        return Err(ProviderError::UnknownProvider { given: provider });
+        return Err(ProviderError::UnknownProvider {
+            given: provider,
+            known: provider_names(given),
+        });
     };
     let Some(api) = given.api else {
         return Err(ProviderError::MissingApi { provider });
@@ -279,7 +233,7 @@ fn resolve_unlisted(
         Some(variable) => Some(named_key(name, variable, Auth::Bearer, env)?),
         None => find_key(&[(variable.as_str(), Auth::Bearer)], env)?,
     };
-    Ok(Target::Http(Endpoint { provider, model: model.to_owned(), api, base_url, credential }))
+    Ok(Endpoint { provider, model: model.to_owned(), api, base_url, credential })
 }
 
 /// Returns the key in the variable that a config names. No other key takes its place.
@@ -362,17 +316,6 @@ fn read_base_url(text: &str) -> Result<Url, &'static str> {
 /// Returns scheme, host and port of a URL, for messages.
 pub(super) fn origin_of(url: &Url) -> String {
     url.origin().ascii_serialization()
-}
-
-impl Target {
-    /// Returns the protocol of the destination.
-    #[must_use]
-    pub fn api(&self) -> Api {
-        match self {
-            Self::Sim { api, .. } => *api,
-            Self::Http(endpoint) => endpoint.api,
-        }
-    }
 }
 
 impl Endpoint {

@@ -4,8 +4,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use super::Api;
 use super::client;
-use super::provider::{Api, Endpoint, ProviderOverrides, Target, resolve_model};
+use super::provider::{Endpoint, ProviderOverrides, resolve_model};
 use super::*;
 
 mod provider_cases;
@@ -58,11 +59,9 @@ async fn read_request(socket: &mut TcpStream) -> String {
 fn endpoint(base_url: &str) -> Endpoint {
     let env = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| KEY.to_owned());
     let base_url = Some((base_url, "--base-url"));
-    let given = ProviderOverrides { api: Some(Api::Anthropic), base_url, key_variable: None };
-    match resolve_model("anthropic/m", &given, &env).unwrap() {
-        Target::Http(endpoint) => endpoint,
-        Target::Sim { .. } => panic!("not over HTTP"),
-    }
+    let given =
+        ProviderOverrides { api: Some(Api::Anthropic), base_url, ..ProviderOverrides::default() };
+    resolve_model("anthropic/m", &given, &env).unwrap()
 }
 
 fn quick() -> Timeouts {

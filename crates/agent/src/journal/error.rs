@@ -61,6 +61,7 @@ impl JournalError {
         Self { path: path.to_owned(), kind }
     }
 
+    #[cfg(feature = "journal")]
     pub(super) fn from_io(path: &Path, doing: &'static str, error: &std::io::Error) -> Self {
         Self::new(path, JournalErrorKind::Io { doing, error: error.to_string() })
     }

@@ -6,15 +6,27 @@ use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::error::{JournalError, JournalErrorKind};
-use super::record::{CallRecord, Envelope, ParentCall, Record, RecordKind, RequestRecord, VERSION};
+use super::record::{CallRecord, ParentCall, Record, RecordKind, RequestRecord, VERSION};
 use super::recorded_run::RecordedRun;
 
 /// The largest journal that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// The members that every line has.
+#[derive(Debug, Serialize, Deserialize)]
+struct Envelope {
+    v: u32,
+    /// The run of the record.
+    run: String,
+    /// The time of the run so far, in milliseconds, without the time in which no process was
+    /// running it.
+    ms: u64,
+    kind: RecordKind,
+}
 
 /// The content of a journal, run by run.
 #[derive(Debug, Default)]

@@ -10,22 +10,11 @@ use softland_session::core::policy::Policy;
 use softland_session::core::{Because, Digest, Facts, NanoUsd, PinnedRecords};
 
 use crate::event::Report;
+use crate::http::ServedModel;
 use crate::tool::{ToolDef, ToolOutput};
 
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
-
-/// The members that every line has.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Envelope {
-    pub(super) v: u32,
-    /// The run of the record.
-    pub(super) run: String,
-    /// The time of the run so far, in milliseconds, without the time in which no process was
-    /// running it.
-    pub(super) ms: u64,
-    pub(super) kind: RecordKind,
-}
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +69,9 @@ pub struct StartRecord {
     pub agent: String,
     /// `PROVIDER/MODEL`.
     pub model: String,
+    /// The model that answers, if it is not the one that `model` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<ServedModel>,
     /// The name of the API that is asked.
     pub api: String,
     /// The system prompt.

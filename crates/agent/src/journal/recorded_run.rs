@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "journal")]
 use softland_session::core::Outcome;
 
+#[cfg(feature = "journal")]
+use super::record::ResponseEnd;
 use super::record::{
-    CallRecord, CallResultRecord, EndRecord, RequestRecord, ResponseEnd, ResponseRecord,
-    RoundRecord, ShortageRecord, StartRecord, TurnEndRecord, TurnRecord, WorstCase,
+    CallRecord, CallResultRecord, EndRecord, RequestRecord, ResponseRecord, RoundRecord,
+    ShortageRecord, StartRecord, TurnEndRecord, TurnRecord, WorstCase,
 };
 
 /// The recorded part of a run.
@@ -63,6 +66,26 @@ impl RecordedRun {
         self.end.as_ref().is_some_and(|end| end.report.ended.outcome.is_done())
     }
 
+    /// Takes the record of a request and its outcome.
+    pub(super) fn take_request(
+        &mut self,
+        turn: u64,
+        nth: u64,
+    ) -> (Option<RequestRecord>, RequestOutcome) {
+        let Some(RecordedRequest { request, came }) = self.requests.remove(&(turn, nth)) else {
+            return (None, RequestOutcome::Nothing);
+        };
+        let known = match (came, &request) {
+            (Some(came), _) => RequestOutcome::Came(came),
+            (None, Some(request)) => RequestOutcome::Lost(request.reserve),
+            (None, None) => RequestOutcome::Nothing,
+        };
+        (request, known)
+    }
+}
+
+#[cfg(feature = "journal")]
+impl RecordedRun {
     /// Reopens the run so that it can be resumed. An end without an answer is dropped, and the step
     /// that caused it is tried again.
     pub(super) fn reopen_run(&mut self) {
@@ -139,22 +162,5 @@ impl RecordedRun {
         }
         asked.came = Some(came);
         Ok(())
-    }
-
-    /// Takes the record of a request and its outcome.
-    pub(super) fn take_request(
-        &mut self,
-        turn: u64,
-        nth: u64,
-    ) -> (Option<RequestRecord>, RequestOutcome) {
-        let Some(RecordedRequest { request, came }) = self.requests.remove(&(turn, nth)) else {
-            return (None, RequestOutcome::Nothing);
-        };
-        let known = match (came, &request) {
-            (Some(came), _) => RequestOutcome::Came(came),
-            (None, Some(request)) => RequestOutcome::Lost(request.reserve),
-            (None, None) => RequestOutcome::Nothing,
-        };
-        (request, known)
     }
 }

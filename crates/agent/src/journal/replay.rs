@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Journal, JournalError, JournalErrorKind, StartRecord, file};
 use crate::event::Event;
-use crate::http::provider::Api;
+use crate::http::Api;
 use crate::http::{Request, Response, Transport, TransportError};
 use crate::run::{Agent, Conversation, SetupError};
 use crate::sub_agents::{DEPTH_LIMIT, SubAgent, SubAgents};

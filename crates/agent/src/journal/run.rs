@@ -196,7 +196,7 @@ impl RunJournal {
 
     /// Records that the run is resumed. A run that has ended with an answer is not changed.
     pub(crate) fn record_resume(&self) -> Result<(), JournalError> {
-        let closed = self.journal.as_ref().is_some_and(|journal| journal.inner.closed);
+        let closed = self.journal.as_ref().is_some_and(Journal::is_closed);
         if lock_unpoisoned(&self.past).is_done() || self.parent.is_some() || closed {
             return Ok(());
         }

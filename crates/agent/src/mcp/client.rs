@@ -20,6 +20,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, serve_client};
 use softland_session::core::policy::{LoopKey, LoopKind, Policy};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
@@ -317,27 +318,10 @@ async fn start_server(
     let ears =
         NotificationHandler { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
     let ended = CancellationToken::new();
-    let (why, words, mut process, service) = match &server.place {
+    let StartedService { why, words, mut process, service } = match &server.place {
         ServerLocation::Program(program) => {
-            let (mut process, output, input) =
-                ServerProcess::start(&server.name, program, env, heard)?;
-            let lines = LineTransport::new(output, input, ended.clone(), false);
-            let (why, words) = (lines.close_reason(), process.words.clone());
-            let served = tokio::time::timeout(start_time, serve_client(ears, lines)).await;
-            let service = match served {
-                Ok(Ok(service)) => service,
-                Ok(Err(error)) => {
-                    let how = match why.reason() {
-                        Some(why) => why,
-                        None => start_error(&error, process.exit_status().await),
-                    };
-                    return Err(format!("{how}{}", process.words.to_suffix()));
-                }
-                Err(_) => {
-                    return Err(format!("{}{}", start_timeout(start_time), words.to_suffix()));
-                }
-            };
-            (why, words, Some(process), service)
+            let started = ServerProcess::start(&server.name, program, env, heard)?;
+            start_program(started, ears, &ended, start_time).await?
         }
         ServerLocation::Http { url, headers } => {
             let transport = http_transport(url, headers)?;
@@ -347,19 +331,12 @@ async fn start_server(
                 Ok(Err(error)) => return Err(start_error(&error, None)),
                 Err(_) => return Err(start_timeout(start_time)),
             };
-            (CloseReason::default(), StderrTail::default(), None, service)
+            let (why, words) = (CloseReason::default(), StderrTail::default());
+            StartedService { why, words, process: None, service }
         }
     };
     let peer = service.peer().clone();
-    let version = peer.peer_info().map(|info| info.protocol_version.clone());
-    let known = version.as_ref().is_some_and(|v| ProtocolVersion::KNOWN_VERSIONS.contains(v));
-    if !known {
-        return Err(format!(
-            "speaks protocol version {}, which is not known; known are {}",
-            cut_line(&version.map(|v| v.to_string()).unwrap_or_default(), 40),
-            known_versions()
-        ));
-    }
+    check_version(&peer)?;
     let listed = tokio::time::timeout(start_time, list_all_tools(&peer)).await;
     let told = match listed {
         Ok(Ok(told)) => told,
@@ -376,7 +353,6 @@ async fn start_server(
     // A program that has ended but has answered only launched the process that serves.
     let exited = process.as_ref().map(|process| process.exited.clone());
     let exited = exited.filter(|exited| !exited.is_cancelled()).unwrap_or_default();
-    let name = name.clone();
     let connection = Arc::new(ServerConnection {
         name: name.clone(),
         peer,
@@ -388,6 +364,53 @@ async fn start_server(
         words,
     });
     Ok(RunningServer { name, service, process, connection, told, changed })
+}
+
+/// A server that has answered the first request.
+struct StartedService {
+    /// The reason why its output has ended, once it has.
+    why: CloseReason,
+    /// The end of its standard error.
+    words: StderrTail,
+    process: Option<ServerProcess>,
+    service: RunningService<RoleClient, NotificationHandler>,
+}
+
+/// Opens a session with a program that was started.
+async fn start_program(
+    (mut process, output, input): (ServerProcess, ChildStdout, ChildStdin),
+    ears: NotificationHandler,
+    ended: &CancellationToken,
+    start_time: Duration,
+) -> Result<StartedService, String> {
+    let lines = LineTransport::new(output, input, ended.clone(), false);
+    let (why, words) = (lines.close_reason(), process.words.clone());
+    let served = tokio::time::timeout(start_time, serve_client(ears, lines)).await;
+    let service = match served {
+        Ok(Ok(service)) => service,
+        Ok(Err(error)) => {
+            let how = match why.reason() {
+                Some(why) => why,
+                None => start_error(&error, process.exit_status().await),
+            };
+            return Err(format!("{how}{}", process.words.to_suffix()));
+        }
+        Err(_) => return Err(format!("{}{}", start_timeout(start_time), words.to_suffix())),
+    };
+    Ok(StartedService { why, words, process: Some(process), service })
+}
+
+/// Checks that a server speaks a version of the protocol that is known.
+fn check_version(peer: &Peer<RoleClient>) -> Result<(), String> {
+    let version = peer.peer_info().map(|info| info.protocol_version.clone());
+    if version.as_ref().is_some_and(|v| ProtocolVersion::KNOWN_VERSIONS.contains(v)) {
+        return Ok(());
+    }
+    Err(format!(
+        "speaks protocol version {}, which is not known; known are {}",
+        cut_line(&version.map(|v| v.to_string()).unwrap_or_default(), 40),
+        known_versions()
+    ))
 }
 
 /// Returns all pages of a server's tools.

@@ -14,7 +14,7 @@ use softland_session::core::{Admission, Digest, NanoUsd, lines};
 
 use super::form::{self, AnsweredCall, ApiFormat, CallStatus, RequestParts};
 use super::{ActiveRun, Agent, PinnedRecords};
-use crate::http::provider::Api;
+use crate::http::Api;
 use crate::tool::{ToolDef, ToolFormat};
 
 /// The text in place of the answer of a run that ended without one.
@@ -244,20 +244,12 @@ impl ActiveRun<'_> {
     /// Returns the body of the next request, before it is governed.
     pub(super) fn build_request(&self) -> Vec<u8> {
         let form = form::format_of(self.agent.options.api);
-        let (provider, posed) = self.agent.named_model();
-        let model = if self.agent.model.starts_with("sim/") {
-            self.agent.model.split_once('/').map_or("", |(_, name)| name)
-        } else {
-            posed
-        };
         let capability = &self.setup.capability;
         let adaptive =
             capability.thinking_adaptive && capability.thinking_absent == Thinking::Adaptive;
         let (system, tools) = self.shown_head();
         let head = form.request_head(&RequestParts {
-            provider,
-            model,
-            posed,
+            model: &self.setup.served,
             system: &system,
             tools: &tools,
             max_tokens: self.max_tokens(),
@@ -300,7 +292,7 @@ impl ActiveRun<'_> {
     /// makes Claude end its turn without a word, on every provider.
     pub(super) fn puts_remarks_in_result(&self) -> bool {
         let Agent { options, .. } = self.agent;
-        let claude = || self.agent.named_model().1.contains("claude");
+        let claude = || self.setup.served.name.contains("claude");
         options.tool_format == ToolFormat::Native && (options.api == Api::Anthropic || claude())
     }
 

@@ -379,7 +379,7 @@ async fn attempt_request(
 ) -> AttemptOutcome {
     let bytes = body.len();
     let form = form::format_of(agent.options.api);
-    let request = Request { path: form.request_path(), headers: Vec::new(), body };
+    let request = Request { path: agent.options.api.path(), headers: Vec::new(), body };
     let response = match agent.transport.send(request).await {
         Ok(response) => response,
         Err(error) => return AttemptOutcome::Failed(AttemptError::Transport(error)),

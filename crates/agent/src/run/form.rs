@@ -9,14 +9,11 @@ pub(super) mod tags;
 use serde_json::Value;
 use softland_session::wire::json::{Cursor, Error};
 
-use crate::http::provider::Api;
+use crate::http::{Api, ServedModel};
 use crate::tool::{ToolDef, ToolFormat};
 
 /// The requests and messages of one API.
 pub(super) trait ApiFormat: Send + Sync {
-    /// Returns the path of its requests, after the base URL.
-    fn request_path(&self) -> &'static str;
-
     /// Returns the message of a response with an error status.
     fn error_message(&self, status: u16, body: &[u8]) -> String;
 
@@ -54,12 +51,8 @@ pub(super) trait ApiFormat: Send + Sync {
 
 /// The content of a request besides its messages.
 pub(super) struct RequestParts<'a> {
-    /// The provider, if the model's name has one.
-    pub(super) provider: Option<&'a str>,
-    /// The model's name at the provider.
-    pub(super) model: &'a str,
-    /// The model that a simulated model poses as, else the model itself.
-    pub(super) posed: &'a str,
+    /// The model that answers.
+    pub(super) model: &'a ServedModel,
     pub(super) system: &'a str,
     pub(super) tools: &'a [ToolDef],
     /// The most output tokens.

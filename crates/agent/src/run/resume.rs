@@ -9,8 +9,10 @@ use softland_session::core::models::Price;
 use softland_session::core::{Millis, NanoUsd};
 
 use super::{Agent, Conversation, Inbox, Setup, SetupError};
-use crate::http::provider::Api;
-use crate::journal::{self, JournalSummary, RecordedToolDef, StartRecord};
+use crate::http::{Api, ServedModel};
+#[cfg(feature = "journal")]
+use crate::journal::JournalSummary;
+use crate::journal::{self, RecordedToolDef, StartRecord};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolFormat, ToolOutput, ToolSet};
 
 /// Builds the start record of a run.
@@ -29,6 +31,9 @@ pub(super) fn start_record(
         ts: journal::now_rfc3339(),
         agent: agent.name.clone(),
         model: agent.model.clone(),
+        served: Some(&setup.served)
+            .filter(|served| **served != ServedModel::from_name(&agent.model))
+            .cloned(),
         api: options.api.name().to_owned(),
         system: agent.system.clone(),
         tools: agent.tools.defs().map(RecordedToolDef::from).collect(),
@@ -106,6 +111,7 @@ pub(super) fn restore_agent(agent: &Agent, start: &StartRecord) -> Result<Agent,
             show_thinking: start.show_thinking,
             price,
             tool_format: recorded_format(start),
+            served: start.served.clone().or_else(|| agent.options.served.clone()),
             ..agent.options.clone()
         },
     })
@@ -150,6 +156,7 @@ impl RecordedToolDef {
     }
 }
 
+#[cfg(feature = "journal")]
 impl JournalSummary {
     /// Returns the conversation that the run has left, ready for the next run. If the run is still
     /// active, the conversation goes as far as the run has.

@@ -1,6 +1,6 @@
 //! Errors of a run that cannot begin or be resumed.
 
-use crate::http::provider::Api;
+use crate::http::Api;
 use crate::journal::JournalError;
 
 /// The reason why a run cannot begin.

@@ -15,15 +15,12 @@ use reqwest::header::{CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 
+use super::hosts::{self, Host, HostAccess};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, cut_line, cut_middle};
-use hosts::HostAccess;
 
 mod address;
-mod hosts;
 #[cfg(test)]
 mod tests;
-
-pub use hosts::Host;
 
 /// The bytes of a body that are read. The rest is left out, and the output says so.
 const MAX_BYTES: usize = 2 * 1024 * 1024;

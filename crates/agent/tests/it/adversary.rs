@@ -37,7 +37,7 @@ use seeds::{Adversary, Met, regressions, tells};
 use serde_json::Value;
 use softland_agent::core::models;
 use softland_agent::core::policy::{Landing, Policy};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_agent::{Agent, Conversation, Event, Report, ToolOutput};
 use softland_session::wire;
 use softland_sim::{Config, Scenario};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::common::{SimTransport, agent, interventions, signals};
 use serde_json::{Value, json};
 use softland_agent::core::policy::{Batch, Landing, Policy};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_agent::{
     AnsweredBy, Conversation, Event, EventKind, Report, SetupError, ToolOutput, UsageTotal,
 };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::{SimTransport, interventions, signals};
 use serde_json::{Value, json};
 use softland_agent::core::policy::{Landing, Policy};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_agent::{
     Agent, AnsweredBy, Conversation, Event, EventKind, Report, SetupError, ToolFormat, ToolOutput,
 };

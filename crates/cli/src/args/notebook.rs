@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 
 use super::{RunArgs, collect_policy_keys, get_value, spec};
 use crate::config::{LISTEN, parse_listen_address};

@@ -4,7 +4,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 use softland_agent::core::policy::{KEYS, Policy, is_limit};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
 

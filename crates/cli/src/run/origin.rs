@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use softland_agent::core::policy::Policy;
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_agent::journal::{FinishedRun, JournalSummary, RunJournal, new_run_id, now_rfc3339};
 use softland_agent::{Conversation, Event, EventKind, Journal};
 

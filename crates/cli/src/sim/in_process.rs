@@ -6,14 +6,33 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use softland_agent::http::{
-    ByteStream, Request, Response, ResponseHead, Transport, TransportError, TransportErrorKind,
+    Api, ByteStream, Request, Response, ResponseHead, ServedModel, Transport, TransportError,
+    TransportErrorKind,
 };
-use softland_sim::{Body, Chunk, Config, Piece, Scenario, Sim, parse_model_name};
+use softland_sim::{
+    Body, Chunk, Config, Piece, Scenario, Sim, parse_model_name, parse_posed_model,
+};
 
 use crate::failure::Failure;
 
 /// The name of the simulator in errors.
 const ORIGIN: &str = "the simulator";
+
+/// The provider of simulated models, as it stands before the `/` of a model.
+pub(crate) const SIMULATOR: &str = "sim";
+
+/// Returns the name of a simulated model without `sim/`.
+pub(crate) fn simulated_name(model: &str) -> Option<&str> {
+    let (provider, name) = model.split_once('/')?;
+    (provider == SIMULATOR && !name.is_empty()).then_some(name)
+}
+
+/// Returns the model that a simulated model poses as.
+pub(crate) fn posed_model(api: Api, model: &str) -> Option<ServedModel> {
+    let name = simulated_name(model)?;
+    let (vendor, id) = parse_posed_model(api.path(), name);
+    Some(ServedModel::new(vendor, id).with_request_name(name))
+}
 
 /// A simulator in this process.
 pub(crate) struct InProcessSim {
@@ -73,6 +92,10 @@ impl Transport for InProcessSim {
             }
         };
         Ok(Response { status: answer.status, head, body: stream_pieces(body) })
+    }
+
+    fn served_model(&self, api: Api, model: &str) -> Option<ServedModel> {
+        posed_model(api, model)
     }
 }
 

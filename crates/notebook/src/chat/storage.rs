@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use softland_agent::core::Digest;
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_agent::journal::{JournalSummary, ReplayedJournal, new_run_id};
 use softland_agent::{Agent, Conversation, Event, EventKind, Journal, RunJournal};
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,6 @@
 //! The listed providers: facts, each row with its source (read 2026-11-21).
 
-use super::Api;
+use crate::http::Api;
 
 /// The header that carries a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,15 +114,5 @@ pub const PROVIDERS: &[Provider] = &[
         base_url_variable: Some("OLLAMA_HOST"),
         base_url: "http://127.0.0.1:11434",
         anthropic_base_url: Some("http://127.0.0.1:11434"),
-    },
-    // softland's own simulator, in process; with a base URL, a simulator that listens there.
-    Provider {
-        name: "sim",
-        api: Api::Anthropic,
-        keys: &[],
-        needs_key: false,
-        base_url_variable: None,
-        base_url: "",
-        anthropic_base_url: None,
     },
 ];

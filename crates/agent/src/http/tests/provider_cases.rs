@@ -1,9 +1,7 @@
 //! The address and the key that a model gets.
 
-use crate::http::Secret;
-use crate::http::provider::{
-    Api, PROVIDERS, ProviderError, ProviderOverrides, Target, resolve_model,
-};
+use crate::http::provider::{Endpoint, PROVIDERS, ProviderError, ProviderOverrides, resolve_model};
+use crate::http::{Api, Secret};
 
 /// Returns `ADDRESS HEADER: VALUE` of a model, or the text of the error.
 fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &str)]) -> String {
@@ -11,21 +9,19 @@ fn check(model: &str, api: Option<Api>, base_url: Option<&str>, env: &[(&str, &s
         env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     };
     let base_url = base_url.map(|url| (url, "--base-url"));
-    shown(resolve_model(model, &ProviderOverrides { api, base_url, key_variable: None }, &look))
+    shown(resolve_model(
+        model,
+        &ProviderOverrides { api, base_url, ..ProviderOverrides::default() },
+        &look,
+    ))
 }
 
-fn shown(resolved: Result<Target, ProviderError>) -> String {
+fn shown(resolved: Result<Endpoint, ProviderError>) -> String {
     match resolved {
-        Ok(Target::Sim { model, api: Api::Anthropic }) => format!("sim {model}"),
-        Ok(Target::Sim { model, api }) => format!("sim {model} by {}", api.name()),
-        Ok(Target::Http(endpoint)) => {
+        Ok(endpoint) => {
             let (name, value) = endpoint.credential_header().unwrap_or(("no key", String::new()));
-            let path = match endpoint.api() {
-                Api::Anthropic => "/v1/messages",
-                Api::OpenAiChat => "/v1/chat/completions",
-                Api::OpenAiResponses => "/v1/responses",
-            };
-            format!("{} {} {name}: {value}", endpoint.url_for(path), endpoint.model())
+            let url = endpoint.url_for(endpoint.api().path());
+            format!("{url} {} {name}: {value}", endpoint.model())
         }
         Err(error) => error.to_string(),
     }
@@ -162,13 +158,10 @@ fn openai_is_asked_by_responses_where_nothing_else_is_said() {
 }
 
 #[test]
-fn the_simulator_needs_nothing() {
-    assert_eq!(check("sim/reader", None, None, &[]), "sim reader");
-    assert_eq!(check("sim/reader@m", None, None, &[]), "sim reader@m");
-    assert_eq!(
-        check("sim/reader", None, Some("http://localhost:9"), &[]),
-        "http://localhost:9/v1/messages reader no key: "
-    );
+fn providers_of_the_caller_are_known_to_messages() {
+    let given = ProviderOverrides { own: &["sim"], ..ProviderOverrides::default() };
+    let error = resolve_model("sin/reader", &given, &|_| None).unwrap_err().to_string();
+    assert!(error.contains("did you mean `sim`?") && error.contains("ollama, sim;"), "{error}");
 }
 
 #[test]
@@ -183,7 +176,7 @@ fn bad_models_and_addresses_say_what_is_allowed() {
     assert_eq!(
         check("antropic/m", None, None, &[]),
         "unknown provider `antropic`; did you mean `anthropic`? Known: anthropic, openai, openrouter, \
-         deepseek, groq, xai, mistral, ollama, sim; any other with --base-url (or [upstream.NAME] of a config) and --api",
+         deepseek, groq, xai, mistral, ollama; any other with --base-url (or [upstream.NAME] of a config) and --api",
     );
     assert!(
         check("mine/m", None, Some("http://h"), &[]).starts_with("the provider `mine` needs --api")
@@ -231,7 +224,12 @@ fn a_named_key_is_the_only_one() {
         let base_url = Some(("https://gw.example", "c.toml:2: upstream.x.base_url"));
         shown(resolve_model(
             model,
-            &ProviderOverrides { api: Some(Api::Anthropic), base_url, key_variable },
+            &ProviderOverrides {
+                api: Some(Api::Anthropic),
+                base_url,
+                key_variable,
+                ..ProviderOverrides::default()
+            },
             &env,
         ))
     };
@@ -240,14 +238,4 @@ fn a_named_key_is_the_only_one() {
     assert_eq!(ask("own/m", Some("MINE")), format!("{there} authorization: Bearer mine"));
     assert_eq!(ask("own/m", None), format!("{there} authorization: Bearer other"));
     assert_eq!(ask("anthropic/m", Some("UNSET")), "no key for `anthropic`: set UNSET");
-}
-
-#[test]
-fn the_simulator_speaks_what_is_asked() {
-    assert_eq!(check("sim/reader", Some(Api::Anthropic), None, &[]), "sim reader");
-    assert_eq!(check("sim/reader", Some(Api::OpenAiChat), None, &[]), "sim reader by openai-chat");
-    assert_eq!(
-        check("sim/reader", Some(Api::OpenAiChat), Some("http://localhost:9"), &[]),
-        "http://localhost:9/v1/chat/completions reader no key: "
-    );
 }

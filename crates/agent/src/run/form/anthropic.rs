@@ -9,21 +9,17 @@ use super::{AnsweredCall, ApiFormat, CallStatus, RequestParts};
 pub(super) struct Anthropic;
 
 impl ApiFormat for Anthropic {
-    fn request_path(&self) -> &'static str {
-        "/v1/messages"
-    }
-
     fn error_message(&self, status: u16, body: &[u8]) -> String {
         ApiError::from_response(status, body).to_string()
     }
 
     fn request_head(&self, asks: &RequestParts<'_>) -> Value {
         let mut head = json!({
-            "model": asks.model,
+            "model": asks.model.request_name,
             "max_tokens": asks.max_tokens,
             "stream": true,
         });
-        let marks = asks.provider == Some("anthropic");
+        let marks = asks.model.provider.as_deref() == Some("anthropic");
         if marks {
             // The mark moves with the end of the request, so the bytes of the messages do not
             // change.

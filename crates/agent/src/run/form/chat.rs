@@ -10,20 +10,16 @@ use super::{AnsweredCall, ApiFormat, RequestParts};
 pub(super) struct Chat;
 
 impl ApiFormat for Chat {
-    fn request_path(&self) -> &'static str {
-        "/v1/chat/completions"
-    }
-
     fn error_message(&self, status: u16, body: &[u8]) -> String {
         ApiError::from_response(status, body).to_string()
     }
 
     fn request_head(&self, asks: &RequestParts<'_>) -> Value {
-        let mut head = json!({"model": asks.model, "stream": true});
-        head[limit_member(asks.posed)] = asks.max_tokens.into();
+        let mut head = json!({"model": asks.model.request_name, "stream": true});
+        head[limit_member(&asks.model.name)] = asks.max_tokens.into();
         // Mistral refuses the member with 422 `extra_forbidden` and reports usage without it
         // (github.com/TabbyML/tabby/pull/4082, openai/openai-agents-python issue 442).
-        if asks.provider != Some("mistral") {
+        if asks.model.provider.as_deref() != Some("mistral") {
             head["stream_options"] = json!({"include_usage": true});
         }
         if !asks.tools.is_empty() {

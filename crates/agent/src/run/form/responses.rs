@@ -12,17 +12,13 @@ const LEAST_OUTPUT: u64 = 16;
 pub(super) struct Responses;
 
 impl ApiFormat for Responses {
-    fn request_path(&self) -> &'static str {
-        "/v1/responses"
-    }
-
     fn error_message(&self, status: u16, body: &[u8]) -> String {
         ApiError::from_response(status, body).to_string()
     }
 
     fn request_head(&self, asks: &RequestParts<'_>) -> Value {
         let mut head = json!({
-            "model": asks.model,
+            "model": asks.model.request_name,
             "max_output_tokens": asks.max_tokens.max(LEAST_OUTPUT),
             "stream": true,
             "store": false,

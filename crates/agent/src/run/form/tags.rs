@@ -80,10 +80,6 @@ pub(in crate::run) fn typed_arguments(tool: Option<&ToolDef>, input: &str) -> Op
 pub(super) struct TaggedFormat(pub(super) &'static dyn ApiFormat);
 
 impl ApiFormat for TaggedFormat {
-    fn request_path(&self) -> &'static str {
-        self.0.request_path()
-    }
-
     fn error_message(&self, status: u16, body: &[u8]) -> String {
         self.0.error_message(status, body)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::Value;
 use softland_agent::core::policy::{Batch, Policy};
 use softland_agent::core::{Ladder, Outcome};
-use softland_agent::http::provider::Api;
+use softland_agent::http::Api;
 use softland_agent::{AnsweredBy, Conversation, Event, EventKind, Report};
 use softland_session::wire::request::Request;
 

@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use softland_agent::http::{
-    Request, Response, ResponseHead, Transport, TransportError, TransportErrorKind,
+    Api, Request, Response, ResponseHead, ServedModel, Transport, TransportError,
+    TransportErrorKind,
 };
 use softland_agent::{Agent, Event, EventKind, Report, Tool, ToolContext, ToolDef, ToolOutput};
-use softland_sim::{Body, Config, Piece, Scenario, Sim, Turn};
+use softland_sim::{Body, Config, Piece, Scenario, Sim, Turn, parse_posed_model};
 
 /// A simulator in the place of a provider. Its delays are awaited on the current tokio clock.
 pub(crate) struct SimTransport {
@@ -87,6 +88,12 @@ impl Transport for SimTransport {
             })
             .boxed();
         Ok(Response { status: response.status, head, body })
+    }
+
+    fn served_model(&self, api: Api, model: &str) -> Option<ServedModel> {
+        let name = model.strip_prefix("sim/")?;
+        let (vendor, id) = parse_posed_model(api.path(), name);
+        Some(ServedModel::new(vendor, id).with_request_name(name))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use softland_agent::http::Api;
 use softland_agent::http::Transport;
-use softland_agent::http::provider::Api;
 use softland_agent::journal::new_run_id;
 use softland_agent::{Agent, ToolFormat};
 use softland_sim::{Config, Scenario};

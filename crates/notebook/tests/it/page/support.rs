@@ -11,11 +11,13 @@ use futures_util::{SinkExt as _, StreamExt as _, stream};
 use serde_json::{Value, json};
 use softland_agent::Agent;
 use softland_agent::core::policy::PolicyValue as Limit;
-use softland_agent::http::{Request, Response, ResponseHead, Transport, TransportError};
+use softland_agent::http::{
+    Api, Request, Response, ResponseHead, ServedModel, Transport, TransportError,
+};
 use softland_notebook::{
     Chat, ChatOptions, NotebookOptions, Server, ServerOptions, SharedNotebook, notebook_tools,
 };
-use softland_sim::{Config, Scenario, Sim};
+use softland_sim::{Config, Scenario, Sim, parse_posed_model};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -50,6 +52,12 @@ impl Transport for Simulated {
             head: ResponseHead { content_type, ..ResponseHead::default() },
             body: stream::iter([Ok(bytes)]).boxed(),
         })
+    }
+
+    fn served_model(&self, api: Api, model: &str) -> Option<ServedModel> {
+        let name = model.strip_prefix("sim/")?;
+        let (vendor, id) = parse_posed_model(api.path(), name);
+        Some(ServedModel::new(vendor, id).with_request_name(name))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use reqwest::Url;
+use url::Url;
 
 /// A host that `http_get` may contact (`http_allow`).
 #[derive(Clone, Debug, PartialEq, Eq)]
