@@ -1,28 +1,14 @@
-//! Every text that softland puts before a model, under a version. A text that was sent once is sent
-//! the same for ever: new wordings are added beside the old ones, never over them.
+//! Every text that softland puts before a model. A text that was sent once is sent the same for
+//! ever. So whoever rewords a line first gives [`PinnedRecord`](crate::PinnedRecord) the wording
+//! that a run began under, and keeps the old words for records without it.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-
 use crate::because::{Because, Quantity, Reason};
 use crate::policy::{Limit, REACHED, limits};
-
-/// A version of the wording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
-    /// The first.
-    #[serde(rename = "1")]
-    V1,
-}
-
-impl Version {
-    /// The wording of new runs.
-    pub const NEWEST: Self = Self::V1;
-}
 
 /// The assistant message in place of an empty turn.
 pub const NO_ANSWER: &str = "[no answer]";
