@@ -134,7 +134,7 @@ fn every_limit_of_usage_warns_once() {
         let facts = thousand_of_all();
         let warned: Vec<_> =
             run.take_warnings(Some(&facts)).into_iter().map(|b| b.reason).collect();
-        assert_eq!(warned, [limit.reason.clone()], "{}", key.name);
+        assert_eq!(warned, core::slice::from_ref(&limit.reason), "{}", key.name);
         assert_eq!(run.take_warnings(Some(&facts)), [], "{}", key.name);
     }
 }
