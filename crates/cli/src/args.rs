@@ -269,7 +269,7 @@ fn collect_policy_keys(matches: &ArgMatches) -> Result<Vec<(&'static str, Policy
 
 /// Describes the invalid value of a policy flag; of a table it names the member.
 fn describe_wrong_value(key: &PolicyKey, value: &PolicyValue, error: KeyError) -> String {
-    let (flag, form) = (spec::flag_name(key.name), key.allowed_in_flag());
+    let (flag, form) = (spec::flag_name(key.name), key.form.allowed_in_flag());
     match error {
         KeyError::Value { key: inner, allowed, found } if inner != key.name => {
             let member = inner.split_once('.').map_or(inner.as_str(), |(_, member)| member);

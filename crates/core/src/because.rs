@@ -8,84 +8,49 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-/// The rule behind a decision; the contract's `reason`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(from = "String")]
-#[expect(missing_docs, reason = "the contract's words (section 6)")]
-pub enum Reason {
-    Final,
-    ToolCalls,
-    /// A tool's own limit.
-    Tool(String),
-    Turns,
-    ResultChars,
-    Tokens,
-    Cost,
-    SessionCost,
-    Time,
-    Empty,
-    Stale,
-    Repeat,
-    Cycle,
-    Errors,
-    Truncated,
-    Refusal,
-    Provider,
-    User,
-    /// The run's journal cannot be kept.
-    Journal,
+/// Declares the reasons: each is a variant and its word.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident $(($name:ident))? = $word:literal,)+) => {
+        /// The rule behind a decision; the contract's `reason`.
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+        #[serde(from = "String")]
+        #[expect(missing_docs, reason = "the contract's words (section 6)")]
+        pub enum Reason { $($(#[$doc])* $variant $(($name))?),+ }
+
+        impl Reason {
+            /// Every reason, in the contract's order; the tool of [`Self::Tool`] has no name.
+            pub const ALL: &'static [Self] = &[$(Self::$variant $(($name::new()))?),+];
+
+            fn word(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => $word),+ }
+            }
+        }
+    };
 }
 
-impl Reason {
-    /// Returns the policy key of the limit, if the reason is one.
-    #[must_use]
-    pub fn policy_key(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::ToolCalls => "tool_calls_limit",
-            Self::Tool(_) => "tool_limits",
-            Self::Turns => "turns_limit",
-            Self::ResultChars => "result_chars_limit",
-            Self::Tokens => "tokens_limit",
-            Self::Cost => "cost_limit_usd",
-            Self::SessionCost => "session_cost_limit_usd",
-            Self::Time => "time_limit",
-            Self::Empty => "empty_limit",
-            Self::Stale => "stale_limit",
-            Self::Repeat => "repeat_limit",
-            Self::Cycle => "cycle_limit",
-            Self::Errors => "error_limit",
-            Self::Final
-            | Self::Truncated
-            | Self::Refusal
-            | Self::Provider
-            | Self::User
-            | Self::Journal => return None,
-        })
-    }
-
-    fn word(&self) -> &str {
-        match self {
-            Self::Final => "final",
-            Self::ToolCalls => "tool_calls",
-            Self::Tool(_) => "tool:",
-            Self::Turns => "turns",
-            Self::ResultChars => "result_chars",
-            Self::Tokens => "tokens",
-            Self::Cost => "cost",
-            Self::SessionCost => "session_cost",
-            Self::Time => "time",
-            Self::Empty => "empty",
-            Self::Stale => "stale",
-            Self::Repeat => "repeat",
-            Self::Cycle => "cycle",
-            Self::Errors => "errors",
-            Self::Truncated => "truncated",
-            Self::Refusal => "refusal",
-            Self::Provider => "provider",
-            Self::User => "user",
-            Self::Journal => "journal",
-        }
-    }
+// A reason that is a limit has a row in `policy::KEYS`.
+reasons! {
+    Final = "final",
+    ToolCalls = "tool_calls",
+    /// A tool's own limit.
+    Tool(String) = "tool:",
+    Turns = "turns",
+    ResultChars = "result_chars",
+    Tokens = "tokens",
+    Cost = "cost",
+    SessionCost = "session_cost",
+    Time = "time",
+    Empty = "empty",
+    Stale = "stale",
+    Repeat = "repeat",
+    Cycle = "cycle",
+    Errors = "errors",
+    Truncated = "truncated",
+    Refusal = "refusal",
+    Provider = "provider",
+    User = "user",
+    /// The run's journal cannot be kept.
+    Journal = "journal",
 }
 
 impl fmt::Display for Reason {
@@ -103,29 +68,10 @@ impl Serialize for Reason {
 
 impl From<String> for Reason {
     fn from(word: String) -> Self {
-        const WORDS: [Reason; 17] = [
-            Reason::ToolCalls,
-            Reason::Turns,
-            Reason::ResultChars,
-            Reason::Tokens,
-            Reason::Cost,
-            Reason::SessionCost,
-            Reason::Time,
-            Reason::Empty,
-            Reason::Stale,
-            Reason::Repeat,
-            Reason::Cycle,
-            Reason::Errors,
-            Reason::Truncated,
-            Reason::Refusal,
-            Reason::Provider,
-            Reason::User,
-            Reason::Journal,
-        ];
         if let Some(tool) = word.strip_prefix("tool:") {
             return Self::Tool(tool.to_string());
         }
-        WORDS.into_iter().find(|reason| reason.word() == word).unwrap_or(Self::Final)
+        Self::ALL.iter().find(|reason| reason.word() == word).cloned().unwrap_or(Self::Final)
     }
 }
 
@@ -191,12 +137,15 @@ impl fmt::Display for Because {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeSet;
 
     #[test]
-    fn reasons_survive_their_words() {
-        for word in ["final", "tool_calls", "tool:grep", "session_cost", "user", "cycle", "journal"]
-        {
-            assert_eq!(Reason::from(word.to_string()).to_string(), word);
+    fn every_reason_survives_its_word() {
+        let tools = ["", "grep", "tool:grep", "final"].map(|name| Reason::Tool(name.to_string()));
+        for reason in Reason::ALL.iter().chain(&tools) {
+            assert_eq!(Reason::from(reason.to_string()), *reason, "{reason}");
         }
+        let words: BTreeSet<_> = Reason::ALL.iter().map(Reason::word).collect();
+        assert_eq!(words.len(), Reason::ALL.len());
     }
 }

@@ -1,27 +1,14 @@
-//! Every text that softland puts before a model, under a version. A text that was sent once is sent
-//! the same for ever: new wordings are added beside the old ones, never over them.
+//! Every text that softland puts before a model. A text that was sent once is sent the same for
+//! ever. So whoever rewords a line first gives [`PinnedRecord`](crate::PinnedRecord) the wording
+//! that a run began under, and keeps the old words for records without it.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-
 use crate::because::{Because, Quantity, Reason};
-
-/// A version of the wording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Version {
-    /// The first.
-    #[serde(rename = "1")]
-    V1,
-}
-
-impl Version {
-    /// The wording of new runs.
-    pub const NEWEST: Self = Self::V1;
-}
+use crate::policy::{Limit, REACHED, limits};
 
 /// The assistant message in place of an empty turn.
 pub const NO_ANSWER: &str = "[no answer]";
@@ -100,12 +87,7 @@ pub fn format_tool_refusals(refused: &[&Because]) -> String {
 /// Returns the result of a call beyond the limit, in a batch that passed it.
 #[must_use]
 pub fn format_not_run(because: &Because) -> String {
-    let name = limit_name(&because.reason);
-    format!(
-        "{}{} {NOT_RUN}",
-        name.get(..1).unwrap_or("").to_uppercase(),
-        name.get(1..).unwrap_or("")
-    )
+    format!("{} {NOT_RUN}", capitalize(&limit_name(&because.reason)))
 }
 
 /// Returns the result of a call that is refused while the run is landing.
@@ -121,25 +103,25 @@ pub fn ends_in_line(text: &str) -> bool {
     is_line(text.rsplit('\n').next().unwrap_or(text).trim_start())
 }
 
-/// The beginnings of the sentences before [`ANSWER_NOW`] and [`CHANGE`].
-const OPENINGS: [&str; 9] = [
-    "Tool call limit reached (",
-    "Turn limit reached (",
-    "Limit of ",
-    "Token limit reached (",
-    "Cost limit reached (",
-    "Session cost limit reached (",
-    "Time limit reached (",
-    "The same ",
-    "Not run. ",
-];
+/// The beginnings of the sentences before [`ANSWER_NOW`] and [`CHANGE`], apart from those that name
+/// a limit of usage and its numbers in brackets.
+const OPENINGS: [&str; 3] = ["Limit of ", "The same ", "Not run. "];
+
+/// Returns true if a line begins as a sentence about a limit that is reached.
+fn opens_reached(line: &str) -> bool {
+    let names_limit = |limit: &Limit| {
+        let opening = limit.sentence.split_inclusive('(').next().unwrap_or_default();
+        line.starts_with(&opening.replace("{Name}", &capitalize(limit.name)))
+    };
+    OPENINGS.iter().any(|opening| line.starts_with(opening))
+        || limits().filter(|limit| limit.bounds_usage()).any(names_limit)
+}
 
 /// Returns true if this is a whole line of softland's, not only its last words.
 fn is_line(line: &str) -> bool {
     let opens = |with: &str| line.starts_with(with);
     let warns = opens("About ") || opens("One tool call remains.");
-    let reached = OPENINGS.iter().any(|opening| opens(opening));
-    (reached && (line.ends_with(ANSWER_NOW) || line.ends_with(CHANGE)))
+    ((line.ends_with(ANSWER_NOW) || line.ends_with(CHANGE)) && opens_reached(line))
         || (line.ends_with(PREPARE) && warns)
         || (line.ends_with(REMAIN) && line.contains(": limit of "))
         || (line.ends_with(NOT_RUN) && line.matches('.').count() == 1)
@@ -185,28 +167,23 @@ fn is_countdown(line: &str) -> bool {
 
 fn describe_reached(because: &Because) -> String {
     let Because { reason, used, limit, .. } = because;
-    match reason {
-        Reason::Turns => format!("Turn limit reached (this is the last of {limit})."),
-        Reason::Tool(tool) => {
-            format!("Limit of the tool {tool} reached ({used} of {limit} calls).")
-        }
-        Reason::ResultChars => {
-            format!("Limit of tool results reached ({used} of {limit} characters).")
-        }
-        Reason::Repeat => {
-            format!("The same call has returned the same result {used} times.")
-        }
-        Reason::Cycle => format!("The same calls with the same results repeat ({used} times)."),
+    let sentence = match reason {
         Reason::Errors if has_several_errors(used, limit) => {
-            format!("The same errors keep coming ({used} times in a row).")
+            "The same errors keep coming ({used} times in a row)."
         }
-        Reason::Errors => format!("The same error has come {used} times in a row."),
-        reason => {
-            let name = limit_name(reason);
-            let first = name.get(..1).unwrap_or("").to_uppercase();
-            format!("{first}{} limit reached ({used} of {limit}).", name.get(1..).unwrap_or(""))
-        }
-    }
+        reason => reason.limit().map_or(REACHED, |limit| limit.sentence),
+    };
+    let tool = if let Reason::Tool(tool) = reason { tool } else { "" };
+    sentence
+        .replace("{Name}", &capitalize(&limit_name(reason)))
+        .replace("{used}", &used.to_string())
+        .replace("{limit}", &limit.to_string())
+        .replace("{tool}", tool)
+}
+
+fn capitalize(name: &str) -> String {
+    let (first, rest) = name.split_at_checked(1).unwrap_or_default();
+    first.to_uppercase() + rest
 }
 
 /// Returns true if a streak of errors consists of several errors: it is long enough, and a single
@@ -221,18 +198,7 @@ fn has_several_errors(used: &Quantity, limit: &Quantity) -> bool {
 /// Returns the name of a limit in a sentence.
 #[must_use]
 pub fn limit_name(reason: &Reason) -> String {
-    match reason {
-        Reason::ToolCalls => "tool call",
-        Reason::Tool(_) => "tool",
-        Reason::Turns => "turn",
-        Reason::ResultChars => "tool result",
-        Reason::Tokens => "token",
-        Reason::Cost => "cost",
-        Reason::SessionCost => "session cost",
-        Reason::Time => "time",
-        reason => return reason.to_string(),
-    }
-    .to_string()
+    reason.limit().map_or_else(|| reason.to_string(), |limit| limit.name.to_string())
 }
 
 #[cfg(test)]
@@ -265,18 +231,16 @@ mod tests {
     fn every_line_is_known_again() {
         let money = |nano| Quantity::Money(NanoUsd(nano));
         let time = |secs| Quantity::Time(Millis::from_secs(secs));
-        let becauses = [
-            Because::from_counts(Reason::ToolCalls, 3, 3),
+        let count = |limit: &Limit| Because::from_counts(limit.reason.clone(), 3, 3);
+        // Empty turns and answers in vain bring no line.
+        let told = limits().filter(|l| !matches!(l.reason, Reason::Empty | Reason::Stale));
+        let mut becauses: Vec<Because> = told.map(count).collect();
+        becauses.extend([
             Because::from_counts(Reason::Tool("grep".into()), 5, 5),
-            Because::from_counts(Reason::Turns, 5, 5),
-            Because::from_counts(Reason::ResultChars, 5, 5),
-            Because::from_counts(Reason::Tokens, 5, 5),
+            Because::from_counts(Reason::Errors, 6, 3),
             Because::new(Reason::Cost, money(1), money(2)),
             Because::new(Reason::Time, time(1), time(2)),
-            Because::from_counts(Reason::Repeat, 3, 3),
-            Because::from_counts(Reason::Cycle, 3, 3),
-            Because::from_counts(Reason::Errors, 4, 4),
-        ];
+        ]);
         for because in &becauses {
             for line in [
                 format_ask(because),

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
-use crate::lines::Version;
 use crate::policy::Policy;
 use crate::used::RunUsage;
 
@@ -22,8 +21,6 @@ pub type PinnedRecords = BTreeMap<Digest, Box<PinnedRecord>>;
 pub struct PinnedRecord {
     /// The resolved policy, shared by all runs under it.
     pub policy: Arc<Policy>,
-    /// The version of the wording.
-    pub version: Version,
     /// The decisions on facts that the transcript does not show, in order of place.
     pub decided: Vec<FactDecision>,
     /// The newest place whose facts were looked at: the number of answered rounds, or 0 for the
@@ -84,12 +81,11 @@ impl PinnedRecord {
         }
     }
 
-    /// Creates a record under the newest wording.
+    /// Creates the record of a run that begins.
     #[must_use]
     pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
         Self {
             policy: policy.into(),
-            version: Version::NEWEST,
             decided: Vec::new(),
             looked: None,
             carried: Vec::new(),
@@ -105,8 +101,7 @@ impl PinnedRecord {
         self.carried.iter().find(|carried| carried.place == place).map(|carried| &carried.used)
     }
 
-    /// Returns the record of a history that the client has compacted. The policy and the wording
-    /// stay. A limit that has landed the run lands it here, behind `rounds` rounds. Earlier usage
+    /// Returns the record of a history that the client has compacted. The policy stays. A limit that has landed the run lands it here, behind `rounds` rounds. Earlier usage
     /// counts from `place` on.
     #[must_use]
     pub fn after_compaction(mut self, rounds: u64, place: Digest, used: RunUsage) -> Self {

@@ -1,9 +1,12 @@
-//! The policy of a run: plain, validated data. Other modules enforce it.
+//! The policy of a run: plain, validated data, and the one table of its keys and limits. Other
+//! modules enforce it.
 //!
-//! One list of keys ([`KEYS`]) and one reader ([`Policy::set_key`]) serve front matter, configs and
-//! flags alike.
+//! [`KEYS`] and one reader ([`Policy::set_key`]) serve front matter, configs and flags alike.
 
 mod keys;
+mod limits;
+mod values;
+mod words;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,11 +14,19 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::because::{Quantity, Reason};
+use crate::because::Reason;
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
-pub use keys::{KEYS, KeyError, PolicyKey, PolicyValue, is_limit};
+use values::ValueReader;
+
+pub use keys::{KeySection, PolicyKey, ValueForm};
+pub use limits::Limit;
+pub(crate) use limits::{Measure, limits};
+pub use values::{KeyError, PolicyValue};
+pub use words::{
+    Batch, Countdown, Landing, LoopKey, LoopKind, Mode, OnLoop, OnStoreLoss, RunBoundary, Share,
+};
 
 /// The policy of one run. Field names are the keys of the contract; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +97,334 @@ impl Default for Policy {
     }
 }
 
+/// Makes the row of the key of this name. It sets the field of this name to what the reader reads.
+macro_rules! policy_key {
+    (@row $field:ident, $read:ident($($how:expr)?), $form:expr, $section:expr, $help:literal, $limit:expr) => {
+        PolicyKey {
+            name: stringify!($field),
+            form: $form,
+            section: $section,
+            help: $help,
+            limit: $limit,
+            set: |policy, value| {
+                policy.$field = value.$read($($how)?)?;
+                Ok(())
+            },
+        }
+    };
+    ($field:ident, $read:ident($($how:expr)?), $form:expr, $section:expr, $help:literal) => {
+        policy_key!(@row $field, $read($($how)?), $form, $section, $help, None)
+    };
+    ($field:ident, $read:ident($($how:expr)?), $form:expr, $section:expr, $help:literal, $limit:expr) => {
+        policy_key!(@row $field, $read($($how)?), $form, $section, $help, Some($limit))
+    };
+}
+
+/// The sentence about a limit that needs no words of its own.
+pub(crate) const REACHED: &str = "{Name} limit reached ({used} of {limit}).";
+
+/// Every key, in the contract's order. A limit is one row.
+pub const KEYS: &[PolicyKey] = &[
+    policy_key!(
+        mode,
+        read_word(Mode::from_word),
+        ValueForm::Word("enforce or observe"),
+        KeySection::Other,
+        "observe leaves the bytes alone and says what it would do"
+    ),
+    policy_key!(
+        tool_calls_limit,
+        read_limit(ValueReader::read_count),
+        ValueForm::Count,
+        KeySection::Limits,
+        "tool calls per run",
+        Limit {
+            reason: Reason::ToolCalls,
+            name: "tool call",
+            unit: ["tool call", "tool calls"],
+            sentence: REACHED,
+            measure: Measure::Shown {
+                limit: |policy| policy.tool_calls_limit,
+                used: |used| used.calls
+            },
+        }
+    ),
+    policy_key!(
+        tool_limits,
+        read_tool_limits(),
+        ValueForm::ToolLimits,
+        KeySection::Limits,
+        "tool calls per run and tool name",
+        Limit {
+            reason: Reason::Tool(String::new()),
+            name: "tool",
+            unit: ["", ""],
+            sentence: "Limit of the tool {tool} reached ({used} of {limit} calls).",
+            measure: Measure::PerTool,
+        }
+    ),
+    policy_key!(
+        turns_limit,
+        read_limit(ValueReader::read_count),
+        ValueForm::Count,
+        KeySection::Limits,
+        "turns per run; the last one is asked for the answer",
+        Limit {
+            reason: Reason::Turns,
+            name: "turn",
+            unit: ["turn", "turns"],
+            sentence: "Turn limit reached (this is the last of {limit}).",
+            measure: Measure::Shown { limit: |policy| policy.turns_limit, used: |used| used.turns },
+        }
+    ),
+    policy_key!(
+        result_chars_limit,
+        read_limit(ValueReader::read_count),
+        ValueForm::Count,
+        KeySection::Limits,
+        "characters of tool results per run",
+        Limit {
+            reason: Reason::ResultChars,
+            name: "tool result",
+            unit: ["character of results", "characters of results"],
+            sentence: "Limit of tool results reached ({used} of {limit} characters).",
+            measure: Measure::Plain {
+                limit: |policy| policy.result_chars_limit,
+                used: |used| used.result_chars
+            },
+        }
+    ),
+    policy_key!(
+        tokens_limit,
+        read_limit(ValueReader::read_count),
+        ValueForm::Count,
+        KeySection::Limits,
+        "input and output tokens per run",
+        Limit {
+            reason: Reason::Tokens,
+            name: "token",
+            unit: ["token", "tokens"],
+            sentence: REACHED,
+            measure: Measure::Reported {
+                limit: |policy| policy.tokens_limit,
+                used: |facts| facts.tokens
+            },
+        }
+    ),
+    policy_key!(
+        cost_limit_usd,
+        read_limit(ValueReader::read_money),
+        ValueForm::Money,
+        KeySection::Limits,
+        "money per run",
+        Limit {
+            reason: Reason::Cost,
+            name: "cost",
+            unit: ["dollar", "dollars"],
+            sentence: REACHED,
+            measure: Measure::Money {
+                limit: |policy| policy.cost_limit_usd,
+                used: |facts| facts.cost
+            },
+        }
+    ),
+    policy_key!(
+        session_cost_limit_usd,
+        read_limit(ValueReader::read_money),
+        ValueForm::Money,
+        KeySection::Limits,
+        "money per session",
+        Limit {
+            reason: Reason::SessionCost,
+            name: "session cost",
+            unit: ["dollar", "dollars"],
+            sentence: REACHED,
+            measure: Measure::Money {
+                limit: |policy| policy.session_cost_limit_usd,
+                used: |facts| facts.session_cost
+            },
+        }
+    ),
+    policy_key!(
+        time_limit,
+        read_limit(ValueReader::read_time),
+        ValueForm::Time,
+        KeySection::Limits,
+        "time per run, from its first request",
+        Limit {
+            reason: Reason::Time,
+            name: "time",
+            unit: ["", ""],
+            sentence: REACHED,
+            measure: Measure::Time {
+                limit: |policy| policy.time_limit,
+                used: |facts| facts.elapsed
+            },
+        }
+    ),
+    policy_key!(
+        countdown,
+        read_word(Countdown::from_word),
+        ValueForm::Word("every, milestones or off"),
+        KeySection::Landing,
+        "when results say how many calls remain"
+    ),
+    policy_key!(
+        countdown_from,
+        read_share(),
+        ValueForm::Share,
+        KeySection::Landing,
+        "share of the limit from which the countdown shows"
+    ),
+    policy_key!(
+        warn_at,
+        read_share(),
+        ValueForm::Share,
+        KeySection::Landing,
+        "share of another limit at which one warning is given"
+    ),
+    policy_key!(
+        batch,
+        read_word(Batch::from_word),
+        ValueForm::Word("first, all or none"),
+        KeySection::Landing,
+        "which calls of a batch that passes the limit run"
+    ),
+    policy_key!(
+        landing,
+        read_word(Landing::from_word),
+        ValueForm::Word("auto, ask, none, respond or stop"),
+        KeySection::Landing,
+        "how the run is brought to its answer"
+    ),
+    policy_key!(
+        answer_tool,
+        read_names(),
+        ValueForm::Names,
+        KeySection::Landing,
+        "tools whose call is the answer; never counted, never refused"
+    ),
+    policy_key!(
+        empty_limit,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Loops,
+        "empty turns in a row before the run is stopped",
+        Limit {
+            reason: Reason::Empty,
+            name: "empty",
+            unit: ["", ""],
+            sentence: REACHED,
+            measure: Measure::Detector { limit: |policy| policy.empty_limit },
+        }
+    ),
+    policy_key!(
+        stale_limit,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Loops,
+        "answers in vain to one context before the run is stopped",
+        Limit {
+            reason: Reason::Stale,
+            name: "stale",
+            unit: ["", ""],
+            sentence: REACHED,
+            measure: Measure::Detector { limit: |policy| policy.stale_limit },
+        }
+    ),
+    policy_key!(
+        repeat_limit,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Loops,
+        "same call with the same result that make a loop; 0 is off",
+        Limit {
+            reason: Reason::Repeat,
+            name: "repeat",
+            unit: ["", ""],
+            sentence: "The same call has returned the same result {used} times.",
+            measure: Measure::Detector { limit: |policy| policy.repeat_limit },
+        }
+    ),
+    policy_key!(
+        poll_limit,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Loops,
+        "the same for calls that wait or poll; 0 is off"
+    ),
+    policy_key!(
+        cycle_limit,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Loops,
+        "repeats of a cycle of 2 to 4 rounds that make a loop; 0 is off",
+        Limit {
+            reason: Reason::Cycle,
+            name: "cycle",
+            unit: ["", ""],
+            sentence: "The same calls with the same results repeat ({used} times).",
+            measure: Measure::Detector { limit: |policy| policy.cycle_limit },
+        }
+    ),
+    policy_key!(
+        error_limit,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Loops,
+        "rounds in a row with the same error that make a loop; 0 is off",
+        Limit {
+            reason: Reason::Errors,
+            name: "errors",
+            unit: ["", ""],
+            sentence: "The same error has come {used} times in a row.",
+            measure: Measure::Detector { limit: |policy| policy.error_limit },
+        }
+    ),
+    policy_key!(
+        loop_keys,
+        read_loop_keys(),
+        ValueForm::LoopKeys,
+        KeySection::Loops,
+        "what identifies a tool's call, or what the tool does"
+    ),
+    policy_key!(
+        on_loop,
+        read_word(OnLoop::from_word),
+        ValueForm::Word("ladder, land, stop or observe"),
+        KeySection::Loops,
+        "what a loop leads to"
+    ),
+    policy_key!(
+        reserve_tokens,
+        read_count(),
+        ValueForm::Count,
+        KeySection::Landing,
+        "tokens held back for the answer"
+    ),
+    policy_key!(
+        reserve_time,
+        read_time(),
+        ValueForm::Time,
+        KeySection::Landing,
+        "time held back for the answer"
+    ),
+    policy_key!(
+        run_boundary,
+        read_word(RunBoundary::from_word),
+        ValueForm::Word("human, conversation or header"),
+        KeySection::Other,
+        "what starts a run"
+    ),
+    policy_key!(
+        on_store_loss,
+        read_word(OnStoreLoss::from_word),
+        ValueForm::Word("closed or open"),
+        KeySection::Other,
+        "money limits while the shared store is away"
+    ),
+];
+
 impl Policy {
     /// Returns a built-in policy: `default`, `coding` or `specialist`.
     #[must_use]
@@ -105,62 +444,10 @@ impl Policy {
     /// The names of the built-in policies.
     pub const NAMES: [&'static str; 3] = ["default", "coding", "specialist"];
 
-    /// Returns true if the policy limits money.
-    #[must_use]
-    pub fn limits_money(&self) -> bool {
-        self.cost_limit_usd.or(self.session_cost_limit_usd).is_some()
-    }
-
-    /// Returns true if the policy limits anything but money: calls, turns, characters, tokens or
-    /// time.
-    #[must_use]
-    pub fn limits_work(&self) -> bool {
-        let counts =
-            [self.tool_calls_limit, self.turns_limit, self.result_chars_limit, self.tokens_limit];
-        counts.into_iter().any(|limit| limit.is_some())
-            || !self.tool_limits.is_empty()
-            || self.time_limit.is_some()
-    }
-
-    /// Returns the value of the key of this reason; `None` without a value or without a key.
-    #[must_use]
-    pub fn limit_value(&self, reason: &Reason) -> Option<Quantity> {
-        let count = |limit: Option<u64>| limit.map(Quantity::Count);
-        match reason {
-            Reason::ToolCalls => count(self.tool_calls_limit),
-            Reason::Tool(tool) => count(self.tool_limits.get(tool).copied()),
-            Reason::Turns => count(self.turns_limit),
-            Reason::ResultChars => count(self.result_chars_limit),
-            Reason::Tokens => count(self.tokens_limit),
-            Reason::Cost => self.cost_limit_usd.map(Quantity::Money),
-            Reason::SessionCost => self.session_cost_limit_usd.map(Quantity::Money),
-            Reason::Time => self.time_limit.map(Quantity::Time),
-            Reason::Empty => count(Some(self.empty_limit)),
-            Reason::Stale => count(Some(self.stale_limit)),
-            Reason::Repeat => count(Some(self.repeat_limit)),
-            Reason::Cycle => count(Some(self.cycle_limit)),
-            Reason::Errors => count(Some(self.error_limit)),
-            Reason::Final
-            | Reason::Truncated
-            | Reason::Refusal
-            | Reason::Provider
-            | Reason::User
-            | Reason::Journal => None,
-        }
-    }
-
     /// Returns true if softland leaves the bytes alone.
     #[must_use]
     pub fn is_observing(&self) -> bool {
         self.mode == Mode::Observe
-    }
-
-    /// Returns true if a limit counts tokens as the provider reports them.
-    #[must_use]
-    pub fn counts_usage(&self) -> bool {
-        self.tokens_limit.is_some()
-            || self.cost_limit_usd.is_some()
-            || self.session_cost_limit_usd.is_some()
     }
 }
 
@@ -178,179 +465,4 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
         Names::One(name) => Vec::from([name]),
         Names::Many(names) => names,
     })
-}
-
-/// A share of a limit in millionths, so that policies compare exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "f64", try_from = "f64")]
-pub struct Share(u32);
-
-impl Share {
-    const WHOLE: u32 = 1_000_000;
-
-    /// Returns `percent` of a limit; more than the whole is the whole.
-    #[must_use]
-    pub const fn from_percent(percent: u32) -> Self {
-        if percent >= 100 { Self(Self::WHOLE) } else { Self(percent * (Self::WHOLE / 100)) }
-    }
-
-    /// Returns true if `used` of `limit` is at least this share (inclusive).
-    #[must_use]
-    pub fn is_reached(self, used: u64, limit: u64) -> bool {
-        u128::from(used) * u128::from(Self::WHOLE) >= u128::from(limit) * u128::from(self.0)
-    }
-
-    /// Returns the rest beside the share, in whole percent, rounded.
-    #[must_use]
-    pub fn left_percent(self) -> u32 {
-        (Self::WHOLE - self.0 + Self::WHOLE / 200) / (Self::WHOLE / 100)
-    }
-}
-
-impl TryFrom<f64> for Share {
-    type Error = &'static str;
-
-    fn try_from(share: f64) -> Result<Self, Self::Error> {
-        if (0.0..=1.0).contains(&share) {
-            Ok(Self((share * f64::from(Self::WHOLE) + 0.5) as u32))
-        } else {
-            Err("a share from 0 to 1")
-        }
-    }
-}
-
-impl From<Share> for f64 {
-    fn from(share: Share) -> Self {
-        Self::from(share.0) / Self::from(Share::WHOLE)
-    }
-}
-
-/// Declares an enum whose variants are written as one word each.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
-
-        impl $name {
-            /// Every word, in the contract's order.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
-
-            /// Returns the variant of this word.
-            #[must_use]
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$variant),)+ _ => None }
-            }
-
-            /// Returns the word.
-            #[must_use]
-            pub fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-    };
-}
-
-words! {
-    /// Key `mode`.
-    Mode {
-        /// Limits hold.
-        Enforce = "enforce",
-        /// Bytes are not changed; the intended actions are reported.
-        Observe = "observe",
-    }
-}
-words! {
-    /// Key `countdown`.
-    Countdown {
-        /// On each tool result from `countdown_from` on.
-        Every = "every",
-        /// At 50 %, 75 %, 90 % and the last.
-        Milestones = "milestones",
-        /// Never.
-        Off = "off",
-    }
-}
-words! {
-    /// Key `batch`: the calls of a parallel batch that run if the batch would exceed the limit.
-    Batch {
-        /// The first calls that fit run.
-        First = "first",
-        /// All calls run.
-        All = "all",
-        /// No call runs.
-        None = "none",
-    }
-}
-words! {
-    /// Key `landing`: the rungs that may be used.
-    Landing {
-        /// The cheapest legal rungs, in order.
-        Auto = "auto",
-        /// The note alone.
-        Ask = "ask",
-        /// `tool_choice: none` at once.
-        None = "none",
-        /// The forced answer tool at once.
-        Respond = "respond",
-        /// No further request: the local answer.
-        Stop = "stop",
-    }
-}
-words! {
-    /// Key `on_loop`.
-    OnLoop {
-        /// A note, then landing.
-        Ladder = "ladder",
-        /// Landing at once.
-        Land = "land",
-        /// A stop at once.
-        Stop = "stop",
-        /// The signal alone.
-        Observe = "observe",
-    }
-}
-words! {
-    /// Key `run_boundary`.
-    RunBoundary {
-        /// A human message starts a run.
-        Human = "human",
-        /// One run per conversation.
-        Conversation = "conversation",
-        /// Only `x-softland-run` starts a run.
-        Header = "header",
-    }
-}
-words! {
-    /// Key `on_store_loss`.
-    OnStoreLoss {
-        /// Requests under a money limit are refused.
-        Closed = "closed",
-        /// Requests go on, and softland reports it.
-        Open = "open",
-    }
-}
-
-/// A row of `loop_keys`: the arguments that identify a tool's call, or the kind of the tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum LoopKey {
-    /// The arguments that identify a call.
-    Arguments(Vec<String>),
-    /// `reads`, `writes`, `polls` or `exempt`.
-    Kind(LoopKind),
-}
-
-words! {
-    /// The kind of a tool, as loops see it.
-    LoopKind {
-        /// Changes nothing.
-        Reads = "reads",
-        /// Changes state.
-        Writes = "writes",
-        /// Waits for something else to change.
-        Polls = "polls",
-        /// Is never counted.
-        Exempt = "exempt",
-    }
 }

@@ -1,16 +1,9 @@
 //! The usage of a run so far, as its transcript shows it.
 
-use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
-
-use crate::because::Quantity;
-use crate::event::Facts;
-use crate::money::NanoUsd;
-use crate::outcome::Remaining;
-use crate::policy::Policy;
 
 /// The usage of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,45 +55,17 @@ impl RunUsage {
 
     /// Adds usage that a history does not show.
     pub(crate) fn add_usage(&mut self, used: &Self) {
-        self.calls = self.calls.saturating_add(used.calls);
-        for (tool, calls) in &used.by_tool {
+        let Self { calls, by_tool, turns, rounds: _, result_chars, refused_tool } = used;
+        self.calls = self.calls.saturating_add(*calls);
+        for (tool, calls) in by_tool {
             let count = self.by_tool.entry(tool.clone()).or_default();
             *count = count.saturating_add(*calls);
         }
-        self.turns = self.turns.saturating_add(used.turns);
-        self.result_chars = self.result_chars.saturating_add(used.result_chars);
-        if let Some((tool, refusals)) = &used.refused_tool {
+        self.turns = self.turns.saturating_add(*turns);
+        self.result_chars = self.result_chars.saturating_add(*result_chars);
+        if let Some((tool, refusals)) = refused_tool {
             let before = self.refused_tool.as_ref().map_or(0, |(_, refusals)| *refusals);
             self.refused_tool = Some((tool.clone(), before.saturating_add(*refusals)));
         }
-    }
-
-    /// Returns the rest of every limit that is set, by policy key (`tool_limits.NAME` for a
-    /// tool's): counts, money in dollars, time in whole seconds.
-    #[must_use]
-    pub fn remaining_limits(&self, policy: &Policy, facts: &Facts) -> Remaining {
-        let count =
-            |limit: Option<u64>, used| limit.map(|l: u64| Quantity::Count(l.saturating_sub(used)));
-        let money =
-            |limit: Option<NanoUsd>, used| limit.map(|l| Quantity::Money(l.saturating_sub(used)));
-        let seconds = |l: crate::time::Millis| l.0.saturating_sub(facts.elapsed.0) / 1000;
-        let set = [
-            ("tool_calls_limit", count(policy.tool_calls_limit, self.calls)),
-            ("turns_limit", count(policy.turns_limit, self.turns)),
-            ("result_chars_limit", count(policy.result_chars_limit, self.result_chars)),
-            ("tokens_limit", count(policy.tokens_limit, facts.tokens)),
-            ("cost_limit_usd", money(policy.cost_limit_usd, facts.cost)),
-            ("session_cost_limit_usd", money(policy.session_cost_limit_usd, facts.session_cost)),
-            ("time_limit", policy.time_limit.map(|l| Quantity::Count(seconds(l)))),
-        ];
-        let tools = policy.tool_limits.iter().map(|(tool, limit)| {
-            let used = self.by_tool.get(tool).copied().unwrap_or(0);
-            (
-                Cow::Owned(alloc::format!("tool_limits.{tool}")),
-                Quantity::Count(limit.saturating_sub(used)),
-            )
-        });
-        let set = set.into_iter().filter_map(|(key, left)| Some((Cow::Borrowed(key), left?)));
-        set.chain(tools).collect()
     }
 }

@@ -2,15 +2,13 @@
 // its result, what softland did, and how the run ended.
 
 import { callBlock, finish, interventionBlock, resultText, saidBlock, signalBlock } from "/blocks.js";
+import { LIMITS } from "/limits.js";
 import { markdown } from "/markdown.js";
 import { Words, clean, clock as time, count, el, priced as money } from "/text.js";
 
 const FRAME_MS = 8;
 // Who or what ended a run that was broken off; without a word, a person did.
 const STOPPED = { user: "by a person", left: "no page was open any more", closed: "softland was stopped", killed: "softland was killed" };
-const LIMITS = { tool_calls_limit: ["tool call", "tool calls"], turns_limit: ["turn", "turns"], tokens_limit: ["token", "tokens"],
-  result_chars_limit: ["character of results", "characters of results"], cost_limit_usd: ["dollar", "dollars"],
-  session_cost_limit_usd: ["dollar", "dollars"], time_limit: ["", ""] };
 
 function cost(event) { return (event.estimated ? "about " : "") + money(event.cost_usd) + (event.estimated ? " (estimated)" : ""); }
 

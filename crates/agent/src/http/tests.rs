@@ -1,3 +1,5 @@
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

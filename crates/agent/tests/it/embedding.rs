@@ -1,5 +1,7 @@
 //! The crate as a program embeds it: a scripted model, events as a stream, and README's example.
 
+#![expect(clippy::unwrap_used, reason = "in test helpers to panic is to fail the test")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

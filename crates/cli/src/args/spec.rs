@@ -3,7 +3,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
-use softland_agent::core::policy::{KEYS, Policy, is_limit};
+use softland_agent::core::policy::{KEYS, KeySection, Policy, PolicyKey, ValueForm};
 use softland_agent::http::Api;
 use softland_sim::Scenario;
 use std::path::PathBuf;
@@ -39,9 +39,6 @@ const KEEP: &str = "Keeping and going on";
 const MODEL: &str = "The model";
 const OUTPUT: &str = "Output";
 
-/// The help sections of the policy keys, in order.
-const HEADINGS: [&str; 4] = ["Limits", "Landing", "Loops and silence", "Other policy keys"];
-
 /// Builds the whole command line.
 pub(super) fn build_command() -> Command {
     let command = Command::new("softland")
@@ -70,9 +67,9 @@ pub(super) fn build_command() -> Command {
 
 /// Adds a flag for every policy key, grouped by help section.
 pub(super) fn with_policy_flags(command: Command) -> Command {
-    HEADINGS.iter().fold(command, |command, heading_of| {
-        let keys = KEYS.iter().filter(|key| policy_heading(key.name) == *heading_of);
-        command.args(keys.map(|key| policy_flag(key.name, key.allowed, key.help)))
+    KeySection::WORDS.iter().fold(command, |command, heading| {
+        let keys = KEYS.iter().filter(|key| key.section.word() == *heading);
+        command.args(keys.map(policy_flag))
     })
 }
 
@@ -240,42 +237,29 @@ pub(super) fn bool_flag(id: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::SetTrue)
 }
 
-fn policy_flag(name: &'static str, allowed: &str, help: &str) -> Arg {
-    let listed = match value_name(name) {
-        "WORD" => format!("{help} ({allowed})"),
-        _ => help.to_owned(),
+fn policy_flag(key: &'static PolicyKey) -> Arg {
+    let listed = match key.form {
+        ValueForm::Word(words) => format!("{} ({words})", key.help),
+        _ => key.help.to_owned(),
     };
-    Arg::new(name)
-        .long(flag_name(name))
-        .value_name(value_name(name))
+    Arg::new(key.name)
+        .long(flag_name(key.name))
+        .value_name(value_name(key.form))
         .help(listed)
-        .help_heading(policy_heading(name))
+        .help_heading(key.section.word())
         // A negative number is an invalid value of this flag, not another flag.
         .allow_hyphen_values(true)
 }
 
-fn value_name(key: &str) -> &'static str {
-    match key {
-        "tool_limits" => "TOOL=N,…",
-        "loop_keys" => "TOOL=WHAT,…",
-        "cost_limit_usd" | "session_cost_limit_usd" => "USD",
-        "time_limit" | "reserve_time" => "TIME",
-        "countdown_from" | "warn_at" => "SHARE",
-        "answer_tool" => "TOOL,…",
-        "mode" | "countdown" | "batch" | "landing" | "on_loop" | "run_boundary"
-        | "on_store_loss" => "WORD",
-        _ => "N",
-    }
-}
-
-/// Returns the help section of a policy key.
-pub(super) fn policy_heading(key: &str) -> &'static str {
-    match key {
-        key if is_limit(key) => "Limits",
-        "countdown" | "countdown_from" | "warn_at" | "batch" | "landing" | "answer_tool"
-        | "reserve_tokens" | "reserve_time" => "Landing",
-        "empty_limit" | "stale_limit" | "repeat_limit" | "poll_limit" | "cycle_limit"
-        | "error_limit" | "loop_keys" | "on_loop" => "Loops and silence",
-        _ => "Other policy keys",
+fn value_name(form: ValueForm) -> &'static str {
+    match form {
+        ValueForm::Count => "N",
+        ValueForm::Money => "USD",
+        ValueForm::Time => "TIME",
+        ValueForm::Share => "SHARE",
+        ValueForm::Word(_) => "WORD",
+        ValueForm::Names => "TOOL,…",
+        ValueForm::ToolLimits => "TOOL=N,…",
+        ValueForm::LoopKeys => "TOOL=WHAT,…",
     }
 }

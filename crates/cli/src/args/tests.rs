@@ -1,6 +1,5 @@
-use std::collections::BTreeSet;
-
 use super::*;
+use softland_agent::core::policy::KeySection;
 
 fn parsed(args: &[&str]) -> Result<Command, Failure> {
     parse_args(["softland"].iter().chain(args).map(OsString::from))
@@ -34,8 +33,7 @@ fn every_policy_key_is_a_flag_in_a_part_of_the_help() {
         Ok(Command::Print(help)) => help,
         other => panic!("{other:?}"),
     };
-    let headings: BTreeSet<_> = KEYS.iter().map(|key| spec::policy_heading(key.name)).collect();
-    for heading in headings {
+    for heading in KeySection::WORDS {
         assert!(help.contains(&format!("{heading}:\n")), "{heading}\n{help}");
     }
     for key in KEYS {

@@ -53,25 +53,18 @@ fn describe_reason(report: &Report) -> String {
         _ => None,
     };
     let limit = limit.unwrap_or_else(|| ended.reason.to_string());
-    match &ended.reason {
-        Reason::Final => "the model ended by itself".to_owned(),
-        Reason::Refusal => "the model refused".to_owned(),
-        Reason::Truncated => "the output was cut off again and again".to_owned(),
-        Reason::Provider => "the provider failed".to_owned(),
-        Reason::User => "by you".to_owned(),
-        Reason::Journal => "what happens cannot be kept".to_owned(),
-        Reason::Empty => format!("the model's turns were empty ({limit})"),
-        Reason::Stale | Reason::Repeat | Reason::Cycle | Reason::Errors => {
-            format!("the run was in a loop ({}: {limit})", ended.reason)
-        }
-        Reason::Tool(tool) => format!("the limit of {tool} was reached ({limit})"),
-        Reason::ToolCalls
-        | Reason::Turns
-        | Reason::ResultChars
-        | Reason::Tokens
-        | Reason::Cost
-        | Reason::SessionCost
-        | Reason::Time => format!("a limit was reached ({limit})"),
+    match (&ended.reason, ended.reason.limit()) {
+        (Reason::Empty, _) => format!("the model's turns were empty ({limit})"),
+        (Reason::Tool(tool), _) => format!("the limit of {tool} was reached ({limit})"),
+        (_, Some(row)) if row.bounds_usage() => format!("a limit was reached ({limit})"),
+        (reason, Some(_)) => format!("the run was in a loop ({reason}: {limit})"),
+        (Reason::Final, None) => "the model ended by itself".to_owned(),
+        (Reason::Refusal, None) => "the model refused".to_owned(),
+        (Reason::Truncated, None) => "the output was cut off again and again".to_owned(),
+        (Reason::Provider, None) => "the provider failed".to_owned(),
+        (Reason::User, None) => "by you".to_owned(),
+        (Reason::Journal, None) => "what happens cannot be kept".to_owned(),
+        (reason, None) => reason.to_string(),
     }
 }
 
@@ -183,6 +176,14 @@ mod tests {
         for (ended, answered_by, first) in cases {
             let text = shown(&report(ended, answered_by), false, 120);
             assert!(text.starts_with(first), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_reason_has_words_of_its_own() {
+        for reason in Reason::ALL {
+            let report = report(RunEnding::without_limit(Outcome::Stopped, reason.clone()), None);
+            assert_ne!(describe_reason(&report), reason.to_string());
         }
     }
 

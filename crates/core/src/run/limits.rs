@@ -57,7 +57,7 @@ impl Run {
         rules::calls::check_limit(&self.used, policy)
             .or_else(|| rules::tool::check_limit(&self.used, 0, policy))
             .or_else(|| rules::tool::check_hosted_limit(&self.used, &self.hosted, policy))
-            .or_else(|| rules::result_chars::check_limit(&self.used, policy))
+            .or_else(|| rules::plain::check_limit(&self.used, policy))
             .or_else(|| rules::turns::check_limit(&self.used, policy))
             .or_else(|| self.decide_on_facts(facts))
     }
@@ -66,11 +66,9 @@ impl Run {
     pub(super) fn take_warnings(&mut self, facts: Option<&Facts>) -> Vec<Because> {
         let round = self.used.rounds;
         let policy = &self.pinned.policy;
-        let shown = [
-            rules::turns::check_warning(&self.used, policy),
-            rules::result_chars::check_warning(&self.used, policy),
-        ];
-        let mut due: Vec<Because> = shown.into_iter().flatten().collect();
+        let turns = rules::turns::check_warning(&self.used, policy);
+        let plain = rules::plain::check_warnings(&self.used, policy);
+        let mut due: Vec<Because> = turns.into_iter().chain(plain).collect();
         let here = |d: &&FactDecision| d.round == round && !d.lands && !d.takes_out();
         due.extend(self.pinned.decided.iter().filter(here).map(|d| d.because.clone()));
         if let Some(facts) = facts {
@@ -141,3 +139,6 @@ fn find_fact_limit(facts: &Facts, policy: &Policy) -> Option<Because> {
         .or_else(|| rules::cost::check_limit(facts, policy))
         .or_else(|| rules::time::check_limit(facts, policy))
 }
+
+#[cfg(test)]
+mod tests;

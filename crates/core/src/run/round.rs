@@ -350,7 +350,7 @@ impl Run {
     /// Refuses the rest of a batch in softland's own loop: the result that crosses the limit is the
     /// last that runs.
     fn cut_batch(&mut self, open: &mut OpenRound) {
-        let crossed = rules::result_chars::check_limit(&self.used, self.policy());
+        let crossed = rules::plain::check_limit(&self.used, self.policy());
         let cuts = self.role == Role::Engine && open.ran < open.to_run;
         let Some(because) = crossed.filter(|_| cuts) else { return };
         let rest = open.calls.iter_mut().filter(|call| !call.done && call.admission.is_run());

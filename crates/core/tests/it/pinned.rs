@@ -56,3 +56,12 @@ fn a_record_of_an_earlier_release_is_read() {
         assert_eq!(policy.answer_tool, names);
     }
 }
+
+/// Records of earlier releases name the version of a wording that was the only one.
+#[test]
+fn a_record_with_the_version_of_its_wording_is_read() {
+    let record = PinnedRecord::new(Policy::default());
+    let mut written = serde_json::to_value(&record).unwrap();
+    written.as_object_mut().unwrap().insert("version".to_owned(), "1".into());
+    assert_eq!(serde_json::from_value::<PinnedRecord>(written).unwrap(), record);
+}

@@ -5,10 +5,20 @@ use std::sync::LazyLock;
 use axum::body::Body;
 use axum::http::header::HeaderMap;
 use axum::response::Response;
+use softland_agent::core::policy::KEYS;
 use softland_pages::{AllowedStyles, HTML, SCRIPT, STYLE, render_page};
 
 static PAGE: LazyLock<String> =
     LazyLock::new(|| render_page(include_str!("../../page/index.html")));
+
+/// The units of the limits by their keys, for one and for many, from the table of the limits.
+static LIMITS: LazyLock<String> = LazyLock::new(|| {
+    let units = KEYS.iter().filter_map(|key| {
+        key.limit.as_ref().map(|limit| (key.name.to_owned(), limit.unit.as_slice().into()))
+    });
+    let units: serde_json::Map<String, serde_json::Value> = units.collect();
+    format!("export const LIMITS = {};\n", serde_json::Value::Object(units))
+});
 
 /// The page's own files: path, type and content.
 const FILES: [(&str, &str, &[u8]); 6] = [
@@ -22,8 +32,10 @@ const FILES: [(&str, &str, &[u8]); 6] = [
 
 /// Returns the type and the content at a path.
 fn find_content(path: &str) -> Option<(&'static str, &'static [u8])> {
-    if path == "/" {
-        return Some((HTML, PAGE.as_bytes()));
+    match path {
+        "/" => return Some((HTML, PAGE.as_bytes())),
+        "/limits.js" => return Some((SCRIPT, LIMITS.as_bytes())),
+        _ => {}
     }
     let own = FILES.iter().find(|(name, ..)| *name == path);
     own.map(|(_, kind, bytes)| (*kind, *bytes)).or_else(|| softland_pages::find_file(path))
@@ -49,8 +61,16 @@ mod tests {
 
     #[test]
     fn the_page_is_small_and_asks_nobody_else() {
-        let shared =
-            ["/", "/base.css", "/text.js", "/markdown.js", "/blocks.js", "/token.js", "/icon.svg"];
+        let shared = [
+            "/",
+            "/base.css",
+            "/text.js",
+            "/markdown.js",
+            "/blocks.js",
+            "/token.js",
+            "/icon.svg",
+            "/limits.js",
+        ];
         let paths: Vec<&str> = FILES.iter().map(|(path, ..)| *path).chain(shared).collect();
         let sizes = paths.iter().map(|path| find_content(path).unwrap().1.len());
         assert!(sizes.sum::<usize>() < 300_000);
@@ -60,6 +80,20 @@ mod tests {
             for foreign in ["src=\"http", "href=\"http", "url(http", "from \"http", "innerHTML"] {
                 assert!(!own.contains(foreign), "{path}: {foreign}");
             }
+        }
+    }
+
+    #[test]
+    fn limits_have_their_units() {
+        let (_, text) = find_content("/limits.js").unwrap();
+        let text = std::str::from_utf8(text).unwrap();
+        for row in [
+            r#""turns_limit":["turn","turns"]"#,
+            r#""result_chars_limit":["character of results","characters of results"]"#,
+            r#""cost_limit_usd":["dollar","dollars"]"#,
+            r#""time_limit":["",""]"#,
+        ] {
+            assert!(text.contains(row), "{text}");
         }
     }
 }
