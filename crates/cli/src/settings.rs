@@ -216,7 +216,7 @@ fn resolve_route(
     let (api, base_url) = (args.api.filter(|_| flags), of_flag.or(of_config));
     // A simulator, in this process or elsewhere, is asked through Anthropic's API by default.
     let simulated = simulated_name(model);
-    let api = api.or(simulated.map(|_| Api::Anthropic));
+    let api = api.or_else(|| simulated.map(|_| Api::Anthropic));
     if let (Some(name), Some(api), None) = (simulated, api, base_url) {
         let (transport, place) = (InProcessSim::new(name)?, ProviderStatus::for_simulator());
         return Ok(ModelRoute {
