@@ -196,8 +196,10 @@ fn is_invisible(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
-/// The facts of a request that the transcript does not show.
+/// The facts of a request that the transcript does not show. A record that was written before a
+/// member existed is read without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Facts {
     /// The input (cached or not) and output tokens of the run so far.
     pub tokens: u64,
@@ -206,10 +208,8 @@ pub struct Facts {
     /// The money of the session so far.
     pub session_cost: NanoUsd,
     /// The run's money held by requests under way. It is not spent, and not available.
-    #[serde(default)]
     pub cost_held: NanoUsd,
     /// The session's money held by requests under way.
-    #[serde(default)]
     pub session_cost_held: NanoUsd,
     /// The time since the run's first request, without idle gaps.
     pub elapsed: Millis,
@@ -230,10 +230,8 @@ pub struct Facts {
     pub tool_refusals: u64,
     /// For a sub-agent's run: the money of the account above it that has the least left, except the
     /// session's.
-    #[serde(default)]
     pub cost_above: Option<AccountAbove<NanoUsd>>,
     /// The same for tokens.
-    #[serde(default)]
     pub tokens_above: Option<AccountAbove<u64>>,
 }
 

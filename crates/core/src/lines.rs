@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use crate::because::{Because, Quantity, Reason};
-use crate::policy::{Limit, REACHED, limits};
+use crate::policy::{Limit, REACHED, list_limits};
 
 /// The assistant message in place of an empty turn.
 pub const NO_ANSWER: &str = "[no answer]";
@@ -114,7 +114,7 @@ fn opens_reached(line: &str) -> bool {
         line.starts_with(&opening.replace("{Name}", &capitalize(limit.name)))
     };
     OPENINGS.iter().any(|opening| line.starts_with(opening))
-        || limits().filter(|limit| limit.bounds_usage()).any(names_limit)
+        || list_limits().filter(|limit| limit.bounds_usage()).any(names_limit)
 }
 
 /// Returns true if this is a whole line of softland's, not only its last words.
@@ -233,7 +233,7 @@ mod tests {
         let time = |secs| Quantity::Time(Millis::from_secs(secs));
         let count = |limit: &Limit| Because::from_counts(limit.reason.clone(), 3, 3);
         // Empty turns and answers in vain bring no line.
-        let told = limits().filter(|l| !matches!(l.reason, Reason::Empty | Reason::Stale));
+        let told = list_limits().filter(|l| !matches!(l.reason, Reason::Empty | Reason::Stale));
         let mut becauses: Vec<Because> = told.map(count).collect();
         becauses.extend([
             Because::from_counts(Reason::Tool("grep".into()), 5, 5),

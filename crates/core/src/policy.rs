@@ -2,6 +2,17 @@
 //! modules enforce it.
 //!
 //! [`KEYS`] and one reader ([`Policy::set_key`]) serve front matter, configs and flags alike.
+//!
+//! A new limit on what a transcript shows is written in four files of this crate:
+//!
+//! 1. `because.rs`: a reason with its word, in `reasons!`
+//! 2. `policy.rs`: a field, its default, and a row of [`KEYS`]
+//! 3. `used.rs`: a counter, and how it is carried
+//! 4. `run/round.rs`: where it is counted (`run.rs`, if it counts turns)
+//!
+//! The compiler or a test (`run/limits/tests.rs`, `policy/keys/tests.rs`) fails for each of them
+//! that is forgotten. Reasons, flags, help, sentences, remaining values, summaries and the page's
+//! units follow from the row.
 
 mod keys;
 mod limits;
@@ -22,7 +33,7 @@ use values::ValueReader;
 
 pub use keys::{KeySection, PolicyKey, ValueForm};
 pub use limits::Limit;
-pub(crate) use limits::{Measure, limits};
+pub(crate) use limits::{Measure, list_limits};
 pub use values::{KeyError, PolicyValue};
 pub use words::{
     Batch, Countdown, Landing, LoopKey, LoopKind, Mode, OnLoop, OnStoreLoss, RunBoundary, Share,

@@ -5,8 +5,9 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-/// The usage of a run.
+/// The usage of a run. A record that was written before a member existed is read without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunUsage {
     /// The number of tool calls that were admitted, without calls of answer tools and of tools that
     /// the provider runs.

@@ -41,14 +41,14 @@ pub enum ValueForm {
     Names,
     /// A number for each tool.
     ToolLimits,
-    /// What identifies a call, or the kind, of each tool.
+    /// The arguments that identify a call, or the kind, of each tool.
     LoopKeys,
 }
 
 impl ValueForm {
     /// Returns the allowed values.
     #[must_use]
-    pub fn allowed(self) -> &'static str {
+    pub fn allowed_values(self) -> &'static str {
         match self {
             Self::Count => COUNT,
             Self::Money => "an amount of dollars such as 5 or 0.25",
@@ -73,7 +73,9 @@ impl ValueForm {
                 "NAME=WHAT[,NAME=WHAT], where WHAT is reads, writes, polls, exempt, or argument \
                  names with + between"
             }
-            Self::Count | Self::Money | Self::Time | Self::Share | Self::Word(_) => self.allowed(),
+            Self::Count | Self::Money | Self::Time | Self::Share | Self::Word(_) => {
+                self.allowed_values()
+            }
         }
     }
 }
@@ -81,11 +83,11 @@ impl ValueForm {
 words! {
     /// A section of the help on the keys; its word is the heading.
     KeySection {
-        /// What a run or a session may use.
+        /// The limits of what a run or a session may use.
         Limits = "Limits",
-        /// How a run is told of its limits and brought to its answer.
+        /// The ways in which a run is told of its limits and brought to its answer.
         Landing = "Landing",
-        /// What is taken for a loop or silence.
+        /// The signs of a loop or of silence.
         Loops = "Loops and silence",
         /// All other keys.
         Other = "Other policy keys",
@@ -101,7 +103,7 @@ impl PolicyKey {
 }
 
 impl Policy {
-    /// Sets one key. `Value::Null` clears a limit, a table or a name, which are empty by default,
+    /// Sets one key. [`PolicyValue::Null`] clears a limit, a table or a name, which are empty by default,
     /// and leaves any other key as it is.
     ///
     /// # Errors
@@ -118,7 +120,7 @@ impl Policy {
         if *value == PolicyValue::Null && !key.is_clearable() {
             return Ok(());
         }
-        (key.set)(self, &ValueReader { key: key.name, allowed: key.form.allowed(), value })
+        (key.set)(self, &ValueReader { key: key.name, allowed: key.form.allowed_values(), value })
     }
 }
 

@@ -25,11 +25,11 @@ pub struct Limit {
     /// The sentence which tells a model that the limit is reached. `{used}`, `{limit}`, `{tool}`
     /// and `{Name}` stand for what they say; `{Name}` begins the sentence.
     pub(crate) sentence: &'static str,
-    /// How the limit is counted.
+    /// The way in which the limit is counted.
     pub(crate) measure: Measure,
 }
 
-/// How a limit is counted: where its value is in a policy, and the usage that it bounds.
+/// The way in which a limit is counted: its value in a policy, and the usage that it bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Measure {
     /// A count that the transcript shows, under the plain rule: a run lands when it reaches the
@@ -58,7 +58,7 @@ impl Limit {
     }
 
     /// Returns the value under a policy; `tool` is the tool whose own limit is meant.
-    fn value(&self, policy: &Policy, tool: &str) -> Option<Quantity> {
+    fn find_value(&self, policy: &Policy, tool: &str) -> Option<Quantity> {
         match self.measure {
             Measure::Plain { limit, .. }
             | Measure::Shown { limit, .. }
@@ -74,13 +74,13 @@ impl Limit {
     fn is_set(&self, policy: &Policy) -> bool {
         match self.measure {
             Measure::PerTool => !policy.tool_limits.is_empty(),
-            _ => self.bounds_usage() && self.value(policy, "").is_some(),
+            _ => self.bounds_usage() && self.find_value(policy, "").is_some(),
         }
     }
 
     /// Returns the rest of the limit: a count, money, or time in whole seconds; `None` if it is not
     /// one number, or not set.
-    fn remaining(&self, used: &RunUsage, facts: &Facts, policy: &Policy) -> Option<Quantity> {
+    fn find_rest(&self, used: &RunUsage, facts: &Facts, policy: &Policy) -> Option<Quantity> {
         Some(match self.measure {
             Measure::Plain { limit, used: count } | Measure::Shown { limit, used: count } => {
                 Quantity::Count(limit(policy)?.saturating_sub(count(used)))
@@ -123,14 +123,14 @@ impl Policy {
 
     /// Returns true if a limit of usage is set that is counted in such a way.
     fn has_limit(&self, measured: fn(&Measure) -> bool) -> bool {
-        limits().any(|limit| measured(&limit.measure) && limit.is_set(self))
+        list_limits().any(|limit| measured(&limit.measure) && limit.is_set(self))
     }
 
     /// Returns the value of the key of this reason; `None` without a value or without a key.
     #[must_use]
     pub fn limit_value(&self, reason: &Reason) -> Option<Quantity> {
         let tool = if let Reason::Tool(tool) = reason { tool } else { "" };
-        reason.limit()?.value(self, tool)
+        reason.limit()?.find_value(self, tool)
     }
 }
 
@@ -140,7 +140,7 @@ impl RunUsage {
     #[must_use]
     pub fn remaining_limits(&self, policy: &Policy, facts: &Facts) -> Remaining {
         let rest = KEYS.iter().filter_map(|key| {
-            let left = key.limit.as_ref()?.remaining(self, facts, policy)?;
+            let left = key.limit.as_ref()?.find_rest(self, facts, policy)?;
             Some((Cow::Borrowed(key.name), left))
         });
         let tools = policy.tool_limits.iter().map(|(tool, limit)| {
@@ -172,6 +172,6 @@ impl Reason {
 }
 
 /// Returns every limit, in the contract's order.
-pub(crate) fn limits() -> impl Iterator<Item = &'static Limit> {
+pub(crate) fn list_limits() -> impl Iterator<Item = &'static Limit> {
     KEYS.iter().filter_map(|key| key.limit.as_ref())
 }

@@ -2,7 +2,7 @@
 //! there is one warning before. The rows of [`KEYS`](crate::policy::KEYS) say which limits it is of.
 
 use crate::because::{Because, Reason};
-use crate::policy::{Measure, Policy, limits};
+use crate::policy::{Measure, Policy, list_limits};
 use crate::used::RunUsage;
 
 /// Returns the first of these limits that is reached.
@@ -24,7 +24,7 @@ fn plain_counts(
     used: &RunUsage,
     policy: &Policy,
 ) -> impl Iterator<Item = (&'static Reason, u64, u64)> {
-    limits().filter_map(|row| match row.measure {
+    list_limits().filter_map(|row| match row.measure {
         Measure::Plain { limit, used: count } => Some((&row.reason, count(used), limit(policy)?)),
         _ => None,
     })

@@ -2,7 +2,7 @@
 
 use softland_core::policy::{KEYS, Policy, PolicyValue};
 use softland_core::{
-    Because, Digest, FactDecision, Millis, NanoUsd, PinnedRecord, Quantity, Reason,
+    Because, Digest, FactDecision, Facts, Millis, NanoUsd, PinnedRecord, Quantity, Reason, RunUsage,
 };
 
 #[test]
@@ -55,6 +55,13 @@ fn a_record_of_an_earlier_release_is_read() {
         let policy: Policy = serde_json::from_str(&policy).unwrap();
         assert_eq!(policy.answer_tool, names);
     }
+}
+
+/// A count or a fact that a release adds is absent from what earlier releases wrote.
+#[test]
+fn usage_and_facts_are_read_without_newer_members() {
+    assert_eq!(serde_json::from_str::<RunUsage>("{}").unwrap(), RunUsage::default());
+    assert_eq!(serde_json::from_str::<Facts>("{}").unwrap(), Facts::default());
 }
 
 /// Records of earlier releases name the version of a wording that was the only one.

@@ -1,6 +1,7 @@
 //! Links, lists and commands of the documents.
 
 use super::*;
+use softland_agent::core::policy::{KEYS, KeySection};
 
 #[test]
 fn the_usual_files_are_there() {
@@ -51,6 +52,14 @@ fn readme_code_is_the_example() {
     assert!(shown.len() > 10, "{shown:?}");
     let other = shown.iter().filter(|line| !known.contains(*line)).map(|line| (*line).to_owned());
     nothing("not in own_tool.rs", &other.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_readme_lists_every_limit() {
+    let readme = read(&root().join("README.md"));
+    let limits = KEYS.iter().filter(|key| key.section == KeySection::Limits);
+    let missing = limits.map(|key| format!("`{}`", key.name)).filter(|key| !readme.contains(key));
+    nothing("not in README.md", &missing.collect::<Vec<_>>());
 }
 
 /// The README's transcript is filled in.

@@ -13,7 +13,7 @@ use crate::because::Reason;
 use crate::digest::Digest;
 use crate::event::{Call, FinishedTurn, Stop, ToolResult, VisibleText};
 use crate::pinned::PinnedRecord;
-use crate::policy::{KEYS, KeySection, Limit, Measure, PolicyKey, PolicyValue, limits};
+use crate::policy::{KEYS, KeySection, Limit, Measure, PolicyKey, PolicyValue, list_limits};
 use crate::run::Role;
 use crate::used::RunUsage;
 
@@ -66,7 +66,7 @@ fn usage_limits() -> impl Iterator<Item = (&'static PolicyKey, &'static Limit)> 
 fn every_reason_has_one_row_or_is_no_limit() {
     let none = ["final", "truncated", "refusal", "provider", "user", "journal"];
     for reason in Reason::ALL {
-        let rows: Vec<&Limit> = limits().filter(|limit| limit.reason == *reason).collect();
+        let rows: Vec<&Limit> = list_limits().filter(|limit| limit.reason == *reason).collect();
         let wanted = usize::from(!none.contains(&&*reason.to_string()));
         assert_eq!(rows.len(), wanted, "rows of `{reason}` in KEYS");
         assert_eq!(reason.limit().is_some(), wanted == 1, "{reason}");
@@ -167,7 +167,7 @@ fn every_limit_that_a_transcript_shows_is_counted() {
         }],
         None,
     );
-    for limit in limits() {
+    for limit in list_limits() {
         let counted = match limit.measure {
             Measure::Plain { used, .. } | Measure::Shown { used, .. } => used(run.used()) > 0,
             Measure::PerTool => run.used().by_tool.get(TOOL) == Some(&1),
