@@ -1,5 +1,5 @@
-//! Bodies of responses to clients ([`Body`]) and of requests to upstreams ([`Outgoing`]), and
-//! reading of a whole request body within bounds ([`read`]).
+//! Bodies of responses to clients ([`Body`]) and of requests to upstreams ([`OutgoingBody`]), and
+//! reading of a whole request body within bounds ([`read_body`]).
 //!
 //! Nothing here is buffered without a bound: a slow reader slows its writer.
 
@@ -12,11 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep};
-
-use crate::metrics::RequestTicket;
 
 mod budget;
 mod outgoing;
@@ -29,20 +25,32 @@ pub(crate) use read::{BodyError, ReadBody, read_body};
 /// The body of a response to a client.
 pub(crate) struct Body {
     inner: BodyKind,
-    /// The metrics of the request, which end with the body.
-    ticket: Option<Box<RequestTicket>>,
+    /// Dropped with the body.
+    observer: Option<Box<dyn BodyObserver>>,
 }
+
+/// A party that is told how a body ends.
+pub(crate) trait BodyObserver: Send {
+    /// Notes that the body has ended completely.
+    fn mark_complete(&mut self);
+
+    /// Notes that the body broke off.
+    fn mark_cut(&mut self, cut: &CutReason);
+}
+
+/// A body whose bytes come from elsewhere.
+type RelayedBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = CutReason> + Send>>;
 
 enum BodyKind {
     Whole(Bytes),
     Channel { pieces: mpsc::Receiver<Bytes>, finished: Arc<AtomicBool> },
-    Upstream(UpstreamRelay),
+    Relayed(RelayedBody),
 }
 
 impl Body {
     /// Creates a body of bytes that exist already.
     pub(crate) fn from_bytes(bytes: impl Into<Bytes>) -> Self {
-        Self { inner: BodyKind::Whole(bytes.into()), ticket: None }
+        Self { inner: BodyKind::Whole(bytes.into()), observer: None }
     }
 
     /// Creates a body that a [`Sender`] writes, at most `capacity` pieces ahead of the client.
@@ -50,12 +58,14 @@ impl Body {
         let (sender, pieces) = mpsc::channel(capacity.max(1));
         let finished = Arc::new(AtomicBool::new(false));
         let inner = BodyKind::Channel { pieces, finished: Arc::clone(&finished) };
-        (BodySender { pieces: sender, finished }, Self { inner, ticket: None })
+        (BodySender { pieces: sender, finished }, Self { inner, observer: None })
     }
 
-    /// Creates a body that passes an upstream's bytes on as they arrive.
-    pub(crate) fn from_upstream(relay: UpstreamRelay) -> Self {
-        Self { inner: BodyKind::Upstream(relay), ticket: None }
+    /// Creates a body that passes another's bytes on as they arrive.
+    pub(crate) fn from_relay(
+        relay: impl HttpBody<Data = Bytes, Error = CutReason> + Send + 'static,
+    ) -> Self {
+        Self { inner: BodyKind::Relayed(Box::pin(relay)), observer: None }
     }
 
     /// Returns true if the body is sent in pieces.
@@ -63,29 +73,29 @@ impl Body {
         !matches!(self.inner, BodyKind::Whole(_))
     }
 
-    /// Returns the bytes of a body that exists already.
-    #[cfg(test)]
-    pub(crate) fn as_bytes(&self) -> Option<&Bytes> {
-        if let BodyKind::Whole(bytes) = &self.inner { Some(bytes) } else { None }
-    }
-
-    /// Attaches the metrics of the request, so that they end with this body.
-    pub(crate) fn attach_ticket(&mut self, mut ticket: Box<RequestTicket>) {
+    /// Attaches an observer, which is told the end of this body.
+    pub(crate) fn attach_observer(&mut self, mut observer: Box<dyn BodyObserver>) {
         if self.is_end_stream() {
-            ticket.mark_complete();
+            observer.mark_complete();
         }
-        self.ticket = Some(ticket);
+        self.observer = Some(observer);
     }
 
-    /// Counts a frame. A reader that knows the length does not poll for the end.
-    fn update_ticket(&mut self, frame: &Option<Result<Frame<Bytes>, CutReason>>) {
+    /// Tells the observer of a frame. A reader that knows the length does not poll for the end.
+    fn tell_observer(&mut self, frame: &Option<Result<Frame<Bytes>, CutReason>>) {
         let last = frame.is_none() || self.is_end_stream();
-        let Some(ticket) = &mut self.ticket else { return };
+        let Some(observer) = &mut self.observer else { return };
         match frame {
-            Some(Err(cut)) => ticket.mark_cut(cut),
-            _ if last => ticket.mark_complete(),
+            Some(Err(cut)) => observer.mark_cut(cut),
+            _ if last => observer.mark_complete(),
             _ => {}
         }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::from_bytes(bytes)
     }
 }
 
@@ -111,9 +121,9 @@ impl HttpBody for Body {
                 None if finished.load(Ordering::Acquire) => None,
                 None => Some(Err(CutReason::Aborted)),
             },
-            BodyKind::Upstream(relay) => ready!(relay.poll_frame(cx)),
+            BodyKind::Relayed(relay) => ready!(relay.as_mut().poll_frame(cx)),
         };
-        self.update_ticket(&frame);
+        self.tell_observer(&frame);
         Poll::Ready(frame)
     }
 
@@ -121,7 +131,7 @@ impl HttpBody for Body {
         match &self.inner {
             BodyKind::Whole(bytes) => bytes.is_empty(),
             BodyKind::Channel { .. } => false,
-            BodyKind::Upstream(relay) => relay.incoming.is_end_stream(),
+            BodyKind::Relayed(relay) => relay.is_end_stream(),
         }
     }
 
@@ -129,7 +139,7 @@ impl HttpBody for Body {
         match &self.inner {
             BodyKind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             BodyKind::Channel { .. } => SizeHint::default(),
-            BodyKind::Upstream(relay) => relay.incoming.size_hint(),
+            BodyKind::Relayed(relay) => relay.size_hint(),
         }
     }
 }
@@ -195,48 +205,6 @@ impl BodySender {
     /// it visible.
     pub(crate) fn abort(self) {
         drop(self);
-    }
-}
-
-/// An upstream's response body, with a limit on the time between two pieces.
-#[derive(Debug)]
-pub(crate) struct UpstreamRelay {
-    incoming: Incoming,
-    idle: Duration,
-    /// Runs while the relay waits for a piece.
-    timer: Option<Pin<Box<Sleep>>>,
-    waiting: bool,
-}
-
-impl UpstreamRelay {
-    pub(crate) fn new(incoming: Incoming, idle: Duration) -> Self {
-        Self { incoming, idle, timer: None, waiting: false }
-    }
-
-    pub(crate) fn poll_frame(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutReason>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
-            self.waiting = false;
-            let cut =
-                |error: hyper::Error| CutReason::Upstream(crate::upstream::join_causes(&error));
-            return Poll::Ready(frame.map(|frame| frame.map_err(cut)));
-        }
-        let deadline = |idle| Instant::now() + idle;
-        let timer = match &mut self.timer {
-            None => self.timer.insert(Box::pin(tokio::time::sleep(self.idle))),
-            Some(timer) => {
-                if !self.waiting {
-                    timer.as_mut().reset(deadline(self.idle));
-                }
-                timer
-            }
-        };
-        self.waiting = true;
-        ready!(timer.as_mut().poll(cx));
-        self.waiting = false;
-        Poll::Ready(Some(Err(CutReason::Idle(self.idle))))
     }
 }
 

@@ -2,45 +2,53 @@
 //!
 //! Nothing here repeats a header or a body of the client, so no credential gets into an error.
 
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::body::Body;
 use crate::settings::Protocol;
 
 /// Tells the vendors' SDKs whether to retry, whatever the status says.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Returns an error in Anthropic's shape.
-pub(crate) fn anthropic_error(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
+pub(crate) fn anthropic_error<B: From<Bytes>>(
+    status: StatusCode,
+    kind: &str,
+    message: &str,
+) -> Response<B> {
     let error = json!({"type": "error", "error": {"type": kind, "message": message}});
     json_response(status, error.to_string())
 }
 
 /// Returns an error in Anthropic's shape with `error.details`, which some of its SDKs read.
-pub(crate) fn anthropic_error_with(
+pub(crate) fn anthropic_error_with<B: From<Bytes>>(
     status: StatusCode,
     kind: &str,
     message: &str,
     details: &Value,
-) -> Response<Body> {
+) -> Response<B> {
     let error = json!({"type": kind, "message": message, "details": details});
     json_response(status, json!({"type": "error", "error": error}).to_string())
 }
 
 /// Returns an error in OpenAI's shape.
-pub(crate) fn openai_error(status: StatusCode, kind: &str, message: &str) -> Response<Body> {
+pub(crate) fn openai_error<B: From<Bytes>>(
+    status: StatusCode,
+    kind: &str,
+    message: &str,
+) -> Response<B> {
     let error = json!({"message": message, "type": kind, "param": null, "code": null});
     json_response(status, json!({"error": error}).to_string())
 }
 
 /// Returns an error in the shape of a protocol, with the protocol's error type for the status.
-pub(crate) fn protocol_error(
+pub(crate) fn protocol_error<B: From<Bytes>>(
     protocol: Protocol,
     status: StatusCode,
     message: &str,
-) -> Response<Body> {
+) -> Response<B> {
     match protocol {
         Protocol::Anthropic => anthropic_error(status, anthropic_kind(status), message),
         Protocol::OpenAi => openai_error(status, openai_kind(status), message),
@@ -48,7 +56,7 @@ pub(crate) fn protocol_error(
 }
 
 /// Returns the same response, marked so that SDKs do not send the request again.
-pub(crate) fn without_retry(mut response: Response<Body>) -> Response<Body> {
+pub(crate) fn without_retry<B>(mut response: Response<B>) -> Response<B> {
     response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     response
 }
@@ -70,14 +78,14 @@ impl Refusal {
     }
 
     /// Returns the response. It forbids a retry of a client error, which would fail again.
-    pub(crate) fn to_response(&self) -> Response<Body> {
+    pub(crate) fn to_response<B: From<Bytes>>(&self) -> Response<B> {
         let response = protocol_error(self.protocol, self.status, &self.message);
         if self.status.is_client_error() { without_retry(response) } else { response }
     }
 }
 
-fn json_response(status: StatusCode, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from_bytes(body));
+fn json_response<B: From<Bytes>>(status: StatusCode, body: String) -> Response<B> {
+    let mut response = Response::new(B::from(Bytes::from(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -111,9 +119,8 @@ fn openai_kind(status: StatusCode) -> &'static str {
 mod tests {
     use super::*;
 
-    fn text(response: Response<Body>) -> String {
-        let body = response.into_body();
-        String::from_utf8(body.as_bytes().expect("a whole body").to_vec()).expect("UTF-8")
+    fn text(response: Response<Bytes>) -> String {
+        String::from_utf8(response.into_body().to_vec()).expect("UTF-8")
     }
 
     #[test]
@@ -130,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_refusal_by_the_clients_fault_is_final() {
-        let refusal = |status| Refusal::new(status, Protocol::OpenAi, "x").to_response();
+        let refusal = |status| Refusal::new(status, Protocol::OpenAi, "x").to_response::<Bytes>();
         assert_eq!(refusal(StatusCode::BAD_REQUEST).headers()[&SHOULD_RETRY], "false");
         assert!(!refusal(StatusCode::BAD_GATEWAY).headers().contains_key(&SHOULD_RETRY));
     }

@@ -13,7 +13,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::errors::Refusal;
 use crate::secret::Secret;
-use crate::server::EntryPoint;
 use crate::settings::{Protocol, Settings};
 
 /// Bytes of an identity header's value.
@@ -38,6 +37,15 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Returns true if a proxy has marked the request as forwarded.
 pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
     PASSED_ON.iter().any(|name| headers.contains_key(name))
+}
+
+/// The listener that accepted a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryPoint {
+    /// The address for clients, which send requests to models.
+    Clients,
+    /// The admin address, which shows the state of the gateway only.
+    Admin,
 }
 
 /// The access rules of one configuration.

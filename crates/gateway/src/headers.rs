@@ -9,12 +9,12 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::credential::X_API_KEY;
 use crate::route::Target;
 use crate::settings::Protocol;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Azure's name for `x-api-key`.
 const API_KEY: HeaderName = HeaderName::from_static("api-key");
 const PREFIX: &str = "x-softland-";
@@ -118,33 +118,5 @@ impl<'a> ConnectionHeaders<'a> {
     fn contains_name(&self, header: &HeaderName) -> bool {
         let header = header.as_str().as_bytes();
         self.0.iter().any(|name| name.eq_ignore_ascii_case(header))
-    }
-}
-
-/// Returns the value of a header with the gateway's own key.
-fn key_value(name: &HeaderName, key: &str) -> Option<HeaderValue> {
-    let text = if *name == AUTHORIZATION { ["Bearer ", key].concat() } else { key.to_owned() };
-    let mut value = HeaderValue::try_from(text).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-/// An upstream's key as both headers.
-#[derive(Clone, Debug)]
-pub(crate) struct Credential {
-    x_api_key: HeaderValue,
-    bearer: HeaderValue,
-}
-
-impl Credential {
-    /// Prepares a key; `None` if it has bytes that no header may have.
-    pub(crate) fn new(key: &str) -> Option<Self> {
-        let x_api_key = key_value(&X_API_KEY, key)?;
-        Some(Self { x_api_key, bearer: key_value(&AUTHORIZATION, key)? })
-    }
-
-    pub(crate) fn header_for(&self, name: HeaderName) -> (HeaderName, &HeaderValue) {
-        let value = if name == AUTHORIZATION { &self.bearer } else { &self.x_api_key };
-        (name, value)
     }
 }

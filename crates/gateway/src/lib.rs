@@ -5,9 +5,12 @@
 //! passed in.
 
 mod accounts;
+mod active;
+mod activity;
 mod audit;
 mod body;
 mod conversations;
+mod credential;
 mod errors;
 mod govern;
 mod guard;
@@ -17,25 +20,33 @@ mod learned;
 mod metrics;
 mod money;
 mod names;
+mod page_files;
 mod pages;
 mod pass;
+mod records;
+mod request_id;
 mod route;
+mod run_steps;
 mod runs;
 mod secret;
 mod server;
 mod settings;
+mod signals;
 mod state;
 mod store;
+mod tape;
+mod ticket;
+mod token_counts;
 mod upstream;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
 pub use secret::Secret;
-pub use server::{Gateway, Handle, StartError};
+pub use server::{Gateway, Handle};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Prices, Protocol, Route, Settings,
-    Shaping, Upstream,
+    Shaping, Upstream, UpstreamProblem,
 };
 pub use softland_ledger::Clock;
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
-pub use state::{ReloadProblem, UpstreamProblem};
+pub use state::{ReloadProblem, StartError};

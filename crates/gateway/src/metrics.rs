@@ -1,4 +1,4 @@
-//! The counters of a gateway, and the metrics and log line of one request ([`Ticket`]).
+//! The counters of a gateway.
 //!
 //! A client's words reach a label only through a closed list: a hostile client cannot make the
 //! labels grow.
@@ -17,11 +17,10 @@ use softland_session::core::{NanoUsd, Outcome};
 
 use crate::runs::ObservedEnd;
 
-mod ticket;
+/// The label of requests for the pages.
+pub(crate) const PAGES: &str = "pages";
 
-pub(crate) use ticket::{RequestId, RequestIds, RequestTicket};
-
-/// The media type of [`Metrics::text`].
+/// The media type of [`Metrics::to_text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bounds of the histograms in seconds: of the time that softland adds, and of whole requests.
@@ -235,7 +234,7 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
         self.duration.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
         // A request for the pages is not a client's.
-        if route != crate::pages::ROUTE {
+        if route != PAGES {
             self.tally.requests.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -68,7 +68,7 @@ pub(crate) fn pass_back(upstream: UpstreamResponse) -> http::Response<Body> {
         headers.insert(CONTENT_LENGTH, length.clone());
     }
     let status = upstream.status;
-    let mut response = http::Response::new(Body::from_upstream(upstream.into_relay()));
+    let mut response = http::Response::new(upstream.into_body());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

@@ -13,8 +13,8 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use softland_session::wire::Api;
 
 use crate::errors::Refusal;
-use crate::metrics::RequestId;
-use crate::pages;
+use crate::page_files;
+use crate::request_id::RequestId;
 use crate::settings::Protocol;
 use crate::state::LiveConfig;
 use crate::upstream::Origin;
@@ -127,7 +127,7 @@ pub(crate) fn find_destination(
         "/healthz" => return Ok(Destination::Health),
         "/readyz" => return Ok(Destination::Ready),
         "/metrics" => return Ok(Destination::Metrics),
-        path if pages::is_page_path(path) => return Ok(Destination::Pages),
+        path if page_files::is_page_path(path) => return Ok(Destination::Pages),
         _ => {}
     }
     let (named, skip) = match uri.path().strip_prefix("/to/") {

@@ -16,13 +16,14 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use softland_ledger::{Clock, OpenError};
+use softland_ledger::Clock;
 
+use crate::guard::EntryPoint;
 use crate::metrics::Summary;
 use crate::settings::Settings;
-use crate::state::{self, GatewayState, ReloadProblem, UpstreamProblem};
+use crate::state::{self, GatewayState, ReloadProblem, StartError};
 
-pub(crate) mod connection;
+mod connection;
 mod request;
 
 /// The number of connections that the system queues before they are accepted.
@@ -36,15 +37,6 @@ const ACCOUNTS_CLOSE: Duration = Duration::from_secs(1);
 const LAST_LOOKS: Duration = Duration::from_millis(250);
 /// The time that the ledger has to write the queued records.
 const LEDGER_CLOSES: Duration = Duration::from_secs(5);
-
-/// The listener that accepted a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryPoint {
-    /// The address for clients, which send requests to models.
-    Clients,
-    /// The admin address, which shows the state of the gateway only.
-    Admin,
-}
 
 /// A gateway that listens.
 pub struct Gateway {
@@ -194,42 +186,6 @@ impl fmt::Debug for Gateway {
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Handle")
-    }
-}
-
-/// The reason why a gateway does not start.
-#[derive(Debug)]
-pub enum StartError {
-    /// The address cannot be bound.
-    Listen {
-        /// The address.
-        at: SocketAddr,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// An upstream cannot be used.
-    Upstream(UpstreamProblem),
-    /// The ledger or the event log cannot be written.
-    Ledger(OpenError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listen { at, error } => write!(f, "cannot listen on {at}: {error}"),
-            Self::Upstream(problem) => write!(f, "{problem}"),
-            Self::Ledger(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Listen { error, .. } => Some(error),
-            Self::Upstream(problem) => Some(problem),
-            Self::Ledger(error) => Some(error),
-        }
     }
 }
 

@@ -123,6 +123,23 @@ pub struct Upstream {
     pub key: Option<Secret>,
 }
 
+/// An upstream that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamProblem {
+    /// The name of the upstream.
+    pub name: String,
+    /// The problem, for a person.
+    pub what: &'static str,
+}
+
+impl fmt::Display for UpstreamProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[upstream.{}]: {}", self.name, self.what)
+    }
+}
+
+impl std::error::Error for UpstreamProblem {}
+
 /// The protocol of a provider, where the difference matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {

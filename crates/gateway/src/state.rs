@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
@@ -19,17 +20,18 @@ use tokio_util::task::TaskTracker;
 use crate::accounts::{Accounts, MemoryAccounts};
 use crate::body::BodyBudget;
 use crate::conversations::Conversations;
-use crate::govern;
 use crate::guard::Guard;
 use crate::learned::LearnedModels;
-use crate::metrics::{Metrics, RequestIds};
+use crate::metrics::Metrics;
 use crate::names::{self, NameGenerator};
-use crate::pages::Tapes;
+use crate::records;
+use crate::request_id::RequestIds;
 use crate::runs::{OpenRun, Runs};
 use crate::secret::Secret;
-use crate::server::StartError;
-use crate::settings::Settings;
+use crate::settings::{Settings, UpstreamProblem};
 use crate::store::{MemoryStore, Store};
+use crate::tape::Tapes;
+use crate::token_counts::TokenCounts;
 use crate::upstream::{Origin, Upstreams};
 
 /// The state that all requests of a gateway share.
@@ -42,7 +44,7 @@ pub(crate) struct GatewayState {
     pub(crate) accounts: Arc<dyn Accounts>,
     pub(crate) learned: LearnedModels,
     /// Token counts that providers have returned.
-    pub(crate) counts: govern::TokenCounts,
+    pub(crate) counts: TokenCounts,
     pub(crate) names: NameGenerator,
     pub(crate) conversations: Conversations,
     pub(crate) runs: Runs,
@@ -63,8 +65,8 @@ pub(crate) struct GatewayState {
     pub(crate) pages_seats: Arc<AtomicUsize>,
     /// A permit to make an audit report; only one is made at a time.
     pub(crate) pages_audit: Arc<Semaphore>,
-    /// Short texts of what runs were asked, where the ledger keeps contents.
-    pub(crate) pages_questions: crate::pages::RunQuestions,
+    /// Short texts of what runs were asked, by run, where the ledger keeps contents.
+    pub(crate) pages_questions: Mutex<BTreeMap<String, String>>,
     /// The address at which the pages are served.
     pages: SocketAddr,
     /// The token of the pages, for a configuration that names none.
@@ -103,7 +105,7 @@ impl GatewayState {
             store: Arc::new(MemoryStore::default()),
             accounts: Arc::new(MemoryAccounts::new()),
             learned: LearnedModels::default(),
-            counts: govern::TokenCounts::default(),
+            counts: TokenCounts::default(),
             names: NameGenerator::new(clock(), std::process::id()),
             conversations: Conversations::default(),
             runs: Runs::default(),
@@ -116,7 +118,7 @@ impl GatewayState {
             tapes: Tapes::default(),
             pages_seats: Arc::default(),
             pages_audit: Arc::new(Semaphore::new(1)),
-            pages_questions: crate::pages::RunQuestions::default(),
+            pages_questions: Mutex::default(),
             pages,
             pages_token,
             stamp,
@@ -175,7 +177,7 @@ impl GatewayState {
         let ended = open.abandoned_end();
         self.metrics.count_ended_run(ended.outcome);
         self.runs.record_ended(run, open, &ended, false, now);
-        self.write_record(|| govern::run_end_record(now, run, ended, false, None, open));
+        self.write_record(|| records::run_end_record(now, run, ended, false, None, open));
     }
 
     /// Hands a record to the ledger, if there is one, and to the page that watches the run.
@@ -268,22 +270,41 @@ impl LiveConfig {
     }
 }
 
-/// An upstream that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamProblem {
-    /// The name of the upstream.
-    pub name: String,
-    /// The problem, for a person.
-    pub what: &'static str,
+/// The reason why a gateway does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The address cannot be bound.
+    Listen {
+        /// The address.
+        at: SocketAddr,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// An upstream cannot be used.
+    Upstream(UpstreamProblem),
+    /// The ledger or the event log cannot be written.
+    Ledger(OpenError),
 }
 
-impl fmt::Display for UpstreamProblem {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[upstream.{}]: {}", self.name, self.what)
+        match self {
+            Self::Listen { at, error } => write!(f, "cannot listen on {at}: {error}"),
+            Self::Upstream(problem) => write!(f, "{problem}"),
+            Self::Ledger(error) => write!(f, "{error}"),
+        }
     }
 }
 
-impl std::error::Error for UpstreamProblem {}
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { error, .. } => Some(error),
+            Self::Upstream(problem) => Some(problem),
+            Self::Ledger(error) => Some(error),
+        }
+    }
+}
 
 /// The reason why new settings were not accepted. The old ones stay in force.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! the request.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,20 +14,22 @@ use bytes::{Bytes, BytesMut};
 use http::header::PROXY_AUTHORIZATION;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
-use crate::body::{OutgoingBody, UploadProgress, UpstreamRelay};
-use crate::headers::Credential;
-use crate::settings::{Limits, Upstream};
-use crate::state::UpstreamProblem;
+use crate::body::{Body, OutgoingBody, UploadProgress};
+use crate::credential::Credential;
+use crate::settings::{Limits, Upstream, UpstreamProblem};
 
 mod connect;
 mod error;
+mod relay;
 
 use connect::Connector;
-pub(crate) use error::{TimeoutPhase, UpstreamError, join_causes};
+pub(crate) use error::{TimeoutPhase, UpstreamError};
+use relay::UpstreamRelay;
 
 /// The time for which an unused connection is kept. The client closes it within twice this time;
 /// vendors' load balancers close theirs after a minute or more.
@@ -251,7 +252,7 @@ impl UpstreamResponse {
     /// Returns an error if the connection breaks, or nothing arrives within the idle limit.
     pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         loop {
-            match poll_fn(|cx| self.relay.poll_frame(cx)).await {
+            match self.relay.frame().await {
                 None => return Ok(None),
                 Some(Err(cut)) => return Err(UpstreamError::from_cut(&self.name, cut)),
                 Some(Ok(frame)) => {
@@ -296,8 +297,8 @@ impl UpstreamResponse {
     }
 
     /// Returns the body, to be passed on as it arrives.
-    pub(crate) fn into_relay(self) -> UpstreamRelay {
-        self.relay
+    pub(crate) fn into_body(self) -> Body {
+        Body::from_relay(self.relay)
     }
 }
 

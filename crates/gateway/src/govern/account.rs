@@ -12,10 +12,10 @@ use softland_session::price::{self, Fees, HostedToolBound};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Tokens};
 
-use super::{RequestSignal, RequestSignals};
 use crate::accounts::{Claim, Lease, Shortfall};
 use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
 use crate::settings::Prices;
+use crate::signals::{RequestSignal, RequestSignals};
 use crate::state::GatewayState;
 use crate::store::{CountedContext, RunState};
 

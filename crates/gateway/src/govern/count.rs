@@ -1,8 +1,6 @@
 //! Token counts from the provider. A count is free, and is requested only before a run would land
 //! for want of money, if the bound of one token per byte exceeds the money that is left.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,15 +12,14 @@ use softland_session::wire::json::{Cursor, Error, write_str};
 use softland_session::wire::request::Request;
 use tokio::time::timeout;
 
-use super::open::RequestSetup;
+use super::request::ClientRequest;
 use crate::headers;
+use crate::route::Target;
 
 /// The time to wait for a count.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The largest response that is read: it holds one number.
 const ANSWER: usize = 64 << 10;
-/// The number of counts that are remembered, by content.
-const MOST: usize = 1000;
 /// Anthropic calls its count an estimate, so one part in this many is added.
 const MARGIN: u64 = 50;
 
@@ -51,38 +48,24 @@ const MEMBERS_OPENAI: [&str; 9] = [
     "truncation",
 ];
 
-/// The counts by content; `None` where the provider gave no count.
-#[derive(Debug, Default)]
-pub(crate) struct TokenCounts(Mutex<BTreeMap<Digest, Option<u64>>>);
-
-impl TokenCounts {
-    fn find_count(&self, content: &Digest) -> Option<Option<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(content).copied()
-    }
-
-    fn store_count(&self, content: Digest, count: Option<u64>) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= MOST {
-            counts.pop_first();
-        }
-        counts.insert(content, count);
-    }
-}
-
 /// Returns the input tokens of a request, as its provider counts them; `None` if it gives no count.
-pub(super) async fn ask_provider(opening: &RequestSetup, request: &Request<'_>) -> Option<u64> {
+pub(super) async fn ask_provider(
+    asked: &ClientRequest,
+    target: &Target,
+    request: &Request<'_>,
+) -> Option<u64> {
     if !is_counted(request.api, &request.model.unescape()) {
         return None;
     }
     let body = count_body(request)?;
     let content = Digest::from_bytes(&body);
-    let gate = &opening.asked.gate;
+    let gate = &asked.gate;
     if let Some(known) = gate.counts.find_count(&content) {
         return known;
     }
-    let counted = timeout(PATIENCE, send_count(opening, body)).await.ok().flatten();
+    let counted = timeout(PATIENCE, send_count(asked, target, body)).await.ok().flatten();
     let counted = counted.map(|tokens| tokens.saturating_add(tokens / MARGIN));
-    tracing::info!(id = %opening.target.id, counted, "asked how many tokens a request has");
+    tracing::info!(id = %target.id, counted, "asked how many tokens a request has");
     gate.counts.store_count(content, counted);
     counted
 }
@@ -93,18 +76,18 @@ fn is_counted(api: Api, model: &str) -> bool {
     api != Api::Chat || models::find_model(None, model).is_none_or(|row| row.provider == "openai")
 }
 
-async fn send_count(opening: &RequestSetup, body: Vec<u8>) -> Option<u64> {
-    let (gate, target) = (&opening.asked.gate, &opening.target);
-    let path = match opening.asked.api {
+async fn send_count(asked: &ClientRequest, target: &Target, body: Vec<u8>) -> Option<u64> {
+    let gate = &asked.gate;
+    let path = match asked.active.api {
         Api::Anthropic => "/v1/messages/count_tokens",
         Api::Chat | Api::Responses => "/v1/responses/input_tokens",
     };
-    let path = match (opening.asked.api, target.path.query()) {
+    let path = match (asked.active.api, target.path.query()) {
         (Api::Anthropic, Some(query)) => format!("{path}?{query}"),
         _ => path.to_owned(),
     };
     let path = PathAndQuery::try_from(path).ok()?;
-    let headers: HeaderMap = headers::to_upstream(&opening.asked.parts.headers, target, true);
+    let headers: HeaderMap = headers::to_upstream(&asked.parts.headers, target, true);
     let sent = gate.upstreams.send_request(
         &target.origin,
         Method::POST,

@@ -16,8 +16,8 @@ use softland_session::{Done, Event, Exchange, Output, Step, UnfinishedResponse, 
 use tokio::time::{Instant, sleep_until};
 
 use super::account::RequestAccount;
-use super::end::RequestRecord;
-use super::{head, open::RequestSetup};
+use super::open::{BegunExchange, RequestSetup};
+use super::record::RequestRecord;
 use crate::body::{Body, BodySender};
 use crate::errors;
 use crate::upstream::{UpstreamError, UpstreamResponse};
@@ -84,21 +84,16 @@ enum RelayOutcome {
 }
 
 impl GovernedRequest {
-    pub(super) fn new(
-        opening: Box<RequestSetup>,
-        exchange: Box<Exchange>,
-        out: Output,
-        account: RequestAccount,
-        run: Digest,
-        (output_limit, leased): (Option<u64>, bool),
-        continues: Option<Arc<str>>,
-    ) -> Self {
+    /// Creates the request that carries out a decision.
+    pub(super) fn from_begun(begun: BegunExchange) -> Box<Self> {
+        let BegunExchange { opening, exchange, out, account, run, output_limit, leased, continues } =
+            begun;
         let now = opening.asked.gate.now();
         let policy = exchange.run().policy();
         let open = *exchange.run().phase() == Phase::Open;
         let left = account.time_left(policy, now, open);
         let record = RequestRecord::new(&exchange, continues);
-        Self {
+        Box::new(Self {
             opening,
             exchange,
             out,
@@ -115,7 +110,7 @@ impl GovernedRequest {
             verbatim: None,
             closed: false,
             taped: false,
-        }
+        })
     }
 
     /// Runs the request and returns the response to the client.
@@ -150,7 +145,7 @@ impl GovernedRequest {
         if bytes.is_empty() {
             return Box::pin(self.answer_failure(done)).await;
         }
-        let head = head::response_head(&self, &self.headers);
+        let head = self.response_head(&self.headers);
         // Nothing is awaited before the request is closed: a client that leaves there would be
         // booked twice.
         self.close_request(Some(done)).await;
@@ -166,7 +161,7 @@ impl GovernedRequest {
         let why = why.unwrap_or_else(|| format!("upstream {} failed", self.upstream_name()));
         let protocol = self.opening.target.protocol;
         let mut answer = errors::protocol_error(protocol, StatusCode::BAD_GATEWAY, &why);
-        head::add_headers(&self, answer.headers_mut());
+        self.add_headers(answer.headers_mut());
         self.close_request(Some(done)).await;
         answer
     }
@@ -179,9 +174,10 @@ impl GovernedRequest {
         *response.status_mut() = upstream.status;
         // Nothing needs the headers any more: they are not kept for the length of the stream.
         let headers = std::mem::take(&mut upstream.headers);
-        *response.headers_mut() = head::response_head(&self, &headers);
+        *response.headers_mut() = self.response_head(&headers);
         let flows = self.opening.asked.gate.flows.clone();
-        let (gate, asked) = (Arc::clone(&self.opening.asked.gate), Arc::clone(&self.opening.asked));
+        let (gate, asked) =
+            (Arc::clone(&self.opening.asked.gate), Arc::clone(&self.opening.asked.active));
         let run = (!self.opening.metered).then(|| self.account.state.id.clone());
         let task = flows.spawn(self.relay_stream(upstream, sender));
         if let Some(run) = run {
@@ -241,7 +237,7 @@ impl GovernedRequest {
     /// disconnects.
     async fn send_alive(&mut self, body: Bytes, client: &BodySender) -> Option<SendOutcome> {
         // Rare, so boxed: a stream holds no memory for it while it only passes bytes on.
-        let api = self.opening.asked.api;
+        let api = self.opening.asked.active.api;
         let mut sending = Box::pin(self.send_request(body));
         loop {
             tokio::select! {
@@ -279,7 +275,7 @@ impl GovernedRequest {
                 }
                 // The client does not see text that is held back.
                 () = sleep_until(said + silence), if self.is_hidden() || self.exchange.holds_text() => {
-                    self.out.bytes.extend(ping_event(self.opening.asked.api));
+                    self.out.bytes.extend(ping_event(self.opening.asked.active.api));
                     Ok(Some(Bytes::new()))
                 }
                 () = wait_until(self.call_due(clock)) => Ok(Some(Bytes::new())),

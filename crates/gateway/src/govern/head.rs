@@ -4,8 +4,8 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use softland_session::core::Phase;
 
-use super::ClientRequest;
 use super::flow::GovernedRequest;
+use super::request::ClientRequest;
 use crate::guard::is_forwarded;
 use crate::headers;
 
@@ -16,21 +16,62 @@ const PHASE: HeaderName = HeaderName::from_static("x-softland-phase");
 const CALLS: HeaderName = HeaderName::from_static("x-softland-tool-calls");
 const INTERVENTIONS: HeaderName = HeaderName::from_static("x-softland-interventions");
 
-/// Returns the headers of a response whose body the session has written or passed on.
-pub(super) fn response_head(flow: &GovernedRequest, upstream: &HeaderMap) -> HeaderMap {
-    let mut headers = headers::to_client(upstream);
-    let streams = flow.exchange.is_streaming();
-    // The session has read the body, so it was not compressed.
-    headers.remove(CONTENT_ENCODING);
-    if upstream.is_empty() {
-        let kind = if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+impl GovernedRequest {
+    /// Returns the headers of a response whose body the session has written or passed on.
+    pub(super) fn response_head(&self, upstream: &HeaderMap) -> HeaderMap {
+        let mut headers = headers::to_client(upstream);
+        let streams = self.exchange.is_streaming();
+        // The session has read the body, so it was not compressed.
+        headers.remove(CONTENT_ENCODING);
+        if upstream.is_empty() {
+            let kind =
+                if streams { "text/event-stream; charset=utf-8" } else { "application/json" };
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        if streams {
+            disable_buffering(&self.opening.asked, &mut headers);
+        }
+        self.add_headers(&mut headers);
+        headers
     }
-    if streams {
-        disable_buffering(&flow.opening.asked, &mut headers);
+
+    /// Adds softland's headers (contract §8) and counts the response's phase. Called once for each
+    /// response.
+    pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
+        // A request that is only metered belongs to no run.
+        if !self.opening.metered
+            && let Ok(run) = HeaderValue::from_str(&self.account.state.id)
+        {
+            headers.insert(RUN, run);
+        }
+        let run = self.exchange.run();
+        let done = self.record.request_interventions();
+        let counts = done.contains(&"countdown") || done.contains(&"warn");
+        let phase = match run.phase() {
+            // Whatever would have been said to the model was not said.
+            _ if run.policy().is_observing() => "silent",
+            Phase::Open if counts => "countdown",
+            Phase::Open => "silent",
+            Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
+        };
+        headers.insert(PHASE, HeaderValue::from_static(phase));
+        self.opening.asked.gate.metrics.count_phase(phase);
+        if let Some(limit) = run.policy().tool_calls_limit {
+            let mut calls = String::with_capacity(2 * 20 + 1);
+            calls.push_str(itoa::Buffer::new().format(run.used().calls));
+            calls.push('/');
+            calls.push_str(itoa::Buffer::new().format(limit));
+            if let Ok(calls) = HeaderValue::try_from(calls) {
+                headers.insert(CALLS, calls);
+            }
+        }
+        if done.is_empty() || run.policy().is_observing() {
+            return;
+        }
+        if let Ok(done) = HeaderValue::try_from(done.join(", ")) {
+            headers.insert(INTERVENTIONS, done);
+        }
     }
-    add_headers(flow, &mut headers);
-    headers
 }
 
 /// Tells a proxy that has forwarded the request not to buffer the stream, as nginx would otherwise
@@ -38,43 +79,5 @@ pub(super) fn response_head(flow: &GovernedRequest, upstream: &HeaderMap) -> Hea
 pub(super) fn disable_buffering(asked: &ClientRequest, headers: &mut HeaderMap) {
     if is_forwarded(&asked.parts.headers) {
         headers.insert(UNBUFFERED, HeaderValue::from_static("no"));
-    }
-}
-
-/// Adds softland's headers (contract §8) and counts the response's phase. Called once for each
-/// response.
-pub(super) fn add_headers(flow: &GovernedRequest, headers: &mut HeaderMap) {
-    // A request that is only metered belongs to no run.
-    if !flow.opening.metered
-        && let Ok(run) = HeaderValue::from_str(&flow.account.state.id)
-    {
-        headers.insert(RUN, run);
-    }
-    let run = flow.exchange.run();
-    let done = flow.record.request_interventions();
-    let counts = done.contains(&"countdown") || done.contains(&"warn");
-    let phase = match run.phase() {
-        // Whatever would have been said to the model was not said.
-        _ if run.policy().is_observing() => "silent",
-        Phase::Open if counts => "countdown",
-        Phase::Open => "silent",
-        Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
-    };
-    headers.insert(PHASE, HeaderValue::from_static(phase));
-    flow.opening.asked.gate.metrics.count_phase(phase);
-    if let Some(limit) = run.policy().tool_calls_limit {
-        let mut calls = String::with_capacity(2 * 20 + 1);
-        calls.push_str(itoa::Buffer::new().format(run.used().calls));
-        calls.push('/');
-        calls.push_str(itoa::Buffer::new().format(limit));
-        if let Ok(calls) = HeaderValue::try_from(calls) {
-            headers.insert(CALLS, calls);
-        }
-    }
-    if done.is_empty() || run.policy().is_observing() {
-        return;
-    }
-    if let Ok(done) = HeaderValue::try_from(done.join(", ")) {
-        headers.insert(INTERVENTIONS, done);
     }
 }

@@ -8,7 +8,7 @@ use softland_session::wire::request::Request;
 use softland_session::{Chain, ChainLink, ShownResponse};
 use tokio::sync::OwnedMutexGuard;
 
-use super::ClientRequest;
+use super::request::ClientRequest;
 use super::scope::report_store_loss;
 
 /// The largest stored history that is joined, in bytes: twice the largest request of Anthropic's
@@ -28,7 +28,7 @@ pub(super) async fn join_history(
     }
     if let Some(id) = &named
         && let Some(links) = collect_links(asked, id).await
-        && let Some(joined) = Chain::join_links(&asked.body, &links)
+        && let Some(joined) = Chain::join_links(&asked.active.body, &links)
     {
         return Some(joined);
     }

@@ -12,8 +12,8 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body_util::BodyExt as _;
 use softland_session::wire::{Api, anthropic, chat, responses};
 
-use super::ClientRequest;
 use super::head;
+use super::request::ClientRequest;
 use crate::body::{Body, BodySender};
 
 /// The interval between two keepalives.
@@ -36,7 +36,7 @@ pub(super) fn keep_alive(asked: &Arc<ClientRequest>, making: PendingResponse) ->
 }
 
 async fn relay_pending(asked: Arc<ClientRequest>, mut making: PendingResponse, client: BodySender) {
-    let api = asked.api;
+    let api = asked.active.api;
     let response = loop {
         // A comment: clients' readers skip it, and no event may come before the message's head.
         if client.send(Bytes::from_static(b": softland wait\n\n")).await.is_err() {
@@ -46,7 +46,7 @@ async fn relay_pending(asked: Arc<ClientRequest>, mut making: PendingResponse, c
             biased;
             () = client.closed() => return,
             // The run was cancelled through the pages or the API.
-            () = asked.told.wait_stop() => return,
+            () = asked.active.signals.wait_stop() => return,
             response = &mut making => break response,
             () = tokio::time::sleep(EVERY) => {}
         }

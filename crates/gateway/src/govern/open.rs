@@ -9,24 +9,25 @@ use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role};
 use softland_session::wire::request::Request;
-use softland_session::{Chain, Context, OpenedRequest, Outline, Output, summary, uses_tags};
+use softland_session::{
+    Chain, Context, Exchange, OpenedRequest, Outline, Output, summary, uses_tags,
+};
 use tokio::sync::OwnedMutexGuard;
 
-use super::ClientRequest;
 use super::above::{self, parent_limit};
 use super::account::{LeaseOutcome, RequestAccount, RequestAccounts, Tariff};
 use super::count;
-use super::flow::GovernedRequest;
 use super::policy::{self, ChosenPolicy};
+use super::request::ClientRequest;
 use super::scope::{Conversation, Session};
 use crate::body::Body;
 use crate::errors::{self, Refusal};
 use crate::identify::Identity;
 use crate::learned::KnownModel;
 use crate::money;
-use crate::pages;
 use crate::pass;
 use crate::route::Target;
+use crate::run_steps;
 use crate::store::{CountedContext, IDLE_MS, RunState};
 
 /// A request before it is decided on.
@@ -57,6 +58,22 @@ pub(crate) struct RequestSetup {
     pub(super) unheld: Option<String>,
     /// Its turn in a conversation that the provider stores, until the request ends.
     pub(crate) turn: Option<OwnedMutexGuard<()>>,
+}
+
+/// A request that was decided on, before anything is sent.
+pub(super) struct BegunExchange {
+    pub(super) opening: Box<RequestSetup>,
+    pub(super) exchange: Box<Exchange>,
+    pub(super) out: Output,
+    pub(super) account: RequestAccount,
+    /// The run.
+    pub(super) run: Digest,
+    /// The output limit of the first request, if the money determines one.
+    pub(super) output_limit: Option<u64>,
+    /// True if the first request has its money.
+    pub(super) leased: bool,
+    /// The name of the run that this one continues after a long pause.
+    pub(super) continues: Option<Arc<str>>,
 }
 
 type RefusedResponse = Box<Response<Body>>;
@@ -98,7 +115,7 @@ impl RequestSetup {
             chosen.policy = policy::metered_policy(&chosen.policy);
         }
         let target = Target { origin: Arc::clone(&chosen.origin), ..target.clone() };
-        let (asked, body, chain) = (Arc::clone(asked), asked.body.clone(), None);
+        let (asked, body, chain) = (Arc::clone(asked), asked.active.body.clone(), None);
         let (known_model, unheld) = (asked.gate.learned.find_model(&model), None);
         let asks_for_summary = summary::asks_for_summary(request);
         let results = summary::result_passages(request, PASSAGES);
@@ -137,7 +154,7 @@ impl RequestSetup {
         let KnownModel { row, capability } = self.known_model;
         let capability = self.asked.gate.learned.learned_capability(&self.model, capability);
         let mut context = Context::from_row(Role::Gateway, policy, row, capability);
-        context.api = self.asked.api;
+        context.api = self.asked.active.api;
         context.asked_at = self.at / 1000;
         context.window = Some(money::context_window(row));
         context.chain.clone_from(&self.chain);
@@ -171,7 +188,7 @@ impl RequestSetup {
     pub(crate) async fn begin_exchange(
         mut self: Box<Self>,
         request: &Request<'_>,
-    ) -> Result<Box<GovernedRequest>, RefusedResponse> {
+    ) -> Result<Box<BegunExchange>, RefusedResponse> {
         let gate = Arc::clone(&self.asked.gate);
         let mut opened = self.fold_history(request);
         let here = opened.newest_position().map_or(Digest::EMPTY, |here| here.run);
@@ -245,8 +262,17 @@ impl RequestSetup {
         self.unheld = unheld;
         // The stored state has been read, and is not held for the length of a stream.
         self.place.release_stored();
-        let money = (output_limit, leased);
-        Ok(Box::new(GovernedRequest::new(self, exchange, out, account, run, money, continues)))
+        let opening = self;
+        Ok(Box::new(BegunExchange {
+            opening,
+            exchange,
+            out,
+            account,
+            run,
+            output_limit,
+            leased,
+            continues,
+        }))
     }
 
     /// Reserves the request's worst case. If that exceeds a limit, the provider is asked for a
@@ -259,7 +285,7 @@ impl RequestSetup {
     ) -> LeaseOutcome {
         let gate = &self.asked.gate;
         // A request that is only metered is not followed by an answer: nothing is held back for it.
-        let (explores, told) = (!self.metered, Some(&self.asked.told));
+        let (explores, told) = (!self.metered, Some(&self.asked.active.signals));
         let leased = account.reserve_worst_case(gate, request, policy, explores, told).await;
         let is_short = match &leased {
             LeaseOutcome::Short(short) => (short.spent, short.reserved) == Default::default(),
@@ -269,7 +295,9 @@ impl RequestSetup {
         if !is_short || !account.is_counted_by_bytes() {
             return leased;
         }
-        let Some(tokens) = count::ask_provider(self, request).await else { return leased };
+        let Some(tokens) = count::ask_provider(&self.asked, &self.target, request).await else {
+            return leased;
+        };
         account.use_count(tokens);
         account.reserve_worst_case(gate, request, policy, explores, told).await
     }
@@ -283,7 +311,7 @@ impl RequestSetup {
             return pass::unmetered_refusal(target, &format!(" with `{member}`")).to_response();
         }
         tracing::warn!(id = %target.id, member, "passed on ungoverned");
-        let (parts, body) = (asked.parts.clone(), asked.body.clone());
+        let (parts, body) = (asked.parts.clone(), asked.active.body.clone());
         pass::mark_unmetered(pass::pass_whole(&asked.gate, target, parts, body).await)
     }
 
@@ -343,8 +371,9 @@ impl RequestSetup {
         let runs = &self.asked.gate.runs;
         let own = self.place.run_state(run).filter(|_| !self.metered);
         let own = own.and_then(|state| runs.find_cancelled(&state.id));
-        own.is_some_and(|here| here == Some(self.outline.here) || !pages::has_new_message(request))
-            || self.parent_run().is_some_and(|parent| runs.find_cancelled(&parent).is_some())
+        own.is_some_and(|here| {
+            here == Some(self.outline.here) || !run_steps::has_new_message(request)
+        }) || self.parent_run().is_some_and(|parent| runs.find_cancelled(&parent).is_some())
     }
 
     /// Returns the parent run, if this request's run is a sub-agent.

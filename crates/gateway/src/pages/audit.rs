@@ -22,7 +22,7 @@ use super::query::PageQuery;
 use crate::audit::{Audit, AuditFormat, AuditRequest};
 use crate::body::Body;
 use crate::errors::Refusal;
-use crate::server::EntryPoint;
+use crate::guard::EntryPoint;
 use crate::state::GatewayState;
 
 /// The header that says whether the ledger keeps `digests` or `full` contents.

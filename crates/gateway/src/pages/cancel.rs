@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::govern::RequestSignal;
+use crate::signals::RequestSignal;
 use crate::state::GatewayState;
 
 /// Cancels an open run; `None` if there is no open run of that name.
@@ -20,7 +20,7 @@ pub(super) fn cancel_run(gate: &Arc<GatewayState>, run: &str) -> Option<Value> {
         for work in gate.runs.running_requests(member).unwrap_or_default() {
             under_way = true;
             if let Some(asked) = work.asked.upgrade() {
-                asked.told.send_signal(RequestSignal::Stop);
+                asked.signals.send_signal(RequestSignal::Stop);
             }
             if let Some(stream) = work.stream {
                 stream.abort();

@@ -11,7 +11,7 @@ use softland_ledger::{Reader, Step};
 use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 
-use super::run_steps;
+use crate::run_steps;
 use crate::state::GatewayState;
 
 /// The time that the ledger has to write the queued records.

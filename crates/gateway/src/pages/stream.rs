@@ -9,9 +9,9 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response};
 
 use super::start;
-use super::tape::{Tape, TapeRead};
 use crate::body::{Body, BodySender};
 use crate::state::GatewayState;
+use crate::tape::{Tape, TapeRead};
 
 /// The number of streams to pages at once.
 const MOST: usize = 1024;

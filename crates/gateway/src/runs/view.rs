@@ -10,7 +10,7 @@ use softland_session::core::{Digest, NanoUsd, RunEnding};
 use tokio::task::AbortHandle;
 
 use super::{OpenRun, Runs};
-use crate::govern::ClientRequest;
+use crate::active::ActiveRequest;
 
 /// The number of ended runs that are remembered, for a gateway without a ledger, too.
 const PAST: usize = 500;
@@ -37,7 +37,7 @@ pub(crate) struct RunInfo {
 /// A running request, and the handle to give it up.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestHandle {
-    pub(crate) asked: Weak<ClientRequest>,
+    pub(crate) asked: Weak<ActiveRequest>,
     /// The task that relays its stream, if it streams.
     pub(crate) stream: Option<AbortHandle>,
 }
@@ -176,7 +176,7 @@ impl Runs {
         run: &str,
         (calls, phase): (u64, &'static str),
         here: Digest,
-        asked: &Arc<ClientRequest>,
+        asked: &Arc<ActiveRequest>,
     ) {
         if let Some(open) = self.lock().get_mut(run) {
             open.shown.here = Some(here);
@@ -188,7 +188,7 @@ impl Runs {
     }
 
     /// Notes the task that relays the stream of this request.
-    pub(crate) fn set_stream_task(&self, run: &str, asked: &Arc<ClientRequest>, task: AbortHandle) {
+    pub(crate) fn set_stream_task(&self, run: &str, asked: &Arc<ActiveRequest>, task: AbortHandle) {
         if let Some(open) = self.lock().get_mut(run)
             && let Some(work) =
                 open.shown.work.iter_mut().find(|work| work.asked.as_ptr() == Arc::as_ptr(asked))

@@ -15,14 +15,14 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::EntryPoint;
 use super::request::answer_request;
+use crate::activity::ConnectionActivity;
+use crate::guard::EntryPoint;
 use crate::state::GatewayState;
 
 mod framing;
 mod timed;
 
-pub(crate) use timed::ConnectionActivity;
 use timed::{ConnectionTimeouts, MissedDeadline, TimedStream};
 
 /// Bytes of a request's head. The number of headers is at most 100, the server library's default:

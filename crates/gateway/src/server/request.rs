@@ -9,18 +9,19 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use softland_session::wire::Api;
 
-use super::EntryPoint;
-use super::connection::ConnectionActivity;
+use crate::active::ActiveRequest;
+use crate::activity::ConnectionActivity;
 use crate::body::{self, Body, BodyError, ReadBody};
 use crate::errors::{self, Refusal};
-use crate::govern::{self, ClientRequest, RequestSignals};
-use crate::guard;
-use crate::metrics::{self, RequestTicket};
+use crate::govern::{self, ClientRequest};
+use crate::guard::{self, EntryPoint};
+use crate::metrics;
 use crate::pages;
 use crate::pass;
 use crate::route::{self, Destination, Endpoint, Target};
 use crate::settings::Protocol;
 use crate::state::GatewayState;
+use crate::ticket::RequestTicket;
 
 /// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
 pub(super) async fn answer_request(
@@ -44,7 +45,7 @@ pub(super) async fn answer_request(
     }
     let streams = streams && !ticket.is_of_pages();
     ticket.note_head(response.status().as_u16(), streams);
-    response.body_mut().attach_ticket(ticket);
+    response.body_mut().attach_observer(ticket);
     response
 }
 
@@ -76,7 +77,7 @@ async fn route_request(
             answer_get(&parts.method, "metrics", ticket, gate, || metrics_response(gate))
         }
         Destination::Pages => {
-            ticket.set_route(pages::ROUTE, &gate.no_upstream);
+            ticket.set_route(metrics::PAGES, &gate.no_upstream);
             Box::pin(pages::answer_page(gate, &parts, body, door)).await
         }
         Destination::Provider { .. } if door == EntryPoint::Admin => Err(no_provider(protocol)),
@@ -129,12 +130,10 @@ async fn serve_governed(
             let route = target.route;
             let asked = ClientRequest {
                 gate,
-                api,
                 target,
                 parts,
-                body: bytes,
                 share,
-                told: RequestSignals::default(),
+                active: Arc::new(ActiveRequest::new(api, bytes)),
             };
             Ok(match route {
                 Endpoint::CountTokens => Box::pin(govern::count_tokens(asked)).await,

@@ -26,6 +26,7 @@ use crate::accounts::{
     Accounts, AccountsUnavailable, Balance, Claim, Lease, MemoryAccounts, ReservationAmounts,
     ReservationError, WaitLimits,
 };
+use crate::active::ActiveRequest;
 use crate::body::Body;
 use crate::govern::{self, ClientRequest};
 use crate::route::{self, Destination, Target};
@@ -164,12 +165,10 @@ impl Stand {
         let share = gate.bodies.new_share();
         let asked = ClientRequest {
             gate,
-            api: Api::Anthropic,
             target,
             parts,
-            body,
             share,
-            told: govern::RequestSignals::default(),
+            active: Arc::new(ActiveRequest::new(Api::Anthropic, body)),
         };
         read(govern::govern_turn(asked).await).await
     }

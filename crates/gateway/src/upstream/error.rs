@@ -170,7 +170,7 @@ fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Optio
 }
 
 /// Joins the causes of an error, the outermost first, each once.
-pub(crate) fn join_causes(error: &(dyn Error + 'static)) -> String {
+pub(super) fn join_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
     while let Some(error) = next {

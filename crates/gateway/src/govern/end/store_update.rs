@@ -135,7 +135,7 @@ impl GovernedRequest {
         });
         // A client of the Responses API may name a call by `item_reference` and show only its
         // result.
-        let kept = shown_calls(done).filter(|_| self.opening.asked.api == Api::Responses);
+        let kept = shown_calls(done).filter(|_| self.opening.asked.active.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id_clue(Outline::id_digest(&call.id)?)));
         let begun = place.clues.begun(outline.opening_digest(), &turn);
         let now = [place.clues.turn_clue(&turn)]

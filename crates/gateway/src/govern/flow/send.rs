@@ -10,7 +10,6 @@ use softland_session::wire::{Api, Splice, Tokens};
 use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
 use crate::body::Body;
 use crate::govern::account::LeaseOutcome;
-use crate::govern::head;
 use crate::upstream::{UpstreamError, UpstreamResponse};
 use crate::{errors, headers, pass};
 
@@ -136,7 +135,7 @@ impl GovernedRequest {
             self.book_unread();
             let mut answer = http::Response::new(Body::from_bytes(bytes));
             *answer.status_mut() = status;
-            *answer.headers_mut() = head::response_head(self, &self.headers);
+            *answer.headers_mut() = self.response_head(&self.headers);
             // Only the upstream may state the content type.
             if !self.headers.contains_key(CONTENT_TYPE) {
                 answer.headers_mut().remove(CONTENT_TYPE);
@@ -161,7 +160,7 @@ impl GovernedRequest {
             return SendOutcome::Taken;
         }
         let mut answer = pass::pass_back(response);
-        head::add_headers(self, answer.headers_mut());
+        self.add_headers(answer.headers_mut());
         SendOutcome::Passes(Box::new(answer))
     }
 
@@ -188,7 +187,7 @@ impl GovernedRequest {
             self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             return SendOutcome::Taken;
         }
-        head::add_headers(self, answer.headers_mut());
+        self.add_headers(answer.headers_mut());
         SendOutcome::Passes(Box::new(answer))
     }
 
@@ -220,8 +219,8 @@ impl GovernedRequest {
     /// Returns the output limit of a body, if the client's own body has none.
     fn added_limit(&self, body: &Bytes) -> Option<OutputLimit> {
         let asked = &self.opening.asked;
-        let limit = Request::from_body(asked.api, body).ok()?.max_tokens?;
-        let own = Request::from_body(asked.api, &asked.body).ok()?;
+        let limit = Request::from_body(asked.active.api, body).ok()?.max_tokens?;
+        let own = Request::from_body(asked.active.api, &asked.active.body).ok()?;
         own.max_tokens.is_none().then_some(limit)
     }
 
@@ -232,7 +231,7 @@ impl GovernedRequest {
         let Some(limit) = self.added_limit(&body) else { return body };
         let value = limit.value.min(lesson.most);
         let mut splice = Splice::new();
-        if lesson.completion && asked.api == Api::Chat {
+        if lesson.completion && asked.active.api == Api::Chat {
             splice.replace(limit.member, format!("\"max_completion_tokens\":{value}"));
         } else {
             splice.replace(limit.span, value.to_string());
@@ -258,7 +257,7 @@ impl GovernedRequest {
         }
         let protocol = self.opening.target.protocol;
         let mut answer = errors::protocol_error(protocol, error.status(), &error.to_string());
-        head::add_headers(self, answer.headers_mut());
+        self.add_headers(answer.headers_mut());
         SendOutcome::Passes(Box::new(answer))
     }
 
@@ -280,7 +279,7 @@ impl GovernedRequest {
         }
         let gate = self.opening.asked.gate.clone();
         // The body was made from a request that was scanned, so it can be scanned again.
-        let Ok(request) = Request::from_body(self.opening.asked.api, &body) else {
+        let Ok(request) = Request::from_body(self.opening.asked.active.api, &body) else {
             return Ok(body);
         };
         let limit = if first {
@@ -288,7 +287,7 @@ impl GovernedRequest {
         } else {
             let policy = self.exchange.run().policy().clone();
             // The client's first request may wait for money that others hold.
-            let waits = (self.sent == 0).then_some(&self.opening.asked.told);
+            let waits = (self.sent == 0).then_some(&self.opening.asked.active.signals);
             match self.account.reserve_worst_case(&gate, &request, &policy, false, waits).await {
                 LeaseOutcome::Granted(limit) => limit,
                 LeaseOutcome::Short(short) => {

@@ -10,7 +10,8 @@ use softland_session::Event;
 use softland_session::wire::request::Request;
 
 use super::GovernedRequest;
-use crate::pages::{self, Tape};
+use crate::run_steps;
+use crate::tape::Tape;
 
 impl GovernedRequest {
     /// Makes the session report text events while somebody watches.
@@ -25,18 +26,19 @@ impl GovernedRequest {
         let Some(tape) = self.tape_of_run() else { return };
         self.taped = true;
         let (turn, now) = (self.record.turn(), self.opening.asked.gate.now());
-        let Ok(request) = Request::from_body(self.opening.asked.api, self.opening.body()) else {
+        let Ok(request) = Request::from_body(self.opening.asked.active.api, self.opening.body())
+        else {
             return;
         };
         let (whole, results) = tape.mark_results_to(turn.saturating_sub(1));
-        let (question, turns) = pages::read_history(&request, turn, now);
+        let (question, turns) = run_steps::read_history(&request, turn, now);
         if let Some(question) = question {
-            tape.write_step(pages::make_step(now, 0, "question", &json!({"text": question})));
+            tape.write_step(run_steps::make_step(now, 0, "question", &json!({"text": question})));
         }
         for had in turns {
             if had.turn > whole {
                 // The tape has only a part of this turn, which began in the middle.
-                tape.write_step(pages::make_step(now, had.turn, "turn_again", &json!({})));
+                tape.write_step(run_steps::make_step(now, had.turn, "turn_again", &json!({})));
                 had.said.into_iter().for_each(|step| tape.write_step(step));
             }
             if had.turn > results || had.turn > whole {
@@ -49,7 +51,7 @@ impl GovernedRequest {
     pub(super) fn write_tape(&self, event: &Event) {
         if let Some(tape) = self.tape_of_run()
             && let Some(step) =
-                pages::event_step(event, self.opening.asked.gate.now(), self.record.turn())
+                run_steps::event_step(event, self.opening.asked.gate.now(), self.record.turn())
         {
             tape.write_step(step);
         }

@@ -8,7 +8,6 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,27 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::framing::Framing;
-
-const NEW: u8 = 0;
-const HEAD: u8 = 1;
-const BUSY: u8 = 2;
-const IDLE: u8 = 3;
-
-/// The activity of a connection, as set by the code that handles its requests.
-#[derive(Debug, Default)]
-pub(crate) struct ConnectionActivity(AtomicU8);
-
-impl ConnectionActivity {
-    /// Marks that a request's head has arrived.
-    pub(crate) fn mark_busy(&self) {
-        self.0.store(BUSY, Ordering::Relaxed);
-    }
-
-    /// Marks that a response has ended.
-    pub(crate) fn mark_idle(&self) {
-        self.0.store(IDLE, Ordering::Relaxed);
-    }
-}
+use crate::activity::{BUSY, ConnectionActivity, HEAD, IDLE, NEW};
 
 /// The deadline that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +101,7 @@ impl TimedStream {
     }
 
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let state = self.pulse.0.load(Ordering::Relaxed);
+        let state = self.pulse.state();
         if state == BUSY {
             // The end of the response does not wake this task. The timer does so at intervals, and
             // the time without a request counts from there.
@@ -146,7 +125,7 @@ impl TimedStream {
 
     /// Returns the error that ends a connection on which a request was ambiguous.
     fn ambiguity_error(&mut self) -> io::Error {
-        self.ambiguous = self.pulse.0.load(Ordering::Relaxed) != BUSY;
+        self.ambiguous = self.pulse.state() != BUSY;
         io::ErrorKind::InvalidData.into()
     }
 
@@ -183,8 +162,8 @@ impl AsyncRead for TimedStream {
             Poll::Ready(Ok(())) => {
                 let came = buf.filled().get(before..).unwrap_or_default();
                 let followed = self.framing.follow_bytes(came);
-                if !came.is_empty() && self.pulse.0.load(Ordering::Relaxed) != BUSY {
-                    self.pulse.0.store(HEAD, Ordering::Relaxed);
+                if !came.is_empty() && self.pulse.state() != BUSY {
+                    self.pulse.mark_head();
                 }
                 if let Err(good) = followed {
                     self.refused = true;

@@ -1,73 +1,17 @@
 //! The metrics and the log line of one client request, from its head to the end of its response.
 
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use http::{Method, Uri};
 use softland_ledger::{Record, Request};
 use tracing::{info, warn};
 
-use crate::body::CutReason;
-use crate::server::connection::ConnectionActivity;
+use crate::activity::ConnectionActivity;
+use crate::body::{BodyObserver, CutReason};
+use crate::metrics::PAGES;
+use crate::request_id::RequestId;
 use crate::state::GatewayState;
-
-/// The gateway's own name of a client's request, in logs, errors and the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RequestId {
-    start: u64,
-    number: u64,
-}
-
-impl RequestId {
-    /// Returns the id as text, with one allocation.
-    pub(crate) fn to_text(self) -> String {
-        let mut text = String::with_capacity(LONGEST_ID);
-        text.push_str("req_");
-        push_hex(&mut text, self.start);
-        text.push('_');
-        push_hex(&mut text, self.number);
-        text
-    }
-}
-
-/// Bytes of an id whose numbers have their largest values.
-const LONGEST_ID: usize = "req_".len() + 16 + "_".len() + 16;
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_text())
-    }
-}
-
-/// Appends a number in hexadecimal, without the cost of the standard library's formatting for each
-/// request.
-fn push_hex(text: &mut String, number: u64) {
-    let digits = (u64::BITS - (number | 1).leading_zeros()).div_ceil(4);
-    let digit = |at| char::from_digit((number >> (4 * at)) as u32 & 0xf, 16);
-    text.extend((0..digits).rev().filter_map(digit));
-}
-
-/// A generator of request ids. They are unique among the gateways of one machine, unless a clock is
-/// set back.
-#[derive(Debug)]
-pub(crate) struct RequestIds {
-    start: u64,
-    next: AtomicU64,
-}
-
-impl RequestIds {
-    pub(crate) fn new() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let start = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-        Self { start, next: AtomicU64::new(1) }
-    }
-
-    pub(crate) fn next(&self) -> RequestId {
-        RequestId { start: self.start, number: self.next.fetch_add(1, Ordering::Relaxed) }
-    }
-}
 
 /// The metrics and the log line of one request, which are written when the value is dropped.
 pub(crate) struct RequestTicket {
@@ -130,7 +74,7 @@ impl RequestTicket {
 
     /// Returns true if the request is for the pages, and not a client's.
     pub(crate) fn is_of_pages(&self) -> bool {
-        self.route == crate::pages::ROUTE
+        self.route == PAGES
     }
 
     /// Marks the request as one whose cost may not be counted.
@@ -145,16 +89,6 @@ impl RequestTicket {
         if streams {
             self.gate.metrics.count_stream_begin();
         }
-    }
-
-    /// Notes that the response has ended completely.
-    pub(crate) fn mark_complete(&mut self) {
-        self.end = ResponseEnd::Whole;
-    }
-
-    /// Notes that the response broke off.
-    pub(crate) fn mark_cut(&mut self, cut: &CutReason) {
-        self.end = ResponseEnd::Cut(cut.clone());
     }
 
     /// Writes the log line. It has the path without its query, in which clients also send keys.
@@ -195,6 +129,16 @@ impl RequestTicket {
     }
 }
 
+impl BodyObserver for RequestTicket {
+    fn mark_complete(&mut self) {
+        self.end = ResponseEnd::Whole;
+    }
+
+    fn mark_cut(&mut self, cut: &CutReason) {
+        self.end = ResponseEnd::Cut(cut.clone());
+    }
+}
+
 impl Drop for RequestTicket {
     fn drop(&mut self) {
         self.pulse.mark_idle();
@@ -208,21 +152,6 @@ impl Drop for RequestTicket {
         if self.unmetered {
             self.gate.metrics.count_event("unmetered");
             self.gate.write_record(|| Record::Request(self.unmetered_record(ms)));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_its_numbers_in_hexadecimal_digits() {
-        for number in [0, 1, 9, 0xa, 0x10, 0xff0, u64::MAX >> 3, u64::MAX] {
-            let id = RequestId { start: number.rotate_left(7), number };
-            let expected = format!("req_{:x}_{:x}", id.start, id.number);
-            assert_eq!((id.to_text(), id.to_string()), (expected.clone(), expected));
-            assert!(id.to_text().len() <= LONGEST_ID);
         }
     }
 }
