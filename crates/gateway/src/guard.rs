@@ -11,9 +11,11 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::errors::Refusal;
+use softland_govern::headers::is_forwarded;
+use softland_govern::{Protocol, Refusal};
+
 use crate::secret::Secret;
-use crate::settings::{Protocol, Settings};
+use crate::settings::Settings;
 
 /// Bytes of an identity header's value.
 const IDENTITY_BYTES: usize = 256;
@@ -25,19 +27,7 @@ const IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("x-softland-policy"),
 ];
 
-/// Headers with which a proxy marks a request that it forwards.
-const PASSED_ON: [HeaderName; 3] = [
-    HeaderName::from_static("forwarded"),
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-real-ip"),
-];
-
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-
-/// Returns true if a proxy has marked the request as forwarded.
-pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
-    PASSED_ON.iter().any(|name| headers.contains_key(name))
-}
 
 /// The listener that accepted a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use softland_pages::AllowedStyles;
 
 use self::query::PageQuery;
-use crate::body::Body;
-use crate::errors::Refusal;
 use crate::guard::EntryPoint;
 use crate::page_files;
-use crate::settings::Protocol;
 use crate::state::GatewayState;
+use softland_govern::Body;
+use softland_govern::Protocol;
+use softland_govern::Refusal;
 
 mod audit;
 mod cancel;
@@ -81,10 +81,10 @@ async fn route_page(
         if parts.method != Method::POST {
             return Ok(not_allowed("POST"));
         }
-        live.guard.may_change(&parts.headers, &gate.pages_token)?;
+        live.guard.may_change(&parts.headers, &gate.pages.token)?;
         return cancel::cancel_run(gate, run).map(|done| json_response(&done)).ok_or_else(no_run);
     }
-    live.guard.may_read(&parts.headers, door, &gate.pages_token)?;
+    live.guard.may_read(&parts.headers, door, &gate.pages.token)?;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Ok(not_allowed("GET, HEAD"));
     }
@@ -111,12 +111,12 @@ async fn route_page(
         }
         ["events"] => {
             let seat =
-                stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
+                stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
             Ok(stream::stream_list(gate, &parts.headers, seat))
         }
         ["runs", run, "events"] => {
             let seat =
-                stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
+                stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
             stream::stream_run(gate, run, &parts.headers, seat).await.ok_or_else(no_run)
         }
         _ => Err(nothing_here()),
@@ -132,7 +132,7 @@ async fn read_totals(gate: &Arc<GatewayState>, days: u64, offset: i64) -> Value 
         Some(read) => read.await.unwrap_or_else(|error| Err(error.to_string())),
         None => Ok(json!({})),
     };
-    let done = gate.metrics.to_summary();
+    let done = gate.watch.metrics.to_summary();
     let now = json!({"requests": done.requests, "spend_usd": done.spend,
         "answered": done.answered, "landed": done.landed, "stopped": done.stopped,
         "failed": done.failed, "cancelled": done.cancelled});

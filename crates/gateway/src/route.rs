@@ -10,12 +10,10 @@ use http::header::HeaderName;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
+use softland_govern::{Protocol, Refusal, RequestId, Target};
 use softland_session::wire::Api;
 
-use crate::errors::Refusal;
 use crate::page_files;
-use crate::request_id::RequestId;
-use crate::settings::Protocol;
 use crate::state::LiveConfig;
 use crate::upstream::Origin;
 
@@ -82,9 +80,9 @@ impl Endpoint {
     }
 }
 
-/// The destination of one request at a provider, with the settings that hold for it.
+/// One request to a provider, with the settings that hold for it.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct RoutedRequest {
     /// The upstream.
     pub(crate) origin: Arc<Origin>,
     /// The protocol that gives errors their shape.
@@ -100,6 +98,21 @@ pub(crate) struct Target {
     pub(crate) id: RequestId,
     /// The time at which the request's head was complete.
     pub(crate) began: Instant,
+}
+
+impl RoutedRequest {
+    /// Returns the destination as governing sees it. `uri` is the client's.
+    pub(crate) fn to_target(&self, uri: &Uri) -> Target {
+        Target {
+            upstream: Arc::clone(self.origin.label()),
+            protocol: self.protocol,
+            path: self.path.clone(),
+            direct: uri.path().starts_with("/to/"),
+            settings: Arc::clone(&self.live.govern),
+            id: self.id,
+            began: self.began,
+        }
+    }
 }
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");

@@ -117,8 +117,10 @@ impl Gateway {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Summary {
         let Self { gate, clients, admin } = self;
         gate.upstreams.load_roots(gate.live_config().origins.values().cloned());
-        let (ends, looks) =
-            (Shutdown::with_cutoff(&gate.cut), Shutdown::with_cutoff(&CancellationToken::new()));
+        let (ends, looks) = (
+            Shutdown::with_cutoff(&gate.serving.cut),
+            Shutdown::with_cutoff(&CancellationToken::new()),
+        );
         let mut shutdown = pin!(shutdown);
         let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
         loop {
@@ -144,7 +146,7 @@ impl Gateway {
         drop(admin);
         looks.drain_tasks(LAST_LOOKS).await;
         close_accounts(&gate).await;
-        gate.metrics.to_summary()
+        gate.watch.metrics.to_summary()
     }
 }
 
@@ -167,13 +169,13 @@ impl Handle {
     /// Returns a summary of what the gateway has done so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        self.gate.metrics.to_summary()
+        self.gate.watch.metrics.to_summary()
     }
 
     /// Cuts off running requests once the gateway is told to stop, instead of letting them end.
     /// Their spend so far is booked, and the ledger is still written to its end.
     pub fn cut_off(&self) {
-        self.gate.cut.cancel();
+        self.gate.serving.cut.cancel();
     }
 }
 
@@ -201,12 +203,15 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
 /// Books the spend of streams, ends the open runs and writes the ledger, each within its time
 /// limit.
 async fn close_accounts(gate: &GatewayState) {
-    gate.flows.close();
-    if tokio::time::timeout(ACCOUNTS_CLOSE, gate.flows.wait()).await.is_err() {
-        tracing::error!(streams = gate.flows.len(), "streams that were cut off are not booked");
+    gate.services.tasks.close();
+    if tokio::time::timeout(ACCOUNTS_CLOSE, gate.services.tasks.wait()).await.is_err() {
+        tracing::error!(
+            streams = gate.services.tasks.len(),
+            "streams that were cut off are not booked"
+        );
     }
-    gate.end_all();
-    let Some(ledger) = gate.ledger.clone() else { return };
+    gate.services.end_all();
+    let Some(ledger) = gate.watch.ledger.clone() else { return };
     let written = tokio::task::spawn_blocking(move || ledger.close(LEDGER_CLOSES)).await;
     if !matches!(written, Ok(Ok(()))) {
         tracing::error!("the ledger could not be written to its end");
@@ -269,9 +274,9 @@ impl Listener {
             }
         };
         let limit = gate.live_config().settings.limits.connections;
-        if gate.connections.fetch_add(1, Ordering::Relaxed) >= limit {
-            gate.connections.fetch_sub(1, Ordering::Relaxed);
-            gate.metrics.count_event("connection_refused");
+        if gate.serving.connections.fetch_add(1, Ordering::Relaxed) >= limit {
+            gate.serving.connections.fetch_sub(1, Ordering::Relaxed);
+            gate.watch.metrics.count_event("connection_refused");
             connection::refuse_connection(stream);
             return;
         }
@@ -305,6 +310,6 @@ struct ConnectionSlot(Arc<GatewayState>);
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.serving.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

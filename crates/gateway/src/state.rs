@@ -12,76 +12,120 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use softland_ledger::{Clock, Ledger, OpenError, Options, Record};
+use softland_govern::money::accounts::MemoryAccounts;
+use softland_govern::runs::Runs;
+use softland_govern::store::MemoryStore;
+use softland_govern::{
+    Conversations, GovernSettings, LearnedModels, NameGenerator, RequestIds, Services, TokenCounts,
+};
+use softland_ledger::{Clock, Ledger, OpenError, Options};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::accounts::{Accounts, MemoryAccounts};
-use crate::body::BodyBudget;
-use crate::conversations::Conversations;
 use crate::guard::Guard;
-use crate::learned::LearnedModels;
-use crate::metrics::Metrics;
-use crate::names::{self, NameGenerator};
-use crate::records;
-use crate::request_id::RequestIds;
-use crate::runs::{OpenRun, Runs};
+use crate::request_body::BodyBudget;
 use crate::secret::Secret;
 use crate::settings::{Settings, UpstreamProblem};
-use crate::store::{MemoryStore, Store};
-use crate::tape::Tapes;
-use crate::token_counts::TokenCounts;
+use crate::token;
 use crate::upstream::{Origin, Upstreams};
+use crate::watch::Watch;
 
 /// The state that all requests of a gateway share.
 pub(crate) struct GatewayState {
     live: ArcSwap<LiveConfig>,
+    /// The state of governing.
+    pub(crate) services: Arc<Services>,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) upstreams: Upstreams,
-    pub(crate) metrics: Metrics,
+    pub(crate) serving: Serving,
+    pub(crate) pages: PagesState,
+}
+
+/// The state of what is being served.
+pub(crate) struct Serving {
     pub(crate) requests: RequestIds,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) accounts: Arc<dyn Accounts>,
-    pub(crate) learned: LearnedModels,
-    /// Token counts that providers have returned.
-    pub(crate) counts: TokenCounts,
-    pub(crate) names: NameGenerator,
-    pub(crate) conversations: Conversations,
-    pub(crate) runs: Runs,
-    pub(crate) ledger: Option<Ledger>,
     /// The metrics label of requests that are not sent to an upstream.
     pub(crate) no_upstream: Arc<str>,
     /// The memory that the bodies of all requests may use together.
     pub(crate) bodies: BodyBudget,
     /// The number of open client connections.
     pub(crate) connections: AtomicUsize,
-    /// Running streams, whose spend is not booked yet.
-    pub(crate) flows: TaskTracker,
     /// Cancelled to cut off everything that is still being served.
     pub(crate) cut: CancellationToken,
-    /// The events of runs that somebody is watching.
-    pub(crate) tapes: Tapes,
+    draining: AtomicBool,
+}
+
+/// The state of the pages.
+pub(crate) struct PagesState {
     /// The number of open streams to pages.
-    pub(crate) pages_seats: Arc<AtomicUsize>,
+    pub(crate) seats: Arc<AtomicUsize>,
     /// A permit to make an audit report; only one is made at a time.
-    pub(crate) pages_audit: Arc<Semaphore>,
+    pub(crate) audit: Arc<Semaphore>,
     /// Short texts of what runs were asked, by run, where the ledger keeps contents.
-    pub(crate) pages_questions: Mutex<BTreeMap<String, String>>,
+    pub(crate) questions: Mutex<BTreeMap<String, String>>,
     /// The address at which the pages are served.
-    pages: SocketAddr,
+    address: SocketAddr,
     /// The token of the pages, for a configuration that names none.
-    pub(crate) pages_token: Secret,
+    pub(crate) token: Secret,
     /// Distinguishes this process from another one on the same address.
     pub(crate) stamp: String,
     /// Cancelled when the pages are no longer served.
     pub(crate) leaving: CancellationToken,
-    draining: AtomicBool,
-    clock: Clock,
+}
+
+impl Serving {
+    fn new(bodies: BodyBudget) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            requests: RequestIds::new(start),
+            no_upstream: Arc::from(""),
+            bodies,
+            connections: AtomicUsize::new(0),
+            cut: CancellationToken::new(),
+            draining: AtomicBool::new(false),
+        }
+    }
+}
+
+impl PagesState {
+    fn new(address: SocketAddr) -> Self {
+        let (token, stamp) = token::make_secrets();
+        Self {
+            seats: Arc::default(),
+            audit: Arc::new(Semaphore::new(1)),
+            questions: Mutex::default(),
+            address,
+            token,
+            stamp,
+            leaving: CancellationToken::new(),
+        }
+    }
+}
+
+/// Creates the state of governing, in memory.
+fn make_services(clock: &Clock, watch: &Arc<Watch>) -> Services {
+    Services {
+        store: Arc::new(MemoryStore::default()),
+        accounts: Arc::new(MemoryAccounts::new()),
+        learned: LearnedModels::default(),
+        counts: TokenCounts::default(),
+        names: NameGenerator::new(clock(), std::process::id()),
+        conversations: Conversations::default(),
+        runs: Runs::default(),
+        tasks: TaskTracker::new(),
+        meter: Arc::clone(&watch.metrics) as _,
+        watcher: Arc::clone(watch) as _,
+        clock: Arc::clone(clock),
+    }
 }
 
 /// The settings in force, and the values that are derived from them once.
 pub(crate) struct LiveConfig {
     pub(crate) settings: Settings,
+    /// The part of them that governing reads.
+    pub(crate) govern: Arc<GovernSettings>,
     pub(crate) origins: BTreeMap<String, Arc<Origin>>,
     pub(crate) guard: Guard,
 }
@@ -95,45 +139,25 @@ impl GatewayState {
         let upstreams = Upstreams::new(&settings.limits);
         let bodies = BodyBudget::from_limit(settings.limits.bodies);
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
+        let watch = Arc::new(Watch::new(ledger));
         let live = LiveConfig::new(settings, &upstreams).map_err(StartError::Upstream)?;
-        let (pages_token, stamp) = names::make_secrets();
+        let services = Arc::new(make_services(&clock, &watch));
         Ok(Self {
             live: ArcSwap::from_pointee(live),
+            services,
+            watch,
             upstreams,
-            metrics: Metrics::new(),
-            requests: RequestIds::new(),
-            store: Arc::new(MemoryStore::default()),
-            accounts: Arc::new(MemoryAccounts::new()),
-            learned: LearnedModels::default(),
-            counts: TokenCounts::default(),
-            names: NameGenerator::new(clock(), std::process::id()),
-            conversations: Conversations::default(),
-            runs: Runs::default(),
-            ledger,
-            no_upstream: Arc::from(""),
-            bodies,
-            connections: AtomicUsize::new(0),
-            flows: TaskTracker::new(),
-            cut: CancellationToken::new(),
-            tapes: Tapes::default(),
-            pages_seats: Arc::default(),
-            pages_audit: Arc::new(Semaphore::new(1)),
-            pages_questions: Mutex::default(),
-            pages,
-            pages_token,
-            stamp,
-            leaving: CancellationToken::new(),
-            draining: AtomicBool::new(false),
-            clock,
+            serving: Serving::new(bodies),
+            pages: PagesState::new(pages),
         })
     }
 
     /// Returns the address of the pages, as it is shown to a person.
     pub(crate) fn pages_url(&self) -> String {
-        let at = self.pages;
+        let at = self.pages.address;
         match &self.live_config().settings.admin.token {
             Some(_) => format!("http://{at}/"),
-            None => format!("http://{at}/#token={}", self.pages_token.expose()),
+            None => format!("http://{at}/#token={}", self.pages.token.expose()),
         }
     }
 
@@ -144,66 +168,24 @@ impl GatewayState {
 
     /// Returns the time in milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
-        (self.clock)()
+        self.services.now()
     }
 
     /// Ends the runs that have had no request for too long.
     pub(crate) fn end_idle(&self) {
-        self.tapes.sweep_unread();
-        let now = self.now();
-        for (run, open) in self.runs.take_idle(now) {
-            self.record_abandoned(now, &run, &open);
-        }
-    }
-
-    /// Ends all open runs. Their state is lost with this process, so a client that comes back later
-    /// continues under another run name.
-    pub(crate) fn end_all(&self) {
-        let now = self.now();
-        for (run, open) in self.runs.take_all() {
-            self.record_abandoned(now, &run, &open);
-        }
-    }
-
-    /// Ends a run that another run continues, unless it has ended already.
-    pub(crate) fn end_superseded(&self, run: &str) {
-        if let Some(open) = self.runs.remove_run(run) {
-            self.record_abandoned(self.now(), run, &open);
-        }
-    }
-
-    /// Records the end of a run that nobody continues.
-    fn record_abandoned(&self, now: u64, run: &str, open: &OpenRun) {
-        let ended = open.abandoned_end();
-        self.metrics.count_ended_run(ended.outcome);
-        self.runs.record_ended(run, open, &ended, false, now);
-        self.write_record(|| records::run_end_record(now, run, ended, false, None, open));
-    }
-
-    /// Hands a record to the ledger, if there is one, and to the page that watches the run.
-    pub(crate) fn write_record(&self, record: impl FnOnce() -> Record) {
-        let watched = !self.tapes.is_idle();
-        if self.ledger.is_none() && !watched {
-            return;
-        }
-        let record = record();
-        if watched {
-            self.tapes.write_record(&record);
-        }
-        if let Some(ledger) = &self.ledger {
-            ledger.record(record);
-        }
+        self.watch.tapes.sweep_unread();
+        self.services.end_idle();
     }
 
     /// Returns true if new requests are accepted.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.draining.load(Ordering::Acquire)
+        !self.serving.draining.load(Ordering::Acquire)
     }
 
     /// Stops accepting new requests and ends the streams to pages.
     pub(crate) fn start_draining(&self) {
-        self.draining.store(true, Ordering::Release);
-        self.leaving.cancel();
+        self.serving.draining.store(true, Ordering::Release);
+        self.pages.leaving.cancel();
     }
 
     /// Puts new settings in force.
@@ -266,7 +248,8 @@ impl LiveConfig {
             origins.insert(name.clone(), Arc::new(origin));
         }
         let guard = Guard::new(&settings);
-        Ok(Self { settings, origins, guard })
+        let govern = Arc::new(settings.to_govern());
+        Ok(Self { settings, govern, origins, guard })
     }
 }
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{Method, Uri};
+use softland_govern::{BodyObserver, CutReason, RequestId, Watcher as _};
 use softland_ledger::{Record, Request};
 use tracing::{info, warn};
 
 use crate::activity::ConnectionActivity;
-use crate::body::{BodyObserver, CutReason};
 use crate::metrics::PAGES;
-use crate::request_id::RequestId;
 use crate::state::GatewayState;
 
 /// The metrics and the log line of one request, which are written when the value is dropped.
@@ -51,14 +50,14 @@ impl RequestTicket {
         uri: &Uri,
     ) -> Self {
         Self {
-            id: gate.requests.next(),
+            id: gate.serving.requests.next(),
             gate: Arc::clone(gate),
             pulse,
             began: Instant::now(),
             method: method.clone(),
             uri: uri.clone(),
             route: "none",
-            upstream: Arc::clone(&gate.no_upstream),
+            upstream: Arc::clone(&gate.serving.no_upstream),
             status: CLIENT_CLOSED,
             streams: false,
             unmetered: false,
@@ -87,7 +86,7 @@ impl RequestTicket {
         self.status = status;
         self.streams = streams;
         if streams {
-            self.gate.metrics.count_stream_begin();
+            self.gate.watch.metrics.count_stream_begin();
         }
     }
 
@@ -143,15 +142,17 @@ impl Drop for RequestTicket {
     fn drop(&mut self) {
         self.pulse.mark_idle();
         let took = self.began.elapsed();
-        self.gate.metrics.count_request(self.route, &self.upstream, self.status, took);
+        self.gate.watch.metrics.count_request(self.route, &self.upstream, self.status, took);
         if self.streams {
-            self.gate.metrics.count_stream_end();
+            self.gate.watch.metrics.count_stream_end();
         }
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         self.write_log(ms);
         if self.unmetered {
-            self.gate.metrics.count_event("unmetered");
-            self.gate.write_record(|| Record::Request(self.unmetered_record(ms)));
+            self.gate.watch.metrics.count_event("unmetered");
+            if self.gate.watch.wants_records() {
+                self.gate.watch.write_ledger(Record::Request(self.unmetered_record(ms)));
+            }
         }
     }
 }

@@ -5,22 +5,20 @@
 //! knows no protocol but HTTP. Dropping a [`Response`], or the future that waits for one, cancels
 //! the request.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use http::header::PROXY_AUTHORIZATION;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::BodyExt as _;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use softland_govern::UpstreamResponse;
 use tokio::time::timeout;
 
-use crate::body::{Body, OutgoingBody, UploadProgress};
 use crate::credential::Credential;
+use crate::request_body::{OutgoingBody, UploadProgress};
 use crate::settings::{Limits, Upstream, UpstreamProblem};
 
 mod connect;
@@ -218,92 +216,11 @@ impl Upstreams {
         };
         let answer = answer.map_err(|error| UpstreamError::from_client_error(to, &error))?;
         let (head, incoming) = answer.into_parts();
-        Ok(UpstreamResponse {
-            status: head.status,
-            headers: head.headers,
-            relay: UpstreamRelay::new(incoming, self.idle.get()),
-            received: 0,
-            name: Arc::clone(&to.name),
-        })
+        let relay = UpstreamRelay::new(incoming, self.idle.get());
+        Ok(UpstreamResponse::new(Arc::clone(&to.name), head.status, head.headers, relay))
     }
 }
 
 fn count_pieces(progress: Option<&UploadProgress>) -> u64 {
     progress.map_or(0, UploadProgress::piece_count)
-}
-
-/// An upstream's response, whose body is still arriving.
-pub(crate) struct UpstreamResponse {
-    /// Any status, redirects too.
-    pub(crate) status: StatusCode,
-    /// The headers as received. They are slices of the connection's read buffer, so they must not
-    /// be kept for the length of a stream.
-    pub(crate) headers: HeaderMap,
-    relay: UpstreamRelay,
-    /// Bytes of the body that have arrived.
-    received: u64,
-    name: Arc<str>,
-}
-
-impl UpstreamResponse {
-    /// Returns the next bytes; `None` at the end.
-    ///
-    /// # Errors
-    /// Returns an error if the connection breaks, or nothing arrives within the idle limit.
-    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
-        loop {
-            match self.relay.frame().await {
-                None => return Ok(None),
-                Some(Err(cut)) => return Err(UpstreamError::from_cut(&self.name, cut)),
-                Some(Ok(frame)) => {
-                    // The gateway reads nothing in trailers.
-                    if let Ok(bytes) = frame.into_data() {
-                        self.received = self.received.saturating_add(bytes.len() as u64);
-                        return Ok(Some(bytes));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Reads the whole body.
-    ///
-    /// # Errors
-    /// The same as those of [`chunk`](Self::chunk), and an error if the body has more than `limit`
-    /// bytes.
-    pub(crate) async fn read_whole(&mut self, limit: usize) -> Result<Bytes, UpstreamError> {
-        let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.next_chunk().await? else { return self.check_size(first, limit) };
-        let mut bytes = BytesMut::with_capacity(first.len() + second.len());
-        bytes.extend_from_slice(&first);
-        bytes.extend_from_slice(&second);
-        while bytes.len() <= limit {
-            let Some(next) = self.next_chunk().await? else { break };
-            bytes.extend_from_slice(&next);
-        }
-        self.check_size(bytes.freeze(), limit)
-    }
-
-    /// Returns the number of bytes of the body that have arrived.
-    pub(crate) fn received_bytes(&self) -> u64 {
-        self.received
-    }
-
-    fn check_size(&self, bytes: Bytes, limit: usize) -> Result<Bytes, UpstreamError> {
-        if bytes.len() > limit {
-            return Err(UpstreamError::too_large(&self.name, limit));
-        }
-        Ok(bytes)
-    }
-
-    /// Returns the body, to be passed on as it arrives.
-    pub(crate) fn into_body(self) -> Body {
-        Body::from_relay(self.relay)
-    }
-}
-
-impl fmt::Debug for UpstreamResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
-    }
 }

@@ -28,7 +28,7 @@ pub(super) async fn add_questions(
     let kept = runs.clone();
     let read = tokio::task::spawn_blocking(move || {
         let reader = Reader::open(&path).ok();
-        let mut known = gate.pages_questions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = gate.pages.questions.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() > MOST {
             known.clear();
         }

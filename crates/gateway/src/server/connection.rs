@@ -86,11 +86,11 @@ pub(super) async fn serve_connection(
         tracing::debug!(%error, "connection");
         let stream = connection.into_parts().io.into_inner();
         if stream.missed_deadline() == Some(MissedDeadline::Head) {
-            gate.metrics.count_event("slow_head");
+            gate.watch.metrics.count_event("slow_head");
             let what = "the request head was not there in time";
             send_error(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, what).await;
         } else if stream.is_ambiguous() {
-            gate.metrics.count_event("two_framings");
+            gate.watch.metrics.count_event("two_framings");
             send_error(stream.into_inner(), StatusCode::BAD_REQUEST, TWO_FRAMINGS).await;
         }
     }

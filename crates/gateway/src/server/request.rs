@@ -3,25 +3,27 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use softland_govern::{
+    ActiveRequest, Body, ClientRequest, Protocol, Refusal, check_unmetered, errors, is_unmetered,
+    mark_unmetered,
+};
 use softland_session::wire::Api;
 
-use crate::active::ActiveRequest;
 use crate::activity::ConnectionActivity;
-use crate::body::{self, Body, BodyError, ReadBody};
-use crate::errors::{self, Refusal};
-use crate::govern::{self, ClientRequest};
 use crate::guard::{self, EntryPoint};
 use crate::metrics;
 use crate::pages;
 use crate::pass;
-use crate::route::{self, Destination, Endpoint, Target};
-use crate::settings::Protocol;
+use crate::request_body::{self, BodyError, BudgetShare, ReadBody};
+use crate::route::{self, Destination, Endpoint, RoutedRequest};
 use crate::state::GatewayState;
 use crate::ticket::RequestTicket;
+use crate::transport::GatewayTransport;
 
 /// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
 pub(super) async fn answer_request(
@@ -40,7 +42,7 @@ pub(super) async fn answer_request(
         }
     };
     let streams = response.headers().get(CONTENT_TYPE).is_some_and(is_event_stream);
-    if pass::is_unmetered(&response) {
+    if is_unmetered(&response) {
         ticket.mark_unmetered();
     }
     let streams = streams && !ticket.is_of_pages();
@@ -77,14 +79,14 @@ async fn route_request(
             answer_get(&parts.method, "metrics", ticket, gate, || metrics_response(gate))
         }
         Destination::Pages => {
-            ticket.set_route(metrics::PAGES, &gate.no_upstream);
+            ticket.set_route(metrics::PAGES, &gate.serving.no_upstream);
             Box::pin(pages::answer_page(gate, &parts, body, door)).await
         }
         Destination::Provider { .. } if door == EntryPoint::Admin => Err(no_provider(protocol)),
         Destination::Provider { origin, protocol, route, path } => {
             ticket.set_route(route.metric_label(), origin.label());
             let (id, began) = (ticket.id, ticket.began);
-            let target = Target { origin, protocol, route, path, live, id, began };
+            let target = RoutedRequest { origin, protocol, route, path, live, id, began };
             serve_provider(gate, &target, parts, body).await
         }
     }
@@ -92,11 +94,11 @@ async fn route_request(
 
 async fn serve_provider(
     gate: &Arc<GatewayState>,
-    target: &Target,
+    target: &RoutedRequest,
     parts: Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
-    let Target { live, protocol, .. } = target;
+    let RoutedRequest { live, protocol, .. } = target;
     live.guard.check_client_token(&parts.headers, *protocol)?;
     if guard::wants_websocket(&parts.headers) {
         return Ok(no_websocket(*protocol));
@@ -104,21 +106,21 @@ async fn serve_provider(
     if let Some(api) = target.route.api() {
         return serve_governed(gate, target, api, parts, body).await;
     }
-    let unmetered = pass::check_unmetered(target, &parts)?;
+    let unmetered = check_unmetered(&target.to_target(&parts.uri), &parts)?;
     let response = Box::pin(pass::pass_stream(gate, target, parts, body)).await;
-    Ok(if unmetered { pass::mark_unmetered(response) } else { response })
+    Ok(if unmetered { mark_unmetered(response) } else { response })
 }
 
 async fn serve_governed(
     gate: &Arc<GatewayState>,
-    target: &Target,
+    target: &RoutedRequest,
     api: Api,
     mut parts: Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
     let limits = &target.live.settings.limits;
-    let mut share = gate.bodies.new_share();
-    let read = match body::read_body(body, &parts.headers, limits, &mut share).await {
+    let mut share = gate.serving.bodies.new_share();
+    let read = match request_body::read_body(body, &parts.headers, limits, &mut share).await {
         Ok(read) => read,
         Err(error) => return Ok(refuse_unread(gate, target.protocol, &error)),
     };
@@ -126,38 +128,51 @@ async fn serve_governed(
         ReadBody::Plain(bytes) => {
             // From here on the body has no content-encoding.
             parts.headers.remove(CONTENT_ENCODING);
-            let (gate, target) = (Arc::clone(gate), target.clone());
             let route = target.route;
-            let asked = ClientRequest {
-                gate,
-                target,
-                parts,
-                share,
-                active: Arc::new(ActiveRequest::new(api, bytes)),
-            };
+            let held = Box::new(share);
+            let asked = client_request(gate, target, parts, (api, bytes), Some(held));
             Ok(match route {
-                Endpoint::CountTokens => Box::pin(govern::count_tokens(asked)).await,
+                Endpoint::CountTokens => Box::pin(softland_govern::count_tokens(asked)).await,
                 // The future is large, and most of the time a connection has none.
-                _ => Box::pin(govern::govern_turn(asked)).await,
+                _ => Box::pin(softland_govern::govern_turn(asked)).await,
             })
         }
         ReadBody::Opaque { bytes, encoding } => {
-            gate.metrics.count_event("opaque_body");
+            gate.watch.metrics.count_event("opaque_body");
             let spends = target.route != Endpoint::CountTokens;
-            if spends {
-                let why = format!("its content-encoding is {encoding}; gzip and zstd are read");
-                let stopped = govern::stop_unread(gate, (target, api), &parts, &[], &why)?;
-                if let Some(stopped) = stopped {
-                    return Ok(stopped);
-                }
+            let asked = client_request(gate, target, parts, (api, bytes), Some(Box::new(share)));
+            let why = format!("its content-encoding is {encoding}; gzip and zstd are read");
+            if spends && let Some(stopped) = softland_govern::stop_opaque(&asked, &why)? {
+                return Ok(stopped);
             }
             tracing::warn!(
                 id = %target.id, encoding,
                 "passed on ungoverned: this content-encoding is not read here (gzip, zstd are)"
             );
-            let response = Box::pin(pass::pass_whole(gate, target, parts, bytes)).await;
-            Ok(if spends { pass::mark_unmetered(response) } else { response })
+            let response = Box::pin(softland_govern::pass_request(&asked)).await;
+            Ok(if spends { mark_unmetered(response) } else { response })
         }
+    }
+}
+
+/// Hands a request over to governing.
+fn client_request(
+    gate: &Arc<GatewayState>,
+    target: &RoutedRequest,
+    parts: Parts,
+    (api, body): (Api, Bytes),
+    held: Option<Box<BudgetShare>>,
+) -> ClientRequest {
+    ClientRequest {
+        services: Arc::clone(&gate.services),
+        transport: Arc::new(GatewayTransport {
+            gate: Arc::clone(gate),
+            live: Arc::clone(&target.live),
+        }),
+        target: target.to_target(&parts.uri),
+        parts,
+        held: held.map(|share| share as _),
+        active: Arc::new(ActiveRequest::new(api, body)),
     }
 }
 
@@ -166,7 +181,7 @@ fn refuse_unread(gate: &GatewayState, protocol: Protocol, error: &BodyError) -> 
     let refusal = Refusal::new(error.status(), protocol, error.to_string());
     let mut response = refusal.to_response();
     if *error == BodyError::Full {
-        gate.metrics.count_event("bodies_full");
+        gate.watch.metrics.count_event("bodies_full");
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
@@ -180,7 +195,7 @@ fn answer_get(
     gate: &GatewayState,
     answer: impl FnOnce() -> Response<Body>,
 ) -> Result<Response<Body>, Refusal> {
-    ticket.set_route(route, &gate.no_upstream);
+    ticket.set_route(route, &gate.serving.no_upstream);
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(answer());
     }
@@ -201,10 +216,10 @@ fn readiness_response(gate: &GatewayState) -> Response<Body> {
 }
 
 fn metrics_response(gate: &GatewayState) -> Response<Body> {
-    if let Some(ledger) = &gate.ledger {
-        gate.metrics.set_ledger(ledger.lost_records(), ledger.waiting_records());
+    if let Some(ledger) = &gate.watch.ledger {
+        gate.watch.metrics.set_ledger(ledger.lost_records(), ledger.waiting_records());
     }
-    let mut response = Response::new(Body::from_bytes(gate.metrics.to_text()));
+    let mut response = Response::new(Body::from_bytes(gate.watch.metrics.to_text()));
     let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use hyper_util::client::legacy::Error as ClientError;
+use softland_govern::TransportError;
 
 use super::Origin;
 use super::connect::ConnectError;
-use crate::body::{BodyError, CutReason};
+use crate::request_body::BodyError;
 
 /// The error of a request without a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +33,6 @@ pub(crate) enum TimeoutPhase {
     Connect,
     /// For the head of a response.
     FirstByte,
-    /// For more of a body.
-    Idle,
 }
 
 /// The kind of an upstream's failure.
@@ -45,8 +44,6 @@ pub(crate) enum UpstreamErrorKind {
     Timeout(TimeoutPhase, Duration),
     /// The connection broke, or the response is not HTTP.
     Broken(String),
-    /// The response exceeds the limit for a response in memory, in bytes.
-    TooLarge(usize),
     /// The client's body did not arrive: not the upstream's fault.
     Client(BodyError),
     /// The path cannot be joined with the base URL.
@@ -77,19 +74,6 @@ impl UpstreamError {
         Self::from_kind(to, UpstreamErrorKind::Unusable)
     }
 
-    pub(super) fn from_cut(name: &Arc<str>, cut: CutReason) -> Self {
-        let kind = match cut {
-            CutReason::Idle(after) => UpstreamErrorKind::Timeout(TimeoutPhase::Idle, after),
-            CutReason::Upstream(cause) => UpstreamErrorKind::Broken(cause),
-            CutReason::Aborted => UpstreamErrorKind::Broken("given up".to_owned()),
-        };
-        Self { name: Arc::clone(name), at: None, kind }
-    }
-
-    pub(super) fn too_large(name: &Arc<str>, limit: usize) -> Self {
-        Self { name: Arc::clone(name), at: None, kind: UpstreamErrorKind::TooLarge(limit) }
-    }
-
     fn from_kind(to: &Origin, kind: UpstreamErrorKind) -> Self {
         // No library is known to put a header into an error. This makes sure that none does.
         let clean = |text: String| match &to.upstream.key {
@@ -107,10 +91,7 @@ impl UpstreamError {
     /// Returns true if the provider has the whole request and did not answer in time: it may still
     /// process it, and bill it.
     pub(crate) fn is_late(&self) -> bool {
-        matches!(
-            self.kind,
-            UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte | TimeoutPhase::Idle, _)
-        )
+        matches!(self.kind, UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte, _))
     }
 
     /// Returns the HTTP status that tells a client about this error.
@@ -119,9 +100,7 @@ impl UpstreamError {
             UpstreamErrorKind::Timeout(..) => StatusCode::GATEWAY_TIMEOUT,
             UpstreamErrorKind::Client(error) => error.status(),
             UpstreamErrorKind::Unusable => StatusCode::BAD_REQUEST,
-            UpstreamErrorKind::Connect(_)
-            | UpstreamErrorKind::Broken(_)
-            | UpstreamErrorKind::TooLarge(_) => StatusCode::BAD_GATEWAY,
+            UpstreamErrorKind::Connect(_) | UpstreamErrorKind::Broken(_) => StatusCode::BAD_GATEWAY,
         }
     }
 }
@@ -143,13 +122,7 @@ impl fmt::Display for UpstreamError {
             UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte, after) => {
                 write!(f, " did not answer in {after:?}")
             }
-            UpstreamErrorKind::Timeout(TimeoutPhase::Idle, after) => {
-                write!(f, " went silent for {after:?}")
-            }
             UpstreamErrorKind::Broken(cause) => write!(f, " broke off: {cause}"),
-            UpstreamErrorKind::TooLarge(limit) => {
-                write!(f, " answered with more than {limit} bytes")
-            }
             UpstreamErrorKind::Unusable => write!(f, " has no address for this path"),
             UpstreamErrorKind::Client(_) => Ok(()),
         }
@@ -157,6 +130,12 @@ impl fmt::Display for UpstreamError {
 }
 
 impl Error for UpstreamError {}
+
+impl From<UpstreamError> for TransportError {
+    fn from(error: UpstreamError) -> Self {
+        Self { message: error.to_string(), status: error.status(), is_late: error.is_late() }
+    }
+}
 
 fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
+use softland_govern::CutReason;
 use tokio::time::{Instant, Sleep};
 
 use super::error::join_causes;
-use crate::body::CutReason;
 
 /// An upstream's response body, with a limit on the time between two pieces.
 #[derive(Debug)]
