@@ -5,35 +5,25 @@
 //! It reads no arguments, no environment variables and no configuration files: [`Settings`] are
 //! passed in.
 
-mod activity;
 mod audit;
-mod credential;
-mod guard;
-mod headers;
 mod metrics;
 mod page_files;
 mod pages;
-mod pass;
 mod records;
-mod request_body;
-mod route;
 mod run_row;
 mod run_steps;
 mod secret;
-mod server;
+mod serve;
 mod settings;
 mod state;
 mod tape;
-mod ticket;
 mod token;
-mod transport;
-mod upstream;
 mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
 pub use secret::Secret;
-pub use server::{Gateway, Handle};
+pub use serve::server::{Gateway, Handle};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Settings, Upstream, UpstreamProblem,
 };

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use softland_pages::AllowedStyles;
 
 use self::query::PageQuery;
-use crate::guard::EntryPoint;
 use crate::page_files;
+use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;
 use softland_govern::Body;
 use softland_govern::Protocol;

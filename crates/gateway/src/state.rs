@@ -23,12 +23,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::guard::Guard;
-use crate::request_body::BodyBudget;
 use crate::secret::Secret;
+use crate::serve::guard::Guard;
+use crate::serve::request_body::BodyBudget;
+use crate::serve::upstream::{Origin, Upstreams};
 use crate::settings::{Settings, UpstreamProblem};
 use crate::token;
-use crate::upstream::{Origin, Upstreams};
 use crate::watch::Watch;
 
 /// The state that all requests of a gateway share.

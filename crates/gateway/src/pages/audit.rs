@@ -20,7 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::page_refusal;
 use super::query::PageQuery;
 use crate::audit::{Audit, AuditFormat, AuditRequest};
-use crate::guard::EntryPoint;
+use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;
 use softland_govern::Body;
 use softland_govern::Refusal;

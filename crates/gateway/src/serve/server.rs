@@ -18,8 +18,8 @@ use tokio_util::task::TaskTracker;
 
 use softland_ledger::Clock;
 
-use crate::guard::EntryPoint;
 use crate::metrics::Summary;
+use crate::serve::guard::EntryPoint;
 use crate::settings::Settings;
 use crate::state::{self, GatewayState, ReloadProblem, StartError};
 

@@ -13,7 +13,7 @@ use softland_govern::TransportError;
 
 use super::Origin;
 use super::connect::ConnectError;
-use crate::request_body::BodyError;
+use crate::serve::request_body::BodyError;
 
 /// The error of a request without a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use softland_govern::{BodyObserver, CutReason, RequestId, Watcher as _};
 use softland_ledger::{Record, Request};
 use tracing::{info, warn};
 
-use crate::activity::ConnectionActivity;
 use crate::metrics::PAGES;
+use crate::serve::activity::ConnectionActivity;
 use crate::state::GatewayState;
 
 /// The metrics and the log line of one request, which are written when the value is dropped.

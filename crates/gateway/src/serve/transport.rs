@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use softland_govern::{Transport, TransportError, UpstreamRequest, UpstreamResponse};
 
-use crate::headers;
+use crate::serve::headers;
 use crate::state::{GatewayState, LiveConfig};
 
 /// The upstreams under the settings that hold for one request.

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::framing::Framing;
-use crate::activity::{BUSY, ConnectionActivity, HEAD, IDLE, NEW};
+use crate::serve::activity::{BUSY, ConnectionActivity, HEAD, IDLE, NEW};
 
 /// The deadline that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

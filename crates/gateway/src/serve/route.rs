@@ -14,8 +14,8 @@ use softland_govern::{Protocol, Refusal, RequestId, Target};
 use softland_session::wire::Api;
 
 use crate::page_files;
+use crate::serve::upstream::Origin;
 use crate::state::LiveConfig;
-use crate::upstream::Origin;
 
 /// The destination of a request.
 #[derive(Debug)]

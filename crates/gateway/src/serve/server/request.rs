@@ -14,16 +14,16 @@ use softland_govern::{
 };
 use softland_session::wire::Api;
 
-use crate::activity::ConnectionActivity;
-use crate::guard::{self, EntryPoint};
 use crate::metrics;
 use crate::pages;
-use crate::pass;
-use crate::request_body::{self, BodyError, BudgetShare, ReadBody};
-use crate::route::{self, Destination, Endpoint, RoutedRequest};
+use crate::serve::activity::ConnectionActivity;
+use crate::serve::guard::{self, EntryPoint};
+use crate::serve::pass;
+use crate::serve::request_body::{self, BodyError, BudgetShare, ReadBody};
+use crate::serve::route::{self, Destination, Endpoint, RoutedRequest};
+use crate::serve::ticket::RequestTicket;
+use crate::serve::transport::GatewayTransport;
 use crate::state::GatewayState;
-use crate::ticket::RequestTicket;
-use crate::transport::GatewayTransport;
 
 /// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
 pub(super) async fn answer_request(

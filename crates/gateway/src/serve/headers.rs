@@ -10,9 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use softland_govern::Protocol;
 use softland_govern::headers::{ConnectionHeaders, PREFIX, is_hop};
 
-use crate::credential::X_API_KEY;
-use crate::guard::Guard;
-use crate::upstream::Origin;
+use crate::serve::credential::X_API_KEY;
+use crate::serve::guard::Guard;
+use crate::serve::upstream::Origin;
 
 /// Azure's name for `x-api-key`.
 const API_KEY: HeaderName = HeaderName::from_static("api-key");

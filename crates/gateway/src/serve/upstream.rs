@@ -17,8 +17,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use softland_govern::UpstreamResponse;
 use tokio::time::timeout;
 
-use crate::credential::Credential;
-use crate::request_body::{OutgoingBody, UploadProgress};
+use crate::serve::credential::Credential;
+use crate::serve::request_body::{OutgoingBody, UploadProgress};
 use crate::settings::{Limits, Upstream, UpstreamProblem};
 
 mod connect;

@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::request::answer_request;
-use crate::activity::ConnectionActivity;
-use crate::guard::EntryPoint;
+use crate::serve::activity::ConnectionActivity;
+use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;
 
 mod framing;

@@ -7,9 +7,9 @@ use http::request::Parts;
 use hyper::body::Incoming;
 use softland_govern::{Body, errors, pass_back};
 
-use crate::headers;
-use crate::request_body::OutgoingBody;
-use crate::route::RoutedRequest;
+use crate::serve::headers;
+use crate::serve::request_body::OutgoingBody;
+use crate::serve::route::RoutedRequest;
 use crate::state::GatewayState;
 
 /// Passes a request on while its body arrives.
