@@ -27,7 +27,7 @@ pub use serve::server::{Gateway, Handle};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Settings, Upstream, UpstreamProblem,
 };
-pub use softland_govern::{Prices, Protocol, Route, Shaping};
+pub use softland_govern::{self as govern, Prices, Protocol, Route, Shaping, SharedState};
 pub use softland_ledger::Clock;
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
 pub use state::{ReloadProblem, StartError};

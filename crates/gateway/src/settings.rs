@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use softland_govern::{GovernSettings, Prices, Route, Shaping};
+use softland_govern::{GovernSettings, Prices, Route, Shaping, SharedState};
 use softland_session::core::policy::Policy;
 
 use crate::audit::Audit;
@@ -53,6 +53,9 @@ pub struct Settings {
     pub retention: Option<Duration>,
     /// The maker of the reports of the page `/audit`; `None`: there are no reports.
     pub audit: Option<Arc<dyn Audit>>,
+    /// The state that requests share, also with those of other gateways; `None`: this process's
+    /// memory. A reload does not change it.
+    pub shared: Option<Arc<dyn SharedState>>,
     /// The event log.
     pub log: LogSettings,
     /// Bounds on what clients send and how long things take.

@@ -12,11 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use softland_govern::money::accounts::MemoryAccounts;
 use softland_govern::runs::Runs;
-use softland_govern::store::MemoryStore;
 use softland_govern::{
-    Conversations, GovernSettings, LearnedModels, NameGenerator, RequestIds, Services, TokenCounts,
+    Conversations, GovernSettings, LearnedModels, LocalState, NameGenerator, RequestIds, Services,
+    SharedState, TokenCounts,
 };
 use softland_ledger::{Clock, Ledger, OpenError, Options};
 use tokio::sync::Semaphore;
@@ -104,11 +103,14 @@ impl PagesState {
     }
 }
 
-/// Creates the state of governing, in memory.
-fn make_services(clock: &Clock, watch: &Arc<Watch>) -> Services {
+/// Creates the state of governing. Without a shared state, it is in memory.
+fn make_services(
+    shared: Option<Arc<dyn SharedState>>,
+    clock: &Clock,
+    watch: &Arc<Watch>,
+) -> Services {
     Services {
-        store: Arc::new(MemoryStore::default()),
-        accounts: Arc::new(MemoryAccounts::new()),
+        state: shared.unwrap_or_else(|| Arc::new(LocalState::default())),
         learned: LearnedModels::default(),
         counts: TokenCounts::default(),
         names: NameGenerator::new(clock(), std::process::id()),
@@ -138,10 +140,11 @@ impl GatewayState {
     ) -> Result<Self, StartError> {
         let upstreams = Upstreams::new(&settings.limits);
         let bodies = BodyBudget::from_limit(settings.limits.bodies);
+        let shared = settings.shared.clone();
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
         let watch = Arc::new(Watch::new(ledger));
         let live = LiveConfig::new(settings, &upstreams).map_err(StartError::Upstream)?;
-        let services = Arc::new(make_services(&clock, &watch));
+        let services = Arc::new(make_services(shared, &clock, &watch));
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             services,

@@ -115,7 +115,7 @@ pub enum EventFields<'a> {
     },
     /// Those of a signal.
     Signal {
-        /// What was seen.
+        /// The turns and numbers that were seen.
         evidence: &'a Evidence,
         /// The signal.
         signal: SignalKind,
@@ -129,7 +129,7 @@ pub enum EventFields<'a> {
         /// True if it was not carried out, since the policy only observes.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         observed: bool,
-        /// What was said or removed.
+        /// The text that was added or removed.
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<&'a str>,
     },

@@ -13,7 +13,7 @@ use crate::transport::Transport;
 
 /// A client's request whose body has been read.
 pub struct ClientRequest {
-    /// What it shares with other requests.
+    /// The state that it shares with other requests.
     pub services: Arc<Services>,
     /// The way to the upstreams.
     pub transport: Arc<dyn Transport>,

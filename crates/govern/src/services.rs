@@ -8,11 +8,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::conversations::Conversations;
 use crate::learned::LearnedModels;
-use crate::money::accounts::Accounts;
 use crate::names::NameGenerator;
 use crate::records::{Record, run_end_record};
 use crate::runs::{OpenRun, Runs};
-use crate::store::Store;
+use crate::shared::SharedState;
 use crate::token_counts::TokenCounts;
 use crate::watcher::{Meter, Watcher};
 
@@ -21,10 +20,8 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The state that the requests of one host share.
 pub struct Services {
-    /// What transcripts cannot show.
-    pub store: Arc<dyn Store>,
-    /// The accounts of money.
-    pub accounts: Arc<dyn Accounts>,
+    /// The state that transcripts cannot show, and the accounts of money.
+    pub state: Arc<dyn SharedState>,
     /// Knowledge about models.
     pub learned: LearnedModels,
     /// Token counts that providers have returned.

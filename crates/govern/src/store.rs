@@ -15,12 +15,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use softland_session::core::{Digest, NanoUsd, PinnedRecords, RunUsage};
 use softland_session::{ChainLink, SeenResult, ShownResponse, StoredTail};
 
 pub use memory::MemoryStore;
 
-/// The storage of a gateway. Every call is one round trip.
+/// The look-ups and changes of which [`SharedState`](crate::SharedState) is made, each on its own.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// Finds the conversation of the first of these clues that is known. `here` is the history of
@@ -55,7 +56,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 }
 
 /// The error of a store that cannot be reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreError(pub String);
 
 impl fmt::Display for StoreError {
@@ -67,7 +68,7 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {}
 
 /// A conversation that was found by the content of its history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundConversation {
     /// The index of the clue that matched.
     pub clue: usize,
@@ -83,7 +84,7 @@ pub struct FoundConversation {
 }
 
 /// The stored state of one conversation of one agent.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredScope {
     /// The records of its runs.
     pub pins: PinnedRecords,
@@ -102,7 +103,7 @@ pub struct StoredScope {
 }
 
 /// The properties that distinguish a conversation from others of the same name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namesake {
     /// The conversation's scope.
     pub scope: Arc<str>,
@@ -123,7 +124,7 @@ pub struct Namesake {
 }
 
 /// The stored state of one run. Its names are shared with the states before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunState {
     /// The run's name.
     pub id: Arc<str>,
@@ -163,7 +164,7 @@ pub struct RunState {
 }
 
 /// The end of a turn that a client received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnEnd {
     /// The digest of the messages that it answers.
     pub context: Digest,
@@ -174,7 +175,7 @@ pub struct TurnEnd {
 }
 
 /// A context that the provider has counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedContext {
     /// The digest of its messages.
     pub context: Digest,
@@ -203,7 +204,7 @@ impl RunState {
 }
 
 /// The changes of a request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StoreChanges {
     /// Records of runs. Of two records of a run, the one that has looked further wins.
     pub pins: PinnedRecords,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use softland_session::core::NanoUsd;
 
 pub use memory::MemoryAccounts;
@@ -55,7 +56,7 @@ pub trait Accounts: Send + Sync + fmt::Debug {
 pub const OVERTAKEN_FOR: Duration = Duration::from_secs(2);
 
 /// One account that a request counts in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The account.
     pub account: Arc<str>,
@@ -66,7 +67,7 @@ pub struct Claim {
 }
 
 /// The amounts that a request asks for. Always `least` ≤ `enough` ≤ `most`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationAmounts {
     most: NanoUsd,
     enough: NanoUsd,
@@ -90,7 +91,7 @@ impl ReservationAmounts {
 /// The time to wait for others to settle. No request waits for what cannot come: if the money that
 /// others hold would not suffice for the most, less is taken at once, and if it would not suffice
 /// for the least, the request is refused at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitLimits {
     /// The time to wait for the most. After it, a share of what fits is taken, if that is enough.
     pub for_most: Duration,
@@ -104,7 +105,7 @@ impl WaitLimits {
 }
 
 /// The state of an account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// Spent for good.
     pub spent: NanoUsd,
@@ -113,7 +114,7 @@ pub struct Balance {
 }
 
 /// The reason why there is no lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReservationError {
     /// The money is spent: nothing that others free would help.
     Spent(Shortfall),
@@ -141,7 +142,7 @@ impl fmt::Display for ReservationError {
 impl std::error::Error for ReservationError {}
 
 /// The account with the least left, of those with a limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// Its name.
     pub account: Arc<str>,
@@ -179,7 +180,7 @@ impl fmt::Display for Shortfall {
 }
 
 /// An error of a store that does not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountsUnavailable {
     /// The store's message, without credentials.
     pub because: String,
@@ -214,12 +215,14 @@ pub struct Lease {
     reserved: NanoUsd,
     /// The amount that a drop books.
     received: Option<NanoUsd>,
+    /// True if somebody else settles it.
+    detached: bool,
 }
 
 impl Lease {
     /// Creates a lease whose reservation is in `book` already.
     pub fn new(book: Arc<dyn LeaseStore>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
-        Self { book, accounts, reserved, received: None }
+        Self { book, accounts, reserved, received: None, detached: false }
     }
 
     /// Returns the amount that is held.
@@ -242,6 +245,13 @@ impl Lease {
         }
     }
 
+    /// Gives up the lease without settling it. Returns its accounts, and the amount that somebody else
+    /// now has to settle.
+    pub fn detach(mut self) -> (Vec<Arc<str>>, NanoUsd) {
+        self.detached = true;
+        (std::mem::take(&mut self.accounts), self.reserved)
+    }
+
     /// Ends the lease and books the real cost, even if it is more than was held.
     pub fn settle_cost(mut self, actual: NanoUsd) {
         self.received = Some(actual);
@@ -250,6 +260,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if self.detached {
+            return;
+        }
         let actual = self.received.unwrap_or(self.reserved);
         self.book.settle_lease(&self.accounts, self.reserved, actual);
     }

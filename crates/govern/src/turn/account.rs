@@ -12,10 +12,13 @@ use softland_session::price::{self, Fees, HostedToolBound};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Tokens};
 
-use crate::money::accounts::{Claim, Lease, Shortfall};
+use crate::money::accounts::{
+    Accounts as _, Balance, Claim, Lease, ReservationAmounts, Shortfall, WaitLimits,
+};
 use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
 use crate::services::Services;
 use crate::settings::Prices;
+use crate::shared::RequestLedger;
 use crate::signals::{RequestSignal, RequestSignals};
 use crate::store::{CountedContext, RunState};
 
@@ -77,8 +80,10 @@ pub(super) struct RequestAccount {
     thinking_budget: u64,
     /// Bytes of history that the provider stores and that no body shows.
     pub(super) kept_bytes: u64,
-    /// The amounts that the run and its session had spent before.
-    spent: (NanoUsd, NanoUsd),
+    /// The amounts that the run and its session had spent before, once they are known.
+    spent: Option<(NanoUsd, NanoUsd)>,
+    /// The amount spent before a fork, which is still to be booked on the fork's accounts.
+    spent_before: NanoUsd,
     lease: Option<Lease>,
     /// The tokens that this request has used so far, in all upstream requests together.
     used: Tokens,
@@ -119,19 +124,13 @@ pub(super) enum LeaseOutcome {
 }
 
 impl RequestAccount {
-    pub(super) async fn open_account(
-        services: &Services,
+    pub(super) fn open_account(
         purse: RequestAccounts,
         tariff: Tariff,
         state: Arc<RunState>,
         known: Option<CountedContext>,
         thinking_budget: u64,
     ) -> Self {
-        let names = [&*purse.run, &*purse.session];
-        let spent = match services.accounts.read_balances(&names).await.as_deref() {
-            Ok([run, session]) => (run.spent, session.spent),
-            _ => (NanoUsd::ZERO, NanoUsd::ZERO),
-        };
         let known = known.map(|known| {
             let [text, media, unseen] = known.shown;
             let size = InputSize { text, media, unseen, unwritten: 0 };
@@ -144,7 +143,8 @@ impl RequestAccount {
             known,
             thinking_budget,
             kept_bytes: 0,
-            spent,
+            spent: None,
+            spent_before: NanoUsd::ZERO,
             lease: None,
             used: Tokens::default(),
             cost: NanoUsd::ZERO,
@@ -152,14 +152,46 @@ impl RequestAccount {
         }
     }
 
-    /// Reads again what the run and its session have spent, since other requests may have spent
-    /// more.
-    pub(super) async fn refresh_spent(&mut self, services: &Services) {
-        let names = [&*self.purse.run, &*self.purse.session];
-        if let Ok([run, session]) = services.accounts.read_balances(&names).await.as_deref() {
-            self.spent =
-                (run.spent.saturating_sub(self.cost), session.spent.saturating_sub(self.cost));
+    /// Notes the amount that was spent before a fork, which is booked with the first reservation.
+    pub(super) fn set_spent_before(&mut self, amount: NanoUsd) {
+        self.spent_before = amount;
+    }
+
+    /// Returns the accounts of the run and its session.
+    pub(super) fn own_accounts(&self) -> Vec<Arc<str>> {
+        vec![Arc::clone(&self.purse.run), Arc::clone(&self.purse.session)]
+    }
+
+    /// Sets what the run and its session have spent, after this request's own cost was booked:
+    /// other requests may have spent more since it began.
+    pub(super) fn refresh_spent(&mut self, balances: &[Balance]) {
+        if let [run, session] = balances {
+            let own = self.cost;
+            self.spent = Some((run.spent.saturating_sub(own), session.spent.saturating_sub(own)));
         }
+    }
+
+    /// Notes the balances at the first reservation, which are in the order of the claims.
+    fn note_balances(&mut self, balances: &[Balance]) {
+        if let (None, [run, session, ..]) = (self.spent, balances) {
+            self.spent = Some((run.spent, session.spent));
+        }
+    }
+
+    /// Learns the balances of a request that has no price, and so reserves nothing.
+    async fn count_unpriced(&mut self, services: &Services, policy: &Policy) {
+        if self.spent.is_some() {
+            return;
+        }
+        let ledger = RequestLedger::new(&services.state, std::mem::take(&mut self.spent_before));
+        let claims = self.account_claims(policy, NanoUsd::ZERO);
+        let claims = claims.into_iter().map(|claim| Claim { limit: None, ..claim }).collect();
+        let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
+        if let Ok(lease) = ledger.reserve_money(claims, nothing, WaitLimits::NONE).await {
+            lease.settle_cost(NanoUsd::ZERO);
+        }
+        let balances = ledger.take_balances();
+        self.note_balances(&balances);
     }
 
     /// Returns true if the model has a price.
@@ -262,10 +294,11 @@ impl RequestAccount {
         let bound = self.newest.bound;
         let price = self.highest_price(bound.input);
         let total = self.used.input_total().saturating_add(self.used.output);
+        let spent = self.spent.unwrap_or_default();
         let mut facts = Facts {
             tokens: self.state.tokens.saturating_add(total),
-            cost: self.spent.0 + self.cost,
-            session_cost: self.spent.1 + self.cost,
+            cost: spent.0 + self.cost,
+            session_cost: spent.1 + self.cost,
             elapsed: Millis(self.state.active_at(now)),
             next_input: money::input_estimate(self.known, self.newest.size),
             thinking_budget: self.thinking_budget,
@@ -332,6 +365,7 @@ impl RequestAccount {
         self.newest = self.count_request(request, self.added_uses(policy, request.api));
         let (bound, output) = (self.newest.bound, self.newest.output);
         let Some(price) = self.highest_price(bound.input) else {
+            self.count_unpriced(services, policy).await;
             return LeaseOutcome::Granted(None);
         };
         self.newest.input = bound.input_cost(&price);
@@ -347,15 +381,21 @@ impl RequestAccount {
             floor: floor.saturating_add(self.thinking_budget),
             stream: request.stream && waits.is_some(),
         };
+        let ledger = RequestLedger::new(&services.state, self.spent_before);
         let reserved = match waits {
             Some(told) => {
-                money::reserve_worst_case(&*services.accounts, claims, want, || {
+                money::reserve_worst_case(&ledger, claims, want, || {
                     told.send_signal(RequestSignal::Loud)
                 })
                 .await
             }
-            None => money::reserve_now(&*services.accounts, claims, want).await,
+            None => money::reserve_now(&ledger, claims, want).await,
         };
+        let balances = ledger.take_balances();
+        if !balances.is_empty() {
+            self.spent_before = NanoUsd::ZERO;
+        }
+        self.note_balances(&balances);
         match reserved {
             Reservation::Granted { lease, output_limit } => {
                 self.lease = Some(lease);

@@ -16,6 +16,7 @@ use softland_session::{Done, Event, Exchange, Output, Step, UnfinishedResponse, 
 use tokio::time::{Instant, sleep_until};
 
 use super::account::RequestAccount;
+use super::end::EndReport;
 use super::open::{BegunExchange, RequestSetup};
 use super::record::RequestRecord;
 use crate::body::{Body, BodySender};
@@ -62,6 +63,8 @@ pub(crate) struct GovernedRequest {
     verbatim: Option<Bytes>,
     /// True once everything has been booked.
     pub(super) closed: bool,
+    /// What is to be recorded once the changes are stored.
+    pub(super) report: Option<Box<EndReport>>,
     /// True if somebody has watched this turn from its beginning.
     taped: bool,
 }
@@ -109,6 +112,7 @@ impl GovernedRequest {
             broken: None,
             verbatim: None,
             closed: false,
+            report: None,
             taped: false,
         })
     }
@@ -545,6 +549,8 @@ impl Drop for GovernedRequest {
     /// when its request's future is dropped.
     fn drop(&mut self) {
         if self.closed {
+            // The client left while the changes were on their way.
+            self.record_end(&[]);
             return;
         }
         let done = self.give_up();

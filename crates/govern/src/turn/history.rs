@@ -1,8 +1,6 @@
 //! Histories that a request only names. softland stores what the provider stores of them, so that
 //! the run is governed as if its client had sent everything.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use softland_session::wire::request::Request;
 use softland_session::{Chain, ChainLink, ShownResponse};
@@ -66,25 +64,11 @@ pub(super) async fn wait_turn(
 
 /// Returns the history before a request, oldest first; `None` if a part of it is unknown.
 async fn collect_links(asked: &ClientRequest, id: &str) -> Option<Vec<ChainLink>> {
-    let mut links = Vec::new();
-    let (mut next, mut bytes) = (Some(id.to_owned()), 0);
-    while let Some(id) = next {
-        if bytes > LARGEST {
-            tracing::warn!(id = %asked.target.id, bytes, "the history is too large");
-            return None;
+    match asked.services.state.recall_links(id, LARGEST).await {
+        Ok(links) => links,
+        Err(error) => {
+            report_store_loss(&asked.services, &error);
+            None
         }
-        let link = match asked.services.store.find_link(&id).await {
-            Ok(link) => link?,
-            Err(error) => {
-                report_store_loss(&asked.services, &error);
-                return None;
-            }
-        };
-        // The id counts, too, so that many empty links do not add up to nothing.
-        bytes += link.items.len() + id.len();
-        next = link.before.clone();
-        links.push(Arc::unwrap_or_clone(link));
     }
-    links.reverse();
-    Some(links)
 }

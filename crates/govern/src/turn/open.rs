@@ -25,7 +25,6 @@ use crate::errors::{self, Refusal};
 use crate::identify::Identity;
 use crate::learned::KnownModel;
 use crate::money;
-use crate::money::accounts::{Claim, ReservationAmounts, WaitLimits};
 use crate::pass;
 use crate::request::ClientRequest;
 use crate::store::{CountedContext, IDLE_MS, RunState};
@@ -190,7 +189,6 @@ impl RequestSetup {
         mut self: Box<Self>,
         request: &Request<'_>,
     ) -> Result<Box<BegunExchange>, RefusedResponse> {
-        let services = Arc::clone(&self.asked.services);
         let mut opened = self.fold_history(request);
         let here = opened.newest_position().map_or(Digest::EMPTY, |here| here.run);
         let (run, policy) =
@@ -204,30 +202,10 @@ impl RequestSetup {
         let tariff =
             Tariff::from_model(&self.target.settings.prices, &self.model, self.known_model.row);
         let purse = self.request_accounts(&run, &state);
-        self.book_fork_cost(&purse, &state).await;
-        let budget = self.outline.thinking_budget;
-        let mut account =
-            RequestAccount::open_account(&services, purse, tariff, state, known, budget).await;
-        if !account.is_priced() && limits_money(&policy, &self.place) {
-            return Err(Box::new(refuse_unpriced(&self.asked.target, &self.model)));
-        }
-        if let Some(what) = account.find_unpriceable(request)
-            && limits_money(&policy, &self.place)
-        {
-            return Err(Box::new(refuse_unpriceable(&self.asked.target, what)));
-        }
-        if let Some(member) = uncounted_search(request)
-            && !policy.is_observing()
-            && policy.tool_limits.contains_key(SEARCH)
-        {
-            return Err(Box::new(refuse_search(&self.asked.target, member)));
-        }
-        if let Some(why) = &self.place.lost
-            && self.requires_reservation(&policy)
-        {
-            // The store's answer may concern an account that is not the run's.
-            return Err(Box::new(refuse_lost_store(&self.asked.target, why)));
-        }
+        let (budget, spent_before) = (self.outline.thinking_budget, self.fork_cost(&state));
+        let mut account = RequestAccount::open_account(purse, tariff, state, known, budget);
+        account.set_spent_before(spent_before);
+        self.check_limits(&account, request, &policy)?;
         let leased = self.reserve_worst_case(&mut account, request, &policy).await;
         let mut unheld = None;
         if let LeaseOutcome::Short(short) = &leased {
@@ -271,6 +249,39 @@ impl RequestSetup {
             leased,
             continues,
         }))
+    }
+
+    /// Checks that the limits of a request can be held.
+    ///
+    /// # Errors
+    /// Returns the response for a request whose limits cannot be held.
+    fn check_limits(
+        &self,
+        account: &RequestAccount,
+        request: &Request<'_>,
+        policy: &Policy,
+    ) -> Result<(), RefusedResponse> {
+        if !account.is_priced() && limits_money(policy, &self.place) {
+            return Err(Box::new(refuse_unpriced(&self.asked.target, &self.model)));
+        }
+        if let Some(what) = account.find_unpriceable(request)
+            && limits_money(policy, &self.place)
+        {
+            return Err(Box::new(refuse_unpriceable(&self.asked.target, what)));
+        }
+        if let Some(member) = uncounted_search(request)
+            && !policy.is_observing()
+            && policy.tool_limits.contains_key(SEARCH)
+        {
+            return Err(Box::new(refuse_search(&self.asked.target, member)));
+        }
+        if let Some(why) = &self.place.lost
+            && self.requires_reservation(policy)
+        {
+            // The store's answer may concern an account that is not the run's.
+            return Err(Box::new(refuse_lost_store(&self.asked.target, why)));
+        }
+        Ok(())
     }
 
     /// Reserves the request's worst case. If that exceeds a limit, the provider is asked for a
@@ -459,18 +470,9 @@ impl RequestSetup {
         Some((state.account.clone(), limit, held))
     }
 
-    /// Books what was spent before a fork on the fork's new account.
-    async fn book_fork_cost(&self, purse: &RequestAccounts, state: &RunState) {
-        if !self.place.is_fresh_fork() || state.cost == NanoUsd::ZERO {
-            return;
-        }
-        let claim = |account: &Arc<str>| Claim { account: account.clone(), limit: None };
-        let claims = vec![claim(&purse.run), claim(&purse.session)];
-        let ask = ReservationAmounts::from_exact(NanoUsd::ZERO);
-        let none = WaitLimits::NONE;
-        if let Ok(lease) = self.asked.services.accounts.reserve_money(claims, ask, none).await {
-            lease.settle_cost(state.cost);
-        }
+    /// Returns what was spent before a fork, if its new account does not have it yet.
+    fn fork_cost(&self, state: &RunState) -> NanoUsd {
+        if self.place.is_fresh_fork() { state.cost } else { NanoUsd::ZERO }
     }
 }
 

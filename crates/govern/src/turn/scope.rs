@@ -11,6 +11,7 @@ use softland_session::wire::request::Request;
 use softland_session::{Outline, Past, StoredConversation};
 
 use crate::identify::Identity;
+use crate::recall::Recalled;
 use crate::services::Services;
 use crate::store::{CountedContext, Namesake, RunState, StoredScope};
 
@@ -76,14 +77,19 @@ impl Conversation {
             Some(name) => Session::Named(Arc::clone(name.text())),
             None => Session::Alone,
         };
-        let mut asking = ConversationSearch::new(services, identity, outline, request);
-        let parent = asking.find_parent().await;
-        let place = asking.find_conversation(metered).await;
-        let (scope, kept) = match place.known {
-            Some((scope, kept)) => (scope, kept),
-            None => (services.names.next_conversation(), Arc::default()),
+        let search = ConversationSearch { identity, outline, request, metered };
+        let (clues, new) = (Clues::from_identity(identity), services.names.next_conversation());
+        let query = search.to_query(clues, Arc::clone(&new), services.now());
+        let (recalled, lost) = match services.state.recall(query).await {
+            Ok(recalled) => (recalled, None),
+            Err(error) => {
+                report_store_loss(services, &error);
+                (Recalled::default(), Some(error.to_string()))
+            }
         };
-        let clues = asking.clues;
+        let place = recalled.found.map(|found| search.match_recollection(found));
+        let place = place.unwrap_or_default();
+        let (scope, kept) = place.known.unwrap_or_else(|| (new, Arc::default()));
         Self {
             scope,
             kept,
@@ -93,8 +99,8 @@ impl Conversation {
             speaks_of_it: place.speaks_of_it,
             shared: clues.shared_clues(request),
             session,
-            parent,
-            lost: asking.lost,
+            parent: recalled.parent,
+            lost,
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
 
-use crate::support::{End, Host, Reply, begun, question, read_stream};
+use crate::support::{End, Host, Reply, begun, question, read_balance, read_stream};
 
 fn streaming() -> Value {
     let mut body = question();
@@ -51,8 +51,8 @@ async fn a_client_that_leaves_ends_its_request_and_is_booked() {
         .await
         .expect("the stream ends");
     assert_eq!(host.script.dropped.load(Ordering::SeqCst), 1, "the upstream is let go");
-    let balances = host.services.accounts.read_balances(&["run:given:r"]).await.expect("memory");
-    assert_eq!(balances[0].reserved, NanoUsd::ZERO, "nothing stays reserved");
-    assert!(balances[0].spent > NanoUsd::ZERO, "what came is paid");
+    let balance = read_balance(&*host.services.state, "run:given:r").await;
+    assert_eq!(balance.reserved, NanoUsd::ZERO, "nothing stays reserved");
+    assert!(balance.spent > NanoUsd::ZERO, "what came is paid");
     assert!(host.remarks().contains("the client left"), "{}", host.remarks());
 }

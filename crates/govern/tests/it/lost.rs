@@ -1,30 +1,25 @@
 //! Requests while the store or the accounts do not respond (contract §4, `on_store_loss`).
 
-#![expect(clippy::expect_used, reason = "helpers of tests")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::json;
-use softland_govern::money::accounts::{
-    Accounts, AccountsUnavailable, Balance, Claim, Lease, MemoryAccounts, ReservationAmounts,
-    ReservationError, WaitLimits,
-};
-use softland_govern::store::{
-    FoundConversation, MemoryStore, Namesake, Store, StoreChanges, StoreError, StoredScope,
-};
+use softland_govern::money::accounts::{AccountsUnavailable, Balance, LeaseStore};
+use softland_govern::recall::{RecallQuery, Recalled};
+use softland_govern::shared::{Closing, ReserveQuery, Reserved};
+use softland_govern::store::StoreError;
+use softland_govern::{LocalState, SharedState};
+use softland_session::ChainLink;
+use softland_session::core::NanoUsd;
 use softland_session::core::policy::{OnStoreLoss, Policy};
-use softland_session::core::{Digest, NanoUsd};
-use softland_session::{ChainLink, ShownResponse};
 
-use crate::support::{Host, Reply, add_round, question, read_json, says, text};
+use crate::support::{Host, Reply, add_round, question, read_balance, read_json, says, text};
 
-/// A store that can fail on demand.
+/// A state that can fail on demand.
 #[derive(Debug, Default)]
-pub(crate) struct Shaky {
-    store: MemoryStore,
-    accounts: MemoryAccounts,
+struct Shaky {
+    state: LocalState,
     store_away: AtomicBool,
     accounts_away: AtomicBool,
 }
@@ -37,80 +32,49 @@ impl Shaky {
 
     fn open(&self) -> Result<(), AccountsUnavailable> {
         let away = self.accounts_away.load(Ordering::SeqCst);
-        if away {
-            Err(AccountsUnavailable { because: "connection refused".to_owned() })
-        } else {
-            Ok(())
-        }
+        let because = "connection refused".to_owned();
+        if away { Err(AccountsUnavailable { because }) } else { Ok(()) }
     }
 }
 
 #[async_trait]
-impl Store for Shaky {
-    async fn find_conversation(
+impl SharedState for Shaky {
+    async fn recall(&self, query: RecallQuery) -> Result<Recalled, StoreError> {
+        self.up()?;
+        self.state.recall(query).await
+    }
+
+    async fn recall_links(
         &self,
-        clues: &[Digest],
-        here: Digest,
-    ) -> Result<Option<FoundConversation>, StoreError> {
+        id: &str,
+        most: usize,
+    ) -> Result<Option<Vec<ChainLink>>, StoreError> {
         self.up()?;
-        self.store.find_conversation(clues, here).await
+        self.state.recall_links(id, most).await
     }
 
-    async fn count_known(&self, clues: &[Digest]) -> Result<usize, StoreError> {
-        self.up()?;
-        self.store.count_known(clues).await
-    }
-
-    async fn take_unanswered(&self, here: Digest) -> Result<Option<Arc<str>>, StoreError> {
-        self.up()?;
-        self.store.take_unanswered(here).await
-    }
-
-    async fn find_named(&self, name: Digest) -> Result<Vec<Namesake>, StoreError> {
-        self.up()?;
-        self.store.find_named(name).await
-    }
-
-    async fn load_scope(&self, scope: &str) -> Result<Arc<StoredScope>, StoreError> {
-        self.up()?;
-        self.store.load_scope(scope).await
-    }
-
-    async fn apply_changes(&self, scope: &str, changes: StoreChanges) -> Result<(), StoreError> {
-        self.up()?;
-        self.store.apply_changes(scope, changes).await
-    }
-
-    async fn find_link(&self, id: &str) -> Result<Option<Arc<ChainLink>>, StoreError> {
-        self.up()?;
-        self.store.find_link(id).await
-    }
-
-    async fn store_shown(&self, shown: ShownResponse) -> Result<(), StoreError> {
-        self.up()?;
-        self.store.store_shown(shown).await
-    }
-}
-
-#[async_trait]
-impl Accounts for Shaky {
-    async fn reserve_money(
-        &self,
-        claims: Vec<Claim>,
-        ask: ReservationAmounts,
-        patience: WaitLimits,
-    ) -> Result<Lease, ReservationError> {
-        self.open().map_err(ReservationError::Away)?;
-        self.accounts.reserve_money(claims, ask, patience).await
-    }
-
-    async fn read_balances(&self, accounts: &[&str]) -> Result<Vec<Balance>, AccountsUnavailable> {
+    async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
         self.open()?;
-        self.accounts.read_balances(accounts).await
+        self.state.reserve(wanted).await
+    }
+
+    async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {
+        self.up()?;
+        self.state.close(closing).await
     }
 }
 
-/// A host with a failing store.
+impl LeaseStore for Shaky {
+    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
+        self.state.lower_reservation(accounts, by);
+    }
+
+    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
+        self.state.settle_lease(accounts, reserved, actual);
+    }
+}
+
+/// A host with a failing state.
 struct Stand {
     host: Host,
     shaky: Arc<Shaky>,
@@ -119,7 +83,7 @@ struct Stand {
 impl Stand {
     fn with(policy: Policy, replies: Vec<Reply>) -> Self {
         let shaky = Arc::new(Shaky::default());
-        let host = Host::with(policy, replies, Arc::clone(&shaky) as _, Arc::clone(&shaky) as _);
+        let host = Host::with(policy, replies, Arc::clone(&shaky) as _);
         Self { host, shaky }
     }
 
@@ -131,9 +95,8 @@ impl Stand {
 
     /// Returns true if nothing is reserved for the run `r`, and something was spent.
     async fn holds_nothing(&self) -> bool {
-        let balances = self.shaky.accounts.read_balances(&["run:given:r", "session:r"]).await;
-        let balances = balances.expect("in memory");
-        balances.iter().all(|had| had.reserved == NanoUsd::ZERO && had.spent > NanoUsd::ZERO)
+        let balance = read_balance(&*self.shaky, "run:given:r").await;
+        balance.reserved == NanoUsd::ZERO && balance.spent > NanoUsd::ZERO
     }
 }
 

@@ -4,4 +4,5 @@ mod broken;
 mod landing;
 mod lost;
 mod money;
+mod shared;
 mod support;

@@ -4,15 +4,14 @@ use softland_govern::money::accounts::Balance;
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
 
-use crate::support::{Host, Reply, question, read_json, text};
+use crate::support::{Host, Reply, question, read_balance, read_json, text};
 
 fn limited(nano: u64) -> Policy {
     Policy { cost_limit_usd: Some(NanoUsd(nano)), ..Policy::default() }
 }
 
 async fn balance(host: &Host) -> Balance {
-    let balances = host.services.accounts.read_balances(&["run:given:r"]).await;
-    balances.ok().and_then(|had| had.first().copied()).unwrap_or_default()
+    read_balance(&*host.services.state, "run:given:r").await
 }
 
 #[tokio::test]

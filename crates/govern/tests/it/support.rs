@@ -15,15 +15,16 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use softland_govern::money::accounts::{Accounts, MemoryAccounts};
+use softland_govern::money::accounts::{Balance, Claim, ReservationAmounts, WaitLimits};
 use softland_govern::records::Record;
 use softland_govern::runs::Runs;
-use softland_govern::store::{MemoryStore, Store};
+use softland_govern::shared::ReserveQuery;
 use softland_govern::{
     ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, LearnedModels,
-    Meter, NameGenerator, Protocol, RequestIds, Services, Target, TokenCounts, Transport,
-    TransportError, UpstreamRequest, UpstreamResponse, Watcher,
+    LocalState, Meter, NameGenerator, Protocol, RequestIds, Services, SharedState, Target,
+    TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
 };
+use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
 use softland_session::wire::Api;
 use tokio_util::task::TaskTracker;
@@ -166,26 +167,15 @@ pub(crate) struct Host {
 impl Host {
     /// A host that remembers in memory.
     pub(crate) fn new(policy: Policy, replies: Vec<Reply>) -> Self {
-        Self::with(
-            policy,
-            replies,
-            Arc::new(MemoryStore::default()),
-            Arc::new(MemoryAccounts::new()),
-        )
+        Self::with(policy, replies, Arc::new(LocalState::default()))
     }
 
-    pub(crate) fn with(
-        policy: Policy,
-        replies: Vec<Reply>,
-        store: Arc<dyn Store>,
-        accounts: Arc<dyn Accounts>,
-    ) -> Self {
+    pub(crate) fn with(policy: Policy, replies: Vec<Reply>, state: Arc<dyn SharedState>) -> Self {
         let (sent, dropped) = (Mutex::default(), Arc::default());
         let script = Arc::new(Script { replies, sent, dropped });
         let notes = Arc::new(Notes::default());
         let services = Services {
-            store,
-            accounts,
+            state,
             learned: LearnedModels::default(),
             counts: TokenCounts::default(),
             names: NameGenerator::new(1, 1),
@@ -249,6 +239,20 @@ impl Host {
     pub(crate) fn remarks(&self) -> String {
         self.notes.remarks.lock().expect("no panic").join("; ")
     }
+}
+
+/// Reads the balance of an account.
+pub(crate) async fn read_balance(state: &dyn SharedState, account: &str) -> Balance {
+    let wanted = ReserveQuery {
+        claims: vec![Claim { account: account.into(), limit: None }],
+        ask: ReservationAmounts::from_exact(NanoUsd::ZERO),
+        patience: WaitLimits::NONE,
+        spent_before: NanoUsd::ZERO,
+    };
+    let reserved = state.reserve(wanted).await.expect("the state answers");
+    let grant = reserved.grant.expect("nothing is free");
+    state.settle_lease(&grant.accounts, grant.amount, NanoUsd::ZERO);
+    reserved.balances[0]
 }
 
 /// Reads a response that is one JSON value.

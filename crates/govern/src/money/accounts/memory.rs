@@ -134,6 +134,16 @@ impl LeaseStore for SharedAccounts {
     }
 }
 
+impl LeaseStore for MemoryAccounts {
+    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
+        self.shared.lower_reservation(accounts, by);
+    }
+
+    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
+        self.shared.settle_lease(accounts, reserved, actual);
+    }
+}
+
 /// A ticket in the queue; given up when dropped.
 struct QueueTicket<'a> {
     shared: &'a SharedAccounts,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use softland_session::core::{Admission, Digest, NanoUsd, Outcome, RunEnding, RunUsage};
 use softland_session::wire::Api;
-use softland_session::{Done, ModelTurn, Outline, PendingCall, ShownResponse, summary};
+use softland_session::{Done, ModelTurn, Outline, PendingCall, summary};
 
 use super::{VAIN_OUTPUT, calls_to_run};
 use crate::identify::SessionName;
+use crate::money::accounts::Balance;
 use crate::services::Services;
-use crate::store::{Namesake, RunState, StoreChanges, StoreError, TurnEnd};
+use crate::shared::Closing;
+use crate::store::{Namesake, RunState, StoreChanges, TurnEnd};
 use crate::turn::flow::GovernedRequest;
 use crate::turn::open::RequestSetup;
 use crate::turn::scope::report_store_loss;
@@ -21,29 +23,17 @@ const SAID: usize = 2;
 /// The changes to store when a request ends.
 pub(super) struct StoreUpdate {
     pub(super) services: Arc<Services>,
-    pub(super) scope: Arc<str>,
-    pub(super) changes: StoreChanges,
-    /// The changes of a sub-agent's parent, whose tokens include the sub-agent's.
-    pub(super) parent: Option<(Arc<str>, Box<StoreChanges>)>,
-    pub(super) shown: Option<ShownResponse>,
+    pub(super) closing: Closing,
 }
 
 impl StoreUpdate {
-    pub(super) async fn write_changes(mut self: Box<Self>) {
-        if let Some(shown) = self.shown.take() {
-            self.report_loss(self.services.store.store_shown(shown).await);
-        }
-        let changes = std::mem::take(&mut self.changes);
-        self.report_loss(self.services.store.apply_changes(&self.scope, changes).await);
-        if let Some((scope, changes)) = self.parent.take() {
-            self.report_loss(self.services.store.apply_changes(&scope, *changes).await);
-        }
-    }
-
-    fn report_loss(&self, kept: Result<(), StoreError>) {
-        if let Err(error) = kept {
-            report_store_loss(&self.services, &error);
-        }
+    /// Stores the changes. Returns the balances that are wanted.
+    pub(super) async fn write_changes(self: Box<Self>) -> Vec<Balance> {
+        let Self { services, closing } = *self;
+        services.state.close(closing).await.unwrap_or_else(|error| {
+            report_store_loss(&services, &error);
+            Vec::new()
+        })
     }
 }
 
@@ -75,8 +65,8 @@ impl GovernedRequest {
         let clues = place.clues.summary_clues(&summary::text_passages(answer));
         let changes =
             StoreChanges { past_clues: Some((run, state, clues)), ..StoreChanges::default() };
-        let (scope, parent, shown) = (place.scope.clone(), None, None);
-        Some(Box::new(StoreUpdate { services, scope, changes, parent, shown }))
+        let closing = Closing { scope: place.scope.clone(), changes, ..Closing::default() };
+        Some(Box::new(StoreUpdate { services, closing }))
     }
 
     pub(super) fn store_changes(&self, done: Option<Box<Done>>, now: u64) -> StoreChanges {
