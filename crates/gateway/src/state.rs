@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use softland_govern::runs::Runs;
 use softland_govern::{
-    Conversations, GovernSettings, LearnedModels, LocalState, NameGenerator, RequestIds, Services,
+    Conversations, GovernSettings, KnownModels, LocalState, NameGenerator, RequestIds, Services,
     SharedState, TokenCounts,
 };
 use softland_ledger::{Clock, Ledger, OpenError, Options};
@@ -111,7 +111,7 @@ fn make_services(
 ) -> Services {
     Services {
         state: shared.unwrap_or_else(|| Arc::new(LocalState::default())),
-        learned: LearnedModels::default(),
+        models: KnownModels::default(),
         counts: TokenCounts::default(),
         names: NameGenerator::new(clock(), std::process::id()),
         conversations: Conversations::default(),

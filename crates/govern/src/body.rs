@@ -44,7 +44,7 @@ impl Body {
         Self { inner: BodyKind::Whole(bytes.into()), observer: None }
     }
 
-    /// Creates a body that a [`Sender`] writes, at most `capacity` pieces ahead of the client.
+    /// Creates a body that a [`BodySender`] writes, at most `capacity` pieces ahead of the client.
     pub fn channel(capacity: usize) -> (BodySender, Self) {
         let (sender, pieces) = mpsc::channel(capacity.max(1));
         let finished = Arc::new(AtomicBool::new(false));

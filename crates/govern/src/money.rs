@@ -12,14 +12,14 @@ mod tests;
 
 use softland_session::core::NanoUsd;
 
-pub use reserve::{Reservation, WorstCase, reserve_now, reserve_worst_case};
-pub use softland_session::bound::{
+pub(crate) use reserve::{Reservation, WorstCase, reserve_now, reserve_worst_case};
+pub(crate) use softland_session::bound::{
     InputSize, KnownAncestor, UsageBound, cache_writes, context_window, input_bound,
     input_estimate, output_bound,
 };
 
 /// Returns the number of tokens at that price (in pico-dollars a token) that an amount pays for.
-pub fn tokens_for(amount: NanoUsd, pico: u64) -> u64 {
+pub(crate) fn tokens_for(amount: NanoUsd, pico: u64) -> u64 {
     let tokens = (u128::from(amount.0) * 1000).checked_div(u128::from(pico));
     tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(u64::MAX)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use softland_session::core::Digest;
 
+use crate::learned::ModelLessons;
 use crate::store::{
     FoundConversation, Namesake, RunState, Store, StoreChanges, StoreError, StoredScope,
 };
@@ -24,6 +25,8 @@ pub struct RecallQuery {
     pub here: Digest,
     /// The time, in milliseconds since 1970.
     pub now: u64,
+    /// The model that it asks.
+    pub model: Arc<str>,
     /// True if the request is only metered.
     pub metered: bool,
     /// The name of the conversation, should it be a fork.
@@ -71,6 +74,22 @@ pub struct Recalled {
     pub parent: Option<(Arc<str>, Arc<StoredScope>)>,
     /// The request's own conversation.
     pub found: Option<Recollection>,
+    /// The lessons about its model.
+    pub lessons: ModelLessons,
+    /// The runs of these conversations that were cancelled, each with the history in which it was.
+    pub cancelled: Vec<(Arc<str>, Option<Digest>)>,
+}
+
+impl Recalled {
+    /// Returns true if a run with this name is among those that were recalled.
+    #[must_use]
+    pub fn names_run(&self, run: &str) -> bool {
+        let parent = self.parent.as_ref().map(|(_, kept)| kept);
+        let scopes = self.found.as_ref().map(|found| &found.kept).into_iter().chain(parent);
+        let mut runs = scopes.flat_map(|kept| kept.runs.values());
+        let then = self.found.as_ref().and_then(|found| found.by.turn());
+        runs.any(|state| *state.id == *run) || then.is_some_and(|turn| *turn.then.id == *run)
+    }
 }
 
 /// A conversation that was found.
@@ -117,6 +136,21 @@ pub enum FoundBy {
     Beside(bool),
 }
 
+impl FoundBy {
+    /// Returns the turn from which the history continues, if the rule names one.
+    #[must_use]
+    pub fn turn(&self) -> Option<&FoundTurn> {
+        match self {
+            Self::Content(turn) | Self::Calls { turn, .. } | Self::Prefix { turn, .. } => {
+                Some(turn)
+            }
+            Self::Compacted | Self::Summary(_) | Self::Name(_) | Self::Again | Self::Beside(_) => {
+                None
+            }
+        }
+    }
+}
+
 /// A turn from which a history continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundTurn {
@@ -128,7 +162,7 @@ pub struct FoundTurn {
     pub fork: bool,
 }
 
-/// Applies the rules to a store, one look-up after the other.
+/// Applies the rules to a store, one look-up after the other. Lessons and cancellations are not its.
 ///
 /// # Errors
 /// Returns the store's error.
@@ -136,7 +170,7 @@ pub async fn recall_from(store: &dyn Store, query: RecallQuery) -> Result<Recall
     let search = RecallSearch { store, query: &query };
     let parent = search.find_parent().await?;
     let found = search.find_conversation().await?;
-    Ok(Recalled { parent, found })
+    Ok(Recalled { parent, found, ..Recalled::default() })
 }
 
 struct RecallSearch<'a> {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use crate::conversations::Conversations;
-use crate::learned::LearnedModels;
+use crate::learned::KnownModels;
 use crate::names::NameGenerator;
 use crate::records::{Record, run_end_record};
 use crate::runs::{OpenRun, Runs};
-use crate::shared::SharedState;
+use crate::shared::{SharedState, StateNote};
 use crate::token_counts::TokenCounts;
 use crate::watcher::{Meter, Watcher};
 
@@ -22,8 +22,8 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct Services {
     /// The state that transcripts cannot show, and the accounts of money.
     pub state: Arc<dyn SharedState>,
-    /// Knowledge about models.
-    pub learned: LearnedModels,
+    /// The tables' entries for models.
+    pub models: KnownModels,
     /// Token counts that providers have returned.
     pub counts: TokenCounts,
     /// Names for conversations and runs.
@@ -71,6 +71,12 @@ impl Services {
         if let Some(open) = self.runs.remove_run(run) {
             self.record_abandoned(self.now(), run, &open);
         }
+    }
+
+    /// Marks a run as cancelled, so that it cannot continue.
+    pub fn mark_cancelled(&self, run: &str) {
+        let here = self.runs.newest_context(run);
+        self.state.take_note(StateNote::Cancelled { run: run.into(), here });
     }
 
     /// Records the end of a run that nobody continues.

@@ -4,13 +4,15 @@
 //! An implementation keeps and finds; it decides nothing about a run. While it does not answer, a
 //! policy's `on_store_loss` says whether requests under a limit of money go on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use softland_session::core::NanoUsd;
+use softland_session::core::{Digest, NanoUsd};
 use softland_session::{ChainLink, ShownResponse};
 
+use crate::learned::{LessonBook, ModelLessons};
 use crate::money::accounts::{
     Accounts, AccountsUnavailable, Balance, Claim, Lease, LeaseStore, MemoryAccounts,
     ReservationAmounts, ReservationError, WaitLimits,
@@ -49,11 +51,33 @@ pub trait SharedState: LeaseStore {
     /// Returns an error if the state cannot be reached. What was reserved is then unknown.
     async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable>;
 
+    /// Takes a note. It waits for nothing: an implementation may send it with its next call.
+    fn take_note(&self, note: StateNote);
+
     /// Stores the changes of a request that has ended. Returns the balances that are asked for.
     ///
     /// # Errors
     /// Returns an error if the state cannot be reached.
     async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError>;
+}
+
+/// A note that is of use to later requests, and that nobody waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StateNote {
+    /// A run was cancelled, so that it cannot continue.
+    Cancelled {
+        /// The run.
+        run: Arc<str>,
+        /// The history in which it was cancelled.
+        here: Option<Digest>,
+    },
+    /// A provider's refusals have taught something about a model.
+    Learned {
+        /// The model.
+        model: Arc<str>,
+        /// The lessons, which are added to those that are known.
+        lessons: ModelLessons,
+    },
 }
 
 /// The money that a request wants.
@@ -120,17 +144,35 @@ impl From<ShownResponse> for ShownLink {
     }
 }
 
+/// The number of cancelled runs that are remembered, since their clients may come back.
+const CANCELLED: usize = 4096;
+
 /// The state of one process, in its memory.
 #[derive(Debug, Default)]
 pub struct LocalState {
     store: MemoryStore,
     accounts: MemoryAccounts,
+    lessons: LessonBook,
+    /// The cancelled runs, with the history in which each was.
+    cancelled: Mutex<VecDeque<(Arc<str>, Option<Digest>)>>,
+}
+
+impl LocalState {
+    fn lock_cancelled(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, Option<Digest>)>> {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[async_trait]
 impl SharedState for LocalState {
     async fn recall(&self, query: RecallQuery) -> Result<Recalled, StoreError> {
-        recall_from(&self.store, query).await
+        let lessons = self.lessons.find_lessons(&query.model);
+        let mut recalled = recall_from(&self.store, query).await?;
+        let cancelled = self.lock_cancelled();
+        let known = cancelled.iter().filter(|(run, _)| recalled.names_run(run)).cloned().collect();
+        drop(cancelled);
+        (recalled.lessons, recalled.cancelled) = (lessons, known);
+        Ok(recalled)
     }
 
     async fn recall_links(
@@ -169,6 +211,19 @@ impl SharedState for LocalState {
             Grant { accounts, amount }
         });
         Ok(Reserved { balances, grant })
+    }
+
+    fn take_note(&self, note: StateNote) {
+        match note {
+            StateNote::Cancelled { run, here } => {
+                let mut cancelled = self.lock_cancelled();
+                if cancelled.len() >= CANCELLED {
+                    cancelled.pop_front();
+                }
+                cancelled.push_back((run, here));
+            }
+            StateNote::Learned { model, lessons } => self.lessons.add_lessons(&model, lessons),
+        }
     }
 
     async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {

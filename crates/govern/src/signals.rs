@@ -30,7 +30,7 @@ impl RequestSignals {
         self.waker.wake();
     }
 
-    /// Waits for the first signal; of both, [`Word::Stop`] comes first.
+    /// Waits for the first signal; of both, [`RequestSignal::Stop`] comes first.
     pub async fn wait_any(&self) -> RequestSignal {
         self.wait_until(|told| {
             [RequestSignal::Stop, RequestSignal::Loud]

@@ -8,9 +8,10 @@ use std::time::Duration;
 use softland_session::ChainLink;
 use softland_session::core::{Digest, NanoUsd};
 
+use crate::learned::ModelLessons;
 use crate::money::accounts::{Balance, Claim, ReservationAmounts, ReservationError, WaitLimits};
 use crate::recall::{FoundBy, FoundTurn, RecallQuery, Recollection};
-use crate::shared::{Closing, Grant, ReserveQuery, Reserved, SharedState, ShownLink};
+use crate::shared::{Closing, Grant, ReserveQuery, Reserved, SharedState, ShownLink, StateNote};
 use crate::store::{Namesake, RunState, StoreChanges};
 
 /// Checks an implementation. Each call of `make` has to give an empty state.
@@ -24,6 +25,7 @@ pub async fn check_shared_state<S: SharedState>(make: impl AsyncFn() -> S) {
     check_links(&make().await).await;
     check_money(&make().await).await;
     check_waiting(&make().await).await;
+    check_notes(&make().await).await;
 }
 
 fn digest(text: &str) -> Digest {
@@ -187,6 +189,33 @@ async fn check_waiting(shared: &dyn SharedState) {
     };
     let (second, ()) = futures_util::future::join(waiting, settling).await;
     assert_eq!(second.grant.map(|grant| grant.amount), Ok(NanoUsd(50)));
+}
+
+/// Lessons and cancellations come with what they concern.
+async fn check_notes(shared: &dyn SharedState) {
+    let run = Some((digest("run"), state("r", 1)));
+    close(shared, "s", StoreChanges { run, clues: vec![digest("turn")], ..Default::default() })
+        .await;
+    let here = Some(digest("here"));
+    for run in ["r", "another"] {
+        shared.take_note(StateNote::Cancelled { run: run.into(), here });
+    }
+    for lessons in [
+        ModelLessons { no_none: true, ..ModelLessons::default() },
+        ModelLessons { no_forcing: true, ..ModelLessons::default() },
+    ] {
+        shared.take_note(StateNote::Learned { model: "m".into(), lessons });
+    }
+    let query = RecallQuery {
+        here: digest("here"),
+        model: "m".into(),
+        turns: vec![digest("turn")],
+        ..RecallQuery::default()
+    };
+    let recalled = shared.recall(query).await.expect("the state answers");
+    assert_eq!(recalled.cancelled, [("r".into(), here)]);
+    let both = ModelLessons { no_none: true, no_forcing: true, limit: None };
+    assert_eq!(recalled.lessons, both, "lessons add up");
 }
 
 fn content_turn(by: &FoundBy) -> Option<&FoundTurn> {

@@ -13,7 +13,7 @@ pub(super) fn cancel_run(gate: &Arc<GatewayState>, run: &str) -> Option<Value> {
     gate.services.runs.running_requests(run)?;
     let family = gate.services.runs.find_family(run);
     for member in &family {
-        gate.services.runs.mark_cancelled(member);
+        gate.services.mark_cancelled(member);
     }
     for member in &family {
         let mut under_way = false;

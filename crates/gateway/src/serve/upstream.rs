@@ -2,7 +2,7 @@
 //! head and the pieces of the response.
 //!
 //! It follows no redirect, decompresses nothing, retries only requests that were never sent, and
-//! knows no protocol but HTTP. Dropping a [`Response`], or the future that waits for one, cancels
+//! knows no protocol but HTTP. Dropping a [`UpstreamResponse`], or the future that waits for one, cancels
 //! the request.
 
 use std::sync::Arc;

@@ -36,7 +36,7 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     /// the meantime.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] that says which account is short, and whether others could still free
+    /// Returns a [`ReservationError`] that says which account is short, and whether others could still free
     /// it.
     async fn reserve_money(
         &self,
@@ -203,8 +203,8 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
 }
 
-/// Money held for one request. If it is dropped without [`Lease::settle`] (a panic, a cancelled
-/// task), it books the last amount given to [`Lease::received`], or the whole reservation if there
+/// Money held for one request. If it is dropped without [`Lease::settle_cost`] (a panic, a cancelled
+/// task), it books the last amount given to [`Lease::set_received_cost`], or the whole reservation if there
 /// was none. So a dropped lease never books nothing by accident, and never leaves a reservation
 /// behind.
 #[derive(Debug)]

@@ -23,22 +23,22 @@ const ENOUGH_OUTPUT: u64 = 8_192;
 
 /// The worst case of a request, for which money is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorstCase {
+pub(crate) struct WorstCase {
     /// The highest amount that its input can be billed.
-    pub input: NanoUsd,
+    pub(crate) input: NanoUsd,
     /// The most output tokens that it can get as it is.
-    pub output: u64,
+    pub(crate) output: u64,
     /// The price of an output token, in pico-dollars.
-    pub output_pico: u64,
+    pub(crate) output_pico: u64,
     /// The output limit is never put below this: the thinking budget and `reserve_tokens`.
-    pub floor: u64,
+    pub(crate) floor: u64,
     /// True if the client reads a stream, which can be kept alive.
-    pub stream: bool,
+    pub(crate) stream: bool,
 }
 
 /// The result of a reservation.
 #[derive(Debug)]
-pub enum Reservation {
+pub(crate) enum Reservation {
     /// The request may be sent.
     Granted {
         /// The lease that holds its money.
@@ -51,7 +51,7 @@ pub enum Reservation {
     /// Other requests hold what is left, and did not give it back in time. The client gets its
     /// protocol's error, and may retry.
     Busy(Shortfall),
-    /// The amount spent is unknown: [`Refusal::Away`] or [`Refusal::Full`].
+    /// The amount spent is unknown: [`ReservationError::Away`] or [`ReservationError::Full`].
     Lost(ReservationError),
 }
 
@@ -62,8 +62,8 @@ pub enum Reservation {
 /// [`STREAMS_WAIT`] for that, and `loud` is called once when their silence ends, so that keepalives
 /// can begin. At the end, any limit from `floor` on is accepted. A request never waits for money
 /// that no settling of others could free: then the limit is lowered at once, and if less than
-/// `floor` is left, the result is [`Reserved::Land`], also at once.
-pub async fn reserve_worst_case(
+/// `floor` is left, the result is [`Reservation::Land`], also at once.
+pub(crate) async fn reserve_worst_case(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
     want: WorstCase,
@@ -87,7 +87,7 @@ pub async fn reserve_worst_case(
 
 /// Reserves without waiting and ahead of waiting requests, for a request within a running turn (a
 /// rung, a nudge): what fits now, from `floor` on.
-pub async fn reserve_now(
+pub(crate) async fn reserve_now(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
     want: WorstCase,

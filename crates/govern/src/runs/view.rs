@@ -14,8 +14,6 @@ use crate::active::ActiveRequest;
 
 /// The number of ended runs that are remembered, for a gateway without a ledger, too.
 const PAST: usize = 500;
-/// The number of cancelled runs that are remembered, since their clients may come back.
-const CANCELLED: usize = 4096;
 
 /// The constant properties of a run.
 #[derive(Clone, Debug, Default)]
@@ -74,8 +72,6 @@ impl RunView {
 #[derive(Debug, Default)]
 pub(super) struct PastRuns {
     rows: VecDeque<(u64, RunSnapshot)>,
-    /// The cancelled runs, with the context in which each was.
-    cancelled: VecDeque<(String, Option<Digest>)>,
 }
 
 /// A run as it is now, or as it ended.
@@ -213,21 +209,9 @@ impl Runs {
         past.rows.push_back((self.next_version(), row));
     }
 
-    /// Marks a run as cancelled, so that it cannot continue.
-    pub fn mark_cancelled(&self, run: &str) {
-        let here = self.lock().get(run).and_then(|open| open.shown.here);
-        let mut past = self.lock_past();
-        if past.cancelled.len() >= CANCELLED {
-            past.cancelled.pop_front();
-        }
-        past.cancelled.push_back((run.to_owned(), here));
-    }
-
-    /// Returns the context in which the run was cancelled, if it was cancelled.
-    pub fn find_cancelled(&self, run: &str) -> Option<Option<Digest>> {
-        let past = self.lock_past();
-        let found = past.cancelled.iter().find(|(cancelled, _)| cancelled == run);
-        found.map(|(_, here)| *here)
+    /// Returns the context of the newest request of an open run.
+    pub(crate) fn newest_context(&self, run: &str) -> Option<Digest> {
+        self.lock().get(run).and_then(|open| open.shown.here)
     }
 
     /// Returns the newest turn of an open run.

@@ -288,7 +288,7 @@ impl RequestAccount {
         }
     }
 
-    /// Returns the facts at this time for the request that [`reserve`](Self::reserve) was last
+    /// Returns the facts at this time for the request that [`reserve_worst_case`](Self::reserve_worst_case) was last
     /// called for. `short` is an account that has not enough money for it.
     pub(super) fn current_facts(&self, now: u64, short: Option<&Shortfall>) -> Facts {
         let bound = self.newest.bound;

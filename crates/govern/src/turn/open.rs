@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
-use softland_session::core::{Digest, Facts, NanoUsd, Role};
+use softland_session::core::{Digest, Facts, NanoUsd, Role, Rung};
 use softland_session::wire::request::Request;
 use softland_session::{
     Chain, Context, Exchange, OpenedRequest, Outline, Output, summary, uses_tags,
@@ -27,6 +27,7 @@ use crate::learned::KnownModel;
 use crate::money;
 use crate::pass;
 use crate::request::ClientRequest;
+use crate::shared::StateNote;
 use crate::store::{CountedContext, IDLE_MS, RunState};
 use crate::target::Target;
 use crate::unmetered::{mark_unmetered, unmetered_refusal};
@@ -116,7 +117,7 @@ impl RequestSetup {
         }
         let target = Target { upstream: Arc::clone(&chosen.upstream), ..target.clone() };
         let (asked, body, chain) = (Arc::clone(asked), asked.active.body.clone(), None);
-        let (known_model, unheld) = (asked.services.learned.find_model(&model), None);
+        let (known_model, unheld) = (asked.services.models.find_model(&model), None);
         let asks_for_summary = summary::asks_for_summary(request);
         let results = summary::result_passages(request, PASSAGES);
         Ok(Box::new(Self {
@@ -152,7 +153,7 @@ impl RequestSetup {
     fn session_context(&self) -> Context {
         let policy = self.chosen.policy.clone();
         let KnownModel { row, capability } = self.known_model;
-        let capability = self.asked.services.learned.learned_capability(&self.model, capability);
+        let capability = self.place.lessons.apply_to(capability);
         let mut context = Context::from_row(Role::Gateway, policy, row, capability);
         context.api = self.asked.active.api;
         context.asked_at = self.at / 1000;
@@ -365,7 +366,7 @@ impl RequestSetup {
             let new = RunState { id, begun, last, ..RunState::default() };
             return (Arc::new(new), None);
         };
-        let over = kept.ended || services.runs.find_cancelled(&kept.id).is_some();
+        let over = kept.ended || self.place.find_cancelled(&kept.id).is_some();
         if now.saturating_sub(kept.last) <= IDLE_MS && !over {
             return (kept, None);
         }
@@ -376,12 +377,33 @@ impl RequestSetup {
     /// Returns true if the run was cancelled and no user message has come since, or if the run's
     /// parent was cancelled.
     fn is_cancelled(&self, run: &Digest, request: &Request<'_>) -> bool {
-        let runs = &self.asked.services.runs;
         let own = self.place.run_state(run).filter(|_| !self.metered);
-        let own = own.and_then(|state| runs.find_cancelled(&state.id));
+        let own = own.and_then(|state| self.place.find_cancelled(&state.id));
         own.is_some_and(|here| {
             here == Some(self.outline.here) || !new_message::has_new_message(request)
-        }) || self.parent_run().is_some_and(|parent| runs.find_cancelled(&parent).is_some())
+        }) || self.parent_run().is_some_and(|parent| self.place.find_cancelled(&parent).is_some())
+    }
+
+    /// Learns from a 400 to this rung.
+    pub(super) fn learn_refusal(&mut self, rung: Option<Rung>) {
+        if self.place.lessons.learn_refusal(&self.model, rung) {
+            self.share_lessons();
+        }
+    }
+
+    /// Learns from a 400 to an output limit. Returns true if another limit is worth a try.
+    pub(super) fn learn_limit(&mut self, limit: u64, error: &str) -> bool {
+        let before = self.place.lessons;
+        let learned = self.place.lessons.learn_limit(limit, error);
+        if self.place.lessons != before {
+            self.share_lessons();
+        }
+        learned
+    }
+
+    fn share_lessons(&self) {
+        let (model, lessons) = (Arc::clone(&self.model), self.place.lessons);
+        self.asked.services.state.take_note(StateNote::Learned { model, lessons });
     }
 
     /// Returns the parent run, if this request's run is a sub-agent.

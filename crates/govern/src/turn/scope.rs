@@ -11,6 +11,7 @@ use softland_session::wire::request::Request;
 use softland_session::{Outline, Past, StoredConversation};
 
 use crate::identify::Identity;
+use crate::learned::ModelLessons;
 use crate::recall::Recalled;
 use crate::services::Services;
 use crate::store::{CountedContext, Namesake, RunState, StoredScope};
@@ -41,6 +42,10 @@ pub(super) struct Conversation {
     pub(super) parent: Option<(Arc<str>, Arc<StoredScope>)>,
     /// The store's error, if the store could not be read.
     pub(super) lost: Option<String>,
+    /// The lessons about the request's model.
+    pub(super) lessons: ModelLessons,
+    /// Its cancelled runs and its parent's, each with the history in which it was.
+    cancelled: Vec<(Arc<str>, Option<Digest>)>,
 }
 
 /// The turn that a request continues.
@@ -101,6 +106,8 @@ impl Conversation {
             session,
             parent: recalled.parent,
             lost,
+            lessons: recalled.lessons,
+            cancelled: recalled.cancelled,
         }
     }
 
@@ -199,6 +206,12 @@ impl Conversation {
             return 0;
         }
         from.then.row + outline.calls.iter().filter(|call| call.turn == last).count()
+    }
+
+    /// Returns the history in which a run was cancelled, if it was cancelled.
+    pub(super) fn find_cancelled(&self, run: &str) -> Option<Option<Digest>> {
+        let found = self.cancelled.iter().find(|(cancelled, _)| **cancelled == *run);
+        found.map(|(_, here)| *here)
     }
 
     /// Drops the stored state, except what is needed at the end.

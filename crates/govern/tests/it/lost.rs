@@ -9,7 +9,7 @@ use softland_govern::money::accounts::{AccountsUnavailable, Balance, LeaseStore}
 use softland_govern::recall::{RecallQuery, Recalled};
 use softland_govern::shared::{Closing, ReserveQuery, Reserved};
 use softland_govern::store::StoreError;
-use softland_govern::{LocalState, SharedState};
+use softland_govern::{LocalState, SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::{OnStoreLoss, Policy};
@@ -56,6 +56,10 @@ impl SharedState for Shaky {
     async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
         self.open()?;
         self.state.reserve(wanted).await
+    }
+
+    fn take_note(&self, note: StateNote) {
+        self.state.take_note(note);
     }
 
     async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {

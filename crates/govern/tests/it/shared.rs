@@ -14,7 +14,7 @@ use softland_govern::recall::{RecallQuery, Recalled};
 use softland_govern::shared::{Closing, ReserveQuery, Reserved};
 use softland_govern::store::StoreError;
 use softland_govern::suite::check_shared_state;
-use softland_govern::{LocalState, SharedState};
+use softland_govern::{LocalState, SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
@@ -63,6 +63,10 @@ impl SharedState for Wired {
     async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
         self.count("reserve");
         self.state.reserve(Self::carry(&wanted)).await.map(|reserved| Self::carry(&reserved))
+    }
+
+    fn take_note(&self, note: StateNote) {
+        self.state.take_note(Self::carry(&note));
     }
 
     async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {

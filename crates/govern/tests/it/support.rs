@@ -20,7 +20,7 @@ use softland_govern::records::Record;
 use softland_govern::runs::Runs;
 use softland_govern::shared::ReserveQuery;
 use softland_govern::{
-    ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, LearnedModels,
+    ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, KnownModels,
     LocalState, Meter, NameGenerator, Protocol, RequestIds, Services, SharedState, Target,
     TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
 };
@@ -176,7 +176,7 @@ impl Host {
         let notes = Arc::new(Notes::default());
         let services = Services {
             state,
-            learned: LearnedModels::default(),
+            models: KnownModels::default(),
             counts: TokenCounts::default(),
             names: NameGenerator::new(1, 1),
             conversations: Conversations::default(),

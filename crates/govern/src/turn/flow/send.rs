@@ -181,11 +181,10 @@ impl GovernedRequest {
     fn take_refusal(&mut self, mut answer: http::Response<Body>) -> SendOutcome {
         self.account.release_unbilled();
         self.record_unbilled();
-        let services = &self.opening.asked.services;
         let (rung, status) = (self.exchange.rung(), answer.status());
         let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
         if status == StatusCode::BAD_REQUEST && ours {
-            services.learned.learn_refusal(&self.opening.model, rung);
+            self.opening.learn_refusal(rung);
         }
         if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
             self.broken = Some(format!("upstream {} answered {status}", self.upstream_name()));
@@ -207,12 +206,12 @@ impl GovernedRequest {
             Ok(body) => body,
             Err(error) => return self.take_failure(&error, None),
         };
-        let (services, model) = (&self.opening.asked.services, &self.opening.model);
-        if !services.learned.learn_limit(model, limit, &String::from_utf8_lossy(&body)) {
+        if !self.opening.learn_limit(limit, &String::from_utf8_lossy(&body)) {
             let mut answer = pass::pass_back(response);
             *answer.body_mut() = Body::from_bytes(body);
             return self.take_refusal(answer);
         }
+        let model = &self.opening.model;
         tracing::info!(id = %self.opening.target.id, %model, "another output limit is tried");
         self.account.release_unbilled();
         self.record_unbilled();
@@ -232,7 +231,7 @@ impl GovernedRequest {
     /// Changes the output limit of a body to the form that the model is known to accept.
     fn apply_learned_limit(&self, body: Bytes) -> Bytes {
         let asked = &self.opening.asked;
-        let Some(lesson) = asked.services.learned.limit_of(&self.opening.model) else {
+        let Some(lesson) = self.opening.place.lessons.limit else {
             return body;
         };
         let Some(limit) = self.added_limit(&body) else { return body };

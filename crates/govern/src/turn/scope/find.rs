@@ -41,6 +41,7 @@ impl ConversationSearch<'_> {
         let query = RecallQuery {
             here: outline.here,
             now,
+            model: request.model.unescape().into(),
             metered,
             fork,
             parents: self.parent_names(),

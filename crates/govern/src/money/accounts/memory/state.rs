@@ -144,7 +144,7 @@ impl AccountsState {
     /// Adds a request to the end of the queue. Returns its ticket.
     ///
     /// # Errors
-    /// Returns [`Refusal::Full`] if there are too many accounts.
+    /// Returns [`ReservationError::Full`] if there are too many accounts.
     pub(super) fn join_queue(
         &mut self,
         now: Instant,
