@@ -18,6 +18,7 @@ use softland_govern::{LocalState, SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
+use tokio::sync::Notify;
 
 use crate::support::{Host, Reply, add_round, call, question, says, text};
 
@@ -27,6 +28,8 @@ use crate::support::{Host, Reply, add_round, call, question, says, text};
 struct Wired {
     state: LocalState,
     calls: Mutex<Vec<&'static str>>,
+    /// If set, a close waits until this is notified.
+    holds: Option<Notify>,
 }
 
 impl Wired {
@@ -71,6 +74,10 @@ impl SharedState for Wired {
 
     async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {
         self.count("close");
+        if let Some(holds) = &self.holds {
+            holds.notified().await;
+        }
+        self.count("closed");
         self.state.close(Self::carry(&closing)).await.map(|balances| Self::carry(&balances))
     }
 }
@@ -109,15 +116,35 @@ async fn a_governed_request_makes_three_calls() {
     let mut body = question();
     for n in 1..=2 {
         assert_eq!(host.ask(&body).await.0, 200);
-        assert_eq!(wired.take_calls(), ["recall", "reserve", "close"], "request {n}");
+        assert_eq!(wired.take_calls(), ["recall", "reserve", "close", "closed"], "request {n}");
         add_round(&mut body, n);
     }
     // The last one lands the run, whose end says what the limits leave.
     let (_, answer) = host.ask(&body).await;
     assert_eq!(answer["content"][0]["text"], "All is well with the notes.");
-    assert_eq!(wired.take_calls(), ["recall", "reserve", "close"]);
+    assert_eq!(wired.take_calls(), ["recall", "reserve", "close", "closed"]);
     // A client that compacts is found by its calls, or not at all, in one call as well.
     body["messages"].as_array_mut().expect("messages").drain(1..3);
     host.ask(&body).await;
     assert_eq!(wired.take_calls().iter().filter(|call| **call == "recall").count(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_its_changes_are_stored_loses_none() {
+    let wired = Arc::new(Wired { holds: Some(Notify::new()), ..Wired::default() });
+    let host = Host::with(Policy::default(), vec![Reply::Whole(text())], Arc::clone(&wired) as _);
+    let body = question();
+    let mut asking = Box::pin(host.send(&body, &[]));
+    while !wired.calls.lock().expect("no panic").contains(&"close") {
+        assert!(futures_util::poll!(&mut asking).is_pending(), "it waits for its changes");
+        tokio::task::yield_now().await;
+    }
+    drop(asking);
+    let rows = host.services.runs.changed_rows(0);
+    assert!(!rows.is_empty() && rows.iter().all(|row| !row.is_busy && row.end.is_some()));
+    wired.holds.as_ref().expect("it holds").notify_one();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(wired.take_calls(), ["recall", "reserve", "close", "closed"]);
 }
