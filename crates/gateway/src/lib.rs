@@ -1,41 +1,33 @@
 //! A gateway between agents and their models. [`softland_session`] decides what becomes of a
-//! request and its response; this crate has the sockets, the stores, the money and the ledger.
+//! request and its response; [`softland_govern`] carries it out and remembers; this crate has the sockets, the pages and the
+//! ledger.
 //!
 //! It reads no arguments, no environment variables and no configuration files: [`Settings`] are
 //! passed in.
 
-mod accounts;
 mod audit;
-mod body;
-mod conversations;
-mod errors;
-mod govern;
-mod guard;
-mod headers;
-mod identify;
-mod learned;
 mod metrics;
-mod money;
-mod names;
+mod page_files;
 mod pages;
-mod pass;
-mod route;
-mod runs;
+mod records;
+mod run_row;
+mod run_steps;
 mod secret;
-mod server;
+mod serve;
 mod settings;
 mod state;
-mod store;
-mod upstream;
+mod tape;
+mod token;
+mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
 pub use secret::Secret;
-pub use server::{Gateway, Handle, StartError};
+pub use serve::server::{Gateway, Handle};
 pub use settings::{
-    Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Prices, Protocol, Route, Settings,
-    Shaping, Upstream,
+    Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Settings, Upstream, UpstreamProblem,
 };
+pub use softland_govern::{self as govern, Prices, Protocol, Route, Shaping, SharedState};
 pub use softland_ledger::Clock;
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
-pub use state::{ReloadProblem, UpstreamProblem};
+pub use state::{ReloadProblem, StartError};

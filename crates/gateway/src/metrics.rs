@@ -1,4 +1,4 @@
-//! The counters of a gateway, and the metrics and log line of one request ([`Ticket`]).
+//! The counters of a gateway.
 //!
 //! A client's words reach a label only through a closed list: a hostile client cannot make the
 //! labels grow.
@@ -13,15 +13,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use softland_govern::Meter;
+use softland_govern::runs::ObservedEnd;
 use softland_session::core::{NanoUsd, Outcome};
 
-use crate::runs::ObservedEnd;
+/// The label of requests for the pages.
+pub(crate) const PAGES: &str = "pages";
 
-mod ticket;
-
-pub(crate) use ticket::{RequestId, RequestIds, RequestTicket};
-
-/// The media type of [`Metrics::text`].
+/// The media type of [`Metrics::to_text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The bounds of the histograms in seconds: of the time that softland adds, and of whole requests.
@@ -235,7 +234,7 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
         self.duration.get_or_create(&RouteLabels { route }).observe(took.as_secs_f64());
         // A request for the pages is not a client's.
-        if route != crate::pages::ROUTE {
+        if route != PAGES {
             self.tally.requests.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -351,6 +350,52 @@ impl Metrics {
                 times: tally.would.each_ref().map(read),
             },
         }
+    }
+}
+
+impl Meter for Metrics {
+    fn observe_added_latency(&self, took: Duration) {
+        self.observe_added_latency(took);
+    }
+
+    fn count_tool_calls(&self, calls: u64) {
+        self.count_tool_calls(calls);
+    }
+
+    fn count_phase(&self, phase: &'static str) {
+        self.count_phase(phase);
+    }
+
+    fn count_intervention(&self, intervention: &'static str) {
+        self.count_intervention(intervention);
+    }
+
+    fn count_observed(&self, intervention: &'static str, fate: Option<ObservedEnd>) {
+        self.count_observed(intervention, fate);
+    }
+
+    fn count_observed_run(&self) {
+        self.count_observed_run();
+    }
+
+    fn count_signal(&self, signal: &'static str) {
+        self.count_signal(signal);
+    }
+
+    fn count_limit_hit(&self, limit: &str, outcome: &'static str) {
+        self.count_limit_hit(limit, outcome);
+    }
+
+    fn add_spend(&self, amount: NanoUsd) {
+        self.add_spend(amount);
+    }
+
+    fn count_event(&self, event: &'static str) {
+        self.count_event(event);
+    }
+
+    fn count_ended_run(&self, outcome: Outcome) {
+        self.count_ended_run(outcome);
     }
 }
 

@@ -10,37 +10,24 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use softland_pages::AllowedStyles;
 
 use self::query::PageQuery;
-use crate::body::Body;
-use crate::errors::Refusal;
-use crate::server::EntryPoint;
-use crate::settings::Protocol;
+use crate::page_files;
+use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;
+use softland_govern::Body;
+use softland_govern::Protocol;
+use softland_govern::Refusal;
 
-mod assets;
 mod audit;
 mod cancel;
 mod list;
 mod query;
 mod questions;
-mod run_steps;
 mod start;
 mod stream;
-mod tape;
 mod totals;
-
-pub(crate) use questions::RunQuestions;
-pub(crate) use run_steps::{event_step, has_new_message, make_step, read_history};
-pub(crate) use tape::{Tape, Tapes};
-
-/// The pages' label in metrics.
-pub(crate) const ROUTE: &str = "pages";
-
-/// Returns true if a path belongs to the pages.
-pub(crate) fn is_page_path(path: &str) -> bool {
-    path.starts_with("/api/") || path.starts_with("/audit/") || assets::find_asset(path).is_some()
-}
 
 /// Answers a request for a page, or for a file or an API path of a page.
 pub(crate) async fn answer_page(
@@ -53,7 +40,8 @@ pub(crate) async fn answer_page(
         Ok(response) => response,
         Err(refusal) => refusal.to_response(),
     };
-    assets::protect_response(response.headers_mut());
+    // Every response of the pages has the security headers.
+    softland_pages::set_security_headers(response.headers_mut(), AllowedStyles::Own);
     Ok(response)
 }
 
@@ -73,7 +61,8 @@ async fn route_page(
     }
     let Some(api) = path.strip_prefix("/api/") else {
         check_method(&parts.method, &[Method::GET, Method::HEAD])?;
-        return assets::find_asset(path)
+        return page_files::find_file(path)
+            .map(file_response)
             .or_else(|| audit::audit_file(gate, path))
             .ok_or_else(nothing_here);
     };
@@ -92,10 +81,10 @@ async fn route_page(
         if parts.method != Method::POST {
             return Ok(not_allowed("POST"));
         }
-        live.guard.may_change(&parts.headers, &gate.pages_token)?;
+        live.guard.may_change(&parts.headers, &gate.pages.token)?;
         return cancel::cancel_run(gate, run).map(|done| json_response(&done)).ok_or_else(no_run);
     }
-    live.guard.may_read(&parts.headers, door, &gate.pages_token)?;
+    live.guard.may_read(&parts.headers, door, &gate.pages.token)?;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Ok(not_allowed("GET, HEAD"));
     }
@@ -122,12 +111,12 @@ async fn route_page(
         }
         ["events"] => {
             let seat =
-                stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
+                stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
             Ok(stream::stream_list(gate, &parts.headers, seat))
         }
         ["runs", run, "events"] => {
             let seat =
-                stream::StreamPermit::try_acquire(&gate.pages_seats).ok_or_else(pages_full)?;
+                stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
             stream::stream_run(gate, run, &parts.headers, seat).await.ok_or_else(no_run)
         }
         _ => Err(nothing_here()),
@@ -143,7 +132,7 @@ async fn read_totals(gate: &Arc<GatewayState>, days: u64, offset: i64) -> Value 
         Some(read) => read.await.unwrap_or_else(|error| Err(error.to_string())),
         None => Ok(json!({})),
     };
-    let done = gate.metrics.to_summary();
+    let done = gate.watch.metrics.to_summary();
     let now = json!({"requests": done.requests, "spend_usd": done.spend,
         "answered": done.answered, "landed": done.landed, "stopped": done.stopped,
         "failed": done.failed, "cancelled": done.cancelled});
@@ -152,6 +141,12 @@ async fn read_totals(gate: &Arc<GatewayState>, days: u64, offset: i64) -> Value 
     told["days"] = days.into();
     told["since_start"] = now;
     told
+}
+
+fn file_response((kind, bytes): (&'static str, &'static [u8])) -> Response<Body> {
+    let mut response = Response::new(Body::from_bytes(bytes));
+    softland_pages::set_content_type(response.headers_mut(), kind);
+    response
 }
 
 fn json_response(value: &Value) -> Response<Body> {

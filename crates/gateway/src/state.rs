@@ -5,81 +5,129 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use softland_ledger::{Clock, Ledger, OpenError, Options, Record};
+use softland_govern::runs::Runs;
+use softland_govern::{
+    Conversations, GovernSettings, KnownModels, LocalState, NameGenerator, RequestIds, Services,
+    SharedState, TokenCounts,
+};
+use softland_ledger::{Clock, Ledger, OpenError, Options};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::accounts::{Accounts, MemoryAccounts};
-use crate::body::BodyBudget;
-use crate::conversations::Conversations;
-use crate::govern;
-use crate::guard::Guard;
-use crate::learned::LearnedModels;
-use crate::metrics::{Metrics, RequestIds};
-use crate::names::{self, NameGenerator};
-use crate::pages::Tapes;
-use crate::runs::{OpenRun, Runs};
 use crate::secret::Secret;
-use crate::server::StartError;
-use crate::settings::Settings;
-use crate::store::{MemoryStore, Store};
-use crate::upstream::{Origin, Upstreams};
+use crate::serve::guard::Guard;
+use crate::serve::request_body::BodyBudget;
+use crate::serve::upstream::{Origin, Upstreams};
+use crate::settings::{Settings, UpstreamProblem};
+use crate::token;
+use crate::watch::Watch;
 
 /// The state that all requests of a gateway share.
 pub(crate) struct GatewayState {
     live: ArcSwap<LiveConfig>,
+    /// The state of governing.
+    pub(crate) services: Arc<Services>,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) upstreams: Upstreams,
-    pub(crate) metrics: Metrics,
+    pub(crate) serving: Serving,
+    pub(crate) pages: PagesState,
+}
+
+/// The state of what is being served.
+pub(crate) struct Serving {
     pub(crate) requests: RequestIds,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) accounts: Arc<dyn Accounts>,
-    pub(crate) learned: LearnedModels,
-    /// Token counts that providers have returned.
-    pub(crate) counts: govern::TokenCounts,
-    pub(crate) names: NameGenerator,
-    pub(crate) conversations: Conversations,
-    pub(crate) runs: Runs,
-    pub(crate) ledger: Option<Ledger>,
     /// The metrics label of requests that are not sent to an upstream.
     pub(crate) no_upstream: Arc<str>,
     /// The memory that the bodies of all requests may use together.
     pub(crate) bodies: BodyBudget,
     /// The number of open client connections.
     pub(crate) connections: AtomicUsize,
-    /// Running streams, whose spend is not booked yet.
-    pub(crate) flows: TaskTracker,
     /// Cancelled to cut off everything that is still being served.
     pub(crate) cut: CancellationToken,
-    /// The events of runs that somebody is watching.
-    pub(crate) tapes: Tapes,
+    draining: AtomicBool,
+}
+
+/// The state of the pages.
+pub(crate) struct PagesState {
     /// The number of open streams to pages.
-    pub(crate) pages_seats: Arc<AtomicUsize>,
+    pub(crate) seats: Arc<AtomicUsize>,
     /// A permit to make an audit report; only one is made at a time.
-    pub(crate) pages_audit: Arc<Semaphore>,
-    /// Short texts of what runs were asked, where the ledger keeps contents.
-    pub(crate) pages_questions: crate::pages::RunQuestions,
+    pub(crate) audit: Arc<Semaphore>,
+    /// Short texts of what runs were asked, by run, where the ledger keeps contents.
+    pub(crate) questions: Mutex<BTreeMap<String, String>>,
     /// The address at which the pages are served.
-    pages: SocketAddr,
+    address: SocketAddr,
     /// The token of the pages, for a configuration that names none.
-    pub(crate) pages_token: Secret,
+    pub(crate) token: Secret,
     /// Distinguishes this process from another one on the same address.
     pub(crate) stamp: String,
     /// Cancelled when the pages are no longer served.
     pub(crate) leaving: CancellationToken,
-    draining: AtomicBool,
-    clock: Clock,
+}
+
+impl Serving {
+    fn new(bodies: BodyBudget) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            requests: RequestIds::new(start),
+            no_upstream: Arc::from(""),
+            bodies,
+            connections: AtomicUsize::new(0),
+            cut: CancellationToken::new(),
+            draining: AtomicBool::new(false),
+        }
+    }
+}
+
+impl PagesState {
+    fn new(address: SocketAddr) -> Self {
+        let (token, stamp) = token::make_secrets();
+        Self {
+            seats: Arc::default(),
+            audit: Arc::new(Semaphore::new(1)),
+            questions: Mutex::default(),
+            address,
+            token,
+            stamp,
+            leaving: CancellationToken::new(),
+        }
+    }
+}
+
+/// Creates the state of governing. Without a shared state, it is in memory.
+fn make_services(
+    shared: Option<Arc<dyn SharedState>>,
+    clock: &Clock,
+    watch: &Arc<Watch>,
+) -> Services {
+    Services {
+        state: shared.unwrap_or_else(|| Arc::new(LocalState::default())),
+        models: KnownModels::default(),
+        counts: TokenCounts::default(),
+        names: NameGenerator::new(clock(), std::process::id()),
+        conversations: Conversations::default(),
+        runs: Runs::default(),
+        tasks: TaskTracker::new(),
+        meter: Arc::clone(&watch.metrics) as _,
+        watcher: Arc::clone(watch) as _,
+        clock: Arc::clone(clock),
+    }
 }
 
 /// The settings in force, and the values that are derived from them once.
 pub(crate) struct LiveConfig {
     pub(crate) settings: Settings,
+    /// The part of them that governing reads.
+    pub(crate) govern: Arc<GovernSettings>,
     pub(crate) origins: BTreeMap<String, Arc<Origin>>,
     pub(crate) guard: Guard,
 }
@@ -92,46 +140,27 @@ impl GatewayState {
     ) -> Result<Self, StartError> {
         let upstreams = Upstreams::new(&settings.limits);
         let bodies = BodyBudget::from_limit(settings.limits.bodies);
+        let shared = settings.shared.clone();
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
+        let watch = Arc::new(Watch::new(ledger));
         let live = LiveConfig::new(settings, &upstreams).map_err(StartError::Upstream)?;
-        let (pages_token, stamp) = names::make_secrets();
+        let services = Arc::new(make_services(shared, &clock, &watch));
         Ok(Self {
             live: ArcSwap::from_pointee(live),
+            services,
+            watch,
             upstreams,
-            metrics: Metrics::new(),
-            requests: RequestIds::new(),
-            store: Arc::new(MemoryStore::default()),
-            accounts: Arc::new(MemoryAccounts::new()),
-            learned: LearnedModels::default(),
-            counts: govern::TokenCounts::default(),
-            names: NameGenerator::new(clock(), std::process::id()),
-            conversations: Conversations::default(),
-            runs: Runs::default(),
-            ledger,
-            no_upstream: Arc::from(""),
-            bodies,
-            connections: AtomicUsize::new(0),
-            flows: TaskTracker::new(),
-            cut: CancellationToken::new(),
-            tapes: Tapes::default(),
-            pages_seats: Arc::default(),
-            pages_audit: Arc::new(Semaphore::new(1)),
-            pages_questions: crate::pages::RunQuestions::default(),
-            pages,
-            pages_token,
-            stamp,
-            leaving: CancellationToken::new(),
-            draining: AtomicBool::new(false),
-            clock,
+            serving: Serving::new(bodies),
+            pages: PagesState::new(pages),
         })
     }
 
     /// Returns the address of the pages, as it is shown to a person.
     pub(crate) fn pages_url(&self) -> String {
-        let at = self.pages;
+        let at = self.pages.address;
         match &self.live_config().settings.admin.token {
             Some(_) => format!("http://{at}/"),
-            None => format!("http://{at}/#token={}", self.pages_token.expose()),
+            None => format!("http://{at}/#token={}", self.pages.token.expose()),
         }
     }
 
@@ -142,66 +171,24 @@ impl GatewayState {
 
     /// Returns the time in milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
-        (self.clock)()
+        self.services.now()
     }
 
     /// Ends the runs that have had no request for too long.
     pub(crate) fn end_idle(&self) {
-        self.tapes.sweep_unread();
-        let now = self.now();
-        for (run, open) in self.runs.take_idle(now) {
-            self.record_abandoned(now, &run, &open);
-        }
-    }
-
-    /// Ends all open runs. Their state is lost with this process, so a client that comes back later
-    /// continues under another run name.
-    pub(crate) fn end_all(&self) {
-        let now = self.now();
-        for (run, open) in self.runs.take_all() {
-            self.record_abandoned(now, &run, &open);
-        }
-    }
-
-    /// Ends a run that another run continues, unless it has ended already.
-    pub(crate) fn end_superseded(&self, run: &str) {
-        if let Some(open) = self.runs.remove_run(run) {
-            self.record_abandoned(self.now(), run, &open);
-        }
-    }
-
-    /// Records the end of a run that nobody continues.
-    fn record_abandoned(&self, now: u64, run: &str, open: &OpenRun) {
-        let ended = open.abandoned_end();
-        self.metrics.count_ended_run(ended.outcome);
-        self.runs.record_ended(run, open, &ended, false, now);
-        self.write_record(|| govern::run_end_record(now, run, ended, false, None, open));
-    }
-
-    /// Hands a record to the ledger, if there is one, and to the page that watches the run.
-    pub(crate) fn write_record(&self, record: impl FnOnce() -> Record) {
-        let watched = !self.tapes.is_idle();
-        if self.ledger.is_none() && !watched {
-            return;
-        }
-        let record = record();
-        if watched {
-            self.tapes.write_record(&record);
-        }
-        if let Some(ledger) = &self.ledger {
-            ledger.record(record);
-        }
+        self.watch.tapes.sweep_unread();
+        self.services.end_idle();
     }
 
     /// Returns true if new requests are accepted.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.draining.load(Ordering::Acquire)
+        !self.serving.draining.load(Ordering::Acquire)
     }
 
     /// Stops accepting new requests and ends the streams to pages.
     pub(crate) fn start_draining(&self) {
-        self.draining.store(true, Ordering::Release);
-        self.leaving.cancel();
+        self.serving.draining.store(true, Ordering::Release);
+        self.pages.leaving.cancel();
     }
 
     /// Puts new settings in force.
@@ -264,26 +251,46 @@ impl LiveConfig {
             origins.insert(name.clone(), Arc::new(origin));
         }
         let guard = Guard::new(&settings);
-        Ok(Self { settings, origins, guard })
+        let govern = Arc::new(settings.to_govern());
+        Ok(Self { settings, govern, origins, guard })
     }
 }
 
-/// An upstream that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamProblem {
-    /// The name of the upstream.
-    pub name: String,
-    /// The problem, for a person.
-    pub what: &'static str,
+/// The reason why a gateway does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The address cannot be bound.
+    Listen {
+        /// The address.
+        at: SocketAddr,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// An upstream cannot be used.
+    Upstream(UpstreamProblem),
+    /// The ledger or the event log cannot be written.
+    Ledger(OpenError),
 }
 
-impl fmt::Display for UpstreamProblem {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[upstream.{}]: {}", self.name, self.what)
+        match self {
+            Self::Listen { at, error } => write!(f, "cannot listen on {at}: {error}"),
+            Self::Upstream(problem) => write!(f, "{problem}"),
+            Self::Ledger(error) => write!(f, "{error}"),
+        }
     }
 }
 
-impl std::error::Error for UpstreamProblem {}
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { error, .. } => Some(error),
+            Self::Upstream(problem) => Some(problem),
+            Self::Ledger(error) => Some(error),
+        }
+    }
+}
 
 /// The reason why new settings were not accepted. The old ones stay in force.
 #[derive(Clone, Debug, PartialEq, Eq)]

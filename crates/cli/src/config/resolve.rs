@@ -93,6 +93,7 @@ impl Config {
                 Some(RetentionSetting::Forever) => None,
             },
             audit: Some(self.audit_reports(asked, &policies)),
+            shared: None,
             policies,
             log: LogSettings { events: gateway.events.clone() },
             limits: Limits::default(),

@@ -20,10 +20,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::page_refusal;
 use super::query::PageQuery;
 use crate::audit::{Audit, AuditFormat, AuditRequest};
-use crate::body::Body;
-use crate::errors::Refusal;
-use crate::server::EntryPoint;
+use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;
+use softland_govern::Body;
+use softland_govern::Refusal;
 
 /// The header that says whether the ledger keeps `digests` or `full` contents.
 const KEEPS: HeaderName = HeaderName::from_static("x-softland-content");
@@ -63,8 +63,8 @@ pub(super) async fn answer_audit(
         return Err(page_refusal(StatusCode::NOT_FOUND, "this gateway has no audit"));
     };
     match parts.method {
-        Method::GET => live.guard.may_read(&parts.headers, door, &gate.pages_token)?,
-        Method::POST => live.guard.may_change(&parts.headers, &gate.pages_token)?,
+        Method::GET => live.guard.may_read(&parts.headers, door, &gate.pages.token)?,
+        Method::POST => live.guard.may_change(&parts.headers, &gate.pages.token)?,
         _ => return Ok(not_allowed()),
     }
     let asked = asked?;
@@ -126,7 +126,7 @@ async fn make_report(
     let work = tokio::task::spawn_blocking(move || {
         let (path, name) = match &of {
             AuditSource::Ledger(path) => {
-                if let Some(ledger) = &gate.ledger {
+                if let Some(ledger) = &gate.watch.ledger {
                     let _ = ledger.drain(WRITTEN);
                 }
                 (path.as_path(), None)
@@ -148,7 +148,7 @@ async fn make_report(
 
 fn take_permit(gate: &GatewayState) -> Result<OwnedSemaphorePermit, Refusal> {
     let what = "another report is being made; there is one at a time";
-    let seat = Arc::clone(&gate.pages_audit).try_acquire_owned();
+    let seat = Arc::clone(&gate.pages.audit).try_acquire_owned();
     seat.map_err(|_| page_refusal(StatusCode::SERVICE_UNAVAILABLE, what))
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use softland_ledger::{Query, Reader, Run, RunLookup};
 
 use super::questions;
+use crate::run_row::RunRow;
 use crate::state::GatewayState;
 
 /// The number of the ledger's runs in one list.
@@ -29,12 +30,12 @@ pub(super) async fn list_runs(
     let content = if settings.ledger_full { "full" } else { "digests" };
     let mut ledger = json!({"on": settings.ledger.is_some(), "content": content});
     // Read before the rows: a page that reads on from this version misses nothing.
-    let at = format!("{}.{}", gate.runs.version(), gate.stamp);
+    let at = format!("{}.{}", gate.services.runs.version(), gate.pages.stamp);
     let mut runs: Vec<Value> = Vec::new();
     let mut known = BTreeSet::new();
-    for row in gate.runs.changed_rows(0).into_iter().rev() {
+    for row in gate.services.runs.changed_rows(0).into_iter().rev() {
         if known.insert(row.run.clone()) {
-            runs.extend(serde_json::to_value(&row));
+            runs.extend(serde_json::to_value(RunRow::from_snapshot(&row)));
         }
     }
     let mut more = false;
@@ -70,8 +71,8 @@ pub(super) async fn list_runs(
 /// # Errors
 /// Returns the reason why the ledger, which may have the run, cannot be read.
 pub(super) async fn find_run(gate: &Arc<GatewayState>, run: &str) -> Result<Option<Value>, String> {
-    let row = match (gate.runs.find_row(run), gate.live_config().settings.ledger.clone()) {
-        (Some(row), _) => serde_json::to_value(&row).ok(),
+    let row = match (gate.services.runs.find_row(run), gate.live_config().settings.ledger.clone()) {
+        (Some(row), _) => serde_json::to_value(RunRow::from_snapshot(&row)).ok(),
         (None, None) => None,
         (None, Some(path)) => {
             let name = run.to_owned();

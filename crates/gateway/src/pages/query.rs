@@ -8,7 +8,7 @@ use http::request::Parts;
 use url::form_urlencoded;
 
 use super::page_refusal;
-use crate::errors::Refusal;
+use softland_govern::Refusal;
 
 /// The parameters of a request, by name.
 pub(super) struct PageQuery(Vec<(String, String)>);

@@ -1,9 +1,8 @@
 //! The first words of what each run was asked, for the list. They are read from the ledger's
 //! contents, once for each run.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -19,10 +18,6 @@ const MOST: usize = 4096;
 /// The time that one list may spend on reading; the next list reads further ones.
 const TIME: Duration = Duration::from_millis(250);
 
-/// The questions that were read before, by run.
-#[derive(Debug, Default)]
-pub(crate) struct RunQuestions(Mutex<BTreeMap<String, String>>);
-
 /// Adds the question of the run to rows without a name or an agent.
 pub(super) async fn add_questions(
     gate: &Arc<GatewayState>,
@@ -33,7 +28,7 @@ pub(super) async fn add_questions(
     let kept = runs.clone();
     let read = tokio::task::spawn_blocking(move || {
         let reader = Reader::open(&path).ok();
-        let mut known = gate.pages_questions.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = gate.pages.questions.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() > MOST {
             known.clear();
         }

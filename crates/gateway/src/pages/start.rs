@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use softland_govern::runs::RunSnapshot;
 use softland_ledger::{Reader, Step};
 use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 
-use super::run_steps;
+use crate::run_row::RunRow;
+use crate::run_steps;
 use crate::state::GatewayState;
 
 /// The time that the ledger has to write the queued records.
@@ -38,10 +40,10 @@ struct RequestContent {
 /// Reads the beginning of a run. Blocks: not for async tasks.
 pub(super) fn read_start(gate: &Arc<GatewayState>, run: &str) -> TapeStart {
     let now = gate.now();
-    let row = gate.runs.find_row(run);
-    let open = row.as_ref().is_some_and(|row| !row.is_over());
+    let row = gate.services.runs.find_row(run);
+    let open = row.as_ref().is_some_and(|row| row.end.is_none());
     let path = gate.live_config().settings.ledger.clone();
-    if let Some(ledger) = gate.ledger.as_ref().filter(|_| open || path.is_some()) {
+    if let Some(ledger) = gate.watch.ledger.as_ref().filter(|_| open || path.is_some()) {
         // Makes sure that the file has all records so far.
         let _ = ledger.drain(WRITTEN);
     }
@@ -88,17 +90,17 @@ pub(super) fn stored_question(reader: &Reader, run: &str) -> Option<String> {
 }
 
 /// Returns the lines of a run in a gateway without a ledger, from memory.
-fn remembered_steps(row: &crate::runs::RunRow, now: u64) -> Vec<Step> {
-    let mut fields = serde_json::to_value(row).unwrap_or_default();
+fn remembered_steps(row: &RunSnapshot, now: u64) -> Vec<Step> {
+    let mut fields = serde_json::to_value(RunRow::from_snapshot(row)).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
         // These belong to the envelope.
         for name in ["v", "run", "turn", "event", "ts", "seq"] {
             fields.remove(name);
         }
     }
-    let mut steps = vec![run_steps::make_step(row.observed_at, 0, "run_start", &fields)];
-    if let Some(end) = row.end() {
-        let event = if end.outcome.is_done() { "done" } else { "error" };
+    let mut steps = vec![run_steps::make_step(row.info.started, 0, "run_start", &fields)];
+    if let Some(end) = &row.end {
+        let event = if end.ending.outcome.is_done() { "done" } else { "error" };
         let turn = fields.get("turns").and_then(Value::as_u64).unwrap_or(0);
         steps.push(run_steps::make_step(now, turn, event, &fields));
     }
@@ -107,9 +109,9 @@ fn remembered_steps(row: &crate::runs::RunRow, now: u64) -> Vec<Step> {
 
 /// Returns the content of the run's running request, which carries its history.
 fn running_content(gate: &GatewayState, run: &str) -> Option<RequestContent> {
-    let work = gate.runs.running_requests(run)?;
+    let work = gate.services.runs.running_requests(run)?;
     let asked = work.last()?.asked.upgrade()?;
-    let turn = gate.runs.newest_turn(run)?;
+    let turn = gate.services.runs.newest_turn(run)?;
     Some(RequestContent { api: asked.api, turn, body: asked.body.to_vec() })
 }
 

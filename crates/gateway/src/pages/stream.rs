@@ -9,9 +9,10 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response};
 
 use super::start;
-use super::tape::{Tape, TapeRead};
-use crate::body::{Body, BodySender};
+use crate::run_row::RunRow;
 use crate::state::GatewayState;
+use crate::tape::{Tape, TapeRead};
+use softland_govern::{Body, BodySender};
 
 /// The number of streams to pages at once.
 const MOST: usize = 1024;
@@ -70,17 +71,17 @@ pub(super) async fn stream_run(
     headers: &HeaderMap,
     seat: StreamPermit,
 ) -> Option<Response<Body>> {
-    let open = gate.runs.find_row(run).is_some_and(|row| !row.is_over());
-    let known = gate.tapes.find_tape(run).is_some();
+    let open = gate.services.runs.find_row(run).is_some_and(|row| row.end.is_none());
+    let known = gate.watch.tapes.find_tape(run).is_some();
     let tape = if open || known {
-        let (tape, new) = gate.tapes.open_tape(run)?;
+        let (tape, new) = gate.watch.tapes.open_tape(run)?;
         let watched = ReaderGuard(tape);
         if new {
             let start = read_beginning(gate, run).await?;
             let whole = (start.whole, start.whole);
             watched.0.set_beginning(start.steps, whole);
             // The run may have ended before the tape existed.
-            if start.over || gate.runs.find_row(run).is_none_or(|row| row.is_over()) {
+            if start.over || gate.services.runs.find_row(run).is_none_or(|row| row.end.is_some()) {
                 watched.0.end_tape();
             }
         }
@@ -91,7 +92,7 @@ pub(super) async fn stream_run(
     };
     let name = match tape.0.name() {
         usize::MAX => "kept".to_owned(),
-        name => format!("{}t{name}", gate.stamp),
+        name => format!("{}t{name}", gate.pages.stamp),
     };
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == name));
     let lost = from.is_none() && headers.contains_key("last-event-id");
@@ -102,7 +103,7 @@ pub(super) async fn stream_run(
         tokio::select! {
             () = follow_tape(&tape.0, &name, from, lost, &sender) => sender.finish(),
             () = sender.closed() => {}
-            () = gate.leaving.cancelled() => {}
+            () = gate.pages.leaving.cancelled() => {}
         }
         drop((tape, seat));
     });
@@ -169,7 +170,7 @@ pub(super) fn stream_list(
     headers: &HeaderMap,
     seat: StreamPermit,
 ) -> Response<Body> {
-    let stamp = gate.stamp.clone();
+    let stamp = gate.pages.stamp.clone();
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == stamp));
     let lost = from.is_none() && headers.contains_key("last-event-id");
     let (sender, response) = open_stream();
@@ -178,7 +179,7 @@ pub(super) fn stream_list(
         tokio::select! {
             () = follow_list(&gate, from.map_or(0, |(version, _)| version), lost, &sender) => {}
             () = sender.closed() => {}
-            () = gate.leaving.cancelled() => {}
+            () = gate.pages.leaving.cancelled() => {}
         }
         drop(seat);
     });
@@ -186,16 +187,16 @@ pub(super) fn stream_list(
 }
 
 async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: &BodySender) {
-    let stamp = gate.stamp.as_str();
+    let stamp = gate.pages.stamp.as_str();
     let mut piece = RETRY.to_vec();
     if lost {
         piece.extend_from_slice(b"event: resync\ndata: {}\n\n");
     }
     let mut quiet = Duration::ZERO;
     loop {
-        let newest = gate.runs.version();
+        let newest = gate.services.runs.version();
         if newest > version {
-            let rows = gate.runs.changed_rows(version);
+            let rows = gate.services.runs.changed_rows(version);
             version = newest;
             let last = rows.len().saturating_sub(1);
             for (n, row) in rows.iter().enumerate() {
@@ -205,7 +206,7 @@ async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: 
                     piece.extend_from_slice(format!("id: {version}.{stamp}\n").as_bytes());
                 }
                 piece.extend_from_slice(b"data: ");
-                piece.extend(serde_json::to_vec(row).unwrap_or_default());
+                piece.extend(serde_json::to_vec(&RunRow::from_snapshot(row)).unwrap_or_default());
                 piece.extend_from_slice(b"\n\n");
             }
         } else if quiet >= SILENCE {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use softland_core::policy::{Batch, Countdown, Policy, RunBoundary, Share};
 use softland_core::{
-    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, PinnedRecord, Reason,
-    Role, Stop, Transcript,
+    AdditionKind, Admission, Because, Call, Digest, Facts, Millis, NanoUsd, Phase, PinnedRecord,
+    Reason, Role, Stop, Transcript,
 };
 
 use crate::behaviours::support::{Talk, batch, input, limited, lines};
@@ -157,6 +157,43 @@ fn b02_limits_that_the_transcript_does_not_show_warn_once() {
             .filter(|n| !again.one("grep", input(*n), &format!("{n}")).additions.is_empty())
             .collect();
         assert_eq!(warned, [2], "{name}");
+    }
+}
+
+/// A message that neither begins a run nor ends a round has no place for a line. The limit is seen
+/// there all the same, and the note comes behind the history.
+#[test]
+fn c43_a_limit_reached_behind_a_second_message_is_seen() {
+    let tokens = Policy { tokens_limit: Some(100_000), ..Policy::default() };
+    let cost = Policy { cost_limit_usd: Some(NanoUsd(1_000_000_000)), ..Policy::default() };
+    let time = Policy { time_limit: Some(Millis::from_secs(1000)), ..Policy::default() };
+    let used = |share: u64| Facts {
+        tokens: share * 1000,
+        cost: NanoUsd(share * 10_000_000),
+        elapsed: Millis::from_secs(share * 10),
+        next_input_cost: NanoUsd(1),
+        ..Facts::default()
+    };
+    let nudge = "[ERROR] You did not use a tool in your previous response! Please retry.";
+    for (policy, reason) in [(tokens, Reason::Tokens), (cost, Reason::Cost), (time, Reason::Time)] {
+        for (answer, message) in [(None, "Look in the other file."), (Some("I will."), nudge)] {
+            let mut talk = Talk::new(Role::Gateway, policy.clone());
+            talk.one("grep", input(0), "found");
+            if let Some(text) = answer {
+                talk.model(text, vec![], Stop::Natural);
+            }
+            for (share, wanted) in [(10, None), (100, Some(&reason))] {
+                talk.facts = used(share);
+                let step = talk.say(message);
+                assert!(!step.starts_run && step.additions.is_empty(), "{message}");
+                let late = match talk.transcript.current_run().unwrap().phase() {
+                    Phase::Open => None,
+                    Phase::Late { because } => Some(&because.reason),
+                    other => panic!("{reason:?} behind {message}: {other:?}"),
+                };
+                assert_eq!(late, wanted, "{message} at {share} %");
+            }
+        }
     }
 }
 

@@ -380,6 +380,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         ledger_full: false,
         retention: None,
         audit: None,
+        shared: None,
         log: LogSettings::default(),
         limits: Limits::default(),
     }

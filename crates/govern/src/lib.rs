@@ -1,0 +1,54 @@
+//! Governing: one client's request and its response, with everything that softland remembers between
+//! requests. It takes the bytes of a request with its head, asks a [`Transport`] for upstream
+//! responses, and returns the client's bytes.
+//!
+//! It opens no socket and no file. The wall clock, the way to the upstreams, the store and those who
+//! are told what happens come from the host: a gateway, or another program. Waits use tokio's timer.
+
+pub mod active;
+mod body;
+mod conversations;
+pub mod errors;
+pub mod headers;
+mod identify;
+mod learned;
+pub mod money;
+mod names;
+mod pass;
+pub mod recall;
+pub mod records;
+mod request;
+mod request_id;
+pub mod runs;
+mod services;
+mod settings;
+pub mod shared;
+pub mod signals;
+pub mod store;
+pub mod suite;
+mod target;
+mod token_counts;
+pub mod transport;
+mod turn;
+mod unmetered;
+pub mod watcher;
+
+pub use active::ActiveRequest;
+pub use body::{Body, BodyObserver, BodySender, ClientGone, CutReason};
+pub use conversations::Conversations;
+pub use errors::Refusal;
+pub use learned::{KnownModel, KnownModels, LearnedLimit, ModelLessons};
+pub use names::NameGenerator;
+pub use pass::{pass_back, pass_request};
+pub use request::ClientRequest;
+pub use request_id::{RequestId, RequestIds};
+pub use services::{Clock, Services};
+pub use settings::{GovernSettings, NotSelectable, Prices, Protocol, Route, Shaping};
+pub use shared::{Closing, LocalState, SharedState, StateNote};
+pub use signals::{RequestSignal, RequestSignals};
+pub use target::Target;
+pub use token_counts::TokenCounts;
+pub use transport::{Transport, TransportError, UpstreamRequest, UpstreamResponse};
+pub use turn::{count_tokens, govern_turn, stop_opaque};
+pub use unmetered::{check_unmetered, is_unmetered, mark_unmetered, unmetered_refusal};
+pub use watcher::{Meter, RunPlace, Unwatched, Watcher};

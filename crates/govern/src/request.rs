@@ -1,0 +1,34 @@
+//! A client's request, as its host hands it over.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use crate::active::ActiveRequest;
+use crate::services::Services;
+use crate::target::Target;
+use crate::transport::Transport;
+
+/// A client's request whose body has been read.
+pub struct ClientRequest {
+    /// The state that it shares with other requests.
+    pub services: Arc<Services>,
+    /// The way to the upstreams.
+    pub transport: Arc<dyn Transport>,
+    /// Its destination.
+    pub target: Target,
+    /// Its head.
+    pub parts: Parts,
+    /// Something that the host holds until the body is no longer needed.
+    pub held: Option<Box<dyn Any + Send + Sync>>,
+    /// The part of it that others may reach.
+    pub active: Arc<ActiveRequest>,
+}
+
+impl fmt::Debug for ClientRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientRequest").field("id", &self.target.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,207 @@
+//! The settings of governing: policies, routes, shapes and prices. They are passed in, complete; a
+//! request keeps those in force when it came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use softland_session::core::models::{self, Model, Price};
+use softland_session::core::policy::Policy;
+use softland_session::wire::tags::Shape;
+
+/// The settings of governing.
+#[derive(Clone, Debug, Default)]
+pub struct GovernSettings {
+    /// Prices of the configuration, before the built-in table.
+    pub prices: Prices,
+    /// Policies of the configuration by name.
+    pub policies: BTreeMap<String, Policy>,
+    /// Policy, upstream and shape by model; the first route that matches wins.
+    pub routes: Vec<Route>,
+    /// Shapes by name, for routes.
+    pub shapes: BTreeMap<String, Shaping>,
+    /// The names of the upstreams that a route may lead to.
+    pub upstreams: BTreeSet<Arc<str>>,
+    /// The policy of every request, whatever a route or a header says.
+    pub forced_policy: Option<String>,
+    /// The names that a client's `x-softland-policy` may select.
+    pub header_policies: Vec<String>,
+    /// True if requests that cannot be metered pass under a cost limit.
+    pub allow_unmetered: bool,
+    /// True if records have whole contents, false if they have none.
+    pub full_contents: bool,
+}
+
+impl GovernSettings {
+    /// Returns the policy that is selected for a request, whatever its route: by `--policy`, or
+    /// else by the request's header, if the operator allows that.
+    ///
+    /// # Errors
+    /// Returns the names that may be selected, if the header names another one.
+    pub fn selected_policy<'a>(
+        &'a self,
+        header: Option<&'a str>,
+    ) -> Result<Option<&'a str>, NotSelectable> {
+        let (Some(name), None) = (header, &self.forced_policy) else {
+            return Ok(self.forced_policy.as_deref());
+        };
+        if self.header_policies.iter().any(|allowed| allowed == name) {
+            return Ok(Some(name));
+        }
+        Err(NotSelectable { allowed: self.header_policies.clone() })
+    }
+
+    /// Returns the policy of that name: the configuration's, or else the built-in one.
+    pub fn find_policy(&self, name: &str) -> Option<Policy> {
+        self.policies.get(name).cloned().or_else(|| Policy::built_in(name))
+    }
+}
+
+/// A header that selects a policy which clients may not select.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotSelectable {
+    /// The names that it may select.
+    allowed: Vec<String>,
+}
+
+impl fmt::Display for NotSelectable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "x-softland-policy selects a policy that this gateway does not let clients select; ",
+        )?;
+        match self.allowed.as_slice() {
+            [] => f.write_str("it lets them select none"),
+            allowed => write!(f, "allowed are {}", allowed.join(", ")),
+        }
+    }
+}
+
+/// The protocol of a provider, where the difference matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions and Responses.
+    OpenAi,
+}
+
+/// `[[route]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// A model's name; `*` stands for any characters.
+    pub model: String,
+    /// The policy of its runs.
+    pub policy: Option<String>,
+    /// The upstream that its requests are sent to.
+    pub upstream: Option<String>,
+    /// The [`Shaping`] of its models' responses.
+    pub shape: Option<String>,
+}
+
+/// `[shape.NAME]`: models that write their calls as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shaping {
+    /// The way the text is read, and the parts of it that pass.
+    pub shape: Arc<Shape>,
+    /// The time for which a client gets nothing while text is held back, before a keepalive is
+    /// sent.
+    pub keepalive: Duration,
+}
+
+impl Shaping {
+    /// The default of `keepalive`.
+    pub const KEEPALIVE: Duration = Duration::from_secs(15);
+}
+
+impl Route {
+    /// Returns true if this route is for that model.
+    #[must_use]
+    pub fn matches_model(&self, model: &str) -> bool {
+        matches_pattern(self.model.as_bytes(), model.as_bytes())
+    }
+}
+
+/// Matches a text against a pattern, in which `*` is any run of bytes.
+fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // The position to resume at if the text behind the newest star does not match.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p + 1, t));
+                p += 1;
+            }
+            Some(byte) if text.get(t) == Some(byte) => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((after, from)) = star else { return false };
+                star = Some((after, from + 1));
+                (p, t) = (after, from + 1);
+            }
+        }
+    }
+    pattern.iter().skip(p).all(|byte| *byte == b'*')
+}
+
+/// Prices of a configuration, which take precedence over the built-in table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices(Vec<(String, Price)>);
+
+impl Prices {
+    /// Creates a table of these rows; the first row of a name wins.
+    #[must_use]
+    pub fn new(rows: Vec<(String, Price)>) -> Self {
+        Self(rows)
+    }
+
+    /// Returns the configuration's own price of a model, by its name.
+    #[must_use]
+    pub fn own_price(&self, model: &str) -> Option<Price> {
+        self.0.iter().find(|(name, _)| name == model).map(|(_, price)| *price)
+    }
+
+    /// Returns the configuration's price of the model `*`, which holds for models that no other row
+    /// and no table prices.
+    #[must_use]
+    pub fn default_price(&self) -> Option<Price> {
+        self.own_price("*")
+    }
+
+    /// Returns the highest price at which `input` tokens of a model may be billed; `None` if it is
+    /// unknown.
+    #[must_use]
+    pub fn find_price(&self, provider: Option<&str>, model: &str, input: u64) -> Option<Price> {
+        self.own_price(model)
+            .or_else(|| {
+                models::find_model(provider, model).map(|row: &Model| row.highest_price(input))
+            })
+            .or_else(|| self.default_price())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, model, fit) in [
+            ("claude-*", "claude-opus-5-5", true),
+            ("claude-*", "gpt-6", false),
+            ("*", "", true),
+            ("*-mini", "gpt-6-mini", true),
+            ("*-mini", "gpt-6-mini-x", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("exact", "exact", true),
+        ] {
+            let route =
+                Route { model: pattern.to_owned(), policy: None, upstream: None, shape: None };
+            assert_eq!(route.matches_model(model), fit, "{pattern} {model}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The way to the upstreams, which the host provides: a request goes out as bytes, and a response
+//! comes back as a stream of bytes.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, StatusCode};
+use http_body::Body as HttpBody;
+use http_body_util::BodyExt as _;
+
+use crate::body::{Body, CutReason};
+use crate::settings::Protocol;
+
+/// The way to the upstreams. Dropping the future of [`send`](Self::send), or the response, cancels
+/// the request.
+#[async_trait]
+pub trait Transport: Send + Sync {
+    /// Sends a POST request and waits for the head of its response.
+    ///
+    /// # Errors
+    /// Returns an error if there is no response. It names the upstream, never a credential.
+    async fn send(&self, request: UpstreamRequest<'_>) -> Result<UpstreamResponse, TransportError>;
+}
+
+/// A request to an upstream.
+#[derive(Clone, Debug)]
+pub struct UpstreamRequest<'a> {
+    /// The upstream's name.
+    pub upstream: &'a Arc<str>,
+    /// The protocol of its path.
+    pub protocol: Protocol,
+    /// The path from `/v1/` on, with its query.
+    pub path: &'a PathAndQuery,
+    /// The client's headers. The transport decides which of them go upstream, and adds credentials.
+    pub headers: &'a HeaderMap,
+    /// True if the response must come uncompressed, to be read here.
+    pub governed: bool,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// The error of a request without a complete response. Its message names the upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportError {
+    /// The message, without credentials.
+    pub message: String,
+    /// The HTTP status that tells a client about this error.
+    pub status: StatusCode,
+    /// True if the provider has the whole request and did not answer in time: it may still process
+    /// it, and bill it.
+    pub is_late: bool,
+}
+
+impl TransportError {
+    fn from_cut(name: &str, cut: &CutReason) -> Self {
+        let (status, what) = match cut {
+            CutReason::Idle(after) => {
+                (StatusCode::GATEWAY_TIMEOUT, format!("went silent for {after:?}"))
+            }
+            CutReason::Upstream(cause) => (StatusCode::BAD_GATEWAY, format!("broke off: {cause}")),
+            CutReason::Aborted => (StatusCode::BAD_GATEWAY, "broke off: given up".to_owned()),
+        };
+        let is_late = matches!(cut, CutReason::Idle(_));
+        Self { message: format!("upstream {name} {what}"), status, is_late }
+    }
+
+    fn too_large(name: &str, limit: usize) -> Self {
+        let message = format!("upstream {name} answered with more than {limit} bytes");
+        Self { message, status: StatusCode::BAD_GATEWAY, is_late: false }
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TransportError {}
+
+/// An upstream's response, whose body is still arriving.
+pub struct UpstreamResponse {
+    /// Any status, redirects too.
+    pub status: StatusCode,
+    /// The headers as received. They may be slices of a connection's buffer, so they must not be
+    /// kept for the length of a stream.
+    pub headers: HeaderMap,
+    body: Pin<Box<dyn HttpBody<Data = Bytes, Error = CutReason> + Send>>,
+    /// Bytes of the body that have arrived.
+    received: u64,
+    name: Arc<str>,
+}
+
+impl UpstreamResponse {
+    /// Creates the response of the upstream of this name.
+    pub fn new(
+        name: Arc<str>,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: impl HttpBody<Data = Bytes, Error = CutReason> + Send + 'static,
+    ) -> Self {
+        Self { status, headers, body: Box::pin(body), received: 0, name }
+    }
+
+    /// Returns the next bytes; `None` at the end.
+    ///
+    /// # Errors
+    /// Returns an error if the connection breaks, or nothing arrives within the idle limit.
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(cut)) => return Err(TransportError::from_cut(&self.name, &cut)),
+                Some(Ok(frame)) => {
+                    // Nothing is read in trailers.
+                    if let Ok(bytes) = frame.into_data() {
+                        self.received = self.received.saturating_add(bytes.len() as u64);
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    /// The same as those of [`next_chunk`](Self::next_chunk), and an error if the body has more than
+    /// `limit` bytes.
+    pub async fn read_whole(&mut self, limit: usize) -> Result<Bytes, TransportError> {
+        let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_chunk().await? else { return self.check_size(first, limit) };
+        let mut bytes = BytesMut::with_capacity(first.len() + second.len());
+        bytes.extend_from_slice(&first);
+        bytes.extend_from_slice(&second);
+        while bytes.len() <= limit {
+            let Some(next) = self.next_chunk().await? else { break };
+            bytes.extend_from_slice(&next);
+        }
+        self.check_size(bytes.freeze(), limit)
+    }
+
+    /// Returns the number of bytes of the body that have arrived.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.received
+    }
+
+    fn check_size(&self, bytes: Bytes, limit: usize) -> Result<Bytes, TransportError> {
+        if bytes.len() > limit {
+            return Err(TransportError::too_large(&self.name, limit));
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the body, to be passed on as it arrives.
+    #[must_use]
+    pub fn into_body(self) -> Body {
+        Body::from_relay(self.body)
+    }
+}
+
+impl fmt::Debug for UpstreamResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamResponse").field("status", &self.status).finish_non_exhaustive()
+    }
+}

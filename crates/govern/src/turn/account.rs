@@ -1,0 +1,560 @@
+//! The account of one request: what it may use and has used of money, tokens and time, and the
+//! facts that the session decides on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use softland_session::core::is_short_of_money;
+use softland_session::core::models::{Model, Price};
+use softland_session::core::policy::Policy;
+use softland_session::core::{AccountAbove, Because, Facts, Millis, NanoUsd, Quantity, Reason};
+use softland_session::price::{self, Fees, HostedToolBound};
+use softland_session::wire::request::Request;
+use softland_session::wire::{Api, Tokens};
+
+use crate::money::accounts::{
+    Accounts as _, Balance, Claim, Lease, ReservationAmounts, Shortfall, WaitLimits,
+};
+use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
+use crate::services::Services;
+use crate::settings::Prices;
+use crate::shared::RequestLedger;
+use crate::signals::{RequestSignal, RequestSignals};
+use crate::store::{CountedContext, RunState};
+
+/// The accounts that a request counts in.
+#[derive(Clone, Debug)]
+pub(super) struct RequestAccounts {
+    /// The run's account.
+    pub(super) run: Arc<str>,
+    /// Its session's account.
+    pub(super) session: Arc<str>,
+    /// Its parent's account, with the parent's limit and the amount that the parent holds back for
+    /// its answer.
+    pub(super) parent: Option<(Arc<str>, NanoUsd, NanoUsd)>,
+    /// Its parent's tokens, without this run's tokens of the running request.
+    pub(super) tokens_above: Option<AccountAbove<u64>>,
+}
+
+/// The prices of a model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tariff {
+    /// The configuration's price, which takes precedence over the built-in table's.
+    own: Option<Price>,
+    model: Option<&'static Model>,
+}
+
+impl Tariff {
+    /// Finds the prices of a model by its name and its row in the built-in table.
+    pub(super) fn from_model(prices: &Prices, model: &str, row: Option<&'static Model>) -> Self {
+        let own = prices.own_price(model);
+        Self { own: own.or_else(|| prices.default_price().filter(|_| row.is_none())), model: row }
+    }
+
+    /// Returns the highest price at which `input` tokens can be billed.
+    pub(super) fn price_at(&self, input: u64) -> Option<Price> {
+        self.own.or_else(|| self.model.map(|model| model.highest_price(input)))
+    }
+
+    /// Returns the cost of a response.
+    fn response_cost(&self, tokens: &Tokens, fees: &Fees, name: &str) -> Option<NanoUsd> {
+        let price = self.price_at(tokens.input_total())?;
+        Some(fees.bill_response(name, tokens, &price))
+    }
+
+    /// Returns the model's name in the table, which determines its service tiers.
+    fn model_name(&self) -> &'static str {
+        self.model.map_or("", |model| model.id)
+    }
+}
+
+/// The account of one request.
+#[derive(Debug)]
+pub(super) struct RequestAccount {
+    purse: RequestAccounts,
+    tariff: Tariff,
+    /// The run's state before this request.
+    pub(super) state: Arc<RunState>,
+    /// The newest context that the provider has counted, if this request continues it.
+    known: Option<KnownAncestor>,
+    thinking_budget: u64,
+    /// Bytes of history that the provider stores and that no body shows.
+    pub(super) kept_bytes: u64,
+    /// The amounts that the run and its session had spent before, once they are known.
+    spent: Option<(NanoUsd, NanoUsd)>,
+    /// The amount spent before a fork, which is still to be booked on the fork's accounts.
+    spent_before: NanoUsd,
+    lease: Option<Lease>,
+    /// The tokens that this request has used so far, in all upstream requests together.
+    used: Tokens,
+    cost: NanoUsd,
+    /// The usage of the running upstream request so far.
+    newest: UpstreamUsage,
+}
+
+/// The usage of the running upstream request.
+#[derive(Clone, Debug, Default)]
+struct UpstreamUsage {
+    size: InputSize,
+    /// The most that the request can use.
+    bound: UsageBound,
+    /// Input tokens of the client's own, without what the provider's tools add.
+    own: u64,
+    /// The service tier that the request asks for, and the price of tool uses.
+    fees: Fees,
+    tokens: Option<Tokens>,
+    /// The most output tokens that the request can get.
+    output: u64,
+    /// True if the head of its response states the billed input.
+    firm: bool,
+    /// The highest amount that its input can be billed.
+    input: NanoUsd,
+    /// A tool that the provider runs and whose results have no bound.
+    unbounded: Option<String>,
+}
+
+/// The result of an attempt to reserve money for a request.
+pub(super) enum LeaseOutcome {
+    /// The request may be sent, with this output limit if it is not the request's own.
+    Granted(Option<u64>),
+    /// The named account has not enough money.
+    Short(Shortfall),
+    /// The amount spent is unknown, for this reason.
+    Lost(String),
+}
+
+impl RequestAccount {
+    pub(super) fn open_account(
+        purse: RequestAccounts,
+        tariff: Tariff,
+        state: Arc<RunState>,
+        known: Option<CountedContext>,
+        thinking_budget: u64,
+    ) -> Self {
+        let known = known.map(|known| {
+            let [text, media, unseen] = known.shown;
+            let size = InputSize { text, media, unseen, unwritten: 0 };
+            KnownAncestor { tokens: known.tokens, size }
+        });
+        Self {
+            purse,
+            tariff,
+            state,
+            known,
+            thinking_budget,
+            kept_bytes: 0,
+            spent: None,
+            spent_before: NanoUsd::ZERO,
+            lease: None,
+            used: Tokens::default(),
+            cost: NanoUsd::ZERO,
+            newest: UpstreamUsage::default(),
+        }
+    }
+
+    /// Notes the amount that was spent before a fork, which is booked with the first reservation.
+    pub(super) fn set_spent_before(&mut self, amount: NanoUsd) {
+        self.spent_before = amount;
+    }
+
+    /// Returns the accounts of the run and its session.
+    pub(super) fn own_accounts(&self) -> Vec<Arc<str>> {
+        vec![Arc::clone(&self.purse.run), Arc::clone(&self.purse.session)]
+    }
+
+    /// Sets what the run and its session have spent, after this request's own cost was booked:
+    /// other requests may have spent more since it began.
+    pub(super) fn refresh_spent(&mut self, balances: &[Balance]) {
+        if let [run, session] = balances {
+            let own = self.cost;
+            self.spent = Some((run.spent.saturating_sub(own), session.spent.saturating_sub(own)));
+        }
+    }
+
+    /// Notes the balances at the first reservation, which are in the order of the claims.
+    fn note_balances(&mut self, balances: &[Balance]) {
+        if let (None, [run, session, ..]) = (self.spent, balances) {
+            self.spent = Some((run.spent, session.spent));
+        }
+    }
+
+    /// Learns the balances of a request that has no price, and so reserves nothing.
+    async fn count_unpriced(&mut self, services: &Services, policy: &Policy) {
+        if self.spent.is_some() {
+            return;
+        }
+        let ledger = RequestLedger::new(&services.state, std::mem::take(&mut self.spent_before));
+        let claims = self.account_claims(policy, NanoUsd::ZERO);
+        let claims = claims.into_iter().map(|claim| Claim { limit: None, ..claim }).collect();
+        let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
+        if let Ok(lease) = ledger.reserve_money(claims, nothing, WaitLimits::NONE).await {
+            lease.settle_cost(NanoUsd::ZERO);
+        }
+        let balances = ledger.take_balances();
+        self.note_balances(&balances);
+    }
+
+    /// Returns true if the model has a price.
+    pub(super) fn is_priced(&self) -> bool {
+        self.tariff.price_at(0).is_some()
+    }
+
+    /// Returns the part of a request that has an unknown price of its own: audio and images as
+    /// output, and answers of other models.
+    pub(super) fn find_unpriceable(&self, request: &Request<'_>) -> Option<&'static str> {
+        if self.tariff.own.is_some() {
+            return None;
+        }
+        match (request.terms.speaks, request.terms.fallbacks) {
+            (true, _) => Some("`modalities` other than text"),
+            (_, true) => Some("`fallbacks`"),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the newest request's bound comes from its bytes, so that a token count would
+    /// improve it. Content that the body does not show is bounded by the window, whatever is
+    /// counted.
+    pub(super) fn is_counted_by_bytes(&self) -> bool {
+        self.newest.unbounded.is_none() && self.newest.size.unseen == 0
+    }
+
+    /// Uses the provider's count of the newest request, and releases what was reserved for it.
+    pub(super) fn use_count(&mut self, tokens: u64) {
+        if let Some(lease) = self.lease.take() {
+            lease.settle_cost(NanoUsd::ZERO);
+        }
+        let size = self.newest.size;
+        self.known = Some(KnownAncestor { tokens: tokens.saturating_add(size.unwritten), size });
+    }
+
+    /// Returns the provider's tool that raises the newest request's bound to the whole window.
+    pub(super) fn unbounded_tool(&self) -> Option<&str> {
+        self.newest.unbounded.as_deref()
+    }
+
+    /// Returns what this request has cost so far; `None` if the model has no price.
+    pub(super) fn cost(&self) -> Option<NanoUsd> {
+        self.is_priced().then_some(self.cost)
+    }
+
+    /// Returns the name of the run's account.
+    pub(super) fn run_account(&self) -> &Arc<str> {
+        &self.purse.run
+    }
+
+    pub(super) fn used(&self) -> Tokens {
+        self.used
+    }
+
+    /// Returns the highest price of `input` tokens, in the service tier of the newest request.
+    fn highest_price(&self, input: u64) -> Option<Price> {
+        let price = self.tariff.price_at(input)?;
+        Some(price.scaled_by(self.newest.fees.max_thousandths(self.tariff.model_name())))
+    }
+
+    fn billed_cost(&self, tokens: &Tokens) -> Option<NanoUsd> {
+        self.tariff.response_cost(tokens, &self.newest.fees, self.tariff.model_name())
+    }
+
+    /// Computes the most that a request can use. The content that the provider's tools add counts
+    /// for every request; `uses` is the number of tool uses for a request that sets no limit.
+    fn count_request(&self, request: &Request<'_>, uses: Option<u64>) -> UpstreamUsage {
+        let window = money::context_window(self.tariff.model);
+        let size = InputSize::from_request(request).with_history(self.kept_bytes);
+        let brought = HostedToolBound::from_request(request, uses);
+        let own = money::input_bound(self.known, size, window);
+        let bound = UsageBound {
+            input: brought.max_input(own, window),
+            output: money::output_bound(request.max_tokens.map(|m| m.value), self.tariff.model),
+            writes: money::cache_writes(request),
+            fees: brought.fees,
+        };
+        // Tool content and a compaction are billed in addition to what the head states.
+        let firm = size.unseen == 0
+            && !request.terms.manages_context
+            && brought == HostedToolBound::default();
+        let unbounded = if size.unseen > 0 { None } else { brought.unbounded };
+        let (output, fees) = (bound.output, Fees::from_request(request));
+        UpstreamUsage {
+            size,
+            bound,
+            own,
+            fees,
+            output,
+            firm,
+            unbounded,
+            ..UpstreamUsage::default()
+        }
+    }
+
+    /// Returns the facts at this time for the request that [`reserve_worst_case`](Self::reserve_worst_case) was last
+    /// called for. `short` is an account that has not enough money for it.
+    pub(super) fn current_facts(&self, now: u64, short: Option<&Shortfall>) -> Facts {
+        let bound = self.newest.bound;
+        let price = self.highest_price(bound.input);
+        let total = self.used.input_total().saturating_add(self.used.output);
+        let spent = self.spent.unwrap_or_default();
+        let mut facts = Facts {
+            tokens: self.state.tokens.saturating_add(total),
+            cost: spent.0 + self.cost,
+            session_cost: spent.1 + self.cost,
+            elapsed: Millis(self.state.active_at(now)),
+            next_input: money::input_estimate(self.known, self.newest.size),
+            thinking_budget: self.thinking_budget,
+            tool_refusals: self.state.tool_refusals,
+            tokens_above: self
+                .purse
+                .tokens_above
+                .map(|above| AccountAbove { used: above.used.saturating_add(total), ..above }),
+            ..Facts::default()
+        };
+        if let Some(price) = price {
+            facts.next_input_cost = bound.input_cost(&price);
+            facts.reserve_input_cost = self.answer_input();
+            facts.output_pico = price.output;
+        }
+        if let Some(short) = short {
+            // Money that others hold counts as spent, but is not reported as spent.
+            let gone = short.limit.saturating_sub(short.remaining_amount());
+            let held = gone.saturating_sub(short.spent);
+            if short.account == self.purse.session {
+                facts.session_cost = facts.session_cost.max(short.spent);
+                facts.session_cost_held = held;
+            } else if short.account == self.purse.run {
+                facts.cost = facts.cost.max(short.spent);
+                facts.cost_held = held;
+            } else if let Some((_, limit, _)) = self.purse.parent {
+                facts.cost_above = Some(AccountAbove {
+                    used: limit.saturating_sub(short.remaining_amount()),
+                    limit,
+                });
+            }
+        }
+        facts
+    }
+
+    /// Returns the cause for not sending a request: an account has not enough money.
+    pub(super) fn denial_cause(&self, policy: &Policy, short: &Shortfall) -> Because {
+        let money = |limit: Option<NanoUsd>| limit.unwrap_or(short.limit);
+        let (reason, limit) = if short.account == self.purse.session {
+            (Reason::SessionCost, money(policy.session_cost_limit_usd))
+        } else if short.account == self.purse.run {
+            (Reason::Cost, money(policy.cost_limit_usd))
+        } else {
+            (Reason::Cost, money(self.purse.parent.as_ref().map(|(_, limit, _)| *limit)))
+        };
+        let needed = Some(short.least);
+        Because {
+            needed,
+            ..Because::new(reason, Quantity::Money(short.spent), Quantity::Money(limit))
+        }
+    }
+
+    /// Reserves the worst case of an upstream request. With `waits`, it waits for others to settle,
+    /// and tells them when the wait gets long.
+    pub(super) async fn reserve_worst_case(
+        &mut self,
+        services: &Services,
+        request: &Request<'_>,
+        policy: &Policy,
+        exploring: bool,
+        waits: Option<&RequestSignals>,
+    ) -> LeaseOutcome {
+        self.settle_usage();
+        self.newest = self.count_request(request, self.added_uses(policy, request.api));
+        let (bound, output) = (self.newest.bound, self.newest.output);
+        let Some(price) = self.highest_price(bound.input) else {
+            self.count_unpriced(services, policy).await;
+            return LeaseOutcome::Granted(None);
+        };
+        self.newest.input = bound.input_cost(&price);
+        let answer =
+            self.answer_input() + NanoUsd::from_tokens(policy.reserve_tokens, price.output);
+        let held = if exploring { answer } else { NanoUsd::ZERO };
+        let claims = self.account_claims(policy, held);
+        let floor = policy.reserve_tokens.max(request.api.min_output_tokens());
+        let want = WorstCase {
+            input: bound.input_cost(&price),
+            output: bound.output,
+            output_pico: price.output,
+            floor: floor.saturating_add(self.thinking_budget),
+            stream: request.stream && waits.is_some(),
+        };
+        let ledger = RequestLedger::new(&services.state, self.spent_before);
+        let reserved = match waits {
+            Some(told) => {
+                money::reserve_worst_case(&ledger, claims, want, || {
+                    told.send_signal(RequestSignal::Loud)
+                })
+                .await
+            }
+            None => money::reserve_now(&ledger, claims, want).await,
+        };
+        let balances = ledger.take_balances();
+        if !balances.is_empty() {
+            self.spent_before = NanoUsd::ZERO;
+        }
+        self.note_balances(&balances);
+        match reserved {
+            Reservation::Granted { lease, output_limit } => {
+                self.lease = Some(lease);
+                self.newest.output = output_limit.unwrap_or(output);
+                LeaseOutcome::Granted(output_limit)
+            }
+            Reservation::Land(short) | Reservation::Busy(short) => LeaseOutcome::Short(short),
+            Reservation::Lost(refusal) => LeaseOutcome::Lost(refusal.to_string()),
+        }
+    }
+
+    /// Returns true if the run would land for want of money before anything was spent.
+    pub(super) fn is_short_at_first(&self, now: u64, policy: &Policy) -> bool {
+        let facts = self.current_facts(now, None);
+        let spent = facts.cost.max(facts.session_cost);
+        spent == NanoUsd::ZERO && is_short_of_money(&facts, policy)
+    }
+
+    /// Returns the highest price of the input of the run's answer, in which no tool is used any
+    /// more.
+    fn answer_input(&self) -> NanoUsd {
+        let own = self.newest.own;
+        self.highest_price(own)
+            .map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(own, price.input))
+    }
+
+    /// Returns how often the provider's tools may be used in a request that sets no limit. The
+    /// number is the same for the whole run, since it follows from the run's money limit.
+    pub(super) fn added_uses(&self, policy: &Policy, api: Api) -> Option<u64> {
+        let own = [policy.cost_limit_usd, policy.session_cost_limit_usd];
+        let above = self.purse.parent.as_ref().map(|(_, limit, _)| *limit);
+        let limit = own.into_iter().chain([above]).flatten().min();
+        let limit = limit.filter(|_| !policy.is_observing() && api != Api::Chat)?;
+        let price = self.tariff.price_at(u64::MAX)?;
+        Some(price::uses_under(limit, price.highest_input(false), api))
+    }
+
+    fn account_claims(&self, policy: &Policy, held: NanoUsd) -> Vec<Claim> {
+        let enforced = !policy.is_observing();
+        let limit = |limit: Option<NanoUsd>| {
+            limit.filter(|_| enforced).map(|limit| limit.saturating_sub(held))
+        };
+        let claim = |account: &Arc<str>, limit| Claim { account: account.clone(), limit };
+        let mut claims = vec![
+            claim(&self.purse.run, limit(policy.cost_limit_usd)),
+            claim(&self.purse.session, limit(policy.session_cost_limit_usd)),
+        ];
+        if let Some((account, limit, held)) = &self.purse.parent {
+            claims.push(claim(account, enforced.then(|| limit.saturating_sub(*held))));
+        }
+        claims
+    }
+
+    /// Notes the billed input that the head of the response states. From here on only the output is
+    /// uncertain, so the reservation shrinks. Returns true once that is done.
+    pub(super) fn note_billed_input(&mut self, tokens: Tokens) -> bool {
+        if tokens.input_total() == 0 {
+            return false;
+        }
+        if let (Some(cost), Some(lease)) = (self.billed_cost(&tokens), &mut self.lease) {
+            lease.set_received_cost(cost);
+        }
+        let worst = Tokens { output: self.newest.output, ..tokens };
+        if let (true, Some(cost), Some(lease)) =
+            (self.newest.firm, self.billed_cost(&worst), &mut self.lease)
+        {
+            lease.lower_to(cost);
+        }
+        true
+    }
+
+    /// Books the usage of the upstream request, which has ended. Returns its cost.
+    pub(super) fn add_usage(&mut self, tokens: Tokens) -> Option<NanoUsd> {
+        self.newest.tokens = Some(tokens);
+        self.settle_usage()
+    }
+
+    /// Releases the reservation of a request that did not get through, and so is not billed.
+    pub(super) fn release_unbilled(&mut self) {
+        self.newest.tokens = None;
+        if let Some(lease) = self.lease.take() {
+            lease.settle_cost(NanoUsd::ZERO);
+        }
+    }
+
+    /// Books a request that was sent, and given up or cut off before a usage report came. The
+    /// provider has read it and bills that, and the `output` tokens of which some text came. Any
+    /// further output is unknown. The tokens are estimated, the cost is an upper bound. Returns
+    /// both.
+    pub(super) fn book_unanswered(&mut self, output: u64) -> (Tokens, Option<NanoUsd>) {
+        let output = output.min(self.newest.output);
+        let tokens = self.count_estimate(output);
+        let Some(price) = self.highest_price(self.newest.bound.input) else {
+            return (tokens, None);
+        };
+        let cost = self.newest.input + NanoUsd::from_tokens(output, price.output);
+        self.cost += cost;
+        if let Some(lease) = self.lease.take() {
+            lease.settle_cost(cost);
+        }
+        (tokens, Some(cost))
+    }
+
+    /// Returns the worst case of the newest upstream request before any response: an estimate of
+    /// its input, and the amount reserved for it.
+    pub(super) fn worst_case(&self) -> (Tokens, Option<NanoUsd>) {
+        let input = money::input_estimate(self.known, self.newest.size);
+        let tokens = Tokens { input, ..Tokens::default() };
+        (tokens, self.lease.as_ref().map(Lease::reserved_amount))
+    }
+
+    /// Counts estimated tokens for a request whose response does not report them. Returns them.
+    pub(super) fn count_estimate(&mut self, output: u64) -> Tokens {
+        let input = money::input_estimate(self.known, self.newest.size);
+        let tokens = Tokens { input, output, ..Tokens::default() };
+        self.used = self.used.saturating_add(tokens);
+        tokens
+    }
+
+    /// Books the whole reservation of a request whose response cannot be read. Returns the amount.
+    pub(super) fn book_reserved(&mut self) -> Option<NanoUsd> {
+        let lease = self.lease.take()?;
+        let cost = lease.reserved_amount();
+        self.cost += cost;
+        lease.settle_cost(cost);
+        Some(cost)
+    }
+
+    /// Books the usage of the newest upstream request, if any. Returns its cost.
+    pub(super) fn settle_usage(&mut self) -> Option<NanoUsd> {
+        let tokens = self.newest.tokens.take()?;
+        let cost = self.billed_cost(&tokens);
+        self.used = self.used.saturating_add(tokens);
+        self.cost += cost.unwrap_or(NanoUsd::ZERO);
+        if let Some(lease) = self.lease.take() {
+            lease.settle_cost(cost.unwrap_or(NanoUsd::ZERO));
+        }
+        cost
+    }
+
+    /// Returns the provider's count of the newest request, for the next request's bound.
+    pub(super) fn counted_context(&self, tokens: Tokens) -> (u64, [u64; 3]) {
+        let InputSize { text, media, unseen, .. } = self.newest.size;
+        (tokens.input_total().saturating_add(tokens.output), [text, media, unseen])
+    }
+
+    /// Returns the time until the run's limit. `open` is true while the run explores: then the time
+    /// held back for its answer is subtracted.
+    pub(super) fn time_left(&self, policy: &Policy, now: u64, open: bool) -> Option<Duration> {
+        let limit = policy.time_limit.filter(|_| !policy.is_observing())?;
+        let held = if open { policy.reserve_time.0.min(limit.0 / 2) } else { 0 };
+        let left = (limit.0 - held).saturating_sub(self.state.active_at(now));
+        Some(Duration::from_millis(left))
+    }
+
+    /// Returns the cause for ending the run at its time limit.
+    pub(super) fn time_is_up(&self, policy: &Policy, now: u64) -> Option<Because> {
+        let limit = policy.time_limit?;
+        let used = Quantity::Time(Millis(self.state.active_at(now)));
+        Some(Because::new(Reason::Time, used, Quantity::Time(limit)))
+    }
+}

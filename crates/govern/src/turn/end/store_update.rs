@@ -1,0 +1,221 @@
+//! The state that is stored when a request ends, and the clues by which its conversation is found
+//! again.
+
+use std::sync::Arc;
+
+use softland_session::core::{Admission, Digest, NanoUsd, Outcome, RunEnding, RunUsage};
+use softland_session::wire::Api;
+use softland_session::{Done, ModelTurn, Outline, PendingCall, summary};
+
+use super::{VAIN_OUTPUT, calls_to_run};
+use crate::identify::SessionName;
+use crate::money::accounts::Balance;
+use crate::services::Services;
+use crate::shared::Closing;
+use crate::store::{Namesake, RunState, StoreChanges, TurnEnd};
+use crate::turn::flow::GovernedRequest;
+use crate::turn::open::RequestSetup;
+use crate::turn::scope::report_store_loss;
+
+/// Passages of an answer by which a request for a summary is recognized.
+const SAID: usize = 2;
+
+/// The changes to store when a request ends.
+pub(super) struct StoreUpdate {
+    pub(super) services: Arc<Services>,
+    pub(super) closing: Closing,
+}
+
+impl StoreUpdate {
+    /// Stores the changes. Returns the balances that are wanted.
+    pub(super) async fn write_changes(self: Box<Self>) -> Vec<Balance> {
+        let Self { services, closing } = *self;
+        services.state.close(closing).await.unwrap_or_else(|error| {
+            report_store_loss(&services, &error);
+            Vec::new()
+        })
+    }
+}
+
+impl GovernedRequest {
+    /// Returns the clues of a summary of a conversation that continues. The summary does not end
+    /// the run, and the conversation is found again by it.
+    pub(super) fn summary_clues(&self, done: Option<&mut Done>) -> Vec<Digest> {
+        let RequestSetup { place, outline, asks_for_summary, .. } = &*self.opening;
+        let asks = *asks_for_summary || place.is_summary_candidate(outline);
+        let Some(done) = done.filter(|_| asks) else { return Vec::new() };
+        let answered = |ended: &RunEnding| ended.outcome == Outcome::Answered;
+        let goes_on = self.exchange.newest_position().is_some_and(|here| !here.starts);
+        if *asks_for_summary && goes_on && done.ended.as_ref().is_some_and(answered) {
+            done.ended = None;
+        }
+        let answer = done.answer.as_deref().filter(|_| !done.local).unwrap_or_default();
+        place.clues.summary_clues(&summary::text_passages(answer))
+    }
+
+    /// Does the same for a request without tools, which does not belong to the conversation itself.
+    pub(super) fn summary_update(
+        &self,
+        done: Option<&Done>,
+        services: Arc<Services>,
+    ) -> Option<Box<StoreUpdate>> {
+        let place = &self.opening.place;
+        let (run, state) = place.summarized_run(self.opening.asks_for_summary)?;
+        let answer = done.filter(|done| !done.local)?.answer.as_deref()?;
+        let clues = place.clues.summary_clues(&summary::text_passages(answer));
+        let changes =
+            StoreChanges { past_clues: Some((run, state, clues)), ..StoreChanges::default() };
+        let closing = Closing { scope: place.scope.clone(), changes, ..Closing::default() };
+        Some(Box::new(StoreUpdate { services, closing }))
+    }
+
+    pub(super) fn store_changes(&self, done: Option<Box<Done>>, now: u64) -> StoreChanges {
+        let Some(mut done) = done else { return self.failed_changes(now) };
+        let broke_off = |ended: &RunEnding| !ended.outcome.is_done();
+        if done.ended.as_ref().is_some_and(broke_off) {
+            // The response brought no turn, but what was decided for its history still holds.
+            let pins = std::mem::take(&mut done.records);
+            let mut changes = StoreChanges { pins, results: done.seen, ..self.failed_changes(now) };
+            if let Some((_, state)) = &mut changes.run {
+                state.ended = true;
+            }
+            return changes;
+        }
+        let (outline, before) = (&self.opening.outline, &self.account.state);
+        let total = self.account.used();
+        let mut state = RunState {
+            tokens: total.input_total().saturating_add(total.output),
+            cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
+            account: Arc::clone(self.account.run_account()),
+            tool_refusals: done.tool_refusals,
+            vain: self.count_vain(&done),
+            known: self.record.counted.or(before.known),
+            ended: done.ended.is_some(),
+            turn: Some(TurnEnd { context: outline.here, at: now, landed: is_landed(&done) }),
+            ..(**before).clone()
+        };
+        state.continue_at(now);
+        state.row =
+            self.opening.place.answered_calls(outline).saturating_add(shown_calls(&done).count());
+        state.delivered = next_turn(outline, &done).content;
+        state.used = with_calls(&mut done);
+        state.key = self.exchange.run_key().unwrap_or(self.run);
+        let (clues, past_clues) = self.conversation_clues(&done);
+        StoreChanges {
+            pins: done.records,
+            tails: done.tail.into_iter().collect(),
+            results: done.seen,
+            run: Some((self.run, state)),
+            child_tokens: None,
+            asked: outline.asks.clone(),
+            named: self.conversation_names(now, true),
+            clues,
+            past_clues: Some((self.run, Arc::clone(before), past_clues)),
+            untaken: None,
+        }
+    }
+
+    /// Returns the clues of the conversation as it is now, and those of its state before: the calls
+    /// and results that the history shows.
+    fn conversation_clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
+        let RequestSetup { place, outline, results, .. } = &*self.opening;
+        let turn = next_turn(outline, done);
+        let calls = shown_calls(done).filter_map(|call| {
+            Some(place.clues.call_clue(Outline::call_digest(&call.id, &call.name, &call.input)?))
+        });
+        // A client of the Responses API may name a call by `item_reference` and show only its
+        // result.
+        let kept = shown_calls(done).filter(|_| self.opening.asked.active.api == Api::Responses);
+        let ids = kept.filter_map(|call| Some(place.clues.id_clue(Outline::id_digest(&call.id)?)));
+        let begun = place.clues.begun(outline.opening_digest(), &turn);
+        let now = [place.clues.turn_clue(&turn)]
+            .into_iter()
+            .chain(begun)
+            .chain(calls)
+            .chain(ids)
+            .collect();
+        let said = summary::text_passages(done.answer.as_deref().unwrap_or_default());
+        let said = said.into_iter().take(SAID).chain(results.iter().copied());
+        let said: Vec<Digest> = said.collect();
+        let mut before = place.clues.newest_pairs(outline, place.answered_calls(outline));
+        before.extend(place.clues.passage_clues(&said));
+        (now, before)
+    }
+
+    /// Returns the conversation's names, and what distinguishes it from others of the same name.
+    fn conversation_names(&self, now: u64, answered: bool) -> Option<(Vec<Digest>, Namesake)> {
+        let RequestSetup { place, outline, identity, .. } = &*self.opening;
+        let names = place.name_clues(identity);
+        (!names.is_empty()).then(|| (names, place.as_namesake(outline, now, answered)))
+    }
+
+    /// Returns the changes of a request that brought no turn: its time and its cost.
+    fn failed_changes(&self, now: u64) -> StoreChanges {
+        let total = self.account.used();
+        let mut state = RunState {
+            tokens: total.input_total().saturating_add(total.output),
+            cost: self.account.cost().unwrap_or(NanoUsd::ZERO),
+            account: Arc::clone(self.account.run_account()),
+            ..(*self.account.state).clone()
+        };
+        state.continue_at(now);
+        // The part of the answer that the client received may still stand in its history.
+        let turn = self.opening.outline.next_turn(&[]);
+        let clues = vec![self.opening.place.clues.turn_clue(&turn)];
+        let (run, named) = (Some((self.run, state)), self.conversation_names(now, false));
+        // Without a name and a turn, the conversation is found again by its first question.
+        let outline = &self.opening.outline;
+        let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
+        let untaken = nameless.then_some(outline.here);
+        StoreChanges { run, named, clues, untaken, ..StoreChanges::default() }
+    }
+
+    fn count_vain(&self, done: &Done) -> Option<(Digest, u64)> {
+        let given = matches!(self.opening.identity.session, Some(SessionName::Given(_)));
+        let vain = done.vain && (!given || done.spent.output <= VAIN_OUTPUT);
+        let here = self.opening.outline.here;
+        let before = self.account.state.vain.filter(|(context, _)| *context == here);
+        vain.then(|| (here, before.map_or(0, |(_, times)| times) + 1))
+    }
+
+    /// Returns the changes to the parent of a sub-agent, whose tokens include the sub-agent's.
+    pub(super) fn parent_changes(&self) -> Option<(Arc<str>, Box<StoreChanges>)> {
+        let (scope, kept) = self.opening.place.parent.as_ref()?;
+        let total = self.account.used();
+        let tokens = total.input_total().saturating_add(total.output);
+        let changes =
+            StoreChanges { child_tokens: Some((kept.newest?, tokens)), ..StoreChanges::default() };
+        Some((scope.clone(), Box::new(changes)))
+    }
+}
+
+/// Returns what a run has used after its newest calls are run, which the next history will show.
+fn with_calls(done: &mut Done) -> RunUsage {
+    let mut used = std::mem::take(&mut done.used);
+    for call in calls_to_run(done) {
+        used.calls += 1;
+        *used.by_tool.entry(call.name.clone()).or_default() += 1;
+    }
+    used
+}
+
+/// Returns the calls that the client was shown. Calls that were removed from the response stand in
+/// no history.
+fn shown_calls(done: &Done) -> impl Iterator<Item = &PendingCall> {
+    let taken_out = |admission: &Admission| {
+        matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
+    };
+    done.calls.iter().filter(move |call| !taken_out(&call.admission))
+}
+
+/// Returns the turn that the answer becomes in later histories.
+fn next_turn(outline: &Outline, done: &Done) -> ModelTurn {
+    let calls = shown_calls(done).map(|call| (&*call.id, &*call.name, &*call.input));
+    outline.next_turn(&calls.collect::<Vec<_>>())
+}
+
+/// Returns true if a turn is a landing's answer, or softland's own in its place.
+fn is_landed(done: &Done) -> bool {
+    let by_limit = |ended: &RunEnding| matches!(ended.outcome, Outcome::Landed | Outcome::Stopped);
+    done.ended.as_ref().is_some_and(by_limit)
+}

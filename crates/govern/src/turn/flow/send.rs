@@ -1,0 +1,334 @@
+//! One upstream request: its money, the head of its response, and responses that are not usable.
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, StatusCode};
+use softland_session::core::{Because, RequestFailure, Rung};
+use softland_session::wire::request::{OutputLimit, Request};
+use softland_session::wire::{Api, Splice, Tokens};
+
+use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
+use crate::body::Body;
+use crate::transport::{TransportError, UpstreamRequest, UpstreamResponse};
+use crate::turn::account::LeaseOutcome;
+use crate::{errors, pass};
+
+/// The largest response that is read as a whole.
+const WHOLE: usize = 64 << 20;
+
+/// The largest error body that is read for the limits it states.
+const REFUSAL: usize = 256 << 10;
+
+/// The reason why a request has no money.
+enum DenialReason {
+    /// The money limit has no room for it.
+    Limit(Because),
+    /// The amount left is unknown.
+    Lost,
+}
+
+/// The remark in the ledger on a response that cannot be read.
+const UNREAD: &str = "estimated: the response cannot be read; the most that it can have cost";
+
+impl GovernedRequest {
+    /// Sends one request and waits for the head of its response, or for the whole response if it
+    /// does not stream.
+    pub(super) async fn send_request(&mut self, body: Bytes) -> SendOutcome {
+        let body = match self.with_reservation(body).await {
+            Ok(body) => body,
+            Err(denied) => return self.deny_request(denied),
+        };
+        let body = self.apply_learned_limit(body);
+        let sent_body = body.clone();
+        if self.sent == 0 {
+            // Later interventions concern the response.
+            self.report_events();
+            self.record.mark_decided();
+        }
+        self.sent += 1;
+        // An earlier failure no longer matters.
+        self.broken = None;
+        let opening = &self.opening;
+        let (services, target) = (&opening.asked.services, &opening.target);
+        if self.sent == 1 {
+            services.meter.observe_added_latency(target.began.elapsed());
+        }
+        // Observing also needs a response that can be read.
+        self.record.record_sent(opening, &self.account, self.exchange.rung(), &body);
+        let sending = opening.asked.transport.send(UpstreamRequest {
+            upstream: &target.upstream,
+            protocol: target.protocol,
+            path: &target.path,
+            headers: &opening.asked.parts.headers,
+            governed: true,
+            body,
+        });
+        let sent = tokio::select! {
+            biased;
+            () = wait_until(self.deadline) => None,
+            sent = sending => Some(sent),
+        };
+        match sent {
+            None => {
+                self.expire_run(0);
+                SendOutcome::Taken
+            }
+            Some(Err(error)) => self.take_failure(&error, error.is_late.then_some(0)),
+            Some(Ok(response)) => self.take_response(response, &sent_body).await,
+        }
+    }
+
+    /// Gives up a request that has no money. At a limit softland answers; if the store does not
+    /// respond, the request fails.
+    fn deny_request(&mut self, denied: DenialReason) -> SendOutcome {
+        self.drop_interventions();
+        match denied {
+            DenialReason::Limit(because) => {
+                let id = &self.opening.target.id;
+                tracing::warn!(%id, %because, "the limit has no room for a request");
+                self.broken = Some(format!("softland: the run's limit is reached ({because})"));
+                self.exchange.deny_request(&because, &mut self.out);
+            }
+            DenialReason::Lost => {
+                self.broken = Some("softland: the cost limit cannot be held now".to_owned());
+                self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            }
+        }
+        SendOutcome::Taken
+    }
+
+    async fn take_response(&mut self, mut response: UpstreamResponse, sent: &Bytes) -> SendOutcome {
+        self.record.set_status(response.status.as_u16());
+        if !response.status.is_success() {
+            return match self.added_limit(sent) {
+                Some(limit) if response.status == StatusCode::BAD_REQUEST => {
+                    self.take_limit_refusal(response, limit.value).await
+                }
+                _ => self.take_refusal(pass::pass_back(response)),
+            };
+        }
+        let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
+        if is_packed(&response.headers) || streams != self.exchange.is_streaming() {
+            return self.pass_unread(response);
+        }
+        if streams {
+            return SendOutcome::Streams(Box::new(response));
+        }
+        let status = response.status;
+        let whole = tokio::select! {
+            biased;
+            () = wait_until(self.deadline) => None,
+            whole = response.read_whole(WHOLE) => Some(whole),
+        };
+        let bytes = match whole {
+            None => {
+                self.expire_run(response.received_bytes());
+                return SendOutcome::Taken;
+            }
+            Some(Err(error)) => return self.take_failure(&error, Some(response.received_bytes())),
+            Some(Ok(bytes)) => bytes,
+        };
+        self.headers = response.headers;
+        self.verbatim = self.is_observed().then(|| bytes.clone());
+        if let Err(error) = self.exchange.push_whole(&bytes, &mut self.out) {
+            if self.is_hidden() {
+                self.fail_response(Some(error.to_string()));
+                return SendOutcome::Taken;
+            }
+            // The body is no message of the protocol, so it is left to the client and the upstream.
+            tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
+            self.book_unread();
+            let mut answer = http::Response::new(Body::from_bytes(bytes));
+            *answer.status_mut() = status;
+            *answer.headers_mut() = self.response_head(&self.headers);
+            // Only the upstream may state the content type.
+            if !self.headers.contains_key(CONTENT_TYPE) {
+                answer.headers_mut().remove(CONTENT_TYPE);
+            }
+            return SendOutcome::Passes(Box::new(answer));
+        }
+        SendOutcome::Taken
+    }
+
+    /// Passes on a response in a form that was not requested, or fails if the client does not see
+    /// it.
+    fn pass_unread(&mut self, response: UpstreamResponse) -> SendOutcome {
+        let id = &self.opening.target.id;
+        // Names only: a value may be a credential. The iterator itself would print values, too.
+        let headers: Vec<_> = response.headers.keys().map(HeaderName::as_str).collect();
+        tracing::warn!(%id, ?headers, "cannot be read as it was asked for");
+        self.book_unread();
+        if self.is_hidden() {
+            self.broken =
+                Some(format!("upstream {} answered in another form", self.upstream_name()));
+            self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            return SendOutcome::Taken;
+        }
+        let mut answer = pass::pass_back(response);
+        self.add_headers(answer.headers_mut());
+        SendOutcome::Passes(Box::new(answer))
+    }
+
+    /// Books the worst case for a response whose cost cannot be read.
+    fn book_unread(&mut self) {
+        let cost = self.account.book_reserved();
+        let run = &self.account.state.id;
+        self.record.record_billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
+    }
+
+    /// Handles an error response. For the client's own request, the client gets it; a request that
+    /// softland added takes the next rung.
+    fn take_refusal(&mut self, mut answer: http::Response<Body>) -> SendOutcome {
+        self.account.release_unbilled();
+        self.record_unbilled();
+        let (rung, status) = (self.exchange.rung(), answer.status());
+        let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
+        if status == StatusCode::BAD_REQUEST && ours {
+            self.opening.learn_refusal(rung);
+        }
+        if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
+            self.broken = Some(format!("upstream {} answered {status}", self.upstream_name()));
+            self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            return SendOutcome::Taken;
+        }
+        self.add_headers(answer.headers_mut());
+        SendOutcome::Passes(Box::new(answer))
+    }
+
+    /// Handles a 400 to a request whose output limit softland added. If the error is about that
+    /// limit, the request is sent again as the provider wants it.
+    async fn take_limit_refusal(
+        &mut self,
+        mut response: UpstreamResponse,
+        limit: u64,
+    ) -> SendOutcome {
+        let body = match response.read_whole(REFUSAL).await {
+            Ok(body) => body,
+            Err(error) => return self.take_failure(&error, None),
+        };
+        if !self.opening.learn_limit(limit, &String::from_utf8_lossy(&body)) {
+            let mut answer = pass::pass_back(response);
+            *answer.body_mut() = Body::from_bytes(body);
+            return self.take_refusal(answer);
+        }
+        let model = &self.opening.model;
+        tracing::info!(id = %self.opening.target.id, %model, "another output limit is tried");
+        self.account.release_unbilled();
+        self.record_unbilled();
+        // The error answered nothing: the request is as it was before.
+        (self.sent, self.leased) = (self.sent - 1, false);
+        SendOutcome::Taken
+    }
+
+    /// Returns the output limit of a body, if the client's own body has none.
+    fn added_limit(&self, body: &Bytes) -> Option<OutputLimit> {
+        let asked = &self.opening.asked;
+        let limit = Request::from_body(asked.active.api, body).ok()?.max_tokens?;
+        let own = Request::from_body(asked.active.api, &asked.active.body).ok()?;
+        own.max_tokens.is_none().then_some(limit)
+    }
+
+    /// Changes the output limit of a body to the form that the model is known to accept.
+    fn apply_learned_limit(&self, body: Bytes) -> Bytes {
+        let asked = &self.opening.asked;
+        let Some(lesson) = self.opening.place.lessons.limit else {
+            return body;
+        };
+        let Some(limit) = self.added_limit(&body) else { return body };
+        let value = limit.value.min(lesson.most);
+        let mut splice = Splice::new();
+        if lesson.completion && asked.active.api == Api::Chat {
+            splice.replace(limit.member, format!("\"max_completion_tokens\":{value}"));
+        } else {
+            splice.replace(limit.span, value.to_string());
+        }
+        splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from)
+    }
+
+    /// Handles a missing or incomplete response. `received` is the number of body bytes that
+    /// arrived of a response that is billed.
+    fn take_failure(&mut self, error: &TransportError, received: Option<u64>) -> SendOutcome {
+        tracing::warn!(id = %self.opening.target.id, %error, "no response");
+        match received {
+            Some(received) => self.bill_unfinished(self.exchange.tokens_so_far(), received, BROKEN),
+            None => {
+                self.account.release_unbilled();
+                self.record_unbilled();
+            }
+        }
+        if self.is_hidden() {
+            self.broken = Some(error.to_string());
+            self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
+            return SendOutcome::Taken;
+        }
+        let protocol = self.opening.target.protocol;
+        let mut answer = errors::protocol_error(protocol, error.status, &error.to_string());
+        self.add_headers(answer.headers_mut());
+        SendOutcome::Passes(Box::new(answer))
+    }
+
+    pub(super) fn upstream_name(&self) -> &str {
+        &self.opening.target.upstream
+    }
+
+    /// Returns true if the running request is softland's own, which follows one that the client's
+    /// led to.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.sent > 1
+    }
+
+    /// Makes sure that a request has its money, and limits its output to what the money pays for.
+    async fn with_reservation(&mut self, body: Bytes) -> Result<Bytes, DenialReason> {
+        let first = self.sent == 0 && self.leased;
+        if first && self.output_limit.is_none() {
+            return Ok(body);
+        }
+        let services = self.opening.asked.services.clone();
+        // The body was made from a request that was scanned, so it can be scanned again.
+        let Ok(request) = Request::from_body(self.opening.asked.active.api, &body) else {
+            return Ok(body);
+        };
+        let limit = if first {
+            self.output_limit
+        } else {
+            let policy = self.exchange.run().policy().clone();
+            // The client's first request may wait for money that others hold.
+            let waits = (self.sent == 0).then_some(&self.opening.asked.active.signals);
+            match self.account.reserve_worst_case(&services, &request, &policy, false, waits).await
+            {
+                LeaseOutcome::Granted(limit) => limit,
+                LeaseOutcome::Short(short) => {
+                    self.record.record_denial(
+                        &self.opening,
+                        &self.account.state.id,
+                        &short.to_string(),
+                    );
+                    return Err(DenialReason::Limit(self.account.denial_cause(&policy, &short)));
+                }
+                LeaseOutcome::Lost(why) if self.opening.requires_reservation(&policy) => {
+                    self.record.record_denial(&self.opening, &self.account.state.id, &why);
+                    return Err(DenialReason::Lost);
+                }
+                LeaseOutcome::Lost(why) => {
+                    self.opening.unheld = Some(self.opening.note_unheld(&policy, &why));
+                    None
+                }
+            }
+        };
+        let asked = request.max_tokens.map_or(u64::MAX, |asked| asked.value);
+        let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
+        let mut splice = Splice::new();
+        splice.set_max_tokens(&request, limit);
+        Ok(splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from))
+    }
+}
+
+/// Returns true if the response is compressed, although `identity` was requested.
+fn is_packed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
+}
+
+fn is_event_stream(kind: &http::HeaderValue) -> bool {
+    const KIND: &[u8] = b"text/event-stream";
+    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
+}

@@ -1,0 +1,363 @@
+//! The records of one request, for the ledger and the metrics.
+
+use std::sync::Arc;
+
+use softland_session::core::{Digest, NanoUsd, Phase, Rung};
+use softland_session::wire::Tokens;
+use softland_session::{Event, Exchange, Intervention};
+
+use super::account::RequestAccount;
+use super::open::RequestSetup;
+use super::scope::Session;
+use crate::records::{EventFields, Record, RequestRow, RunEvent, RunStart};
+use crate::runs::RunInfo;
+use crate::store::{CountedContext, RunState};
+use crate::watcher::RunPlace;
+
+/// The remark in the ledger on a request that was running when the gateway was killed.
+const KILLED: &str =
+    "estimated: under way when the gateway was killed; the most that it can have cost";
+
+/// The record of a request, for the ledger and the metrics.
+#[derive(Debug)]
+pub(super) struct RequestRecord {
+    turn: u64,
+    turns_limit: Option<u64>,
+    /// Tool calls before this turn, and the limit on them.
+    calls: u64,
+    calls_limit: Option<u64>,
+    landing: bool,
+    /// True if interventions are only reported, not carried out.
+    observed: bool,
+    continues: Option<Arc<str>>,
+    /// The interventions in the request, in order.
+    done: Vec<&'static str>,
+    /// True once the client's request is decided on; later interventions concern the response.
+    begun: bool,
+    /// True if softland itself has answered.
+    local: bool,
+    under_way: Option<RunningRequest>,
+    pub(super) counted: Option<CountedContext>,
+    /// Text that was removed from the response of a request that belongs to no run.
+    dropped: Option<String>,
+}
+
+/// The running upstream request.
+#[derive(Debug)]
+struct RunningRequest {
+    /// The time at which it was sent, in milliseconds since 1970.
+    at: u64,
+    status: Option<u16>,
+    /// Its landing rung, if any; its answer may lead to another rung.
+    rung: Option<Rung>,
+    /// Its body, if the ledger keeps whole contents.
+    content: Option<Vec<u8>>,
+}
+
+impl RequestRecord {
+    pub(super) fn new(exchange: &Exchange, continues: Option<Arc<str>>) -> Self {
+        let policy = exchange.run().policy();
+        Self {
+            turn: exchange.run().used().turns + 1,
+            turns_limit: policy.turns_limit,
+            calls: exchange.run().used().calls,
+            calls_limit: policy.tool_calls_limit,
+            landing: *exchange.run().phase() != Phase::Open && !policy.is_observing(),
+            observed: policy.is_observing(),
+            continues,
+            done: Vec::new(),
+            begun: false,
+            local: false,
+            under_way: None,
+            counted: None,
+            dropped: None,
+        }
+    }
+
+    /// Marks the request as decided on. Later interventions concern the response.
+    pub(super) fn mark_decided(&mut self) {
+        self.begun = true;
+    }
+
+    /// Records a request of a run, which may be the run's first.
+    pub(super) fn begin_request(&self, opening: &RequestSetup, run: &RunState) {
+        let services = &opening.asked.services;
+        if opening.metered {
+            return;
+        }
+        let now = services.now();
+        let before = (self.turn.saturating_sub(1), self.calls);
+        let before = if self.continues.is_some() { before } else { (0, 0) };
+        if services.runs.begin_request(&run.id, now, before) {
+            self.begin_run(opening, run, now);
+        }
+        let stands = (self.calls, self.phase());
+        services.runs.add_request(&run.id, stands, opening.outline.here, &opening.asked.active);
+        // A retry continues its turn.
+        if services.runs.begin_turn(&run.id, self.turn) {
+            let fields = EventFields::TurnStart { turns_limit: self.turns_limit };
+            self.write_event_at(now, opening, &run.id, "turn_start", fields);
+        }
+    }
+
+    fn begin_run(&self, opening: &RequestSetup, run: &RunState, now: u64) {
+        let services = &opening.asked.services;
+        if self.observed {
+            services.meter.count_observed_run();
+        }
+        // The old run was idle for so long that its end may not have been recorded yet.
+        if let Some(old) = &self.continues {
+            services.end_superseded(old);
+        }
+        let agent = opening.asked.parts.headers.get(http::header::USER_AGENT);
+        let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut_text(agent, 200));
+        let (parent, agent) = (opening.parent_run(), opening.identity.agent.clone());
+        if let Some(parent) = &parent {
+            let place = RunPlace { run: parent, turn: 0, at: now };
+            services.watcher.show_child(place, &run.id, agent.as_ref());
+        }
+        services.runs.set_info(
+            &run.id,
+            RunInfo {
+                started: now,
+                session: session_name(opening),
+                name: opening.identity.run.clone(),
+                agent,
+                parent,
+                continues: self.continues.clone(),
+                model: opening.model.clone(),
+                policy: opening.chosen.name.clone(),
+                client: client.clone(),
+                observed: self.observed,
+                calls_limit: self.calls_limit,
+            },
+        );
+        services.write_record(|| {
+            Record::RunStart(RunStart {
+                at: now,
+                run: run.id.clone(),
+                session: session_name(opening),
+                name: opening.identity.run.clone(),
+                observed: self.observed,
+                agent: opening.identity.agent.clone(),
+                continues: self.continues.clone(),
+                model: opening.model.clone(),
+                policy: opening.chosen.name.clone(),
+                client,
+            })
+        });
+    }
+
+    /// Returns the number of the request's turn.
+    pub(super) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    fn phase(&self) -> &'static str {
+        let counts = self.done.iter().any(|done| matches!(*done, "countdown" | "warn"));
+        match (self.landing, counts) {
+            (true, _) => "landing",
+            (false, true) => "countdown",
+            (false, false) => "silent",
+        }
+    }
+
+    /// Returns the interventions in the request, without repetitions.
+    pub(super) fn request_interventions(&self) -> Vec<&'static str> {
+        let mut done = self.done.clone();
+        done.dedup();
+        done
+    }
+
+    pub(super) fn answered_locally(&self) -> bool {
+        self.local
+    }
+
+    /// Records an event of the session. Returns the intervention in the response, if it is one.
+    pub(super) fn record_event(
+        &mut self,
+        opening: &RequestSetup,
+        run: &Arc<str>,
+        event: &Event,
+    ) -> Option<&'static str> {
+        let services = &opening.asked.services;
+        let mut to_response = None;
+        match event {
+            Event::Signal(signal) => {
+                services.meter.count_signal(signal.signal.word());
+                let fields =
+                    EventFields::Signal { evidence: &signal.evidence, signal: signal.signal };
+                self.write_event(opening, run, "signal", fields);
+            }
+            Event::Intervention { intervention, because, text } => {
+                let word = intervention.word();
+                if self.observed {
+                    services
+                        .meter
+                        .count_observed(word, services.runs.observe_intervention(run, word));
+                } else {
+                    services.meter.count_intervention(word);
+                }
+                if self.begun {
+                    to_response = Some(word);
+                } else {
+                    self.done.push(word);
+                }
+                self.local |= matches!(word, "local_answer" | "stop");
+                if opening.metered && *intervention == Intervention::TrimTail && !self.observed {
+                    self.dropped.clone_from(text);
+                }
+                let (because, text) = (because.as_ref(), text.as_deref());
+                let observed = self.observed;
+                let fields =
+                    EventFields::Intervention { because, intervention: word, observed, text };
+                self.write_event(opening, run, "intervention", fields);
+            }
+            Event::Shaped(note) => tracing::info!(id = %opening.target.id, %note, "shaped"),
+            _ => {}
+        }
+        to_response
+    }
+
+    /// Records that a request beside the client's own got no money.
+    pub(super) fn record_denial(&self, opening: &RequestSetup, run: &Arc<str>, why: &str) {
+        opening.asked.services.meter.count_intervention("deny_spend");
+        let fields = EventFields::Intervention {
+            because: None,
+            intervention: "deny_spend",
+            observed: self.observed,
+            text: Some(why),
+        };
+        self.write_event(opening, run, "intervention", fields);
+    }
+
+    fn write_event(
+        &self,
+        opening: &RequestSetup,
+        run: &Arc<str>,
+        event: &'static str,
+        fields: EventFields<'_>,
+    ) {
+        self.write_event_at(opening.asked.services.now(), opening, run, event, fields);
+    }
+
+    fn write_event_at(
+        &self,
+        at: u64,
+        opening: &RequestSetup,
+        run: &Arc<str>,
+        event: &'static str,
+        fields: EventFields<'_>,
+    ) {
+        // A request that is only metered belongs to no run.
+        if opening.metered {
+            return;
+        }
+        opening.asked.services.write_record(|| {
+            let (turn, run) = (self.turn, Arc::clone(run));
+            Record::Event(RunEvent { at, run, turn, event, fields })
+        });
+    }
+
+    /// Records a request that is sent upstream.
+    pub(super) fn record_sent(
+        &mut self,
+        opening: &RequestSetup,
+        account: &RequestAccount,
+        rung: Option<Rung>,
+        body: &[u8],
+    ) {
+        let services = &opening.asked.services;
+        let full = opening.target.settings.full_contents && services.watcher.keeps_contents();
+        let content = full.then(|| body.to_vec());
+        let under_way = RunningRequest { at: services.now(), status: None, rung, content: None };
+        services.write_record(|| {
+            let run = &account.state.id;
+            Record::Sent(self.request_row((opening, run), &under_way, account.worst_case(), KILLED))
+        });
+        self.under_way = Some(RunningRequest { content, ..under_way });
+    }
+
+    /// Returns true if an upstream request is running.
+    pub(super) fn is_request_running(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    pub(super) fn set_status(&mut self, status: u16) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.status = Some(status);
+        }
+    }
+
+    /// Notes the provider's count of the client's own context.
+    pub(super) fn set_counted(&mut self, context: Digest, (tokens, shown): (u64, [u64; 3])) {
+        self.counted = Some(CountedContext { context, tokens, shown });
+    }
+
+    /// Records the end of the running request, and its cost.
+    pub(super) fn record_billed(
+        &mut self,
+        (opening, run): (&RequestSetup, &Arc<str>),
+        tokens: Tokens,
+        cost: Option<NanoUsd>,
+        remark: Option<&str>,
+    ) {
+        let services = &opening.asked.services;
+        if let Some(cost) = cost {
+            services.meter.add_spend(cost);
+        }
+        let Some(mut under_way) = self.under_way.take() else { return };
+        let dropped = self.dropped.take();
+        let metered = || opening.metered.then_some("metered: no tools");
+        let remark = remark.or(opening.unheld.as_deref()).or_else(metered);
+        let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
+        services.write_record(|| {
+            let content = under_way.content.take();
+            let row =
+                self.request_row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
+            let millis = services.now().saturating_sub(under_way.at);
+            Record::Request(RequestRow { millis, content, ..row })
+        });
+    }
+
+    /// Returns the ledger's row of an upstream request, without its content and its duration.
+    fn request_row(
+        &self,
+        (opening, run): (&RequestSetup, &Arc<str>),
+        under_way: &RunningRequest,
+        (tokens, cost): (Tokens, Option<NanoUsd>),
+        remark: &str,
+    ) -> RequestRow {
+        RequestRow {
+            at: under_way.at,
+            id: opening.target.id.to_text(),
+            run: (!opening.metered).then(|| Arc::clone(run)),
+            session: Some(session_name(opening)),
+            turn: self.turn,
+            upstream: Arc::clone(&opening.target.upstream),
+            path: opening.target.path.path().to_owned(),
+            model: Some(opening.model.clone()),
+            rung: under_way.rung.map(|rung| rung.word().to_owned()),
+            status: under_way.status,
+            input: tokens.input,
+            output: tokens.output,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
+            cost,
+            millis: 0,
+            remark: (!remark.is_empty()).then(|| remark.to_owned()),
+            content: None,
+        }
+    }
+}
+
+fn session_name(opening: &RequestSetup) -> Arc<str> {
+    match &opening.place.session {
+        Session::Named(name) => name.clone(),
+        Session::Alone => opening.place.scope.clone(),
+    }
+}
+
+fn cut_text(text: &str, most: usize) -> String {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,58 @@
+//! Upstreams that break, and clients that leave.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use softland_session::core::NanoUsd;
+use softland_session::core::policy::Policy;
+
+use crate::support::{End, Host, Reply, begun, question, read_balance, read_stream};
+
+fn streaming() -> Value {
+    let mut body = question();
+    body["stream"] = json!(true);
+    body
+}
+
+fn limited() -> Policy {
+    Policy { cost_limit_usd: Some(NanoUsd(5_000_000_000)), ..Policy::default() }
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there_is_an_error_of_the_protocol() {
+    let host = Host::new(limited(), vec![Reply::Fails("upstream anthropic cannot be reached")]);
+    let (status, answer) = host.ask(&question()).await;
+    assert_eq!((status, &answer["error"]["type"]), (502, &json!("api_error")), "{answer}");
+    assert_eq!(answer["error"]["message"], "upstream anthropic cannot be reached");
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_ends_in_an_error_event() {
+    let host = Host::new(limited(), vec![Reply::Stream(begun(), End::Breaks)]);
+    let (text, _) = read_stream(host.send(&streaming(), &[]).await).await;
+    assert!(text.contains("All is "), "{text}");
+    assert!(text.contains("event: error"), "{text}");
+    assert!(text.contains("upstream anthropic broke off: reset"), "{text}");
+    assert!(host.remarks().contains("the response broke off"), "{}", host.remarks());
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_request_and_is_booked() {
+    let host = Host::new(limited(), vec![Reply::Stream(begun(), End::Hangs)]);
+    let response = host.send(&streaming(), &[("x-softland-run", "r")]).await;
+    let mut body = response.into_body();
+    let first = body.frame().await.expect("a piece").expect("no error");
+    assert!(first.into_data().expect("data").starts_with(b"event: message_start"));
+    drop(body);
+    host.services.tasks.close();
+    tokio::time::timeout(Duration::from_secs(20), host.services.tasks.wait())
+        .await
+        .expect("the stream ends");
+    assert_eq!(host.script.dropped.load(Ordering::SeqCst), 1, "the upstream is let go");
+    let balance = read_balance(&*host.services.state, "run:given:r").await;
+    assert_eq!(balance.reserved, NanoUsd::ZERO, "nothing stays reserved");
+    assert!(balance.spent > NanoUsd::ZERO, "what came is paid");
+    assert!(host.remarks().contains("the client left"), "{}", host.remarks());
+}

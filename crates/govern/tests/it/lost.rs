@@ -1,0 +1,170 @@
+//! Requests while the store or the accounts do not respond (contract §4, `on_store_loss`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use serde_json::json;
+use softland_govern::money::accounts::{AccountsUnavailable, Balance, LeaseStore};
+use softland_govern::recall::{RecallQuery, Recalled};
+use softland_govern::shared::{Closing, ReserveQuery, Reserved};
+use softland_govern::store::StoreError;
+use softland_govern::{LocalState, SharedState, StateNote};
+use softland_session::ChainLink;
+use softland_session::core::NanoUsd;
+use softland_session::core::policy::{OnStoreLoss, Policy};
+
+use crate::support::{Host, Reply, add_round, question, read_balance, read_json, says, text};
+
+/// A state that can fail on demand.
+#[derive(Debug, Default)]
+struct Shaky {
+    state: LocalState,
+    store_away: AtomicBool,
+    accounts_away: AtomicBool,
+}
+
+impl Shaky {
+    fn up(&self) -> Result<(), StoreError> {
+        let away = self.store_away.load(Ordering::SeqCst);
+        if away { Err(StoreError("connection refused".to_owned())) } else { Ok(()) }
+    }
+
+    fn open(&self) -> Result<(), AccountsUnavailable> {
+        let away = self.accounts_away.load(Ordering::SeqCst);
+        let because = "connection refused".to_owned();
+        if away { Err(AccountsUnavailable { because }) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl SharedState for Shaky {
+    async fn recall(&self, query: RecallQuery) -> Result<Recalled, StoreError> {
+        self.up()?;
+        self.state.recall(query).await
+    }
+
+    async fn recall_links(
+        &self,
+        id: &str,
+        most: usize,
+    ) -> Result<Option<Vec<ChainLink>>, StoreError> {
+        self.up()?;
+        self.state.recall_links(id, most).await
+    }
+
+    async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
+        self.open()?;
+        self.state.reserve(wanted).await
+    }
+
+    fn take_note(&self, note: StateNote) {
+        self.state.take_note(note);
+    }
+
+    async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {
+        self.up()?;
+        self.state.close(closing).await
+    }
+}
+
+impl LeaseStore for Shaky {
+    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
+        self.state.lower_reservation(accounts, by);
+    }
+
+    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
+        self.state.settle_lease(accounts, reserved, actual);
+    }
+}
+
+/// A host with a failing state.
+struct Stand {
+    host: Host,
+    shaky: Arc<Shaky>,
+}
+
+impl Stand {
+    fn with(policy: Policy, replies: Vec<Reply>) -> Self {
+        let shaky = Arc::new(Shaky::default());
+        let host = Host::with(policy, replies, Arc::clone(&shaky) as _);
+        Self { host, shaky }
+    }
+
+    /// Makes the store, the accounts, or both fail.
+    fn lose(&self, store: bool, accounts: bool) {
+        self.shaky.store_away.store(store, Ordering::SeqCst);
+        self.shaky.accounts_away.store(accounts, Ordering::SeqCst);
+    }
+
+    /// Returns true if nothing is reserved for the run `r`, and something was spent.
+    async fn holds_nothing(&self) -> bool {
+        let balance = read_balance(&*self.shaky, "run:given:r").await;
+        balance.reserved == NanoUsd::ZERO && balance.spent > NanoUsd::ZERO
+    }
+}
+
+fn limited(on_store_loss: OnStoreLoss) -> Policy {
+    Policy { cost_limit_usd: Some(NanoUsd(5_000_000_000)), on_store_loss, ..Policy::default() }
+}
+
+#[tokio::test]
+async fn closed_refuses_what_has_a_limit_of_money_and_serves_again_when_the_store_is_back() {
+    for (store, accounts) in [(false, true), (true, false), (true, true)] {
+        let stand = Stand::with(limited(OnStoreLoss::Closed), vec![Reply::Whole(text())]);
+        stand.lose(store, accounts);
+        let (status, answer) = stand.host.ask(&question()).await;
+        assert_eq!((status, &answer["error"]["type"]), (503, &json!("api_error")), "{answer}");
+        let message = answer["error"]["message"].as_str().expect("a message");
+        assert!(message.contains("the cost limit cannot be held now"), "{message}");
+        assert!(message.contains("connection refused"), "{message}");
+        assert_eq!(stand.host.sent(), 0, "nothing goes out that is not held");
+        stand.lose(false, false);
+        let named = [("x-softland-run", "r")];
+        let answer = stand.host.send(&question(), &named).await;
+        assert_eq!(read_json(answer).await.0, 200);
+        assert!(stand.holds_nothing().await, "nothing stays reserved");
+    }
+}
+
+#[tokio::test]
+async fn open_goes_on_and_says_so() {
+    let stand = Stand::with(limited(OnStoreLoss::Open), vec![Reply::Whole(text())]);
+    stand.lose(true, true);
+    let (status, answer) = stand.host.ask(&question()).await;
+    assert_eq!((status, stand.host.sent()), (200, 1), "{answer}");
+    assert_eq!(answer["content"][0]["text"], "All is well with the notes.");
+    assert!(stand.host.counts("accounts_lost") && stand.host.counts("store_lost"));
+    let remark = stand.host.remarks();
+    assert!(remark.contains("its cost limit was not held"), "{remark}");
+    assert!(remark.contains("connection refused"), "{remark}");
+}
+
+#[tokio::test]
+async fn without_a_limit_of_money_everything_goes_on() {
+    let observes = Policy {
+        mode: softland_session::core::policy::Mode::Observe,
+        ..limited(OnStoreLoss::Closed)
+    };
+    for policy in [Policy::default(), observes] {
+        let stand = Stand::with(policy, vec![Reply::Whole(text())]);
+        stand.lose(true, true);
+        assert_eq!(stand.host.ask(&question()).await.0, 200);
+        assert!(stand.host.counts("accounts_lost") && stand.host.counts("store_lost"));
+    }
+}
+
+#[tokio::test]
+async fn requests_behind_the_clients_own_go_on_too_where_they_may() {
+    let call = json!([{"type": "tool_use", "id": "toolu_0123456789cd", "name": "read_file",
+        "input": {"path": "b"}}]);
+    let replies = vec![Reply::Whole(says(&call, "tool_use")), Reply::Whole(text())];
+    let policy = Policy { tool_calls_limit: Some(1), ..limited(OnStoreLoss::Open) };
+    let stand = Stand::with(policy, replies);
+    stand.lose(true, true);
+    let mut used_up = question();
+    add_round(&mut used_up, 1);
+    let (status, answer) = stand.host.ask(&used_up).await;
+    assert_eq!((status, stand.host.sent()), (200, 2), "{answer}");
+    assert_eq!(answer["content"][0]["text"], "All is well with the notes.", "{answer}");
+}

@@ -1,0 +1,8 @@
+//! The integration tests of this crate: whole requests, without a socket, over a scripted transport.
+
+mod broken;
+mod landing;
+mod lost;
+mod money;
+mod shared;
+mod support;

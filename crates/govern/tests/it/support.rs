@@ -1,0 +1,338 @@
+//! A host without sockets: a scripted transport, a meter that remembers, and clients that are calls.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::{Body as HttpBody, Frame};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use softland_govern::money::accounts::{Balance, Claim, ReservationAmounts, WaitLimits};
+use softland_govern::records::Record;
+use softland_govern::runs::Runs;
+use softland_govern::shared::ReserveQuery;
+use softland_govern::{
+    ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, KnownModels,
+    LocalState, Meter, NameGenerator, Protocol, RequestIds, Services, SharedState, Target,
+    TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
+};
+use softland_session::core::NanoUsd;
+use softland_session::core::policy::Policy;
+use softland_session::wire::Api;
+use tokio_util::task::TaskTracker;
+
+/// The reply to one upstream request.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// A whole message.
+    Whole(Value),
+    /// These events, and then the end that is told.
+    Stream(String, End),
+    /// No response.
+    Fails(&'static str),
+}
+
+/// The end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It ends.
+    Ends,
+    /// The connection breaks.
+    Breaks,
+    /// Nothing more comes.
+    Hangs,
+}
+
+/// The way to a provider that gives these replies in turn, and then repeats the last one.
+#[derive(Debug)]
+pub(crate) struct Script {
+    replies: Vec<Reply>,
+    /// The bodies that were sent.
+    pub(crate) sent: Mutex<Vec<Value>>,
+    /// The number of streams that were dropped before their end.
+    pub(crate) dropped: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Transport for Script {
+    async fn send(&self, request: UpstreamRequest<'_>) -> Result<UpstreamResponse, TransportError> {
+        let body = serde_json::from_slice(&request.body).expect("JSON");
+        let n = {
+            let mut sent = self.sent.lock().expect("no panic");
+            sent.push(body);
+            sent.len() - 1
+        };
+        let reply = self.replies.get(n).or_else(|| self.replies.last()).expect("a reply");
+        let (kind, text, end) = match reply.clone() {
+            Reply::Whole(message) => ("application/json", message.to_string(), End::Ends),
+            Reply::Stream(events, end) => ("text/event-stream", events, end),
+            Reply::Fails(message) => {
+                let message = message.to_owned();
+                let status = StatusCode::BAD_GATEWAY;
+                return Err(TransportError { message, status, is_late: false });
+            }
+        };
+        let headers = HeaderMap::from_iter([(
+            http::header::CONTENT_TYPE,
+            http::HeaderValue::from_static(kind),
+        )]);
+        let dropped = Arc::clone(&self.dropped);
+        let stream = ScriptedStream { text: Some(text), end, ended: false, dropped };
+        Ok(UpstreamResponse::new(Arc::clone(request.upstream), StatusCode::OK, headers, stream))
+    }
+}
+
+struct ScriptedStream {
+    text: Option<String>,
+    end: End,
+    ended: bool,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl HttpBody for ScriptedStream {
+    type Data = Bytes;
+    type Error = CutReason;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutReason>>> {
+        if let Some(text) = self.text.take() {
+            return Poll::Ready(Some(Ok(Frame::data(text.into()))));
+        }
+        match self.end {
+            End::Hangs => return Poll::Pending,
+            End::Breaks if !self.ended => {
+                self.ended = true;
+                return Poll::Ready(Some(Err(CutReason::Upstream("reset".to_owned()))));
+            }
+            End::Ends | End::Breaks => {}
+        }
+        self.ended = true;
+        Poll::Ready(None)
+    }
+}
+
+impl Drop for ScriptedStream {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.dropped.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Remembers the events that were counted, and the remarks of the records.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    events: Mutex<Vec<&'static str>>,
+    /// The remarks on requests that have ended.
+    pub(crate) remarks: Mutex<Vec<String>>,
+}
+
+impl Meter for Notes {
+    fn count_event(&self, event: &'static str) {
+        self.events.lock().expect("no panic").push(event);
+    }
+}
+
+impl Watcher for Notes {
+    fn wants_records(&self) -> bool {
+        true
+    }
+
+    fn write_record(&self, record: Record<'_>) {
+        if let Record::Request(row) = record {
+            self.remarks.lock().expect("no panic").extend(row.remark);
+        }
+    }
+}
+
+/// A host.
+pub(crate) struct Host {
+    pub(crate) services: Arc<Services>,
+    pub(crate) script: Arc<Script>,
+    pub(crate) notes: Arc<Notes>,
+    settings: Arc<GovernSettings>,
+    ids: RequestIds,
+}
+
+impl Host {
+    /// A host that remembers in memory.
+    pub(crate) fn new(policy: Policy, replies: Vec<Reply>) -> Self {
+        Self::with(policy, replies, Arc::new(LocalState::default()))
+    }
+
+    pub(crate) fn with(policy: Policy, replies: Vec<Reply>, state: Arc<dyn SharedState>) -> Self {
+        let (sent, dropped) = (Mutex::default(), Arc::default());
+        let script = Arc::new(Script { replies, sent, dropped });
+        let notes = Arc::new(Notes::default());
+        let services = Services {
+            state,
+            models: KnownModels::default(),
+            counts: TokenCounts::default(),
+            names: NameGenerator::new(1, 1),
+            conversations: Conversations::default(),
+            runs: Runs::default(),
+            tasks: TaskTracker::new(),
+            meter: Arc::clone(&notes) as _,
+            watcher: Arc::clone(&notes) as _,
+            clock: Arc::new(|| 1_764_000_000_000),
+        };
+        let settings = GovernSettings {
+            policies: BTreeMap::from([("default".to_owned(), policy)]),
+            ..GovernSettings::default()
+        };
+        let (services, settings) = (Arc::new(services), Arc::new(settings));
+        Self { services, script, notes, settings, ids: RequestIds::new(1) }
+    }
+
+    /// Sends a message of a client with these headers.
+    pub(crate) async fn send(&self, body: &Value, headers: &[(&str, &str)]) -> Response<Body> {
+        let mut request = Request::post("/v1/messages").header("anthropic-version", "2023-06-01");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        let target = Target {
+            upstream: "anthropic".into(),
+            protocol: Protocol::Anthropic,
+            path: http::uri::PathAndQuery::from_static("/v1/messages"),
+            direct: false,
+            settings: Arc::clone(&self.settings),
+            id: self.ids.next(),
+            began: Instant::now(),
+        };
+        let body = Bytes::from(body.to_string());
+        softland_govern::govern_turn(ClientRequest {
+            services: Arc::clone(&self.services),
+            transport: Arc::clone(&self.script) as _,
+            target,
+            parts,
+            held: None,
+            active: Arc::new(ActiveRequest::new(Api::Anthropic, body)),
+        })
+        .await
+    }
+
+    /// Sends a message and reads the whole answer.
+    pub(crate) async fn ask(&self, body: &Value) -> (u16, Value) {
+        read_json(self.send(body, &[]).await).await
+    }
+
+    /// The number of requests sent upstream.
+    pub(crate) fn sent(&self) -> usize {
+        self.script.sent.lock().expect("no panic").len()
+    }
+
+    pub(crate) fn counts(&self, event: &str) -> bool {
+        self.notes.events.lock().expect("no panic").contains(&event)
+    }
+
+    pub(crate) fn remarks(&self) -> String {
+        self.notes.remarks.lock().expect("no panic").join("; ")
+    }
+}
+
+/// Reads the balance of an account.
+pub(crate) async fn read_balance(state: &dyn SharedState, account: &str) -> Balance {
+    let wanted = ReserveQuery {
+        claims: vec![Claim { account: account.into(), limit: None }],
+        ask: ReservationAmounts::from_exact(NanoUsd::ZERO),
+        patience: WaitLimits::NONE,
+        spent_before: NanoUsd::ZERO,
+    };
+    let reserved = state.reserve(wanted).await.expect("the state answers");
+    let grant = reserved.grant.expect("nothing is free");
+    state.settle_lease(&grant.accounts, grant.amount, NanoUsd::ZERO);
+    reserved.balances[0]
+}
+
+/// Reads a response that is one JSON value.
+pub(crate) async fn read_json(response: Response<Body>) -> (u16, Value) {
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.expect("a whole body").to_bytes();
+    (head.status.as_u16(), serde_json::from_slice(&bytes).expect("JSON"))
+}
+
+/// Reads a stream to its end. The flag is true if it ended cleanly.
+pub(crate) async fn read_stream(response: Response<Body>) -> (String, bool) {
+    let mut body = response.into_body();
+    let mut text = String::new();
+    loop {
+        match body.frame().await {
+            None => return (text, true),
+            Some(Err(_)) => return (text, false),
+            Some(Ok(frame)) => {
+                let bytes = frame.into_data().expect("data");
+                text.push_str(std::str::from_utf8(&bytes).expect("UTF-8"));
+            }
+        }
+    }
+}
+
+/// A message of the model.
+pub(crate) fn says(content: &Value, stop: &str) -> Value {
+    json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+        "content": content, "stop_reason": stop, "stop_sequence": null,
+        "usage": {"input_tokens": 1000, "output_tokens": 50}})
+}
+
+/// A text of the model.
+pub(crate) fn text() -> Value {
+    says(&json!([{"type": "text", "text": "All is well with the notes."}]), "end_turn")
+}
+
+/// A call of the model; its id tells whose it is.
+pub(crate) fn call(n: usize) -> Value {
+    json!({"type": "tool_use", "id": format!("toolu_0123456789{n:02}"), "name": "read_file",
+        "input": {"path": format!("notes/{n}")}})
+}
+
+/// The result of a call.
+pub(crate) fn result(n: usize) -> Value {
+    json!({"type": "tool_result", "tool_use_id": format!("toolu_0123456789{n:02}"),
+        "content": format!("note {n}")})
+}
+
+/// A first request.
+pub(crate) fn question() -> Value {
+    json!({"model": "claude-sonnet-4-5", "max_tokens": 1000,
+        "tools": [{"name": "read_file", "input_schema": {"type": "object"}}],
+        "messages": [{"role": "user", "content": "How are the notes?"}]})
+}
+
+/// Adds an answered call to a history.
+pub(crate) fn add_round(body: &mut Value, n: usize) {
+    let messages = body["messages"].as_array_mut().expect("messages");
+    messages.push(json!({"role": "assistant", "content": [call(n)]}));
+    messages.push(json!({"role": "user", "content": [result(n)]}));
+}
+
+/// The head of a message's events, and a text that goes on.
+pub(crate) fn begun() -> String {
+    let event = |value: &Value| {
+        let kind = value["type"].as_str().unwrap_or_else(|| panic!("{value}"));
+        format!("event: {kind}\ndata: {value}\n\n")
+    };
+    [
+        json!({"type": "message_start", "message": {"id": "msg_1", "type": "message",
+            "role": "assistant", "content": [], "model": "claude-sonnet-4-5",
+            "stop_reason": null, "stop_sequence": null,
+            "usage": {"input_tokens": 1000, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0,
+            "delta": {"type": "text_delta", "text": "All is "}}),
+    ]
+    .iter()
+    .map(event)
+    .collect()
+}
