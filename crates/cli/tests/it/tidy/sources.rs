@@ -165,6 +165,9 @@ const PARALLEL: &[&str] = &[
     "langfuse",
     "vscode",
     "journal",
+    // One or the other is built, by a feature.
+    "disk",
+    "absent",
 ];
 
 /// A type name means one thing in a crate.
