@@ -29,10 +29,11 @@ use softland_core::{
 use softland_wire::request::{Request, RequestError, Role as RequestRole};
 use softland_wire::{Api, Splice, Tokens};
 
-use crate::anthropic::history::FoldedHistory;
 use crate::chain::Chain;
-use crate::framing::{self, JsonBytes, UpstreamEnd};
+use crate::framing::{JsonBytes, UpstreamEnd};
+use crate::history::FoldedHistory;
 use crate::out::{Event, Output};
+use crate::protocols::new_framing;
 use crate::relay::{EndedResponse as Response, Relay, RelayMode, Visibility};
 use crate::remembered::{SeenResult, StoredConversation};
 use crate::reply::Reply;
@@ -172,7 +173,7 @@ impl Exchange {
         if asks.hidden_usage {
             lines.request_stream_usage(request.text, request.span, request.stream_options);
         }
-        let framing = framing::new_framing(request.api, asks);
+        let framing = new_framing(request.api, asks);
         let mut relay = Relay::new(framing, role, streams, Arc::clone(&run), ids);
         if let Some(reader) = &reader {
             let shape = tags::shape_in_force(&reader.shape, role, run.policy().is_observing());

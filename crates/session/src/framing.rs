@@ -2,10 +2,10 @@
 //! events are read, and how softland's own content is written. Nothing is decided here.
 
 use softland_core::Call;
+use softland_wire::Tokens;
 use softland_wire::anthropic::{AssembleError, MessageError};
 use softland_wire::json::Str;
 use softland_wire::sse::SseError;
-use softland_wire::{Api, Tokens};
 
 use crate::reply::{Block, Reply};
 
@@ -45,15 +45,6 @@ pub(crate) struct UsageOptions {
     pub(crate) hidden_usage: bool,
     /// The time of the request, in seconds since 1970.
     pub(crate) at: u64,
-}
-
-/// Returns the framing of an API.
-pub(crate) fn new_framing(api: Api, asks: UsageOptions) -> Box<dyn Framing> {
-    match api {
-        Api::Anthropic => Box::new(crate::anthropic::AnthropicFraming::new()),
-        Api::Chat => Box::new(crate::chat::ChatFraming::new(asks)),
-        Api::Responses => Box::new(crate::responses::ResponsesFraming::new(asks)),
-    }
 }
 
 /// The content of one event of a stream.

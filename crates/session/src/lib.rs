@@ -8,21 +8,25 @@
 //! keeps no store (records go in and out as values) and knows no clock.
 
 mod anthropic;
+mod block_view;
 pub mod bound;
 mod chain;
 mod chat;
 mod exchange;
 mod facts;
 mod framing;
+mod history;
 mod local;
 mod out;
 mod outline;
 mod past;
 pub mod price;
+mod protocols;
 mod relay;
 mod remembered;
 mod reply;
 mod responses;
+mod rewrite;
 pub mod summary;
 mod tags;
 mod tail;

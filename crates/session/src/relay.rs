@@ -9,6 +9,7 @@ mod held_thinking;
 mod shape;
 mod show;
 mod text_events;
+mod visibility;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,8 +28,8 @@ use crate::reply::{Block, Reply};
 use crate::tags::TagReader;
 
 use shape::Shaping;
-pub(crate) use show::Visibility;
 use show::{BlockSlot, ClientMessage};
+pub(crate) use visibility::Visibility;
 
 /// The most white space that is held before a text shows, in bytes.
 const MAX_BLANK: usize = 64 << 10;

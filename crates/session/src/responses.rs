@@ -1,6 +1,6 @@
 //! OpenAI Responses: its responses, and items for it.
 
-mod block;
+pub(crate) mod block;
 mod items;
 mod numbers;
 
@@ -20,11 +20,9 @@ use crate::framing::{
     PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
 };
 use crate::reply::{Block, NativeResponse, Reply};
-use block::AnswerForm;
+use block::{AnswerForm, ResponsesBlock};
 use items::{item_id, message_of, no_approval, tool_output};
 use numbers::SequenceNumbers;
-
-pub(crate) use block::{ResponsesBlock, without_id};
 
 /// The id of a response that failed before it had one.
 const UNBEGUN: &str = "resp_softland";
@@ -81,7 +79,7 @@ impl ResponsesFraming {
         self.answers = block::answer_forms(&blocks);
         // A response with a call goes on, whatever else it says.
         let refused = self.answers.is_empty()
-            && block::native_blocks(&blocks).any(|block| {
+            && blocks.iter().any(|block| {
                 let OutputKind::Message { refusal: Some(text), .. } = &block.item.kind else {
                     return false;
                 };
@@ -90,7 +88,7 @@ impl ResponsesFraming {
         Reply {
             id: response.id.clone(),
             model: response.model.clone(),
-            blocks,
+            blocks: blocks.into_iter().map(|block| Block::Responses(Box::new(block))).collect(),
             stop: if refused { Stop::Refusal } else { core_stop(&response) },
             whole: response.status == Some(Status::Completed),
             tokens: response.usage.tokens,
@@ -309,7 +307,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn note_shown_late(&mut self, index: u32, block: &Block) {
-        let Block::Responses(block) = block else { return };
+        let Some(block) = block.as_responses() else { return };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
             self.reasoning.insert(block.item.id.clone());
         }
@@ -317,10 +315,8 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
-        let created_at = match &reply.rest {
-            NativeResponse::Responses(response) => response.created_at.unwrap_or(0),
-            NativeResponse::Anthropic(_) | NativeResponse::Chat(_) => 0,
-        };
+        let created_at = reply.rest.as_responses().and_then(|response| response.created_at);
+        let created_at = created_at.unwrap_or(0);
         let head = Head { id, model, created_at, previous_response_id: None };
         let response = respond::format_response(&head, ResponseEnd::InProgress, &[], None);
         self.numbers.write_own(|next| respond::write_head(out, next, &response));
@@ -383,7 +379,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
-        let Block::Responses(block) = block else { return };
+        let Some(block) = block.as_responses() else { return };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
             self.reasoning.insert(block.item.id.clone());
         }
@@ -422,7 +418,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let NativeResponse::Responses(response) = &reply.rest else { return };
+        let Some(response) = reply.rest.as_responses() else { return };
         let items = self.take_items();
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
         let whole = self.response_object(response, ending, &output);
@@ -431,23 +427,26 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let NativeResponse::Responses(response) = &reply.rest else { return };
-        for block in block::native_blocks(ending.blocks) {
+        let Some(response) = reply.rest.as_responses() else { return };
+        for block in ending.blocks.iter().filter_map(Block::as_responses) {
             if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
                 self.reasoning.insert(block.item.id.clone());
             }
         }
-        let items = (0..).zip(block::native_blocks(ending.blocks)).map(|(index, block)| {
-            let id = self.shown_id(&ending.head.0, index, block);
-            if id == block.item.id { block.item.raw.clone() } else { block.with_id(Some(&id)) }
-        });
+        let items = (0..).zip(ending.blocks.iter().filter_map(Block::as_responses)).map(
+            |(index, block)| {
+                let id = self.shown_id(&ending.head.0, index, block);
+                if id == block.item.id { block.item.raw.clone() } else { block.with_id(Some(&id)) }
+            },
+        );
         let items: Vec<String> = items.collect();
         let output: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
         out.extend_from_slice(self.response_object(response, ending, &output).as_bytes());
     }
 
     fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {
-        block::history_items(blocks).join(",").into_bytes()
+        let blocks = blocks.iter().filter_map(Block::as_responses);
+        block::history_items(blocks.collect()).join(",").into_bytes()
     }
 
     fn text_message(&self, who: Speaker, text: &str) -> JsonBytes {

@@ -8,11 +8,11 @@ use softland_wire::Api;
 use softland_wire::request::Request;
 
 use super::{Exchange, plan};
-use crate::anthropic::rewrite;
 use crate::chain;
 use crate::framing::{JsonBytes, Speaker};
 use crate::out::Output;
 use crate::reply::{self, Reply};
+use crate::rewrite;
 use crate::tail;
 
 /// The part of an exchange that is in a provider's log of the conversation.

@@ -14,9 +14,10 @@ use softland_core::{Digest, PinnedRecord, Role, Run};
 use softland_wire::Tokens;
 
 use super::Exchange;
-use crate::framing::{self, UsageOptions};
+use crate::framing::UsageOptions;
 use crate::local;
 use crate::out::Output;
+use crate::protocols::new_framing;
 use crate::relay::Relay;
 
 impl Exchange {
@@ -36,7 +37,7 @@ impl Exchange {
 #[must_use]
 pub fn ping_event(api: Api) -> Vec<u8> {
     let mut out = Vec::new();
-    framing::new_framing(api, UsageOptions::default()).write_ping(&mut out);
+    new_framing(api, UsageOptions::default()).write_ping(&mut out);
     out
 }
 
@@ -44,7 +45,7 @@ pub fn ping_event(api: Api) -> Vec<u8> {
 #[must_use]
 pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    framing::new_framing(api, UsageOptions::default()).write_error(kind, message, &mut out);
+    new_framing(api, UsageOptions::default()).write_error(kind, message, &mut out);
     out
 }
 
@@ -55,7 +56,7 @@ pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
 pub fn local_response(api: Api, streams: bool, model: &str, text: &str, at: u64) -> Vec<u8> {
     let pinned = PinnedRecord::new(Arc::new(Policy::default()));
     let run = Arc::new(Run::without_limits(pinned, Role::Gateway));
-    let framing = framing::new_framing(api, UsageOptions { at, ..UsageOptions::default() });
+    let framing = new_framing(api, UsageOptions { at, ..UsageOptions::default() });
     let mut relay = Relay::new(framing, Role::Gateway, streams, run, BTreeSet::new());
     let mut out = Output::bytes_only();
     let digest =

@@ -10,8 +10,8 @@ use softland_wire::request::Request;
 
 use super::context::{Context, ModelLimits};
 use super::{Exchange, hosted, plan};
-use crate::anthropic::history::FoldedHistory;
 use crate::chain::Chain;
+use crate::history::FoldedHistory;
 use crate::out::Output;
 use crate::past;
 use crate::remembered::StoredConversation;

@@ -5,9 +5,10 @@ use softland_core::{Role, VisibleText};
 
 use super::show::{BlockSlot, ClientMessage};
 use super::{Relay, RelayMode};
+use crate::block_view::BlockView;
 use crate::framing::{BlockPart, NewBlock, PartContent};
 use crate::out::Output;
-use crate::reply::{Block, BlockView};
+use crate::reply::Block;
 use crate::tags::with_str;
 
 /// An event of thinking that waits.

@@ -12,11 +12,13 @@ use softland_core::{Admission, Role};
 use softland_wire::json::write_str;
 use softland_wire::tags::{ShapeError, Shaper, StopReason};
 
-use super::{Relay, RelayMode, Visibility};
+use super::visibility::Visibility;
+use super::{Relay, RelayMode};
+use crate::block_view::BlockView;
 use crate::framing::{BlockPart, NewBlock, PartContent, ResponseError, UpstreamEnd};
 use crate::out::{Event, Intervention, Output, ShapeNote};
-use crate::reply::{BlockView, Reply};
-use crate::tags::{TagReader, TaggedTexts, call_id, shows_call, with_str};
+use crate::reply::Reply;
+use crate::tags::{TagReader, TaggedTexts, call_id, with_str};
 use collector::{FoundPiece, PieceCollector};
 
 /// The shaping of one client message.
@@ -482,7 +484,7 @@ impl Relay {
         out: &mut Output,
     ) -> Option<Reply> {
         let mut shaping = self.shaping.take()?;
-        let shows = |place: usize| shows_call(show, admissions.get(place));
+        let shows = |place: usize| show.shows_call(admissions.get(place));
         for item in std::mem::take(&mut shaping.gate) {
             match &item {
                 // The text before the first call has passed, wherever its frame ends.

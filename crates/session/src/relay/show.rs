@@ -14,21 +14,6 @@ use crate::framing::{BlockPart, Framing, MessageEnd, NewBlock, PartContent, Plac
 use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
 
-/// The part of a held response that is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visibility {
-    /// Every block; calls as they are admitted.
-    All,
-    /// Visible text only: thinking is signed over a tail that the client never sees.
-    Text,
-    /// All but calls; of the calls, the answer tool's.
-    Landed,
-    /// Visible text and the answer tool's call.
-    Answer,
-    /// Nothing more.
-    Nothing,
-}
-
 /// A block of the upstream response under way.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSlot {

@@ -2,12 +2,14 @@
 
 use softland_core::{Admission, Call, VisibleText};
 
-use super::{BlockSlot, ClientMessage, Visibility};
+use super::{BlockSlot, ClientMessage};
+use crate::block_view::BlockView;
 use crate::out::Output;
 use crate::relay::held_thinking::hide_orphans;
 use crate::relay::text_events::report_block;
-use crate::reply::{Block, BlockView, Reply};
-use crate::tags::{self, TaggedTexts};
+use crate::relay::visibility::Visibility;
+use crate::reply::{Block, Reply};
+use crate::tags::TaggedTexts;
 
 impl ClientMessage {
     /// Shows what was held, as far as the verdict says.
@@ -52,7 +54,7 @@ impl ClientMessage {
             if let (Some(tagged), Some(segments)) = (reply.tagged.as_deref(), &segments)
                 && matches!(block.as_view(), BlockView::Text(_))
             {
-                let shows = |place: usize| tags::shows_call(show, written.get(place));
+                let shows = |place: usize| show.shows_call(written.get(place));
                 let segments = segments.get(&n).map(Vec::as_slice).unwrap_or_default();
                 self.report_segments(segments, &tagged.calls, shows, out);
             }
@@ -109,19 +111,7 @@ fn passes_verdict(block: &Block, show: Visibility, admission: Option<&Admission>
             show != Visibility::Nothing && !VisibleText::is_invisible_text(text)
         }
         _ if block.is_said() => show != Visibility::Nothing,
-        BlockView::Call(..) => match (show, admission) {
-            (Visibility::All, Some(admission)) => {
-                !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
-            }
-            (Visibility::All, None) => true,
-            (Visibility::Landed | Visibility::Answer, Some(admission)) => {
-                *admission == Admission::Answer
-            }
-            (
-                Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing,
-                _,
-            ) => false,
-        },
+        BlockView::Call(..) => show.shows_call(admission),
         BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {
             matches!(show, Visibility::All | Visibility::Landed)
         }

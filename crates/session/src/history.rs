@@ -15,11 +15,11 @@ use softland_wire::request::{
 };
 use softland_wire::{Api, Splice};
 
-use super::rewrite;
 use crate::facts::{ResultReader, TextReader};
 use crate::outline::{PrefixDigests, is_tags_only};
 use crate::past::PastTraces;
 use crate::remembered::{SeenResult, StoredConversation, StoredTail, place_of};
+use crate::rewrite;
 use crate::tags::{self, TagCall, TagReader, WaitingCalls};
 
 /// A history read up to its newest message.
