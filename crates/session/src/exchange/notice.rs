@@ -25,11 +25,15 @@ impl Exchange {
     /// `out` hold such an event already. Half an event in `out` is taken back: it would swallow
     /// what follows.
     pub fn break_off(&mut self, why: &str, out: &mut Output) {
-        if contains_error(self.api, &out.bytes) {
+        if contains_error(self.reading.api(), &out.bytes) {
             return;
         }
         out.bytes.truncate(after_last_event(&out.bytes));
-        self.relay.framing_mut().write_error(server_fault_kind(self.api), why, &mut out.bytes);
+        self.relay.framing_mut().write_error(
+            server_fault_kind(self.reading.api()),
+            why,
+            &mut out.bytes,
+        );
     }
 }
 
