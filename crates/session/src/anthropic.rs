@@ -11,8 +11,9 @@ use softland_wire::anthropic::{
 use softland_wire::json::write_str;
 
 use crate::framing::{
-    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
-    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
+    NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
+    UpstreamEnd,
 };
 use crate::reply::{Block, NativeResponse, Reply};
 
@@ -26,6 +27,20 @@ impl AnthropicFraming {
     pub(crate) fn new() -> Self {
         Self { assembler: Assembler::new(MAX_RESPONSE) }
     }
+}
+
+/// The fixed properties of the protocol.
+const FORM: ProtocolForm = ProtocolForm {
+    text_block: new_text,
+    write_ping: respond::write_ping,
+    marks_ends: true,
+    ties_thinking: false,
+    numbers_blocks: true,
+    ends_with_content: false,
+};
+
+fn new_text(text: &str) -> Block {
+    Block::Anthropic(Native::Text { text: text.to_owned(), extra: Default::default() })
 }
 
 impl Framing for AnthropicFraming {
@@ -74,10 +89,6 @@ impl Framing for AnthropicFraming {
         })
     }
 
-    fn text_block(&self, text: &str) -> Block {
-        Block::Anthropic(Native::Text { text: text.to_owned(), extra: Default::default() })
-    }
-
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
         respond::write_message_start(out, id, model, &usage_of(reply));
     }
@@ -94,10 +105,6 @@ impl Framing for AnthropicFraming {
     /// Returns nothing: every event carries a single part.
     fn split_part(&self, _: &BlockPart<'_>) -> Vec<u8> {
         Vec::new()
-    }
-
-    fn write_ping(&self, out: &mut Vec<u8>) {
-        respond::write_ping(out);
     }
 
     fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>) {
@@ -124,7 +131,7 @@ impl Framing for AnthropicFraming {
         }
     }
 
-    fn write_stop(&mut self, index: u32, out: &mut Vec<u8>) {
+    fn write_stop(&mut self, index: u32, _: Option<ShapedEnd<'_>>, out: &mut Vec<u8>) {
         respond::write_block_stop(out, index);
     }
 
@@ -150,6 +157,12 @@ impl Framing for AnthropicFraming {
             usage: usage_shown(message, ending),
         };
         respond::write_message(out, &whole);
+    }
+}
+
+impl MessageWriter for AnthropicFraming {
+    fn form(&self) -> &'static ProtocolForm {
+        &FORM
     }
 
     fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {

@@ -15,8 +15,9 @@ use softland_wire::chat::{
 use softland_wire::sse::Decoder;
 
 use crate::framing::{
-    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
-    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
+    NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
+    StreamTerms, UpstreamEnd, write_comment,
 };
 use crate::reply::{Block, NativeResponse, Reply};
 use block::{CALLS, ChatBlock, MEMBERS, REASONING, REFUSAL, TEXT, is_nothing};
@@ -57,7 +58,7 @@ pub(crate) struct ChatFraming {
 }
 
 impl ChatFraming {
-    pub(crate) fn new(asks: UsageOptions) -> Self {
+    pub(crate) fn new(asks: StreamTerms) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             placer: Assembler::new(MAX_RESPONSE),
@@ -225,6 +226,20 @@ impl ChatFraming {
     }
 }
 
+/// The fixed properties of the protocol.
+const FORM: ProtocolForm = ProtocolForm {
+    text_block: new_text,
+    write_ping: write_comment,
+    marks_ends: false,
+    ties_thinking: false,
+    numbers_blocks: false,
+    ends_with_content: false,
+};
+
+fn new_text(text: &str) -> Block {
+    Block::Chat(ChatBlock::Text(text.to_owned()))
+}
+
 impl Framing for ChatFraming {
     fn begin_response(&mut self) {
         self.assembler = Assembler::new(MAX_RESPONSE);
@@ -317,18 +332,6 @@ impl Framing for ChatFraming {
         let usage = Usage { tokens, present: true, ..Usage::default() };
         let (finish, created) = (Some(Finish::Stop), self.asked_at);
         self.build_reply(ResponseMessage { finish, usage, created, ..ResponseMessage::default() })
-    }
-
-    fn text_block(&self, text: &str) -> Block {
-        Block::Chat(ChatBlock::Text(text.to_owned()))
-    }
-
-    fn marks_ends(&self) -> bool {
-        false
-    }
-
-    fn numbers_blocks(&self) -> bool {
-        false
     }
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
@@ -462,7 +465,7 @@ impl Framing for ChatFraming {
         }
     }
 
-    fn write_stop(&mut self, _: u32, _: &mut Vec<u8>) {}
+    fn write_stop(&mut self, _: u32, _: Option<ShapedEnd<'_>>, _: &mut Vec<u8>) {}
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
         let Some(message) = reply.rest.as_chat() else { return };
@@ -485,6 +488,12 @@ impl Framing for ChatFraming {
             ..block::build_message(ending.blocks.iter().filter_map(Block::as_chat))
         };
         respond::write_completion(out, &whole);
+    }
+}
+
+impl MessageWriter for ChatFraming {
+    fn form(&self) -> &'static ProtocolForm {
+        &FORM
     }
 
     fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {

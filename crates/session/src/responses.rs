@@ -16,8 +16,9 @@ use softland_wire::responses::{
 use softland_wire::sse::Decoder;
 
 use crate::framing::{
-    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
-    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
+    NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
+    StreamTerms, UpstreamEnd, write_comment,
 };
 use crate::reply::{Block, NativeResponse, Reply};
 use block::{AnswerForm, ResponsesBlock};
@@ -61,11 +62,11 @@ struct OngoingResponse {
 }
 
 impl ResponsesFraming {
-    pub(crate) fn new(asks: UsageOptions) -> Self {
+    pub(crate) fn new(asks: StreamTerms) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             under_way: OngoingResponse::default(),
-            numbers: SequenceNumbers::default(),
+            numbers: SequenceNumbers::new(asks.delays),
             head: None,
             items: BTreeMap::new(),
             reasoning: BTreeSet::new(),
@@ -182,6 +183,22 @@ impl ResponsesFraming {
         self.head.as_deref().unwrap_or_default()
     }
 
+    /// Writes the end of a text that was shaped. `raw` is its end, if that came.
+    fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
+        let known = raw.and_then(item_id).or_else(|| {
+            if !self.items.contains_key(&index) {
+                let items = self.break_off();
+                self.keep_items(&items);
+            }
+            Some(message_of(self.items.get(&index)?).0)
+        });
+        let Some(id) = known else { return };
+        self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, text));
+        let item = respond::text_item(&id, text);
+        // The item is written from text.
+        self.items.insert(index, String::from_utf8(item).unwrap_or_default());
+    }
+
     fn write_item(&mut self, index: u32, block: &ResponsesBlock, out: &mut Vec<u8>) -> String {
         let id = self.shown_id(self.head_id(), index, block);
         let item = match &block.item.kind {
@@ -208,6 +225,20 @@ impl ResponsesFraming {
         // The item is written from text.
         String::from_utf8(item).unwrap_or_default()
     }
+}
+
+/// The fixed properties of the protocol.
+const FORM: ProtocolForm = ProtocolForm {
+    text_block: new_text,
+    write_ping: write_comment,
+    marks_ends: true,
+    ties_thinking: true,
+    numbers_blocks: true,
+    ends_with_content: true,
+};
+
+fn new_text(text: &str) -> Block {
+    Block::Responses(Box::new(ResponsesBlock::from_text(text)))
 }
 
 impl Framing for ResponsesFraming {
@@ -294,18 +325,6 @@ impl Framing for ResponsesFraming {
         }
     }
 
-    fn text_block(&self, text: &str) -> Block {
-        Block::Responses(Box::new(ResponsesBlock::from_text(text)))
-    }
-
-    fn ends_with_content(&self) -> bool {
-        true
-    }
-
-    fn ties_thinking(&self) -> bool {
-        true
-    }
-
     fn note_shown_late(&mut self, index: u32, block: &Block) {
         let Some(block) = block.as_responses() else { return };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
@@ -387,32 +406,16 @@ impl Framing for ResponsesFraming {
         self.items.insert(index, item);
     }
 
-    fn write_stop(&mut self, index: u32, out: &mut Vec<u8>) {
+    fn write_stop(&mut self, index: u32, shaped: Option<ShapedEnd<'_>>, out: &mut Vec<u8>) {
+        if let Some(ShapedEnd { raw, text }) = shaped {
+            return self.write_text_end(index, raw, text, out);
+        }
         let items = self.break_off();
         self.keep_items(&items);
         let Some(raw) = self.items.get(&index) else { return };
         let (id, text) = message_of(raw);
         self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, &text));
         let item = respond::text_item(&id, &text);
-        // The item is written from text.
-        self.items.insert(index, String::from_utf8(item).unwrap_or_default());
-    }
-
-    fn delay_writing(&mut self) {
-        self.numbers.delay_writing();
-    }
-
-    fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
-        let known = raw.and_then(item_id).or_else(|| {
-            if !self.items.contains_key(&index) {
-                let items = self.break_off();
-                self.keep_items(&items);
-            }
-            Some(message_of(self.items.get(&index)?).0)
-        });
-        let Some(id) = known else { return };
-        self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, text));
-        let item = respond::text_item(&id, text);
         // The item is written from text.
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
@@ -442,6 +445,12 @@ impl Framing for ResponsesFraming {
         let items: Vec<String> = items.collect();
         let output: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
         out.extend_from_slice(self.response_object(response, ending, &output).as_bytes());
+    }
+}
+
+impl MessageWriter for ResponsesFraming {
+    fn form(&self) -> &'static ProtocolForm {
+        &FORM
     }
 
     fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {

@@ -9,7 +9,7 @@ use softland_wire::Api;
 use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, Tool, ToolChoiceKind};
 
 use super::hosted;
-use crate::framing::UsageOptions;
+use crate::framing::StreamTerms;
 use crate::tags::{TagReader, uses_tags};
 
 /// Returns the tools by which a client seems to take its answers: its only tool, if the client
@@ -149,14 +149,14 @@ pub(super) fn as_observed(class: TurnClass) -> TurnClass {
     }
 }
 
-/// Returns what the client of a stream asks to know of usage, and true in `hidden_usage` if
+/// Returns what the client of a stream asks to know of usage, with true in `hidden_usage` if
 /// softland needs to know more: limits on money and tokens count what the provider reports.
-pub(super) fn usage_options(request: &Request<'_>, run: &Run, at: u64) -> UsageOptions {
+pub(super) fn stream_terms(request: &Request<'_>, run: &Run, at: u64) -> StreamTerms {
     let usage = request.stream_options.and_then(|options| options.include_usage);
     let usage = usage.is_some_and(|asked| asked.value);
     // An engine asks for the usage itself, wherever the provider takes that.
     let counts =
         run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().is_observing();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
-    UsageOptions { usage, hidden_usage, at }
+    StreamTerms { usage, hidden_usage, at, delays: false }
 }

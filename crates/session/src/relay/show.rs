@@ -152,33 +152,75 @@ pub(super) struct ClientMessage {
     pub(super) framing: Box<dyn Framing>,
     /// True if the client reads bytes, as a stream.
     streams: bool,
+    head: MessageHead,
+    indexes: BlockIndexes,
+    likeness: MessageLikeness,
+    shown: ShownBlocks,
+    pub(super) part: ResponsePart,
+    /// A whole response as received, for a client that does not stream.
+    original: Option<Vec<u8>>,
+    /// The events of texts and calls apart, where calls are written as text.
+    teller: Option<TextEvents>,
+}
+
+/// The beginning of the message.
+#[derive(Debug, Default)]
+struct MessageHead {
+    /// True if the message has begun.
     started: bool,
+    /// The id and the model that it began with.
+    names: (String, String),
     /// The event that began the message and holds a part of it, until it is written.
     owed: Option<Vec<u8>>,
-    head: (String, String),
-    next_index: u32,
+}
+
+/// The counter of the indexes by which the client knows blocks.
+#[derive(Debug, Default)]
+struct BlockIndexes {
+    next: u32,
     /// The number of indexes left out so far, as the provider left them out.
     gaps: u32,
+}
+
+/// The likeness of the message to what came.
+#[derive(Debug, Default)]
+struct MessageLikeness {
+    responses: u32,
     /// True if what was shown differs from the one upstream response.
     changed: bool,
     /// True if blank text alone was taken out of it.
     thinned: bool,
-    /// True if the response under way has begun.
-    headed: bool,
-    responses: u32,
+}
+
+impl MessageLikeness {
+    /// True if the message is one upstream response as it came.
+    fn is_whole(&self) -> bool {
+        !self.changed && self.responses <= 1
+    }
+}
+
+/// The content that was shown.
+#[derive(Debug, Default)]
+struct ShownBlocks {
+    /// True if visible text was shown.
     visible: bool,
+    /// The number of calls for the client to run.
     calls: u32,
     /// The block that has begun and not ended: its index, and true if it is text.
     open: Option<(u32, bool)>,
     /// Shown blocks of the responses that have ended.
-    blocks: Vec<Block>,
-    /// The number of blocks that came before the response under way.
+    list: Vec<Block>,
+}
+
+/// The part of the message that comes of the response under way.
+#[derive(Debug, Default)]
+pub(super) struct ResponsePart {
+    /// True if the response has begun.
+    headed: bool,
+    /// The number of blocks before it.
     before: usize,
-    /// Parts that came with the end of the response under way.
+    /// Parts that came with its end.
     pub(super) late: Vec<u8>,
-    original: Option<Vec<u8>>,
-    /// The events of texts and calls apart, where calls are written as text.
-    teller: Option<TextEvents>,
 }
 
 impl ClientMessage {
@@ -186,21 +228,11 @@ impl ClientMessage {
         Self {
             framing,
             streams,
-            started: false,
-            owed: None,
-            head: (String::new(), String::new()),
-            next_index: 0,
-            gaps: 0,
-            changed: false,
-            thinned: false,
-            headed: false,
-            responses: 0,
-            visible: false,
-            calls: 0,
-            open: None,
-            blocks: Vec::new(),
-            before: 0,
-            late: Vec::new(),
+            head: MessageHead::default(),
+            indexes: BlockIndexes::default(),
+            likeness: MessageLikeness::default(),
+            shown: ShownBlocks::default(),
+            part: ResponsePart::default(),
             original: None,
             teller: None,
         }
@@ -208,36 +240,37 @@ impl ClientMessage {
 
     /// Marks the beginning of the next response.
     pub(super) fn mark_response(&mut self) {
-        self.before = self.blocks.len();
-        self.headed = false;
+        let before = self.shown.list.len();
+        self.part = ResponsePart { before, ..ResponsePart::default() };
     }
 
     /// Returns the kinds of the blocks shown before that, as letters (`KeptTail::shown`).
     pub(super) fn shown_before(&self) -> String {
-        self.blocks.iter().take(self.before).map(Block::kind_letter).collect()
+        self.shown.list.iter().take(self.part.before).map(Block::kind_letter).collect()
     }
 
     pub(super) fn shown_message(&self) -> (&str, &[Block]) {
-        (&self.head.0, &self.blocks)
+        (&self.head.names.0, &self.shown.list)
     }
 
     pub(super) fn has_shown(&self) -> bool {
-        self.visible || self.calls > 0
+        self.shown.visible || self.shown.calls > 0
     }
 
     pub(super) fn is_stuck(&self) -> bool {
         let written = self.teller.as_ref().is_some_and(TextEvents::has_called);
-        self.streams && (self.calls > 0 || written || self.open.is_some_and(|(_, text)| !text))
+        self.streams
+            && (self.shown.calls > 0 || written || self.shown.open.is_some_and(|(_, text)| !text))
     }
 
     /// Ends a text that was cut, so that something can follow it.
     pub(super) fn end_block(&mut self, out: &mut Output) {
-        if let Some((index, _)) = self.open.take() {
-            self.changed = true;
+        if let Some((index, _)) = self.shown.open.take() {
+            self.likeness.changed = true;
             let index_told = self.event_index(index);
             out.events.push(Event::BlockStop { index: index_told });
             if self.streams {
-                self.framing.write_stop(index, &mut out.bytes);
+                self.framing.write_stop(index, None, &mut out.bytes);
             }
         }
     }
@@ -251,8 +284,8 @@ impl ClientMessage {
 
     /// Keeps a whole response as received, for a client that does not stream.
     pub(super) fn keep_original(&mut self, body: &[u8]) {
-        self.responses += 1;
-        self.original = (self.responses == 1).then(|| body.to_vec());
+        self.likeness.responses += 1;
+        self.original = (self.likeness.responses == 1).then(|| body.to_vec());
     }
 
     pub(super) fn show_head(&mut self, id: Str<'_>, model: Str<'_>, raw: &[u8], out: &mut Output) {
@@ -263,23 +296,23 @@ impl ClientMessage {
 
     /// Notes that a response begins. Returns true if it is the first one.
     pub(super) fn note_beginning(&mut self, id: Str<'_>, model: Str<'_>) -> bool {
-        if self.headed {
+        if self.part.headed {
             return false;
         }
-        self.headed = true;
-        self.responses += 1;
-        if self.started {
-            self.changed = true;
+        self.part.headed = true;
+        self.likeness.responses += 1;
+        if self.head.started {
+            self.likeness.changed = true;
             return false;
         }
-        self.started = true;
-        self.head = (id.unescape().into_owned(), model.unescape().into_owned());
+        self.head.started = true;
+        self.head.names = (id.unescape().into_owned(), model.unescape().into_owned());
         true
     }
 
     /// True if a beginning is a second one of the only response: the provider's own.
     pub(super) fn begins_again(&self) -> bool {
-        self.headed && self.responses <= 1
+        self.part.headed && self.likeness.responses <= 1
     }
 
     /// Begins the message where the event itself is not for the client, or not yet.
@@ -292,7 +325,7 @@ impl ClientMessage {
     /// Notes that the content of a beginning is not shown with it. The `first` beginning is written
     /// nevertheless.
     pub(super) fn hide_content(&mut self, first: bool, out: &mut Output) {
-        self.changed = true;
+        self.likeness.changed = true;
         if first {
             self.write_head(out);
         }
@@ -300,12 +333,12 @@ impl ClientMessage {
 
     /// Holds back the event that began the message until its content is decided on.
     pub(super) fn hold_head(&mut self, raw: &[u8]) {
-        self.owed = self.streams.then(|| raw.to_vec());
+        self.head.owed = self.streams.then(|| raw.to_vec());
     }
 
     /// Begins the message if that is still to be done, unless the bytes of `next` begin it.
     fn write_held_head(&mut self, next: &[u8], out: &mut Output) {
-        if self.owed.take().is_some_and(|head| !next.starts_with(&head)) {
+        if self.head.owed.take().is_some_and(|head| !next.starts_with(&head)) {
             self.write_head(out);
         }
     }
@@ -313,26 +346,26 @@ impl ClientMessage {
     fn write_head(&mut self, out: &mut Output) {
         if self.streams {
             let reply = self.framing.own_reply(Tokens::default());
-            self.framing.write_head(&self.head.0, &self.head.1, &reply, &mut out.bytes);
+            self.framing.write_head(&self.head.names.0, &self.head.names.1, &reply, &mut out.bytes);
         }
     }
 
     /// True if the client has one upstream response as it came.
     pub(super) fn is_untouched(&self) -> bool {
-        !self.changed && self.responses <= 1
+        self.likeness.is_whole()
     }
 
     /// Writes the parts that came with an end which does not go out as it came.
     pub(super) fn flush_late(&mut self, out: &mut Output) {
-        out.bytes.append(&mut self.late);
+        out.bytes.append(&mut self.part.late);
     }
 
     /// Ends blocks of a stream that does not say where they end.
     pub(super) fn end_unmarked(&mut self, slots: &[BlockSlot], out: &mut Output) {
-        if self.framing.marks_ends() {
+        if self.framing.form().marks_ends {
             return;
         }
-        self.open = None;
+        self.shown.open = None;
         if !out.quiet {
             let untold = |slot: &&BlockSlot| self.teller.is_none() || !slot.text;
             let shown: Vec<_> =
@@ -353,7 +386,7 @@ impl ClientMessage {
         out: &mut Output,
     ) {
         match &mut slot.state {
-            SlotState::Hidden => self.changed = true,
+            SlotState::Hidden => self.likeness.changed = true,
             SlotState::Waiting(events) => events.push(HeldEvent::new(part, raw)),
             SlotState::Shown(index) => {
                 let index = *index;
@@ -381,7 +414,7 @@ impl ClientMessage {
                             self.pass_bytes(ping, out);
                         }
                         slot.state = SlotState::Hidden;
-                        self.thinned = true;
+                        self.likeness.thinned = true;
                     }
                     return;
                 }
@@ -406,7 +439,7 @@ impl ClientMessage {
             let (frames, ping) = (std::mem::take(frames), ping.take());
             let text = std::mem::take(text);
             self.show_held_text(slot, frames, ping, text, out);
-            self.visible = true;
+            self.shown.visible = true;
         }
     }
 
@@ -421,8 +454,8 @@ impl ClientMessage {
     ) {
         let index = self.take_index(slot.gap);
         slot.state = SlotState::Shown(index);
-        self.visible |= !VisibleText::is_invisible_text(&text);
-        self.open = Some((index, true));
+        self.shown.visible |= !VisibleText::is_invisible_text(&text);
+        self.shown.open = Some((index, true));
         for (n, (key, frame)) in frames.iter().enumerate() {
             if let Some((_, ping)) = ping.as_ref().filter(|(at, _)| *at == n) {
                 self.pass_bytes(ping, out);
@@ -440,12 +473,12 @@ impl ClientMessage {
     /// Returns the next index. In the first response it leaves out the numbers that the provider
     /// did.
     fn take_index(&mut self, gap: u32) -> u32 {
-        if self.responses <= 1 && self.framing.numbers_blocks() && gap <= MAX_GAP {
-            self.next_index += gap.saturating_sub(self.gaps);
-            self.gaps = self.gaps.max(gap);
+        if self.likeness.responses <= 1 && self.framing.form().numbers_blocks && gap <= MAX_GAP {
+            self.indexes.next += gap.saturating_sub(self.indexes.gaps);
+            self.indexes.gaps = self.indexes.gaps.max(gap);
         }
-        let index = self.next_index;
-        self.next_index += 1;
+        let index = self.indexes.next;
+        self.indexes.next += 1;
         index
     }
 
@@ -471,14 +504,14 @@ impl ClientMessage {
         out: &mut Output,
     ) {
         if part.begins.is_some() {
-            self.open = Some((index, matches!(part.begins, Some(NewBlock::Text))));
+            self.shown.open = Some((index, matches!(part.begins, Some(NewBlock::Text))));
         }
         if let Some(NewBlock::Call { server: false, .. }) = part.begins {
-            self.calls += 1;
+            self.shown.calls += 1;
         }
-        let of_text = self.open.is_some_and(|(open, text)| open == index && text);
+        let of_text = self.shown.open.is_some_and(|(open, text)| open == index && text);
         if part.stops {
-            self.open = None;
+            self.shown.open = None;
         }
         // Content of a text is reported as it is taken apart.
         if out.quiet || (of_text && self.teller.is_some()) {
@@ -522,15 +555,16 @@ impl ClientMessage {
         out: &mut Output,
     ) {
         let untouched = self.is_untouched();
-        let ends_as_it_did = untouched && !(self.thinned && self.framing.ends_with_content());
+        let ends_as_it_did =
+            untouched && !(self.likeness.thinned && self.framing.form().ends_with_content);
         match self.original.take() {
             _ if self.streams && ends_as_it_did && !closing.is_empty() => {
-                self.late.clear();
+                self.part.late.clear();
                 self.write_held_head(closing, out);
                 self.framing.write_aside(closing, &mut out.bytes);
                 return;
             }
-            Some(body) if !self.streams && untouched && !self.thinned => {
+            Some(body) if !self.streams && untouched && !self.likeness.thinned => {
                 match out.bytes.is_empty() {
                     true => out.bytes = body,
                     false => out.bytes.extend_from_slice(&body),
@@ -543,7 +577,7 @@ impl ClientMessage {
             self.flush_late(out);
             self.ensure_head(reply, out);
         }
-        let (head, blocks, calls) = (&self.head, &self.blocks, self.calls);
+        let (head, blocks, calls) = (&self.head.names, &self.shown.list, self.shown.calls);
         let ending = MessageEnd { head, blocks, calls, output, billed };
         if self.streams {
             self.framing.write_end(reply, &ending, &mut out.bytes);
@@ -553,9 +587,9 @@ impl ClientMessage {
     }
 
     fn ensure_head(&mut self, reply: &Reply, out: &mut Output) {
-        if !self.started {
-            self.started = true;
-            self.framing.write_head(&self.head.0, &self.head.1, reply, &mut out.bytes);
+        if !self.head.started {
+            self.head.started = true;
+            self.framing.write_head(&self.head.names.0, &self.head.names.1, reply, &mut out.bytes);
         }
         self.write_held_head(&[], out);
     }
@@ -569,17 +603,17 @@ impl ClientMessage {
         billed: &[Tokens],
         out: &mut Output,
     ) {
-        if self.head.0.is_empty() {
-            self.head = (id.to_owned(), model.to_owned());
+        if self.head.names.0.is_empty() {
+            self.head.names = (id.to_owned(), model.to_owned());
         }
-        self.changed = true;
+        self.likeness.changed = true;
         self.flush_late(out);
         let reply = self.framing.own_reply(used);
         self.end_block(out);
         if self.streams {
             self.ensure_head(&reply, out);
         }
-        let block = self.framing.text_block(text);
+        let block = (self.framing.form().text_block)(text);
         self.show_block(&block, out);
         self.report_text(text, out);
         self.report_text_end(out);

@@ -21,8 +21,8 @@ impl ClientMessage {
         slots: &mut [BlockSlot],
         out: &mut Output,
     ) {
-        if self.head.0.is_empty() {
-            self.head = (reply.id.clone(), reply.model.clone());
+        if self.head.names.0.is_empty() {
+            self.head.names = (reply.id.clone(), reply.model.clone());
         }
         // Calls that are written as text come first in `admissions`, and stand in the text.
         let (written, admissions) =
@@ -31,15 +31,15 @@ impl ClientMessage {
         let segments = reply.tagged.as_deref().map(TaggedTexts::by_block);
         for (n, block) in reply.blocks.iter().enumerate() {
             if slots.get(n).is_some_and(BlockSlot::is_shown) {
-                self.blocks.push(block.clone());
+                self.shown.list.push(block.clone());
                 continue;
             }
             if shows.get(n) != Some(&true) {
                 match block.as_view() {
                     BlockView::Text(text) if VisibleText::is_invisible_text(text) => {
-                        self.thinned = true
+                        self.likeness.thinned = true
                     }
-                    _ => self.changed = true,
+                    _ => self.likeness.changed = true,
                 }
                 continue;
             }
@@ -47,7 +47,7 @@ impl ClientMessage {
                 self.release_block(slot, out);
                 let index = slot.shown_index().unwrap_or_default();
                 self.framing.note_shown_late(index, block);
-                self.blocks.push(block.clone());
+                self.shown.list.push(block.clone());
                 continue;
             }
             self.show_block(block, out);
@@ -77,7 +77,7 @@ impl ClientMessage {
                 || passes_verdict(block, show, admission.flatten())
         });
         let mut shows: Vec<bool> = each.collect();
-        if self.framing.ties_thinking() {
+        if self.framing.form().ties_thinking {
             hide_orphans(blocks, &mut shows);
         }
         shows
@@ -87,8 +87,8 @@ impl ClientMessage {
     pub(super) fn show_block(&mut self, block: &Block, out: &mut Output) {
         let index = self.take_index(0);
         match block.as_view() {
-            BlockView::Text(_) => self.visible = true,
-            BlockView::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
+            BlockView::Text(_) => self.shown.visible = true,
+            BlockView::Call(Call { server, .. }, _) => self.shown.calls += u32::from(!server),
             BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {}
         }
         let of_text = matches!(block.as_view(), BlockView::Text(_));
@@ -101,7 +101,7 @@ impl ClientMessage {
             self.write_held_head(&[], out);
             self.framing.write_block(index, block, &mut out.bytes);
         }
-        self.blocks.push(block.clone());
+        self.shown.list.push(block.clone());
     }
 }
 
