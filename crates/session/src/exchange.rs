@@ -38,6 +38,7 @@ use crate::reply::Reply;
 use bill::ExchangeBill;
 use progress::LadderProgress;
 use reading::RequestReading;
+use upstream::UpstreamChange;
 
 pub use context::Context;
 pub use done::{Done, PendingCall};
@@ -139,6 +140,24 @@ impl Exchange {
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.reading.run
+    }
+
+    /// Returns the client's request, joined with the history before it.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        self.reading.request.view()
+    }
+
+    /// Returns the output limit of the newest request, in tokens, if it has one.
+    #[must_use]
+    pub fn sent_output_limit(&self) -> Option<u64> {
+        self.reading.sent_limit(&self.progress.upstream_change())
+    }
+
+    /// Returns the body of the newest request with another output limit.
+    #[must_use]
+    pub fn body_with_output_limit(&self, tokens: u64) -> Bytes {
+        self.change_body(UpstreamChange { limit: Some(tokens), ..self.progress.upstream_change() })
     }
 
     /// Returns the tokens of the response under way so far, for a response that is given up.
@@ -420,9 +439,13 @@ impl Exchange {
 
     /// Returns the body of the next request.
     fn upstream_body(&self) -> Bytes {
+        self.change_body(self.progress.upstream_change())
+    }
+
+    fn change_body(&self, change: UpstreamChange<'_>) -> Bytes {
         let Self { reading, progress, relay, .. } = self;
         let unlogged = || progress.unlogged_items(reading.api(), relay.framing());
-        reading.upstream_body(&progress.upstream_change(), unlogged)
+        reading.upstream_body(&change, unlogged)
     }
 }
 

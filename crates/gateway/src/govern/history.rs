@@ -28,7 +28,7 @@ pub(super) async fn join_history(
     }
     if let Some(id) = &named
         && let Some(links) = collect_links(asked, id).await
-        && let Some(joined) = Chain::join_links(&asked.body, &links)
+        && let Some(joined) = Chain::join_links(request, &asked.body, &links)
     {
         return Some(joined);
     }

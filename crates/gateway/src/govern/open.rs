@@ -353,11 +353,6 @@ impl RequestSetup {
         Some(kept.runs.get(&kept.newest?)?.id.clone())
     }
 
-    /// Returns the body, joined with the history that it names.
-    pub(super) fn body(&self) -> &Bytes {
-        &self.body
-    }
-
     /// Returns the newest counted context that this request continues: of its run, or, if the run
     /// begins, of one before it in the conversation.
     fn counted_context(&self, state: &RunState) -> Option<CountedContext> {

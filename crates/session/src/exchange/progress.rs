@@ -67,7 +67,7 @@ impl LadderProgress {
 
     /// Returns what the next request adds to the governed history.
     pub(super) fn upstream_change(&self) -> UpstreamChange<'_> {
-        UpstreamChange { rung: self.rung, tail: &self.tail, grown: self.grown }
+        UpstreamChange { rung: self.rung, tail: &self.tail, grown: self.grown, limit: None }
     }
 
     /// Returns the mode in which the next response is shown.

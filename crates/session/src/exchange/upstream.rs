@@ -19,6 +19,8 @@ pub(super) struct UpstreamChange<'p> {
     pub(super) tail: &'p [JsonBytes],
     /// The number of times that the output limit was doubled.
     pub(super) grown: u32,
+    /// The output limit in tokens, where the caller has lowered it.
+    pub(super) limit: Option<u64>,
 }
 
 impl RequestReading {
@@ -34,7 +36,7 @@ impl RequestReading {
         change: &UpstreamChange<'_>,
         unlogged: impl FnOnce() -> Option<String>,
     ) -> Bytes {
-        let tokens = self.changed_limit(change.grown);
+        let tokens = change.limit.or_else(|| self.changed_limit(change.grown));
         let keeps_choice = !matches!(change.rung, Some(Rung::None | Rung::Respond));
         if change.tail.is_empty() && keeps_choice && tokens.is_none() {
             return self.governed_body();
@@ -62,6 +64,13 @@ impl RequestReading {
             return body.unwrap_or_else(|| self.body().clone());
         }
         self.apply_edits(&splice)
+    }
+
+    /// Returns the output limit of a request, in tokens, if it has one.
+    pub(super) fn sent_limit(&self, change: &UpstreamChange<'_>) -> Option<u64> {
+        let changed = change.limit.or_else(|| self.changed_limit(change.grown));
+        let changed = changed.map(|tokens| tokens.max(self.api().min_output_tokens()));
+        changed.or(self.request.output_limit())
     }
 
     /// Returns the body with these edits; where there are none, the very same bytes.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 use softland_session::Event;
-use softland_session::wire::request::Request;
 
 use super::GovernedRequest;
 use crate::pages::{self, Tape};
@@ -25,9 +24,7 @@ impl GovernedRequest {
         let Some(tape) = self.tape_of_run() else { return };
         self.taped = true;
         let (turn, now) = (self.record.turn(), self.opening.asked.gate.now());
-        let Ok(request) = Request::from_body(self.opening.asked.api, self.opening.body()) else {
-            return;
-        };
+        let request = self.exchange.request();
         let (whole, results) = tape.mark_results_to(turn.saturating_sub(1));
         let (question, turns) = pages::read_history(&request, turn, now);
         if let Some(question) = question {
