@@ -39,7 +39,7 @@ pub struct ChainLink {
 }
 
 /// A shown response, to be remembered under each of its ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownResponse {
     /// The ids by which the client knows the response.
     pub ids: Vec<String>,

@@ -7,6 +7,7 @@
 //! [`Step::Done`] the turn is the client's, or the run has ended.
 
 mod additions;
+mod begin;
 mod bill;
 mod context;
 mod done;
@@ -30,7 +31,7 @@ use softland_core::{
 use softland_wire::Tokens;
 use softland_wire::request::{Request, RequestError};
 
-use crate::framing::UpstreamEnd;
+use crate::framing::{ResponseError, UpstreamEnd};
 use crate::out::{Event, Output};
 use crate::relay::{EndedResponse as Response, Relay, Visibility};
 use crate::remembered::StoredConversation;
@@ -40,11 +41,12 @@ use progress::LadderProgress;
 use reading::RequestReading;
 use upstream::UpstreamChange;
 
+pub use begin::{BeginError, KnownFacts, KnownMoney};
 pub use context::Context;
 pub use done::{Done, PendingCall};
 pub use notice::{error_event, local_response, ping_event};
 pub use opened::OpenedRequest;
-pub use unfinished::{UnfinishedResponse, UnreadableResponse};
+pub use unfinished::{ExchangeEnded, UnfinishedResponse, UnreadableResponse};
 
 /// The next step of an exchange.
 #[derive(Debug)]
@@ -100,13 +102,16 @@ impl Exchange {
     }
 
     /// Returns the next step.
-    #[must_use]
-    pub fn next_step(&mut self) -> Step {
+    ///
+    /// # Errors
+    /// When the result was taken before.
+    pub fn next_step(&mut self) -> Result<Step, ExchangeEnded> {
         match self.progress.take_done() {
-            Some(done) => Step::Done(done),
+            Some(done) => Ok(Step::Done(done)),
+            None if self.progress.has_ended() => Err(ExchangeEnded),
             None => {
                 self.bill.count_request();
-                Step::Send(self.upstream_body())
+                Ok(Step::Send(self.upstream_body()))
             }
         }
     }
@@ -213,6 +218,7 @@ impl Exchange {
     /// # Errors
     /// When the stream cannot be read; call [`fail`](Self::fail_request) then.
     pub fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
+        self.check_open()?;
         self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
     }
 
@@ -222,6 +228,7 @@ impl Exchange {
     /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail_request) then, or
     /// [`again`](Self::retry_request) where nothing was shown.
     pub fn finish_response(&mut self, out: &mut Output) -> Result<(), UnfinishedResponse> {
+        self.check_open().map_err(UnfinishedResponse::Unreadable)?;
         let so_far = self.relay.tokens_so_far();
         let response = self
             .relay
@@ -240,6 +247,14 @@ impl Exchange {
         Err(unfinished)
     }
 
+    /// Refuses a response that comes after the end.
+    fn check_open(&self) -> Result<(), UnreadableResponse> {
+        match self.progress.has_ended() {
+            true => Err(UnreadableResponse(ResponseError::Ended)),
+            false => Ok(()),
+        }
+    }
+
     /// Counts the tokens that a response reported before it broke off.
     fn count_broken_off(&mut self, so_far: Tokens) {
         self.bill.count_broken_off(so_far, self.relay.is_live());
@@ -250,6 +265,7 @@ impl Exchange {
     /// # Errors
     /// When it is no response; call [`fail`](Self::fail_request) then.
     pub fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
+        self.check_open()?;
         let response = self.relay.push_whole(body, out).map_err(UnreadableResponse)?;
         self.take_response(response, out);
         Ok(())

@@ -21,6 +21,8 @@ pub(crate) enum ResponseError {
     Sse(SseError),
     Assemble(AssembleError),
     Json(MessageError),
+    /// The exchange had ended before it came.
+    Ended,
     /// The reason in another protocol, in words.
     Other(String),
 }

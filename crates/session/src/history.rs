@@ -255,7 +255,7 @@ fn count_still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool
     (shown, thinks)
 }
 
-/// Returns the letter of a block's kind in [`KeptTail::shown`].
+/// Returns the letter of a block's kind in [`StoredTail::shown`].
 fn kind_letter(kind: &BlockKind<'_>) -> u8 {
     match kind {
         BlockKind::Text { .. } => b't',

@@ -16,6 +16,7 @@ mod exchange;
 mod facts;
 mod framing;
 mod history;
+mod kept;
 mod local;
 mod out;
 mod outline;
@@ -33,10 +34,12 @@ mod tail;
 
 pub use chain::{Chain, ChainLink, ShownResponse};
 pub use exchange::{
-    Context, Done, Exchange, OpenedRequest, PendingCall, Step, UnfinishedResponse,
-    UnreadableResponse, error_event, local_response, ping_event,
+    BeginError, Context, Done, Exchange, ExchangeEnded, KnownFacts, KnownMoney, OpenedRequest,
+    PendingCall, Step, UnfinishedResponse, UnreadableResponse, error_event, local_response,
+    ping_event,
 };
 pub use facts::{ResultReader, TextReader, read_result};
+pub use kept::{Kept, RunMemory};
 pub use out::{Event, Intervention, Output, ShapeNote};
 pub use outline::{ModelTurn, Outline, ShownCall};
 pub use past::Past;

@@ -181,7 +181,7 @@ impl Block {
             && matches!(self.as_view(), BlockView::Call(Call { server: true, .. }, _))
     }
 
-    /// Returns the letter of its kind in [`KeptTail::shown`](crate::KeptTail).
+    /// Returns the letter of its kind in [`StoredTail::shown`](crate::StoredTail).
     pub(crate) fn kind_letter(&self) -> char {
         match self.as_view() {
             BlockView::Text(_) => 't',

@@ -235,6 +235,7 @@ impl RequestSetup {
             }
         };
         let mut facts = account.current_facts(self.at, short.as_ref());
+        opened.set_context_digest(self.outline.here);
         facts.stale = self.count_vain(&account.state);
         if self.metered {
             facts.reserve_input_cost = NanoUsd::ZERO;

@@ -7,6 +7,8 @@ use softland_wire::Tokens;
 pub(super) struct ExchangeBill {
     /// The tokens of all responses that became a turn.
     spent: Tokens,
+    /// The tokens that other responses reported before they broke off.
+    abandoned: Tokens,
     /// The tokens of the newest response that reported what its request held.
     newest: Tokens,
     /// The tokens of each upstream response, or those that it reported before it broke off.
@@ -44,6 +46,7 @@ impl ExchangeBill {
         if so_far.input_total() > 0 {
             self.newest = so_far;
         }
+        self.abandoned = self.abandoned.saturating_add(so_far);
         self.billed.push(so_far);
         if shown {
             self.count_shown(so_far.output);
@@ -63,6 +66,11 @@ impl ExchangeBill {
     /// Returns the tokens of all responses that became a turn.
     pub(super) fn spent(&self) -> Tokens {
         self.spent
+    }
+
+    /// Returns the tokens that responses reported before they broke off.
+    pub(super) fn abandoned(&self) -> Tokens {
+        self.abandoned
     }
 
     /// Returns the tokens of each upstream response, in order.

@@ -1,5 +1,6 @@
 //! The end of an exchange: whose turn it is, what the answer is, and what is kept.
 
+use serde::{Deserialize, Serialize, Serializer};
 use softland_core::{
     Admission, Because, Digest, Facts, NextAction, Outcome, PinnedRecords, Reason, Remaining, Role,
     Run, RunEnding, RunUsage, Rung, Signal, SignalKind, TurnClass,
@@ -21,7 +22,7 @@ use crate::reply::{self, Block, Reply};
 use crate::tags;
 
 /// A call that is the client's to run, or to answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingCall {
     /// The id that its result must carry.
     pub id: String,
@@ -39,7 +40,7 @@ pub struct PendingCall {
 }
 
 /// The result of an exchange.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Done {
     /// The run's end; `None` where the run goes on with the client's results.
     pub ended: Option<RunEnding>,
@@ -51,11 +52,18 @@ pub struct Done {
     pub calls: Vec<PendingCall>,
     /// Messages to append to the history, as JSON, for an engine that owns it. In a gateway there
     /// are none unless something was added behind the history.
+    #[serde(serialize_with = "write_texts")]
     pub messages: Vec<Vec<u8>>,
     /// Records to keep for later requests of the conversation.
     pub records: PinnedRecords,
-    /// Tokens of all upstream responses.
+    /// The digest that identifies the run; `None` where there is no run.
+    pub run: Option<Digest>,
+    /// The digest of the client's messages ([`Outline::here`](crate::Outline::here)).
+    pub context: Digest,
+    /// Tokens of all upstream responses that came to their end.
     pub spent: Tokens,
+    /// Tokens that other responses reported before they broke off or were given up.
+    pub abandoned: Tokens,
     /// The amounts that the run has used, this turn included.
     pub used: RunUsage,
     /// Turns of the run refused by tools' own limits, for the facts of its next request.
@@ -69,6 +77,11 @@ pub struct Done {
     /// In a gateway: the response that the client has now, where the provider keeps it and a later
     /// request may name it by its id.
     pub shown: Option<ShownResponse>,
+}
+
+/// Writes messages, which are JSON, as texts.
+fn write_texts<S: Serializer>(messages: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(messages.iter().map(|message| String::from_utf8_lossy(message)))
 }
 
 impl Exchange {
@@ -129,7 +142,10 @@ impl Exchange {
             calls: Vec::new(),
             messages: std::mem::take(&mut progress.tail),
             records: PinnedRecords::new(),
+            run: reading.key,
+            context: reading.messages_digest(),
             spent: bill.spent(),
+            abandoned: bill.abandoned(),
             used: used_amounts(reading, bill),
             tool_refusals: refusals.saturating_sub(shown_refusals(&reading.run)),
             vain: progress.vain,

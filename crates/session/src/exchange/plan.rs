@@ -160,3 +160,11 @@ pub(super) fn stream_terms(request: &Request<'_>, run: &Run, at: u64) -> StreamT
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
     StreamTerms { usage, hidden_usage, at, delays: false }
 }
+
+/// Returns the thinking tokens that a request asks for within its output.
+pub(super) fn thinking_budget(request: &Request<'_>) -> u64 {
+    match request.thinking.mode {
+        ThinkingMode::Enabled { budget } => budget,
+        _ => 0,
+    }
+}

@@ -47,6 +47,8 @@ pub(super) struct RequestReading {
     pub(super) reader: Option<TagReader>,
     /// The caller's remark for an answer that is given for want of money.
     pub(super) remark: Option<String>,
+    /// The digest of the client's messages, where the caller knows it.
+    context: Option<Digest>,
     /// The lines that govern its history.
     pub(super) lines: Splice,
     capability: Capability,
@@ -61,7 +63,7 @@ impl RequestReading {
     /// newest message led to.
     pub(super) fn from_opened(opened: OpenedRequest<'_>, facts: Facts) -> (Self, MessageEffects) {
         let OpenedRequest { request, body, role, mut fold, capability, most, .. } = opened;
-        let OpenedRequest { chain, policy, reader, asked_at, uses, remark, .. } = opened;
+        let OpenedRequest { chain, policy, reader, asked_at, uses, remark, context, .. } = opened;
         let (here, newest) = (fold.here, fold.fold_newest(&facts));
         let FoldedHistory { transcript, splice: mut lines, fresh, .. } = fold;
         // A history without a user message has no run: it is passed on as it is.
@@ -85,6 +87,7 @@ impl RequestReading {
             facts,
             reader,
             remark,
+            context,
             lines,
             capability,
             most,
@@ -147,8 +150,7 @@ impl RequestReading {
 
     /// Returns the digest of the client's messages.
     pub(super) fn messages_digest(&self) -> Digest {
-        let request = self.request.view();
-        PrefixDigests::from_request(&request).digest_before(request.messages.list.len())
+        self.context.unwrap_or_else(|| messages_digest(&self.request.view()))
     }
 
     /// Closes a history that ends in the model's turn, so that a text can follow.
@@ -177,4 +179,9 @@ impl RequestReading {
             call.name
         ))
     }
+}
+
+/// Returns the digest of all messages of a request.
+pub(super) fn messages_digest(request: &Request<'_>) -> Digest {
+    PrefixDigests::from_request(request).digest_before(request.messages.list.len())
 }

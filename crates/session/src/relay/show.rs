@@ -244,7 +244,7 @@ impl ClientMessage {
         self.part = ResponsePart { before, ..ResponsePart::default() };
     }
 
-    /// Returns the kinds of the blocks shown before that, as letters (`KeptTail::shown`).
+    /// Returns the kinds of the blocks shown before that, as letters (`StoredTail::shown`).
     pub(super) fn shown_before(&self) -> String {
         self.shown.list.iter().take(self.part.before).map(Block::kind_letter).collect()
     }
@@ -267,8 +267,10 @@ impl ClientMessage {
     pub(super) fn end_block(&mut self, out: &mut Output) {
         if let Some((index, _)) = self.shown.open.take() {
             self.likeness.changed = true;
-            let index_told = self.event_index(index);
-            out.events.push(Event::BlockStop { index: index_told });
+            if !out.quiet {
+                let index = self.event_index(index);
+                out.events.push(Event::BlockStop { index });
+            }
             if self.streams {
                 self.framing.write_stop(index, None, &mut out.bytes);
             }
@@ -462,7 +464,7 @@ impl ClientMessage {
             }
             self.write_parts(&[PlacedPart { part: &BlockPart::with_key(*key), index }], frame, out);
         }
-        if self.teller.is_none() {
+        if self.teller.is_none() && !out.quiet {
             out.events.push(Event::TextStart);
             if !text.is_empty() {
                 out.events.push(Event::TextDelta(text));
