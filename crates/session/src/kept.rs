@@ -1,4 +1,4 @@
-//! What has to be kept of a conversation between its exchanges, as one value: for embedders
+//! The memory of a conversation between its exchanges, as one value: for embedders
 //! without a store of their own. A store may keep the parts instead, as the gateway does.
 
 use std::borrow::Cow;

@@ -9,6 +9,7 @@ mod held_thinking;
 mod incoming;
 mod shape;
 mod show;
+mod slot;
 mod text_events;
 mod visibility;
 
@@ -31,7 +32,8 @@ use crate::tags::TagReader;
 pub(crate) use incoming::RelayMode;
 use incoming::{CallIds, IncomingResponse};
 use shape::Shaping;
-use show::{BlockSlot, ClientMessage};
+use show::ClientMessage;
+use slot::BlockSlot;
 pub(crate) use visibility::Visibility;
 
 /// The most white space that is held before a text shows, in bytes.

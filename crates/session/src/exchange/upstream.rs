@@ -10,7 +10,7 @@ use super::reading::RequestReading;
 use crate::chain;
 use crate::framing::JsonBytes;
 
-/// What a request adds to the governed history.
+/// The changes that a request makes to the governed history.
 #[derive(Debug)]
 pub(super) struct UpstreamChange<'p> {
     /// The rung of the request.

@@ -1,7 +1,7 @@
 //! Events that hold more than one thing: several parts, or parts beside a beginning or an end.
 
 use super::Relay;
-use super::show::BlockSlot;
+use super::slot::BlockSlot;
 use crate::framing::{BlockPart, PlacedPart};
 use crate::out::Output;
 

@@ -5,7 +5,8 @@ use softland_core::{Role, VisibleText};
 
 use super::Relay;
 use super::incoming::RelayMode;
-use super::show::{BlockSlot, ClientMessage};
+use super::show::ClientMessage;
+use super::slot::BlockSlot;
 use crate::block_view::BlockView;
 use crate::framing::{BlockPart, NewBlock, PartContent};
 use crate::out::Output;

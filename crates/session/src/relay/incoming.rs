@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use softland_core::AdmittedCalls;
 use softland_wire::sse::Decoder;
 
-use super::show::BlockSlot;
+use super::slot::BlockSlot;
 use crate::framing::MAX_RESPONSE;
 
 /// The way in which the response under way is shown.

@@ -2,10 +2,11 @@
 
 use softland_core::{Admission, Call, VisibleText};
 
-use super::{BlockSlot, ClientMessage};
+use super::ClientMessage;
 use crate::block_view::BlockView;
 use crate::out::Output;
 use crate::relay::held_thinking::hide_orphans;
+use crate::relay::slot::BlockSlot;
 use crate::relay::text_events::report_block;
 use crate::relay::visibility::Visibility;
 use crate::reply::{Block, Reply};
