@@ -62,7 +62,10 @@ async fn make_response(asked: Arc<ClientRequest>) -> Response<Body> {
     let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
     // A request joined from valid parts is valid.
     let request = match &chain {
-        Some(_) => Request::from_body(asked.active.api, &whole).unwrap_or(request),
+        Some(_) => match Request::from_body(asked.active.api, &whole) {
+            Ok(joined) => joined,
+            Err(error) => return pass_unread(&asked, &error).await,
+        },
         None => request,
     };
     let mut opening = match RequestSetup::open_request(&asked, &request).await {

@@ -56,7 +56,7 @@ fn begun(body: Vec<u8>, policy: Policy) -> Bytes {
         asked_at: 0,
     };
     let mut out = Output::default();
-    match Exchange::from_request(body, context, &mut out).unwrap().next_step() {
+    match Exchange::from_request(body, context, &mut out).unwrap().next_step().unwrap() {
         Step::Send(body) => body,
         Step::Done(_) => Bytes::new(),
     }

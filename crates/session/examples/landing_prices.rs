@@ -239,7 +239,7 @@ impl Run {
         let mut out = Output::default();
         let mut exchange = Exchange::from_request(self.body(), context, &mut out)?;
         loop {
-            match exchange.next_step() {
+            match exchange.next_step()? {
                 Step::Send(body) => {
                     let response = self.post(&body);
                     exchange.push_whole(&response, &mut out)?;

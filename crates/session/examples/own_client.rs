@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut out = Output::default();
         let mut exchange = Exchange::from_request(request(&messages), context.clone(), &mut out)?;
         let done = loop {
-            match exchange.next_step() {
+            match exchange.next_step()? {
                 Step::Send(body) => exchange.push_whole(&post(&provider, &body), &mut out)?,
                 Step::Done(done) => break done,
             }

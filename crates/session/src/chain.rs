@@ -16,9 +16,9 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use softland_wire::Splice;
 use softland_wire::json::{Cursor, Error, Span, write_str};
 use softland_wire::request::Request;
-use softland_wire::{Api, Splice};
 
 /// The member that is added to a body without input, up to its value.
 const INPUT: &str = ",\"input\":";
@@ -39,7 +39,7 @@ pub struct ChainLink {
 }
 
 /// A shown response, to be remembered under each of its ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownResponse {
     /// The ids by which the client knows the response.
     pub ids: Vec<String>,
@@ -74,14 +74,16 @@ enum HistoryName {
 }
 
 impl Chain {
-    /// Joins a request with its earlier history: `links`, oldest first. Returns the whole body, and
-    /// the chain that cuts it back. Returns `None` if the request cannot be read or names no
-    /// history, and if nothing new follows a response. In a conversation nothing need be new, since
+    /// Joins a request, which was read from `body`, with its earlier history: `links`, oldest first. Returns the whole body, and
+    /// the chain that cuts it back. Returns `None` if the request names no history, and if nothing new follows a response. In a conversation nothing need be new, since
     /// others may add to it.
     #[must_use]
-    pub fn join_links(body: &Bytes, links: &[ChainLink]) -> Option<(Bytes, Self)> {
-        let request = Request::from_body(Api::Responses, body).ok()?;
-        let new = new_items(&request, None);
+    pub fn join_links(
+        request: &Request<'_>,
+        body: &Bytes,
+        links: &[ChainLink],
+    ) -> Option<(Bytes, Self)> {
+        let new = new_items(request, None);
         let last = links.last()?;
         let items: Vec<&str> = links
             .iter()

@@ -1,6 +1,6 @@
 //! Chat Completions: its responses, and messages for it.
 
-mod block;
+pub(crate) mod block;
 mod details;
 
 use std::collections::BTreeMap;
@@ -14,20 +14,13 @@ use softland_wire::chat::{
 };
 use softland_wire::sse::Decoder;
 
-pub(crate) use block::ChatBlock;
-
 use crate::framing::{
-    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
-    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
+    NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
+    StreamTerms, UpstreamEnd, write_comment,
 };
 use crate::reply::{Block, NativeResponse, Reply};
-
-/// Keys of a response's blocks. The key of a call is its place behind these.
-const REASONING: u32 = 0;
-const TEXT: u32 = 1;
-const REFUSAL: u32 = 2;
-const MEMBERS: u32 = 3;
-const CALLS: u32 = 4;
+use block::{CALLS, ChatBlock, MEMBERS, REASONING, REFUSAL, TEXT, is_nothing};
 
 /// Chat Completions, in whatever dialect.
 #[derive(Debug)]
@@ -65,7 +58,7 @@ pub(crate) struct ChatFraming {
 }
 
 impl ChatFraming {
-    pub(crate) fn new(asks: UsageOptions) -> Self {
+    pub(crate) fn new(asks: StreamTerms) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             placer: Assembler::new(MAX_RESPONSE),
@@ -177,10 +170,11 @@ impl ChatFraming {
 
     fn build_reply(&self, message: ResponseMessage) -> Reply {
         let cut = message.finish.as_ref().is_none_or(Finish::is_cut);
+        let blocks = block::order_blocks(&message, &self.places);
         Reply {
             id: message.id.clone(),
             model: message.model.clone(),
-            blocks: block::order_blocks(&message, &self.places),
+            blocks: blocks.into_iter().map(Block::Chat).collect(),
             stop: core_stop(&message),
             whole: !cut,
             tokens: message.usage.tokens,
@@ -230,6 +224,20 @@ impl ChatFraming {
         self.text = true;
         if std::mem::take(&mut self.gap) { "\n\n" } else { "" }
     }
+}
+
+/// The fixed properties of the protocol.
+const FORM: ProtocolForm = ProtocolForm {
+    text_block: new_text,
+    write_ping: write_comment,
+    marks_ends: false,
+    ties_thinking: false,
+    numbers_blocks: false,
+    ends_with_content: false,
+};
+
+fn new_text(text: &str) -> Block {
+    Block::Chat(ChatBlock::Text(text.to_owned()))
 }
 
 impl Framing for ChatFraming {
@@ -326,23 +334,8 @@ impl Framing for ChatFraming {
         self.build_reply(ResponseMessage { finish, usage, created, ..ResponseMessage::default() })
     }
 
-    fn text_block(&self, text: &str) -> Block {
-        Block::Chat(ChatBlock::Text(text.to_owned()))
-    }
-
-    fn marks_ends(&self) -> bool {
-        false
-    }
-
-    fn numbers_blocks(&self) -> bool {
-        false
-    }
-
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
-        let created = match &reply.rest {
-            NativeResponse::Chat(message) => message.created,
-            NativeResponse::Anthropic(_) | NativeResponse::Responses(_) => 0,
-        };
+        let created = reply.rest.as_chat().map_or(0, |message| message.created);
         let head = (id.to_owned(), created, model.to_owned());
         self.head.get_or_insert(head);
         respond::write_role(out, self.chunk_head());
@@ -442,7 +435,7 @@ impl Framing for ChatFraming {
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
-        let Block::Chat(block) = block else { return };
+        let Some(block) = block.as_chat() else { return };
         match block {
             ChatBlock::Reasoning { text, content, details } => {
                 if let Some(content) = content {
@@ -472,10 +465,10 @@ impl Framing for ChatFraming {
         }
     }
 
-    fn write_stop(&mut self, _: u32, _: &mut Vec<u8>) {}
+    fn write_stop(&mut self, _: u32, _: Option<ShapedEnd<'_>>, _: &mut Vec<u8>) {}
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let NativeResponse::Chat(message) = &reply.rest else { return };
+        let Some(message) = reply.rest.as_chat() else { return };
         respond::write_finish(out, self.chunk_head(), &finish_shown(message, ending));
         if self.usage {
             respond::write_usage(out, self.chunk_head(), &usage_shown(message, ending));
@@ -484,7 +477,7 @@ impl Framing for ChatFraming {
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let NativeResponse::Chat(message) = &reply.rest else { return };
+        let Some(message) = reply.rest.as_chat() else { return };
         let (id, model) = ending.head.clone();
         let whole = ResponseMessage {
             id,
@@ -492,14 +485,20 @@ impl Framing for ChatFraming {
             created: self.chunk_head().created.max(message.created),
             finish: Some(finish_shown(message, ending)),
             usage: usage_shown(message, ending),
-            ..block::build_message(ending.blocks)
+            ..block::build_message(ending.blocks.iter().filter_map(Block::as_chat))
         };
         respond::write_completion(out, &whole);
+    }
+}
+
+impl MessageWriter for ChatFraming {
+    fn form(&self) -> &'static ProtocolForm {
+        &FORM
     }
 
     fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {
         let mut out = Vec::new();
-        block::build_message(blocks).write_back(&mut out);
+        block::build_message(blocks.iter().filter_map(Block::as_chat)).write_back(&mut out);
         out
     }
 
@@ -526,11 +525,6 @@ fn core_stop(message: &ResponseMessage) -> Stop {
         Some(finish) if finish.is_cut() => Stop::Length,
         Some(_) | None => Stop::Unknown,
     }
-}
-
-/// True if a JSON value holds nothing.
-fn is_nothing(value: &str) -> bool {
-    matches!(value, "null" | "\"\"" | "[]" | "{}")
 }
 
 /// True if a message has a refusal that says something, and no call: a turn with a call goes on.

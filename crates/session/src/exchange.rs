@@ -7,43 +7,46 @@
 //! [`Step::Done`] the turn is the client's, or the run has ended.
 
 mod additions;
+mod begin;
+mod bill;
 mod context;
 mod done;
 mod hosted;
 mod notice;
 mod opened;
 mod plan;
+mod progress;
+mod reading;
+mod report;
 mod shown;
 mod unfinished;
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod upstream;
 
 use bytes::Bytes;
-use softland_core::models::capability::Capability;
 use softland_core::{
-    Admission, Because, Digest, Facts, Ladder, MessagePosition, NextAction, Outcome, PinnedRecord,
-    PinnedRecords, Reason, RequestFailure, Role, Run, RunEnding, Rung, Signal, SignalKind, Tail,
-    TurnClass, VisibleText, classify_turn, looks_trivial,
+    Admission, Because, Digest, Facts, MessagePosition, NextAction, Outcome, Reason,
+    RequestFailure, Role, Run, RunEnding, Rung, Signal, SignalKind, Tail, TurnClass, classify_turn,
+    looks_trivial,
 };
-use softland_wire::request::{Request, RequestError, Role as RequestRole};
-use softland_wire::{Api, Splice, Tokens};
+use softland_wire::Tokens;
+use softland_wire::request::{Request, RequestError};
 
-use crate::anthropic::history::FoldedHistory;
-use crate::chain::Chain;
-use crate::framing::{self, JsonBytes, UpstreamEnd};
+use crate::framing::{ResponseError, UpstreamEnd};
 use crate::out::{Event, Output};
-use crate::relay::{EndedResponse as Response, Relay, RelayMode, Visibility};
-use crate::remembered::{SeenResult, StoredConversation};
+use crate::relay::{EndedResponse as Response, Relay, Visibility};
+use crate::remembered::StoredConversation;
 use crate::reply::Reply;
-use crate::tags::{self, TagReader};
+use bill::ExchangeBill;
+use progress::LadderProgress;
+use reading::RequestReading;
+use upstream::UpstreamChange;
 
+pub use begin::{BeginError, KnownFacts, KnownMoney};
 pub use context::Context;
-use context::ModelLimits;
 pub use done::{Done, PendingCall};
 pub use notice::{error_event, local_response, ping_event};
 pub use opened::OpenedRequest;
-pub use unfinished::{UnfinishedResponse, UnreadableResponse};
+pub use unfinished::{ExchangeEnded, UnfinishedResponse, UnreadableResponse};
 
 /// The next step of an exchange.
 #[derive(Debug)]
@@ -57,63 +60,10 @@ pub enum Step {
 /// One client request and its response.
 #[derive(Debug)]
 pub struct Exchange {
-    role: Role,
-    capability: Capability,
-    most: ModelLimits,
-    api: Api,
-    /// The client's body, joined with the history before it.
-    body: Bytes,
-    chain: Option<Chain>,
-    /// The position of its newest message, if that is a user's.
-    here: Option<MessagePosition>,
-    /// Results that are not remembered yet, as they are now.
-    seen: Vec<(Digest, SeenResult)>,
-    /// The lines that govern its history.
-    lines: Splice,
-    /// The output limit that the client asked for, in tokens.
-    asked: Option<u64>,
-    /// The digest that identifies the run; `None` where there is no run.
-    key: Option<Digest>,
-    records: PinnedRecords,
-    run: Arc<Run>,
-    facts: Facts,
-    ladder: Ladder,
-    /// Messages behind the governed history.
-    tail: Vec<JsonBytes>,
-    /// The part of the tail that is in a provider's log.
-    log: additions::ProviderLog,
-    /// A paused turn in the tail that waits for its tool's result: the index of its message, and
-    /// the message without that call.
-    paused: Option<(usize, Option<JsonBytes>)>,
-    /// True if the history ends in a system message. Not every API lets another one follow.
-    ends_in_system: bool,
-    /// The number of times that `max_tokens` was doubled.
-    grown: u32,
-    nudged_bare: bool,
-    /// The answer tool that a rung may force.
-    forced_answer: Option<String>,
+    reading: RequestReading,
+    progress: LadderProgress,
+    bill: ExchangeBill,
     relay: Relay,
-    /// The reader of a history in which calls are written as text.
-    reader: Option<TagReader>,
-    streams: bool,
-    /// Text of the turn's earlier pieces.
-    pieces: String,
-    /// The newest response.
-    newest: Option<Reply>,
-    spent: Tokens,
-    /// The tokens of the newest response that reported what its request held.
-    last: Tokens,
-    /// The tokens of each upstream response, or those that it reported before it broke off.
-    billed: Vec<Tokens>,
-    shown_output: u64,
-    /// Requests sent upstream.
-    requests: u64,
-    /// True if the newest turn was empty, or nearly so.
-    vain: bool,
-    next: Option<NextAction>,
-    done: Option<Box<Done>>,
-    /// The caller's remark for an answer that is given for want of money.
-    remark: Option<String>,
 }
 
 impl Exchange {
@@ -139,96 +89,29 @@ impl Exchange {
     }
 
     fn from_opened(opened: OpenedRequest<'_>, facts: Facts, out: &mut Output) -> Self {
-        let OpenedRequest { request, body, role, mut fold, capability, most, .. } = opened;
-        let OpenedRequest { chain, policy, reader, asked_at, uses, remark, .. } = opened;
-        let (here, newest) = (fold.here, fold.fold_newest(&facts));
-        let FoldedHistory { transcript, splice: mut lines, fresh, .. } = fold;
-        // A history without a user message has no run: it is passed on as it is.
-        let (key, run, records) = transcript.into_parts();
-        let run =
-            run.unwrap_or_else(|| Arc::new(Run::without_limits(PinnedRecord::new(policy), role)));
-        let ids = if role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
-        let forced_answer = plan::answer_to_force(request, &run);
-        let mut setting = plan::ladder_setting(
-            request,
-            &run,
-            &capability,
-            &facts,
-            forced_answer.is_some(),
-            reader.as_ref(),
-        );
-        // Behind a model turn that the client lets go on, there is no place for a repair.
-        setting.repairs &= role == Role::Engine || here.is_some();
-        let ends_in_system =
-            request.messages.list.last().is_some_and(|m| m.role == RequestRole::System);
-        let (streams, asked) = (request.stream, request.max_tokens.map(|max| max.value));
-        let phase =
-            if run.policy().is_observing() { &softland_core::Phase::Open } else { run.phase() };
-        let mut ladder = Ladder::new(setting, phase);
+        let request = opened.request;
+        let (reading, newest) = RequestReading::from_opened(opened, facts);
+        let mut ladder = reading.new_ladder(request);
         let next = ladder.choose_first_action();
-        plan::report_effects(newest, matches!(next, NextAction::Send { .. }), out);
-        let asks = plan::usage_options(request, &run, asked_at);
-        hosted::write_use_limits(request, &run, uses, &mut lines);
-        if asks.hidden_usage {
-            lines.request_stream_usage(request.text, request.span, request.stream_options);
-        }
-        let framing = framing::new_framing(request.api, asks);
-        let mut relay = Relay::new(framing, role, streams, Arc::clone(&run), ids);
-        if let Some(reader) = &reader {
-            let shape = tags::shape_in_force(&reader.shape, role, run.policy().is_observing());
-            let reader = TagReader { shape: Arc::new(shape), role };
-            relay.shape_by(reader, run.used().turns + 1);
-        }
-        let mut exchange = Self {
-            role,
-            capability,
-            most,
-            api: request.api,
-            body,
-            chain,
-            here,
-            seen: fresh.unwrap_or_default(),
-            lines,
-            asked,
-            key,
-            records,
-            run,
-            facts,
-            ladder,
-            tail: Vec::new(),
-            log: additions::ProviderLog::default(),
-            paused: None,
-            ends_in_system,
-            grown: 0,
-            nudged_bare: false,
-            forced_answer,
-            relay,
-            reader,
-            streams,
-            pieces: String::new(),
-            newest: None,
-            spent: Tokens::default(),
-            last: Tokens::default(),
-            billed: Vec::new(),
-            shown_output: 0,
-            requests: 0,
-            vain: false,
-            next: None,
-            done: None,
-            remark,
-        };
+        report::report_effects(newest, matches!(next, NextAction::Send { .. }), out);
+        let relay = reading.new_relay(request);
+        let (progress, bill) = (LadderProgress::new(ladder), ExchangeBill::default());
+        let mut exchange = Self { reading, progress, bill, relay };
         exchange.follow_ladder(next, None, out);
         exchange
     }
 
     /// Returns the next step.
-    #[must_use]
-    pub fn next_step(&mut self) -> Step {
-        match self.done.take() {
-            Some(done) => Step::Done(done),
+    ///
+    /// # Errors
+    /// When the result was taken before.
+    pub fn next_step(&mut self) -> Result<Step, ExchangeEnded> {
+        match self.progress.take_done() {
+            Some(done) => Ok(Step::Done(done)),
+            None if self.progress.has_ended() => Err(ExchangeEnded),
             None => {
-                self.requests += 1;
-                Step::Send(self.upstream_body())
+                self.bill.count_request();
+                Ok(Step::Send(self.upstream_body()))
             }
         }
     }
@@ -236,19 +119,19 @@ impl Exchange {
     /// True if there is nothing to send: the next step is the last.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.done.is_some()
+        self.progress.has_ended()
     }
 
     /// True if the client asked for a stream.
     #[must_use]
     pub fn is_streaming(&self) -> bool {
-        self.streams
+        self.reading.request.is_streaming()
     }
 
     /// Returns the rung of the request under way.
     #[must_use]
     pub fn rung(&self) -> Option<Rung> {
-        self.ladder.rung()
+        self.progress.ladder.rung()
     }
 
     /// True if the client has seen text or a call of this turn. A failed request can then not be
@@ -261,7 +144,25 @@ impl Exchange {
     /// Returns the run as its history shows it.
     #[must_use]
     pub fn run(&self) -> &Run {
-        &self.run
+        &self.reading.run
+    }
+
+    /// Returns the client's request, joined with the history before it.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        self.reading.request.view()
+    }
+
+    /// Returns the output limit of the newest request, in tokens, if it has one.
+    #[must_use]
+    pub fn sent_output_limit(&self) -> Option<u64> {
+        self.reading.sent_limit(&self.progress.upstream_change())
+    }
+
+    /// Returns the body of the newest request with another output limit.
+    #[must_use]
+    pub fn body_with_output_limit(&self, tokens: u64) -> Bytes {
+        self.change_body(UpstreamChange { limit: Some(tokens), ..self.progress.upstream_change() })
     }
 
     /// Returns the tokens of the response under way so far, for a response that is given up.
@@ -274,13 +175,13 @@ impl Exchange {
     /// Returns the position of the newest message; `None` where it is not a user's.
     #[must_use]
     pub fn newest_position(&self) -> Option<MessagePosition> {
-        self.here
+        self.reading.here
     }
 
     /// Returns the digest that identifies the run; `None` where there is no run.
     #[must_use]
     pub fn run_key(&self) -> Option<Digest> {
-        self.key
+        self.reading.key
     }
 
     /// True if the response under way is to be ended here, since all of it that may pass has
@@ -317,6 +218,7 @@ impl Exchange {
     /// # Errors
     /// When the stream cannot be read; call [`fail`](Self::fail_request) then.
     pub fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
+        self.check_open()?;
         self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
     }
 
@@ -326,6 +228,7 @@ impl Exchange {
     /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail_request) then, or
     /// [`again`](Self::retry_request) where nothing was shown.
     pub fn finish_response(&mut self, out: &mut Output) -> Result<(), UnfinishedResponse> {
+        self.check_open().map_err(UnfinishedResponse::Unreadable)?;
         let so_far = self.relay.tokens_so_far();
         let response = self
             .relay
@@ -344,18 +247,17 @@ impl Exchange {
         Err(unfinished)
     }
 
+    /// Refuses a response that comes after the end.
+    fn check_open(&self) -> Result<(), UnreadableResponse> {
+        match self.progress.has_ended() {
+            true => Err(UnreadableResponse(ResponseError::Ended)),
+            false => Ok(()),
+        }
+    }
+
     /// Counts the tokens that a response reported before it broke off.
     fn count_broken_off(&mut self, so_far: Tokens) {
-        if so_far.is_unreported() {
-            return;
-        }
-        if so_far.input_total() > 0 {
-            self.last = so_far;
-        }
-        self.billed.push(so_far);
-        if self.relay.is_live() {
-            self.shown_output = self.shown_output.saturating_add(so_far.output);
-        }
+        self.bill.count_broken_off(so_far, self.relay.is_live());
     }
 
     /// Takes a whole upstream response that was not streamed.
@@ -363,6 +265,7 @@ impl Exchange {
     /// # Errors
     /// When it is no response; call [`fail`](Self::fail_request) then.
     pub fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
+        self.check_open()?;
         let response = self.relay.push_whole(body, out).map_err(UnreadableResponse)?;
         self.take_response(response, out);
         Ok(())
@@ -370,7 +273,7 @@ impl Exchange {
 
     /// Gives up the request, which brought no turn even when it was tried again.
     pub fn fail_request(&mut self, failure: RequestFailure, out: &mut Output) {
-        if self.done.is_some() {
+        if self.progress.has_ended() {
             return;
         }
         self.count_broken_off(self.relay.tokens_so_far());
@@ -380,7 +283,7 @@ impl Exchange {
                 local: false,
             }
         } else {
-            self.ladder.handle_failure(failure)
+            self.progress.ladder.handle_failure(failure)
         };
         self.follow_ladder(next, None, out);
     }
@@ -389,7 +292,7 @@ impl Exchange {
     /// under way. The caller has given the request up. Behind a call that the client was shown
     /// nothing can follow: the run then fails, and its message breaks off.
     pub fn land_at_limit(&mut self, because: Because, out: &mut Output) {
-        if self.done.is_some() {
+        if self.progress.has_ended() {
             return;
         }
         self.count_broken_off(self.relay.tokens_so_far());
@@ -399,7 +302,7 @@ impl Exchange {
                 local: false,
             }
         } else {
-            self.ladder.handle_expiry(because)
+            self.progress.ladder.handle_expiry(because)
         };
         self.follow_ladder(next, None, out);
     }
@@ -408,17 +311,17 @@ impl Exchange {
     /// Behind a call that the client was shown nothing can follow: the run then fails for that
     /// limit.
     pub fn deny_request(&mut self, because: &Because, out: &mut Output) {
-        if self.done.is_some() {
+        if self.progress.has_ended() {
             return;
         }
-        self.requests = self.requests.saturating_sub(1);
+        self.bill.take_back_request();
         let next = if self.relay.is_stuck() {
             NextAction::End {
                 ended: RunEnding::from_because(Outcome::Failed, because, None),
                 local: false,
             }
         } else {
-            self.ladder.handle_denial(because)
+            self.progress.ladder.handle_denial(because)
         };
         self.follow_ladder(next, None, out);
     }
@@ -426,86 +329,89 @@ impl Exchange {
     /// Prepares to send the same request once more.
     pub fn retry_request(&mut self, out: &mut Output) {
         self.count_broken_off(self.relay.tokens_so_far());
-        let mode = self.next_mode();
-        self.relay.begin_response(mode, out);
+        self.relay.begin_response(self.progress.next_mode(&self.reading), out);
     }
 
     fn take_response(&mut self, response: Response, out: &mut Output) {
         let reply = response.reply;
-        self.log =
-            additions::ProviderLog { told: Some(self.tail.len()), unanswered: JsonBytes::new() };
-        self.spent = self.spent.saturating_add(reply.billed);
-        self.billed.push(reply.billed);
-        self.last = reply.tokens;
+        self.progress.note_logged();
+        self.bill.count_response(reply.tokens, reply.billed);
+        let (class, admissions, next) = self.judge_reply(&reply, out);
+        let show = self.decide_visibility(&reply, class, &next);
+        // The engine shows its own calls as they come, whatever becomes of them.
+        let all = self.reading.role == Role::Engine && show == Visibility::All;
+        let admissions = if all { Vec::new() } else { admissions };
+        self.relay.settle_response(&reply, show, &admissions, out);
+        if show != Visibility::Nothing || self.relay.has_shown_newest() {
+            self.bill.count_shown(reply.tokens.output);
+        }
+        self.progress.newest = Some(reply);
+        self.follow_ladder(next, Some(class), out);
+    }
+
+    /// Classifies a turn, and returns what follows from it, with what is decided on its calls.
+    fn judge_reply(
+        &mut self,
+        reply: &Reply,
+        out: &mut Output,
+    ) -> (TurnClass, Vec<Admission>, NextAction) {
+        let Self { reading, progress, .. } = self;
         let finished = reply.as_finished_turn();
-        let class = classify_turn(&finished, |call| self.run.is_answer(call));
-        self.vain = class == TurnClass::Empty || looks_trivial(&finished);
-        let mut admissions = self.run.admit_calls(&finished.calls);
-        if let Some(because) = self.ladder.landing().filter(|_| finished.cut_call)
+        let class = classify_turn(&finished, |call| reading.run.is_answer(call));
+        progress.vain = class == TurnClass::Empty || looks_trivial(&finished);
+        let mut admissions = reading.run.admit_calls(&finished.calls);
+        if let Some(because) = progress.ladder.landing().filter(|_| finished.cut_call)
             && let Some(cut) = admissions.last_mut()
         {
             // A call that was cut is no answer.
             *cut = Admission::Refused(because.clone());
         }
-        let passes = admissions
-            .iter()
-            .any(|a| !matches!(a, Admission::Refused(_) | Admission::ToolRefused(_)));
-        let refused = admissions.iter().find_map(|a| match a {
-            Admission::Refused(b) | Admission::ToolRefused(b) => Some(b.clone()),
-            _ => None,
-        });
-        let because = refused.filter(|_| !passes && !self.run.policy().is_observing());
-        let text = !VisibleText::is_invisible_text(&self.pieces) || !finished.text.is_blank();
-        let class = if self.run.policy().is_observing() {
-            plan::report_observed(&self.run, class, out);
+        let because = all_refused(&admissions).filter(|_| !reading.is_observing());
+        let text = progress.has_said() || !finished.text.is_blank();
+        let class = if reading.is_observing() {
+            report::report_observed(&reading.run, class, out);
             plan::as_observed(class)
         } else {
             class
         };
         if reply.tagged.as_ref().is_some_and(|tagged| tagged.echo) {
-            let turn = self.run.used().turns + 1;
+            let turn = reading.run.used().turns + 1;
             out.events.push(Event::Signal(Signal::from_turn(SignalKind::Echo, turn, None)));
         }
         let dropped = reply.tagged.as_ref().is_some_and(|tagged| tagged.trimmed > 0);
-        if dropped && self.here.is_some() {
-            self.ladder.enable_repairs();
+        if dropped && reading.here.is_some() {
+            progress.ladder.enable_repairs();
         }
-        let next = match self.ladder.handle_turn(class, because.as_ref(), text) {
-            NextAction::Send { tail: Tail::Nudge(because), .. } if self.is_bare_again(&reply) => {
-                self.ladder.abandon_nudge(&because)
+        let next = match progress.ladder.handle_turn(class, because.as_ref(), text) {
+            NextAction::Send { tail: Tail::Nudge(because), .. }
+                if progress.is_bare_again(reading, reply) =>
+            {
+                progress.ladder.abandon_nudge(&because)
             }
             next => next,
         };
-        if self.role == Role::Gateway && next == NextAction::Pass {
-            plan::report_taken_out(&finished.calls, &admissions, out);
+        if reading.role == Role::Gateway && next == NextAction::Pass {
+            report::report_taken_out(&finished.calls, &admissions, out);
         }
-        let show = self.decide_visibility(&reply, class, &next);
-        // The engine shows its own calls as they come, whatever becomes of them.
-        let all = self.role == Role::Engine && show == Visibility::All;
-        let admissions = if all { Vec::new() } else { admissions };
-        self.relay.settle_response(&reply, show, &admissions, out);
-        if show != Visibility::Nothing || self.relay.has_shown_newest() {
-            self.shown_output = self.shown_output.saturating_add(reply.tokens.output);
-        }
-        self.newest = Some(reply);
-        self.follow_ladder(next, Some(class), out);
+        (class, admissions, next)
     }
 
     /// Returns how much of a response's held part the client gets.
     fn decide_visibility(&self, reply: &Reply, class: TurnClass, next: &NextAction) -> Visibility {
+        let (lands, bare) = (self.progress.ladder.landing().is_some(), self.progress.has_no_tail());
         match next {
             NextAction::Pass => Visibility::All,
             NextAction::End { local: true, .. } => Visibility::Nothing,
             // Thinking is signed over the client's history, where no tail stands before it.
-            NextAction::End { .. } if self.ladder.landing().is_some() && self.tail.is_empty() => {
-                Visibility::Landed
-            }
-            NextAction::End { .. } if self.ladder.landing().is_some() => Visibility::Answer,
-            NextAction::End { .. } if self.tail.is_empty() => Visibility::All,
+            NextAction::End { .. } if lands && bare => Visibility::Landed,
+            NextAction::End { .. } if lands => Visibility::Answer,
+            NextAction::End { .. } if bare => Visibility::All,
             // A call that goes back takes its thinking along, and the tail is kept for it. Clients
             // leave a call out that was cut.
             NextAction::End { .. }
-                if class == TurnClass::Answer && reply.whole && self.role == Role::Gateway =>
+                if class == TurnClass::Answer
+                    && reply.whole
+                    && self.reading.role == Role::Gateway =>
             {
                 Visibility::All
             }
@@ -518,39 +424,25 @@ impl Exchange {
 
     /// Carries out what the ladder says.
     fn follow_ladder(&mut self, next: NextAction, class: Option<TurnClass>, out: &mut Output) {
+        let Self { reading, progress, relay, .. } = self;
         match next {
             NextAction::Send { rung, tail, grow } => {
-                let advice = rung.and_then(|rung| plan::policy_advice(self, rung));
-                self.extend_tail(&tail, out);
+                let advice =
+                    rung.and_then(|rung| reading.policy_advice(rung, progress.newest.as_ref()));
+                progress.extend_tail(&tail, reading, relay.framing(), out);
                 if let Some(rung) = rung.filter(|rung| *rung != Rung::Ask) {
-                    plan::report_rung(rung, self.ladder.landing(), advice, out);
+                    report::report_rung(rung, progress.ladder.landing(), advice, out);
                 }
-                self.grown += u32::from(grow);
-                self.next = Some(NextAction::Send { rung, tail, grow });
-                let mode = self.next_mode();
-                self.relay.begin_response(mode, out);
+                progress.begin_request(rung, tail, grow);
+                relay.begin_response(progress.next_mode(reading), out);
             }
             end => {
-                let done = self.end_exchange(end, class, out);
-                self.done = Some(Box::new(done));
+                if progress.is_left_open() {
+                    progress.close_pause(reading);
+                }
+                let done = self.finish_exchange(end, class, out);
+                self.progress.end(done);
             }
-        }
-    }
-
-    /// Returns the mode in which the next response is shown.
-    fn next_mode(&self) -> RelayMode {
-        if self.ladder.landing().is_some() {
-            return match self.ladder.rung() {
-                Some(Rung::Ask) => RelayMode::Live { calls: false },
-                _ => RelayMode::Held { until_call: false },
-            };
-        }
-        let calls = plan::calls_pass(&self.run, self.role);
-        match &self.next {
-            Some(NextAction::Send { tail: Tail::Nudge(_) | Tail::ToolRefuse, .. }) => {
-                RelayMode::Held { until_call: calls }
-            }
-            _ => RelayMode::Live { calls },
         }
     }
 
@@ -558,23 +450,27 @@ impl Exchange {
     /// tokens.
     #[must_use]
     pub fn governed_body(&self) -> Bytes {
-        plan::apply_edits(self, &self.lines)
+        self.reading.governed_body()
     }
 
     /// Returns the body of the next request.
     fn upstream_body(&self) -> Bytes {
-        plan::upstream_body(self)
+        self.change_body(self.progress.upstream_change())
     }
 
-    fn end_exchange(
-        &mut self,
-        end: NextAction,
-        class: Option<TurnClass>,
-        out: &mut Output,
-    ) -> Done {
-        if self.paused.is_some() && !self.newest.as_ref().is_some_and(Reply::resolves_call) {
-            self.close_pause();
-        }
-        done::finish_exchange(self, end, class, out)
+    fn change_body(&self, change: UpstreamChange<'_>) -> Bytes {
+        let Self { reading, progress, relay, .. } = self;
+        let unlogged = || progress.unlogged_items(reading.api(), relay.framing());
+        reading.upstream_body(&change, unlogged)
     }
+}
+
+/// Returns the reason why every call of a turn is refused, if it is so.
+fn all_refused(admissions: &[Admission]) -> Option<Because> {
+    let refusal = |admission: &Admission| match admission {
+        Admission::Refused(because) | Admission::ToolRefused(because) => Some(because.clone()),
+        Admission::Run | Admission::Server | Admission::Answer => None,
+    };
+    let first = admissions.iter().find_map(refusal)?;
+    admissions.iter().all(|admission| refusal(admission).is_some()).then_some(first)
 }

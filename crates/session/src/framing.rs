@@ -2,10 +2,10 @@
 //! events are read, and how softland's own content is written. Nothing is decided here.
 
 use softland_core::Call;
+use softland_wire::Tokens;
 use softland_wire::anthropic::{AssembleError, MessageError};
 use softland_wire::json::Str;
 use softland_wire::sse::SseError;
-use softland_wire::{Api, Tokens};
 
 use crate::reply::{Block, Reply};
 
@@ -21,6 +21,8 @@ pub(crate) enum ResponseError {
     Sse(SseError),
     Assemble(AssembleError),
     Json(MessageError),
+    /// The exchange had ended before it came.
+    Ended,
     /// The reason in another protocol, in words.
     Other(String),
 }
@@ -36,24 +38,17 @@ pub(crate) enum UpstreamEnd {
     Error { kind: String, message: String },
 }
 
-/// The reports that a stream ends with, at the client's or softland's request.
+/// The properties of a client's stream: the reports that it ends with, and its time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct UsageOptions {
+pub(crate) struct StreamTerms {
     /// True if the client asks for the usage, which Chat Completions reports only on request.
     pub(crate) usage: bool,
     /// True if softland asks for the usage in the client's place.
     pub(crate) hidden_usage: bool,
     /// The time of the request, in seconds since 1970.
     pub(crate) at: u64,
-}
-
-/// Returns the framing of an API.
-pub(crate) fn new_framing(api: Api, asks: UsageOptions) -> Box<dyn Framing> {
-    match api {
-        Api::Anthropic => Box::new(crate::anthropic::AnthropicFraming::new()),
-        Api::Chat => Box::new(crate::chat::ChatFraming::new(asks)),
-        Api::Responses => Box::new(crate::responses::ResponsesFraming::new(asks)),
-    }
+    /// True if events may be written after later ones have been read.
+    pub(crate) delays: bool,
 }
 
 /// The content of one event of a stream.
@@ -194,8 +189,54 @@ impl Speaker {
     }
 }
 
+/// The end of a text that was shaped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShapedEnd<'e> {
+    /// The end as received, if it came.
+    pub(crate) raw: Option<&'e [u8]>,
+    /// The text that passed.
+    pub(crate) text: &'e str,
+}
+
+/// The fixed properties of a protocol.
+#[derive(Debug)]
+pub(crate) struct ProtocolForm {
+    /// Returns a text block that softland writes itself.
+    pub(crate) text_block: fn(&str) -> Block,
+    /// Writes a sign of life.
+    pub(crate) write_ping: fn(&mut Vec<u8>),
+    /// True if the stream says where a block ends.
+    pub(crate) marks_ends: bool,
+    /// True if thinking may go back only with what followed it.
+    pub(crate) ties_thinking: bool,
+    /// True if the keys of blocks are numbers that the client sees.
+    pub(crate) numbers_blocks: bool,
+    /// True if the end of a stream repeats the content of the stream.
+    pub(crate) ends_with_content: bool,
+}
+
+/// Writes a comment as a sign of life. Readers skip it wherever it stands.
+pub(crate) fn write_comment(out: &mut Vec<u8>) {
+    out.extend_from_slice(b": softland wait\n\n");
+}
+
+/// One protocol's messages in a history.
+pub(crate) trait MessageWriter {
+    /// Returns the protocol's fixed properties.
+    fn form(&self) -> &'static ProtocolForm;
+
+    /// Returns a turn of the model's as it goes back.
+    fn assistant_message(&self, blocks: &[Block]) -> JsonBytes;
+
+    /// Returns a message of one text.
+    fn text_message(&self, who: Speaker, text: &str) -> JsonBytes;
+
+    /// Returns the answers to calls, each as failed, in order.
+    fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes;
+}
+
 /// One protocol's responses and messages.
-pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
+pub(crate) trait Framing: MessageWriter + std::fmt::Debug + Send + Sync {
     /// Prepares for the next upstream response.
     fn begin_response(&mut self);
 
@@ -220,34 +261,11 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     /// Returns a response that softland gives itself, still without blocks.
     fn own_reply(&self, tokens: Tokens) -> Reply;
 
-    /// Returns a text block that softland writes itself.
-    fn text_block(&self, text: &str) -> Block;
-
     /// Writes the beginning of a message of which nothing was shown yet.
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>);
 
-    /// True if the stream says where a block ends.
-    fn marks_ends(&self) -> bool {
-        true
-    }
-
-    /// True if thinking may go back only with what followed it.
-    fn ties_thinking(&self) -> bool {
-        false
-    }
-
     /// Notes that a block of an ended response is shown as it came, under this index.
     fn note_shown_late(&mut self, _: u32, _: &Block) {}
-
-    /// True if the keys of blocks are numbers that the client sees.
-    fn numbers_blocks(&self) -> bool {
-        true
-    }
-
-    /// True if the end of a stream repeats the content of the stream.
-    fn ends_with_content(&self) -> bool {
-        false
-    }
 
     /// Writes received events of no block.
     fn write_aside(&mut self, raw: &[u8], out: &mut Vec<u8>) {
@@ -264,41 +282,19 @@ pub(crate) trait Framing: std::fmt::Debug + Send + Sync {
     /// Prepares to read again, without `fold`, what was read of the response under way.
     fn rewind_reading(&mut self) {}
 
-    /// Writes a sign of life. Readers skip a comment wherever it stands.
-    fn write_ping(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b": softland wait\n\n");
-    }
-
     /// Writes an error behind which nothing comes.
     fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>);
 
     /// Writes a whole block.
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>);
 
-    /// Writes the end of a block that was cut.
-    fn write_stop(&mut self, index: u32, out: &mut Vec<u8>);
-
-    /// Allows events to be written after later ones have been read.
-    fn delay_writing(&mut self) {}
-
-    /// Writes the end of a text that was shaped and cannot end as received. `raw` is its end, if
-    /// that came.
-    fn write_text_end(&mut self, index: u32, _: Option<&[u8]>, _: &str, out: &mut Vec<u8>) {
-        self.write_stop(index, out);
-    }
+    /// Writes the end of a block that was cut, or of a text that was shaped and cannot end as
+    /// received.
+    fn write_stop(&mut self, index: u32, shaped: Option<ShapedEnd<'_>>, out: &mut Vec<u8>);
 
     /// Writes the end of a streamed message.
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>);
 
     /// Writes a message that is not streamed.
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>);
-
-    /// Returns a turn of the model's as it goes back.
-    fn assistant_message(&self, blocks: &[Block]) -> JsonBytes;
-
-    /// Returns a message of one text.
-    fn text_message(&self, who: Speaker, text: &str) -> JsonBytes;
-
-    /// Returns the answers to calls, each as failed, in order.
-    fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes;
 }

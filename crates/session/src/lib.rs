@@ -8,31 +8,38 @@
 //! keeps no store (records go in and out as values) and knows no clock.
 
 mod anthropic;
+mod block_view;
 pub mod bound;
 mod chain;
 mod chat;
 mod exchange;
 mod facts;
 mod framing;
+mod history;
+mod kept;
 mod local;
 mod out;
 mod outline;
 mod past;
 pub mod price;
+mod protocols;
 mod relay;
 mod remembered;
 mod reply;
 mod responses;
+mod rewrite;
 pub mod summary;
 mod tags;
 mod tail;
 
 pub use chain::{Chain, ChainLink, ShownResponse};
 pub use exchange::{
-    Context, Done, Exchange, OpenedRequest, PendingCall, Step, UnfinishedResponse,
-    UnreadableResponse, error_event, local_response, ping_event,
+    BeginError, Context, Done, Exchange, ExchangeEnded, KnownFacts, KnownMoney, OpenedRequest,
+    PendingCall, Step, UnfinishedResponse, UnreadableResponse, error_event, local_response,
+    ping_event,
 };
 pub use facts::{ResultReader, TextReader, read_result};
+pub use kept::{Kept, RunMemory};
 pub use out::{Event, Intervention, Output, ShapeNote};
 pub use outline::{ModelTurn, Outline, ShownCall};
 pub use past::Past;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use softland_core::{Because, Quantity, Reason, Run, VisibleText, lines};
+use softland_core::{Because, Digest, Quantity, Reason, Run, VisibleText, lines};
 use softland_wire::Api;
 use softland_wire::request::{
     BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
@@ -25,6 +25,12 @@ pub(crate) const fn id_prefix(api: Api) -> &'static str {
         Api::Chat => "chatcmpl-softland-",
         Api::Responses => "resp_softland_",
     }
+}
+
+/// Returns the id of softland's own response with this text, in this run.
+pub(crate) fn answer_id(api: Api, run: Option<Digest>, text: &str) -> String {
+    let key = run.unwrap_or(Digest::EMPTY).followed_by(Digest::from_bytes(text.as_bytes()));
+    format!("{}{key}", id_prefix(api))
 }
 
 /// Writes the local answer of a run, from its governed request.

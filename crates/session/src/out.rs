@@ -1,5 +1,6 @@
 //! The output of an exchange beside requests: bytes for the client, events for an observer.
 
+use serde::{Deserialize, Serialize};
 use softland_core::{AdditionKind, Because, Rung, Signal};
 use softland_wire::Tokens;
 use softland_wire::tags::StopReason;
@@ -16,8 +17,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Creates an output for a caller that hands on the bytes. Its events tell only what the bytes
-    /// do not show: signals, interventions, usage.
+    /// Creates an output for a caller that hands on the bytes. No event repeats them: there are
+    /// only signals, interventions and usage.
     #[must_use]
     pub fn bytes_only() -> Self {
         Self { quiet: true, ..Self::default() }
@@ -25,7 +26,8 @@ impl Output {
 }
 
 /// An event to show, in the order of the blocks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// A text block begins.
     TextStart,
@@ -75,7 +77,8 @@ pub enum Event {
 }
 
 /// An intervention of softland's, by the contract's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the contract's words (section 1)")]
 pub enum Intervention {
     Countdown,
@@ -112,7 +115,8 @@ impl Intervention {
 }
 
 /// A note for the log on a response's text, where calls are written as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ShapeNote {
     /// The text ended within a call.

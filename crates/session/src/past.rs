@@ -6,7 +6,7 @@ use std::sync::Arc;
 use softland_core::policy::Policy;
 use softland_core::{Digest, MessagePosition, PinnedRecord, PinnedRecords, RunUsage, Transcript};
 
-use crate::anthropic::history::FoldedHistory;
+use crate::history::FoldedHistory;
 
 /// A store's facts about a conversation whose history has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,12 +6,15 @@
 
 mod event_parts;
 mod held_thinking;
+mod incoming;
 mod shape;
 mod show;
+mod slot;
 mod text_events;
+mod visibility;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use softland_core::{Admission, AdmittedCalls, Call, Role, Run};
@@ -20,70 +23,30 @@ use softland_wire::json::{self, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
 
 use crate::framing::{
-    BlockPart, EventParts, EventView, Framing, MAX_RESPONSE, NewBlock, ResponseError, UpstreamEnd,
+    BlockPart, EventParts, EventView, Framing, NewBlock, ResponseError, UpstreamEnd,
 };
 use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
 use crate::tags::TagReader;
 
+pub(crate) use incoming::RelayMode;
+use incoming::{CallIds, IncomingResponse};
 use shape::Shaping;
-pub(crate) use show::Visibility;
-use show::{BlockSlot, ClientMessage};
+use show::ClientMessage;
+use slot::BlockSlot;
+pub(crate) use visibility::Visibility;
 
 /// The most white space that is held before a text shows, in bytes.
 const MAX_BLANK: usize = 64 << 10;
-
-/// The way in which the response under way is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RelayMode {
-    /// Each part at once; with `calls` false, calls wait for the verdict.
-    Live {
-        /// True if calls pass as they come.
-        calls: bool,
-    },
-    /// Nothing until the verdict; with `until_call`, everything from the first call on.
-    Held {
-        /// True if a call ends the holding.
-        until_call: bool,
-    },
-}
 
 /// Several upstream responses, one message for the client.
 #[derive(Debug)]
 pub(crate) struct Relay {
     client: ClientMessage,
-    mode: RelayMode,
-    decoder: Decoder,
-    /// The blocks of the response under way, in the order they began.
-    slots: Vec<BlockSlot>,
-    by_key: BTreeMap<u32, usize>,
-    /// Keys of the calls that were held.
-    asked: BTreeSet<u32>,
-    /// Frames waiting for the verdict.
-    held: Vec<(String, String, Vec<u8>)>,
-    /// The closing events of the response under way, as received.
-    closing: Vec<u8>,
-    /// The closing events that hold no part of a block.
-    bare: Vec<u8>,
-    /// A last event that was cut. It goes out behind the end of the message, and nothing may follow
-    /// it.
-    half: Vec<u8>,
-    /// The ids under which calls of the response under way are shown, in order.
-    shown_ids: Vec<String>,
-    /// The admissions that those calls leave to the next one.
-    admitted: AdmittedCalls,
-    /// The slot before which no thinking waits that could still be shown.
-    released: usize,
+    incoming: IncomingResponse,
     run: Arc<Run>,
-    ids: BTreeSet<String>,
-    /// The number in the next id of softland's own.
-    next_id: usize,
     role: Role,
-    /// Bytes of the response under way, and true if an event of the protocol's was among them.
-    received: usize,
-    known: bool,
-    /// True if its message has ended.
-    over: bool,
+    ids: CallIds,
     /// The shaping of texts that calls are written in.
     shaping: Option<Box<Shaping>>,
 }
@@ -108,25 +71,10 @@ impl Relay {
     ) -> Self {
         Self {
             client: ClientMessage::new(framing, role == Role::Gateway && streams),
-            mode: RelayMode::Live { calls: true },
-            decoder: Decoder::new(MAX_RESPONSE),
-            slots: Vec::new(),
-            by_key: BTreeMap::new(),
-            asked: BTreeSet::new(),
-            held: Vec::new(),
-            closing: Vec::new(),
-            bare: Vec::new(),
-            half: Vec::new(),
-            shown_ids: Vec::new(),
-            admitted: AdmittedCalls::default(),
-            released: 0,
+            incoming: IncomingResponse::new(RelayMode::Live { calls: true }),
             run,
-            next_id: ids.len(),
-            ids,
             role,
-            received: 0,
-            known: false,
-            over: false,
+            ids: CallIds::new(ids),
             shaping: None,
         }
     }
@@ -134,7 +82,6 @@ impl Relay {
     /// Reads calls that are written as text by `reader`, as those of this turn.
     pub(crate) fn shape_by(&mut self, reader: TagReader, turn: u64) {
         self.client.report_apart();
-        self.client.framing.delay_writing();
         self.shaping = Some(Box::new(Shaping::new(reader, turn)));
     }
 
@@ -145,27 +92,13 @@ impl Relay {
         self.client.end_block(out);
         self.client.mark_response();
         self.client.framing.begin_response();
-        self.mode = match mode {
+        self.incoming = IncomingResponse::new(match mode {
             // The calls in a text are known when it has ended.
             RelayMode::Held { .. } if self.shaping.is_some() => {
                 RelayMode::Held { until_call: false }
             }
             mode => mode,
-        };
-        self.decoder = Decoder::new(MAX_RESPONSE);
-        self.slots.clear();
-        self.by_key.clear();
-        self.asked.clear();
-        self.held.clear();
-        self.closing.clear();
-        self.bare.clear();
-        self.half.clear();
-        self.shown_ids.clear();
-        self.admitted = AdmittedCalls::default();
-        self.released = 0;
-        self.received = 0;
-        self.known = false;
-        self.over = false;
+        });
     }
 
     /// Takes bytes of an upstream stream.
@@ -174,22 +107,22 @@ impl Relay {
         bytes: &[u8],
         out: &mut Output,
     ) -> Result<(), ResponseError> {
-        self.received = self.received.saturating_add(bytes.len());
+        self.incoming.received = self.incoming.received.saturating_add(bytes.len());
         if self.stop_reason().is_some() {
             return Ok(());
         }
-        self.decoder.push(bytes);
+        self.incoming.decoder.push(bytes);
         self.drain_decoder(out)
     }
 
     fn drain_decoder(&mut self, out: &mut Output) -> Result<(), ResponseError> {
         // Frames borrow from the decoder, so it is taken out until all are read.
-        let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
+        let mut decoder = std::mem::replace(&mut self.incoming.decoder, Decoder::new(0));
         let mut read = Ok(());
         while let (Ok(()), None, Some(frame)) = (&read, self.stop_reason(), decoder.next()) {
             read = frame.map_err(ResponseError::Sse).and_then(|frame| self.take_frame(&frame, out));
         }
-        self.decoder = decoder;
+        self.incoming.decoder = decoder;
         read
     }
 
@@ -214,11 +147,12 @@ impl Relay {
             false => self.client.framing.read_event(frame.event, &frame.data, true)?,
         };
         let Some(mut read) = read else { return self.take_foreign(frame, out) };
-        self.known |= read.known;
-        if self.mode == (RelayMode::Held { until_call: true }) && self.first_to_pass(&read) {
-            self.mode = RelayMode::Live { calls: true };
+        self.incoming.known |= read.known;
+        if self.incoming.mode == (RelayMode::Held { until_call: true }) && self.first_to_pass(&read)
+        {
+            self.incoming.mode = RelayMode::Live { calls: true };
             self.client.framing.rewind_reading();
-            for (name, data, raw) in std::mem::take(&mut self.held) {
+            for (name, data, raw) in std::mem::take(&mut self.incoming.held) {
                 if let Some(read) = self.client.framing.read_event(&name, &data, false)? {
                     self.show_event(&read, &raw, out);
                 }
@@ -227,7 +161,7 @@ impl Relay {
             // The second reading does not see the response begin: the head is that of the first.
             read = EventView { head: read.head, ..again.unwrap_or_default() };
         }
-        match self.mode {
+        match self.incoming.mode {
             RelayMode::Held { .. } => self.hold_event(&read, frame, out),
             RelayMode::Live { .. } => self.show_event(&read, frame.raw, out),
         }
@@ -239,13 +173,13 @@ impl Relay {
     /// there.
     fn take_foreign(&mut self, frame: &Frame<'_>, out: &mut Output) -> Result<(), ResponseError> {
         let governs = self.role == Role::Gateway && !self.run.policy().is_observing();
-        if governs && !frame.cut && !self.over && is_garbled(frame) {
+        if governs && !frame.cut && !self.incoming.over && is_garbled(frame) {
             return Err(ResponseError::Other("the data of an event is no JSON".to_owned()));
         }
         if frame.cut {
             // Half a frame is kept back until it is clear that nothing else follows.
-            self.half = frame.raw.to_vec();
-        } else if matches!(self.mode, RelayMode::Live { .. }) || frame.data.is_empty() {
+            self.incoming.half = frame.raw.to_vec();
+        } else if self.incoming.is_live() || frame.data.is_empty() {
             // A held response shows no unknown event, neither now nor later.
             self.pass_aside(frame.raw, out);
         }
@@ -255,11 +189,11 @@ impl Relay {
     /// Passes on bytes of no block, in their place. Behind closing events that are kept back, they
     /// are kept back too.
     fn pass_aside(&mut self, raw: &[u8], out: &mut Output) {
-        if self.closing.is_empty() {
+        if self.incoming.closing.is_empty() {
             self.client.pass_bytes(raw, out);
         } else {
-            self.closing.extend_from_slice(raw);
-            self.bare.extend_from_slice(raw);
+            self.incoming.closing.extend_from_slice(raw);
+            self.incoming.bare.extend_from_slice(raw);
         }
     }
 
@@ -270,7 +204,8 @@ impl Relay {
             let Some(NewBlock::Call { name, server, .. }) = part.begins else { return false };
             // Where a protocol does not mark the beginning of a call, the call's first part begins
             // it.
-            let known = self.by_key.contains_key(&part.key) || !self.asked.insert(part.key);
+            let known = self.incoming.by_key.contains_key(&part.key)
+                || !self.incoming.asked.insert(part.key);
             if known && !part.anew {
                 return false;
             }
@@ -282,7 +217,7 @@ impl Relay {
             };
             if passes {
                 // The held events are read again.
-                self.admitted = AdmittedCalls::default();
+                self.incoming.admitted = AdmittedCalls::default();
             }
             passes
         })
@@ -300,8 +235,12 @@ impl Relay {
         }
         if read.ping {
             self.client.pass_bytes(frame.raw, out);
-        } else if !read.closing && self.mode == (RelayMode::Held { until_call: true }) {
-            self.held.push((frame.event.to_owned(), frame.data.to_string(), frame.raw.to_vec()));
+        } else if !read.closing && self.incoming.mode == (RelayMode::Held { until_call: true }) {
+            self.incoming.held.push((
+                frame.event.to_owned(),
+                frame.data.to_string(),
+                frame.raw.to_vec(),
+            ));
         }
     }
 
@@ -310,7 +249,7 @@ impl Relay {
         if let Some((id, model)) = read.head {
             if parts.is_empty() && !read.closing {
                 if self.client.begins_again() {
-                    match self.over {
+                    match self.incoming.over {
                         true => self.client.mark_changed(),
                         false => self.pass_aside(raw, out),
                     }
@@ -328,13 +267,13 @@ impl Relay {
         }
         if read.closing {
             // Nothing behind its end belongs to the message.
-            if !self.over {
-                self.over = read.over;
+            if !self.incoming.over {
+                self.incoming.over = read.over;
                 if !read.hidden {
-                    self.closing.extend_from_slice(raw);
+                    self.incoming.closing.extend_from_slice(raw);
                 }
                 if !read.hidden && parts.is_empty() {
-                    self.bare.extend_from_slice(raw);
+                    self.incoming.bare.extend_from_slice(raw);
                 }
                 self.take_late_parts(parts, out);
             }
@@ -342,7 +281,8 @@ impl Relay {
             self.show_part(part, raw, out);
         } else if !parts.is_empty() {
             self.show_parts(parts, raw, out);
-        } else if !(read.ping && self.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
+        } else if !(read.ping
+            && self.incoming.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
             && (read.ping || read.aside || !read.known)
         {
             self.pass_aside(raw, out);
@@ -361,7 +301,8 @@ impl Relay {
     }
 
     fn forward_part(&mut self, part: &BlockPart<'_>, raw: &[u8], out: &mut Output) {
-        let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get_mut(*at));
+        let slot =
+            self.incoming.by_key.get(&part.key).and_then(|at| self.incoming.slots.get_mut(*at));
         if let Some(slot) = slot {
             self.client.take_part(slot, part, raw, out);
         }
@@ -369,12 +310,12 @@ impl Relay {
 
     /// True if a part belongs to a text that calls may be written in.
     fn is_shaped(&self, part: &BlockPart<'_>) -> bool {
-        let slot = self.by_key.get(&part.key).and_then(|at| self.slots.get(*at));
+        let slot = self.incoming.by_key.get(&part.key).and_then(|at| self.incoming.slots.get(*at));
         self.shaping.is_some() && slot.is_some_and(BlockSlot::is_text)
     }
 
     fn shape_by_key(&mut self, part: &BlockPart<'_>, raw: &[u8], late: bool, out: &mut Output) {
-        if let Some(at) = self.by_key.get(&part.key).copied() {
+        if let Some(at) = self.incoming.by_key.get(&part.key).copied() {
             self.shape_part(at, part, raw, late, out);
         }
     }
@@ -382,12 +323,12 @@ impl Relay {
     /// Opens the block that a part begins, if the block is new. Returns the part, which begins its
     /// block only then.
     fn open_part<'f>(&mut self, part: &BlockPart<'f>) -> BlockPart<'f> {
-        let new = part.anew || !self.by_key.contains_key(&part.key);
+        let new = part.anew || !self.incoming.by_key.contains_key(&part.key);
         let begins = part.begins.filter(|_| new);
         if let Some(begins) = begins {
-            let slot = self.open_block(begins).with_gap(part.key, self.slots.len());
-            self.by_key.insert(part.key, self.slots.len());
-            self.slots.push(slot);
+            let slot = self.open_block(begins).with_gap(part.key, self.incoming.slots.len());
+            self.incoming.by_key.insert(part.key, self.incoming.slots.len());
+            self.incoming.slots.push(slot);
         }
         BlockPart { begins, ..*part }
     }
@@ -406,9 +347,9 @@ impl Relay {
     fn open_call(&mut self, id: Str<'_>, name: Str<'_>, server: bool) -> BlockSlot {
         let id = id.unescape();
         let shown_id = self.own_id(&id).unwrap_or_else(|| id.into_owned());
-        self.shown_ids.push(shown_id.clone());
+        self.incoming.shown_ids.push(shown_id.clone());
         let admission = self.admit_next(&name.unescape(), server);
-        let passes = match self.mode {
+        let passes = match self.incoming.mode {
             RelayMode::Live { calls: false } => false,
             _ if self.is_gated() => false,
             _ => self.role == Role::Engine || server || !admission.is_refused(),
@@ -420,7 +361,7 @@ impl Relay {
     /// under `batch = "none"`, where all calls wait ([`Mode::Live`] without calls).
     fn admit_next(&mut self, name: &str, server: bool) -> Admission {
         let call = Call { id: "", name, input: "{}", server };
-        self.run.admit_next(&call, &mut self.admitted)
+        self.run.admit_next(&call, &mut self.incoming.admitted)
     }
 
     /// Returns the id under which an engine shows a call; `None` in a gateway. The id is a new one
@@ -429,15 +370,7 @@ impl Relay {
         if self.role != Role::Engine {
             return None;
         }
-        let mut own = id.to_owned();
-        while own.is_empty() || self.ids.contains(&own) {
-            let stem = if id.is_empty() { "toolu_softland" } else { id };
-            own = format!("{stem}_{}", self.next_id);
-            // No number is tried twice, whatever ids the model makes up.
-            self.next_id += 1;
-        }
-        self.ids.insert(own.clone());
-        Some(own)
+        Some(self.ids.take_id(id))
     }
 
     /// Ends the upstream stream.
@@ -445,11 +378,11 @@ impl Relay {
         &mut self,
         out: &mut Output,
     ) -> Result<EndedResponse, ResponseError> {
-        self.decoder.finish();
+        self.incoming.decoder.finish();
         self.drain_decoder(out)?;
         self.end_shaping(out);
         self.shape_failure()?;
-        self.client.end_unmarked(&self.slots, out);
+        self.client.end_unmarked(&self.incoming.slots, out);
         let so_far = self.stop_reason().map(|_| self.client.framing.tokens_so_far());
         let (mut reply, mut end) = self.client.framing.finish_response();
         self.rename_calls(&mut reply);
@@ -459,7 +392,11 @@ impl Relay {
             (reply.tokens, reply.billed) = (so_far, so_far);
         }
         out.events.push(Event::Usage(reply.billed));
-        Ok(EndedResponse { reply, end, foreign: self.received > 0 && !self.known })
+        Ok(EndedResponse {
+            reply,
+            end,
+            foreign: self.incoming.received > 0 && !self.incoming.known,
+        })
     }
 
     /// Takes a whole response that was not streamed. It is shown at the verdict.
@@ -469,7 +406,7 @@ impl Relay {
         out: &mut Output,
     ) -> Result<EndedResponse, ResponseError> {
         let mut reply = self.client.framing.read_whole(body)?;
-        self.mode = RelayMode::Held { until_call: false };
+        self.incoming.mode = RelayMode::Held { until_call: false };
         self.rename_calls(&mut reply);
         self.client.keep_original(body);
         self.complete_reply(&mut reply, &mut UpstreamEnd::Stop, out);
@@ -480,7 +417,7 @@ impl Relay {
 
     /// Gives calls the ids under which they are shown.
     fn rename_calls(&mut self, reply: &mut Reply) {
-        let shown = std::mem::take(&mut self.shown_ids);
+        let shown = std::mem::take(&mut self.incoming.shown_ids);
         let mut shown = shown.into_iter().filter(|id| !id.is_empty());
         for block in &mut reply.blocks {
             block.set_call_id(|id| shown.next().or_else(|| self.own_id(id)));
@@ -500,7 +437,7 @@ impl Relay {
             shaped.as_ref().unwrap_or(reply),
             show,
             admissions,
-            &mut self.slots,
+            &mut self.incoming.slots,
             out,
         );
     }
@@ -514,10 +451,10 @@ impl Relay {
         billed: &[Tokens],
         out: &mut Output,
     ) {
-        let mut closing = std::mem::take(&mut self.closing);
+        let mut closing = std::mem::take(&mut self.incoming.closing);
         // Half an event ends no message without another end.
         if !closing.is_empty() {
-            closing.append(&mut self.half);
+            closing.append(&mut self.incoming.half);
         }
         self.client.close_message(reply, output, billed, &closing, out);
     }
@@ -537,15 +474,16 @@ impl Relay {
 
     /// True if the client has something of the newest response.
     pub(crate) fn has_shown_newest(&self) -> bool {
-        self.slots.iter().any(BlockSlot::is_shown)
+        self.incoming.slots.iter().any(BlockSlot::is_shown)
     }
 
     /// Ends the message of a failed upstream response that nothing replaces. What came is passed on
     /// as it came, except for half an event, which would swallow the error that follows.
     pub(crate) fn abandon_message(&mut self, out: &mut Output) {
-        let (closing, bare) = (std::mem::take(&mut self.closing), std::mem::take(&mut self.bare));
+        let (closing, bare) =
+            (std::mem::take(&mut self.incoming.closing), std::mem::take(&mut self.incoming.bare));
         if self.client.is_untouched() {
-            self.client.late.clear();
+            self.client.part.late.clear();
             self.client.pass_bytes(&closing, out);
         } else {
             // The parts that came with the end stand before it.
@@ -562,7 +500,7 @@ impl Relay {
 
     /// True if the newest response was shown as it came, if only from its first call on.
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self.mode, RelayMode::Live { .. })
+        self.incoming.is_live()
     }
 
     /// Returns the tokens of the response under way so far.

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use softland_core::{Call, FinishedTurn, Stop, VisibleText};
 use softland_wire::{Tokens, anthropic, chat, responses};
 
-use crate::chat::ChatBlock;
-use crate::responses::ResponsesBlock;
+use crate::anthropic::block::block_view;
+use crate::block_view::BlockView;
+use crate::chat::block::ChatBlock;
+use crate::responses::block::ResponsesBlock;
 use crate::tags::TaggedTexts;
 
 /// A response of the model.
@@ -50,26 +52,67 @@ pub(crate) enum Block {
     Responses(Box<ResponsesBlock>),
 }
 
-/// The rules' view of a block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum BlockView<'a> {
-    Text(&'a str),
-    /// Thinking. There is no `text` where it is encrypted; `signed` is true if it may go back.
-    Thinking {
-        text: Option<&'a str>,
-        signed: bool,
-    },
-    /// A call, and true if its input is whole.
-    Call(Call<'a>, bool),
-    /// The result of a tool that the provider runs.
-    Result,
-    Other,
+/// Returns `None` for a block or a response of another protocol. A message's blocks all come from
+/// one framing, so this is a mistake in the code; tests fail at it.
+fn of_another_protocol<T>() -> Option<T> {
+    debug_assert!(false, "a framing got a part of another protocol's response");
+    None
+}
+
+impl NativeResponse {
+    /// Returns the message of the Messages API.
+    pub(crate) fn as_anthropic(&self) -> Option<&anthropic::ResponseMessage> {
+        match self {
+            Self::Anthropic(message) => Some(message),
+            Self::Chat(_) | Self::Responses(_) => of_another_protocol(),
+        }
+    }
+
+    /// Returns the message of Chat Completions.
+    pub(crate) fn as_chat(&self) -> Option<&chat::ResponseMessage> {
+        match self {
+            Self::Chat(message) => Some(message),
+            Self::Anthropic(_) | Self::Responses(_) => of_another_protocol(),
+        }
+    }
+
+    /// Returns the response of the Responses API.
+    pub(crate) fn as_responses(&self) -> Option<&responses::Response> {
+        match self {
+            Self::Responses(response) => Some(response),
+            Self::Anthropic(_) | Self::Chat(_) => of_another_protocol(),
+        }
+    }
 }
 
 impl Block {
+    /// Returns the block of the Messages API.
+    pub(crate) fn as_anthropic(&self) -> Option<&anthropic::ResponseBlock> {
+        match self {
+            Self::Anthropic(block) => Some(block),
+            Self::Chat(_) | Self::Responses(_) => of_another_protocol(),
+        }
+    }
+
+    /// Returns the block of Chat Completions.
+    pub(crate) fn as_chat(&self) -> Option<&ChatBlock> {
+        match self {
+            Self::Chat(block) => Some(block),
+            Self::Anthropic(_) | Self::Responses(_) => of_another_protocol(),
+        }
+    }
+
+    /// Returns the block of the Responses API.
+    pub(crate) fn as_responses(&self) -> Option<&ResponsesBlock> {
+        match self {
+            Self::Responses(block) => Some(block),
+            Self::Anthropic(_) | Self::Chat(_) => of_another_protocol(),
+        }
+    }
+
     pub(crate) fn as_view(&self) -> BlockView<'_> {
         match self {
-            Self::Anthropic(block) => crate::anthropic::block_view(block),
+            Self::Anthropic(block) => block_view(block),
             Self::Chat(block) => block.as_view(),
             Self::Responses(block) => block.as_view(),
         }
@@ -138,7 +181,7 @@ impl Block {
             && matches!(self.as_view(), BlockView::Call(Call { server: true, .. }, _))
     }
 
-    /// Returns the letter of its kind in [`KeptTail::shown`](crate::KeptTail).
+    /// Returns the letter of its kind in [`StoredTail::shown`](crate::StoredTail).
     pub(crate) fn kind_letter(&self) -> char {
         match self.as_view() {
             BlockView::Text(_) => 't',

@@ -1,6 +1,6 @@
 //! OpenAI Responses: its responses, and items for it.
 
-mod block;
+pub(crate) mod block;
 mod items;
 mod numbers;
 
@@ -16,15 +16,14 @@ use softland_wire::responses::{
 use softland_wire::sse::Decoder;
 
 use crate::framing::{
-    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, NewBlock,
-    PartContent, PlacedPart, ResponseError, Speaker, UpstreamEnd, UsageOptions,
+    BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
+    NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
+    StreamTerms, UpstreamEnd, write_comment,
 };
 use crate::reply::{Block, NativeResponse, Reply};
-use block::AnswerForm;
+use block::{AnswerForm, ResponsesBlock};
 use items::{item_id, message_of, no_approval, tool_output};
 use numbers::SequenceNumbers;
-
-pub(crate) use block::{ResponsesBlock, without_id};
 
 /// The id of a response that failed before it had one.
 const UNBEGUN: &str = "resp_softland";
@@ -63,11 +62,11 @@ struct OngoingResponse {
 }
 
 impl ResponsesFraming {
-    pub(crate) fn new(asks: UsageOptions) -> Self {
+    pub(crate) fn new(asks: StreamTerms) -> Self {
         Self {
             assembler: Assembler::new(MAX_RESPONSE),
             under_way: OngoingResponse::default(),
-            numbers: SequenceNumbers::default(),
+            numbers: SequenceNumbers::new(asks.delays),
             head: None,
             items: BTreeMap::new(),
             reasoning: BTreeSet::new(),
@@ -81,7 +80,7 @@ impl ResponsesFraming {
         self.answers = block::answer_forms(&blocks);
         // A response with a call goes on, whatever else it says.
         let refused = self.answers.is_empty()
-            && block::native_blocks(&blocks).any(|block| {
+            && blocks.iter().any(|block| {
                 let OutputKind::Message { refusal: Some(text), .. } = &block.item.kind else {
                     return false;
                 };
@@ -90,7 +89,7 @@ impl ResponsesFraming {
         Reply {
             id: response.id.clone(),
             model: response.model.clone(),
-            blocks,
+            blocks: blocks.into_iter().map(|block| Block::Responses(Box::new(block))).collect(),
             stop: if refused { Stop::Refusal } else { core_stop(&response) },
             whole: response.status == Some(Status::Completed),
             tokens: response.usage.tokens,
@@ -184,6 +183,22 @@ impl ResponsesFraming {
         self.head.as_deref().unwrap_or_default()
     }
 
+    /// Writes the end of a text that was shaped. `raw` is its end, if that came.
+    fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
+        let known = raw.and_then(item_id).or_else(|| {
+            if !self.items.contains_key(&index) {
+                let items = self.break_off();
+                self.keep_items(&items);
+            }
+            Some(message_of(self.items.get(&index)?).0)
+        });
+        let Some(id) = known else { return };
+        self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, text));
+        let item = respond::text_item(&id, text);
+        // The item is written from text.
+        self.items.insert(index, String::from_utf8(item).unwrap_or_default());
+    }
+
     fn write_item(&mut self, index: u32, block: &ResponsesBlock, out: &mut Vec<u8>) -> String {
         let id = self.shown_id(self.head_id(), index, block);
         let item = match &block.item.kind {
@@ -210,6 +225,20 @@ impl ResponsesFraming {
         // The item is written from text.
         String::from_utf8(item).unwrap_or_default()
     }
+}
+
+/// The fixed properties of the protocol.
+const FORM: ProtocolForm = ProtocolForm {
+    text_block: new_text,
+    write_ping: write_comment,
+    marks_ends: true,
+    ties_thinking: true,
+    numbers_blocks: true,
+    ends_with_content: true,
+};
+
+fn new_text(text: &str) -> Block {
+    Block::Responses(Box::new(ResponsesBlock::from_text(text)))
 }
 
 impl Framing for ResponsesFraming {
@@ -296,20 +325,8 @@ impl Framing for ResponsesFraming {
         }
     }
 
-    fn text_block(&self, text: &str) -> Block {
-        Block::Responses(Box::new(ResponsesBlock::from_text(text)))
-    }
-
-    fn ends_with_content(&self) -> bool {
-        true
-    }
-
-    fn ties_thinking(&self) -> bool {
-        true
-    }
-
     fn note_shown_late(&mut self, index: u32, block: &Block) {
-        let Block::Responses(block) = block else { return };
+        let Some(block) = block.as_responses() else { return };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
             self.reasoning.insert(block.item.id.clone());
         }
@@ -317,10 +334,8 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
-        let created_at = match &reply.rest {
-            NativeResponse::Responses(response) => response.created_at.unwrap_or(0),
-            NativeResponse::Anthropic(_) | NativeResponse::Chat(_) => 0,
-        };
+        let created_at = reply.rest.as_responses().and_then(|response| response.created_at);
+        let created_at = created_at.unwrap_or(0);
         let head = Head { id, model, created_at, previous_response_id: None };
         let response = respond::format_response(&head, ResponseEnd::InProgress, &[], None);
         self.numbers.write_own(|next| respond::write_head(out, next, &response));
@@ -383,7 +398,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
-        let Block::Responses(block) = block else { return };
+        let Some(block) = block.as_responses() else { return };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
             self.reasoning.insert(block.item.id.clone());
         }
@@ -391,7 +406,10 @@ impl Framing for ResponsesFraming {
         self.items.insert(index, item);
     }
 
-    fn write_stop(&mut self, index: u32, out: &mut Vec<u8>) {
+    fn write_stop(&mut self, index: u32, shaped: Option<ShapedEnd<'_>>, out: &mut Vec<u8>) {
+        if let Some(ShapedEnd { raw, text }) = shaped {
+            return self.write_text_end(index, raw, text, out);
+        }
         let items = self.break_off();
         self.keep_items(&items);
         let Some(raw) = self.items.get(&index) else { return };
@@ -402,27 +420,8 @@ impl Framing for ResponsesFraming {
         self.items.insert(index, String::from_utf8(item).unwrap_or_default());
     }
 
-    fn delay_writing(&mut self) {
-        self.numbers.delay_writing();
-    }
-
-    fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
-        let known = raw.and_then(item_id).or_else(|| {
-            if !self.items.contains_key(&index) {
-                let items = self.break_off();
-                self.keep_items(&items);
-            }
-            Some(message_of(self.items.get(&index)?).0)
-        });
-        let Some(id) = known else { return };
-        self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, text));
-        let item = respond::text_item(&id, text);
-        // The item is written from text.
-        self.items.insert(index, String::from_utf8(item).unwrap_or_default());
-    }
-
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let NativeResponse::Responses(response) = &reply.rest else { return };
+        let Some(response) = reply.rest.as_responses() else { return };
         let items = self.take_items();
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
         let whole = self.response_object(response, ending, &output);
@@ -431,23 +430,32 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let NativeResponse::Responses(response) = &reply.rest else { return };
-        for block in block::native_blocks(ending.blocks) {
+        let Some(response) = reply.rest.as_responses() else { return };
+        for block in ending.blocks.iter().filter_map(Block::as_responses) {
             if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
                 self.reasoning.insert(block.item.id.clone());
             }
         }
-        let items = (0..).zip(block::native_blocks(ending.blocks)).map(|(index, block)| {
-            let id = self.shown_id(&ending.head.0, index, block);
-            if id == block.item.id { block.item.raw.clone() } else { block.with_id(Some(&id)) }
-        });
+        let items = (0..).zip(ending.blocks.iter().filter_map(Block::as_responses)).map(
+            |(index, block)| {
+                let id = self.shown_id(&ending.head.0, index, block);
+                if id == block.item.id { block.item.raw.clone() } else { block.with_id(Some(&id)) }
+            },
+        );
         let items: Vec<String> = items.collect();
         let output: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
         out.extend_from_slice(self.response_object(response, ending, &output).as_bytes());
     }
+}
+
+impl MessageWriter for ResponsesFraming {
+    fn form(&self) -> &'static ProtocolForm {
+        &FORM
+    }
 
     fn assistant_message(&self, blocks: &[Block]) -> JsonBytes {
-        block::history_items(blocks).join(",").into_bytes()
+        let blocks = blocks.iter().filter_map(Block::as_responses);
+        block::history_items(blocks.collect()).join(",").into_bytes()
     }
 
     fn text_message(&self, who: Speaker, text: &str) -> JsonBytes {

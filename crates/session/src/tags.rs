@@ -9,12 +9,10 @@ mod history;
 
 use std::collections::BTreeMap;
 
-use softland_core::{Addition, Admission, Because, Call, Quantity, Role};
+use softland_core::{Addition, Because, Call, Quantity, Role};
 use softland_wire::json::{Cursor, Str, write_str};
 use softland_wire::request::Request;
 use softland_wire::tags::{self, MalformedCall, Shape, StopAfter, StopReason, Tags};
-
-use crate::relay::Visibility;
 
 pub(crate) use history::{GivenAnswers, TagReader, WaitingCalls};
 
@@ -245,22 +243,6 @@ fn repair_message(why: &MalformedCall, tags: &Tags) -> String {
         "The tool call could not be read: {why}. It was not run. Write the whole block again: \
          <{tag}>, one JSON object with \"name\" and \"input\", </{tag}>."
     )
-}
-
-/// True if a call's text is shown.
-pub(crate) fn shows_call(show: Visibility, admission: Option<&Admission>) -> bool {
-    match (show, admission) {
-        (Visibility::All, Some(admission)) => {
-            !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
-        }
-        (Visibility::All, None) => true,
-        (Visibility::Landed | Visibility::Answer, Some(admission)) => {
-            *admission == Admission::Answer
-        }
-        (Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing, _) => {
-            false
-        }
-    }
 }
 
 /// Returns the message that answers these calls, in the form in which a history is read.

@@ -3,13 +3,13 @@
 use softland_core::models::capability::NudgeForm;
 use softland_core::{Admission, Because, Call, VisibleText, lines};
 
-use crate::framing::{Framing, JsonBytes, Speaker};
+use crate::framing::{JsonBytes, MessageWriter, Speaker};
 use crate::reply::{self, Reply};
 use crate::tags;
 
 /// Returns the turn with all of its calls refused. The note stands again in the last one's answer.
 pub(crate) fn refusal_messages(
-    by: &dyn Framing,
+    by: &dyn MessageWriter,
     reply: &Reply,
     because: &Because,
 ) -> Vec<JsonBytes> {
@@ -26,7 +26,7 @@ pub(crate) fn refusal_messages(
 
 /// Returns the turn with its calls refused by their tools' own limits.
 pub(crate) fn tool_refusal_messages(
-    by: &dyn Framing,
+    by: &dyn MessageWriter,
     reply: &Reply,
     admissions: &[Admission],
 ) -> Vec<JsonBytes> {
@@ -50,7 +50,7 @@ pub(crate) fn tool_refusal_messages(
 /// Returns a turn and the answers to its calls. Calls that are written as text come first; their
 /// answers are text.
 fn answered_turn(
-    by: &dyn Framing,
+    by: &dyn MessageWriter,
     reply: &Reply,
     blocks: &[reply::Block],
     answers: &[(Call<'_>, String)],
@@ -70,21 +70,25 @@ fn answered_turn(
 
 /// Returns the messages behind an empty turn, which tell the model to go on in a way that is not
 /// the cause again.
-pub(crate) fn nudge_messages(by: &dyn Framing, reply: &Reply, form: NudgeForm) -> Vec<JsonBytes> {
+pub(crate) fn nudge_messages(
+    by: &dyn MessageWriter,
+    reply: &Reply,
+    form: NudgeForm,
+) -> Vec<JsonBytes> {
     match form {
         NudgeForm::MidSystem => vec![by.text_message(Speaker::System, lines::NUDGE)],
         NudgeForm::BareUser => vec![by.text_message(Speaker::User, lines::NUDGE)],
         NudgeForm::Pair => {
             let mut blocks = reply.kept_blocks(false).into_owned();
             blocks.retain(reply::Block::is_thinking);
-            blocks.push(by.text_block(lines::NO_ANSWER));
+            blocks.push((by.form().text_block)(lines::NO_ANSWER));
             vec![by.assistant_message(&blocks), by.text_message(Speaker::User, lines::NUDGE)]
         }
     }
 }
 
 /// Returns the messages behind a request that was given up because a limit was reached meanwhile.
-pub(crate) fn expiry_messages(by: &dyn Framing, because: &Because) -> Vec<JsonBytes> {
+pub(crate) fn expiry_messages(by: &dyn MessageWriter, because: &Because) -> Vec<JsonBytes> {
     vec![
         by.text_message(Speaker::Assistant, lines::NO_ANSWER),
         by.text_message(Speaker::User, &lines::format_ask(because)),
@@ -93,7 +97,7 @@ pub(crate) fn expiry_messages(by: &dyn Framing, because: &Because) -> Vec<JsonBy
 
 /// Returns the messages behind a truncated turn. There are none without anything visible to keep:
 /// the request is then sent as it was.
-pub(crate) fn continuation_messages(by: &dyn Framing, reply: &Reply) -> Vec<JsonBytes> {
+pub(crate) fn continuation_messages(by: &dyn MessageWriter, reply: &Reply) -> Vec<JsonBytes> {
     let blocks = reply.kept_blocks(reply.has_cut_call());
     if VisibleText::is_invisible_text(&reply::joined_text(&blocks)) {
         return Vec::new();

@@ -17,18 +17,23 @@ mod chat;
 mod edit;
 mod error;
 mod members;
+mod owned;
 mod responses;
 mod terms;
 #[cfg(test)]
 mod tests;
 
 pub use blocks::{
-    Block, BlockKind, CallInput, Content, Message, Messages, Part, ResultContent, Role, ToolResult,
+    Block, BlockKind, BlockKindOf, BlockOf, CallInput, CallInputOf, Content, ContentOf, Message,
+    MessageOf, Messages, MessagesOf, Part, PartOf, ResultContent, ResultContentOf, Role,
+    ToolResult, ToolResultOf,
 };
 pub use error::RequestError;
 pub use members::{
-    OutputLimit, Thinking, ThinkingMode, Thread, Tool, ToolChoice, ToolChoiceKind, Tools,
+    OutputLimit, Thinking, ThinkingMode, Thread, ThreadOf, Tool, ToolChoice, ToolChoiceKind,
+    ToolChoiceKindOf, ToolChoiceOf, ToolOf, Tools, ToolsOf,
 };
+pub use owned::OwnedRequest;
 
 pub use terms::PricingTerms;
 
@@ -39,16 +44,19 @@ use crate::{
 };
 
 /// A borrowed view of a request.
+pub type Request<'a> = RequestOf<Str<'a>, &'a str>;
+
+/// The members of a request, with strings of a kind `S` and the body's text `T`.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct RequestOf<S, T> {
     /// The API the request was written for.
     pub api: Api,
     /// The whole body; every span points into it.
-    pub text: &'a str,
+    pub text: T,
     /// The body's object.
     pub span: Span,
     /// `model`
-    pub model: Str<'a>,
+    pub model: S,
     /// `stream`, false where absent.
     pub stream: bool,
     /// `max_tokens`, if it is a whole number.
@@ -56,32 +64,32 @@ pub struct Request<'a> {
     /// The value of `system`, string or list.
     pub system: Option<Span>,
     /// `tools`
-    pub tools: Option<Tools<'a>>,
+    pub tools: Option<ToolsOf<S>>,
     /// `tool_choice`
-    pub tool_choice: Option<ToolChoice<'a>>,
+    pub tool_choice: Option<ToolChoiceOf<S>>,
     /// `thinking`
     pub thinking: Thinking,
     /// True if there is a top-level `cache_control` (automatic caching).
     pub cache_control: bool,
     /// `metadata.user_id`, or `user` of OpenAI's APIs.
-    pub user_id: Option<Str<'a>>,
+    pub user_id: Option<S>,
     /// `prompt_cache_key` of OpenAI's APIs.
-    pub cache_key: Option<Str<'a>>,
+    pub cache_key: Option<S>,
     /// The value of `metadata` of OpenAI's APIs.
     pub metadata: Option<Span>,
     /// `thread`: the provider keeps the history or a part of it.
-    pub thread: Option<Thread<'a>>,
+    pub thread: Option<ThreadOf<S>>,
     /// The name of the member that limits the output if the request has none yet.
     pub limit_member: &'static str,
     /// `stream_options` of Chat Completions.
     pub stream_options: Option<StreamOptions>,
     /// `previous_response_id` of the Responses API, and its value's span.
-    pub previous: Option<(Str<'a>, Span)>,
+    pub previous: Option<(S, Span)>,
     /// True if the provider keeps the history or a part of it under another name than `previous`:
     /// `conversation` of the Responses API.
     pub elsewhere: bool,
     /// The id of that conversation, if it is given in the form the API specifies.
-    pub conversation: Option<Str<'a>>,
+    pub conversation: Option<S>,
     /// True if the provider stores the response, so that a later request may continue from it:
     /// `store` of the Responses API, which is on by default.
     pub stored: bool,
@@ -91,10 +99,10 @@ pub struct Request<'a> {
     /// The members that affect the price.
     pub terms: PricingTerms,
     /// `messages`
-    pub messages: Messages<'a>,
+    pub messages: MessagesOf<S>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RequestOf<Str<'a>, &'a str> {
     /// Reads a request body of the given API.
     ///
     /// # Errors

@@ -242,7 +242,8 @@ impl<'a> ShapedPiece<'a> {
 }
 
 /// The reason a response is ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
     /// `stop_after_tools = "first"`

@@ -13,7 +13,8 @@ pub(crate) fn read_token_count(cursor: &mut Cursor<'_>) -> Result<Option<u64>, E
 }
 
 /// Token counts by price, and extra charges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Tokens {
     /// Input tokens neither read from nor written to the cache.
     pub input: u64,
@@ -31,7 +32,8 @@ pub struct Tokens {
 }
 
 /// Conditions a response reports that change the price of its tokens, and extra charges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct ExtraCharges {
     /// Web searches that the provider ran.
     pub web_searches: u32,
@@ -52,7 +54,19 @@ pub struct ExtraCharges {
 }
 
 /// The service tier of a request, by the names that providers set a price for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum ServiceTier {
     /// The tier is not stated.
     #[default]

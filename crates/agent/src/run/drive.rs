@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use softland_session::core::lease::Amount;
 use softland_session::core::{
-    Because, Millis, Outcome, Phase, Quantity, Reason, RequestFailure, Run, RunEnding, RunUsage,
+    Because, Digest, Millis, Outcome, Phase, Quantity, Reason, RequestFailure, Run, RunEnding,
+    RunUsage,
 };
 use softland_session::wire::Tokens;
 use softland_session::{Done, Event as Shown, Exchange, Output, Step, UnfinishedResponse};
@@ -119,7 +120,10 @@ impl FinishedExchange {
             calls: Vec::new(),
             messages: Vec::new(),
             records: Default::default(),
+            run: None,
+            context: Digest::EMPTY,
             spent: Tokens::default(),
+            abandoned: Tokens::default(),
             used: RunUsage::default(),
             tool_refusals: 0,
             vain: false,
@@ -137,8 +141,9 @@ impl ActiveRun<'_> {
         let mut failure = None;
         loop {
             let body = match exchange.next_step() {
-                Step::Done(done) => return FinishedExchange { done: *done, failure },
-                Step::Send(body) => body,
+                Ok(Step::Done(done)) => return FinishedExchange { done: *done, failure },
+                Ok(Step::Send(body)) => body,
+                Err(ended) => return FinishedExchange::internal_error(&ended),
             };
             let mut out = Output::default();
             let attempt = self.send_with_retries(&mut exchange, body).await;

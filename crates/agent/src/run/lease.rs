@@ -4,8 +4,6 @@
 use bytes::Bytes;
 use softland_session::Exchange;
 use softland_session::core::{Because, Phase};
-use softland_session::wire::Splice;
-use softland_session::wire::request::Request;
 
 use super::ActiveRun;
 use super::budget::RequestLease;
@@ -43,8 +41,7 @@ impl ActiveRun<'_> {
     ) -> Result<(RequestLease, Bytes), Because> {
         let (purse, policy) = (&self.meter.purse, &self.setup.policy);
         let estimate = self.meter.estimate_request(body.len());
-        // The body is read only if a limit applies.
-        let most = if purse.is_limited() { self.asked_output(body) } else { 0 };
+        let most = if purse.is_limited() { self.asked_output(exchange) } else { 0 };
         let exploring = exchange.rung().is_none() && *exchange.run().phase() == Phase::Open;
         let reserve = estimate.answer_reserve(policy, purse.lowest_caps().tokens);
         let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
@@ -53,7 +50,7 @@ impl ActiveRun<'_> {
         if let Some(granted) = self.journal.granted_output(self.turn, self.nth) {
             let output = granted.min(most);
             let held = purse.restore_lease(&ask, output, exploring.then_some(reserve));
-            let body = if output < most { self.with_output(body, output) } else { body.clone() };
+            let body = if output < most { with_output(exchange, output) } else { body.clone() };
             return Ok((held, body));
         }
         loop {
@@ -64,7 +61,7 @@ impl ActiveRun<'_> {
             };
             match leased {
                 Ok(held) if held.output < most => {
-                    let body = self.with_output(body, held.output);
+                    let body = with_output(exchange, held.output);
                     return Ok((held, body));
                 }
                 Ok(held) => return Ok((held, body.clone())),
@@ -75,20 +72,13 @@ impl ActiveRun<'_> {
         }
     }
 
-    /// Returns the output limit of a request body.
-    fn asked_output(&self, body: &Bytes) -> u64 {
-        let request = Request::from_body(self.agent.options.api.into(), body).ok();
-        let asked = request.and_then(|request| request.max_tokens.map(|max| max.value));
-        asked.unwrap_or_else(|| self.max_tokens())
+    /// Returns the output limit of an exchange's newest request.
+    fn asked_output(&self, exchange: &Exchange) -> u64 {
+        exchange.sent_output_limit().unwrap_or_else(|| self.max_tokens())
     }
+}
 
-    /// Returns the body with another output limit.
-    fn with_output(&self, body: &Bytes, output: u64) -> Bytes {
-        let Ok(request) = Request::from_body(self.agent.options.api.into(), body) else {
-            return body.clone();
-        };
-        let mut splice = Splice::default();
-        splice.set_max_tokens(&request, output.max(1));
-        splice.apply(body).map_or_else(|_| body.clone(), Bytes::from)
-    }
+/// Returns the body of an exchange's newest request with another output limit.
+fn with_output(exchange: &Exchange, output: u64) -> Bytes {
+    exchange.body_with_output_limit(output.max(1))
 }

@@ -7,6 +7,8 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Role, Run};
 use crate::because::{Because, Reason};
 use crate::event::Call;
@@ -14,7 +16,8 @@ use crate::policy::Batch;
 use crate::rules;
 
 /// The admission of one call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Admission {
     /// The call runs and counts.
     Run,

@@ -12,7 +12,9 @@ use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Phase, RequestFailure};
 use softland_session::wire::Tokens;
 use softland_session::wire::tags::StopAfter;
-use softland_session::{Done, Event, Exchange, Output, Step, UnfinishedResponse, ping_event};
+use softland_session::{
+    Done, Event, Exchange, ExchangeEnded, Output, Step, UnfinishedResponse, ping_event,
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::account::RequestAccount;
@@ -124,8 +126,9 @@ impl GovernedRequest {
         self.watch_run();
         loop {
             match self.exchange.next_step() {
-                Step::Done(done) => return self.answer_whole(done).await,
-                Step::Send(body) => match self.send_request(body).await {
+                Err(ended) => return self.refuse_step(ended).await,
+                Ok(Step::Done(done)) => return self.answer_whole(done).await,
+                Ok(Step::Send(body)) => match self.send_request(body).await {
                     SendOutcome::Streams(response) => return self.start_stream(*response),
                     SendOutcome::Passes(response) => {
                         self.close_request(None).await;
@@ -138,6 +141,13 @@ impl GovernedRequest {
                 },
             }
         }
+    }
+
+    /// Answers where no step is left, which no request comes to.
+    async fn refuse_step(mut self: Box<Self>, ended: ExchangeEnded) -> http::Response<Body> {
+        let protocol = self.opening.target.protocol;
+        self.close_request(None).await;
+        errors::protocol_error(protocol, StatusCode::BAD_GATEWAY, &ended.to_string())
     }
 
     /// Answers with a response that is complete.
@@ -207,7 +217,8 @@ impl GovernedRequest {
                     return Box::pin(self.close_gone()).await;
                 }
                 match self.exchange.next_step() {
-                    Step::Done(done) => {
+                    Err(_) => return Box::pin(self.close_gone()).await,
+                    Ok(Step::Done(done)) => {
                         self.report_events();
                         if self.is_observed() {
                             return Box::pin(self.end_observed(done, client)).await;
@@ -221,7 +232,7 @@ impl GovernedRequest {
                             client.finish()
                         };
                     }
-                    Step::Send(body) => match self.send_alive(body, &client).await {
+                    Ok(Step::Send(body)) => match self.send_alive(body, &client).await {
                         None => return Box::pin(self.close_gone()).await,
                         Some(SendOutcome::Streams(next)) => break *next,
                         Some(SendOutcome::Taken | SendOutcome::Passes(_)) => {}
@@ -538,8 +549,8 @@ impl GovernedRequest {
         self.exchange.fail_request(RequestFailure::Cancelled, &mut self.out);
         self.report_events();
         match self.exchange.next_step() {
-            Step::Done(done) => Some(done),
-            Step::Send(_) => None,
+            Ok(Step::Done(done)) => Some(done),
+            Ok(Step::Send(_)) | Err(_) => None,
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) async fn join_history(
     }
     if let Some(id) = &named
         && let Some(links) = collect_links(asked, id).await
-        && let Some(joined) = Chain::join_links(&asked.active.body, &links)
+        && let Some(joined) = Chain::join_links(request, &asked.active.body, &links)
     {
         return Some(joined);
     }

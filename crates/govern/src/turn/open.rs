@@ -229,6 +229,7 @@ impl RequestSetup {
             }
         };
         let mut facts = account.current_facts(self.at, short.as_ref());
+        opened.set_context_digest(self.outline.here);
         facts.stale = self.count_vain(&account.state);
         if self.metered {
             facts.reserve_input_cost = NanoUsd::ZERO;
@@ -410,11 +411,6 @@ impl RequestSetup {
     pub(super) fn parent_run(&self) -> Option<Arc<str>> {
         let (_, kept) = self.place.parent.as_ref()?;
         Some(kept.runs.get(&kept.newest?)?.id.clone())
-    }
-
-    /// Returns the body, joined with the history that it names.
-    pub(super) fn body(&self) -> &Bytes {
-        &self.body
     }
 
     /// Returns the newest counted context that this request continues: of its run, or, if the run

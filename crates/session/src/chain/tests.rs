@@ -1,9 +1,15 @@
-use softland_wire::Splice;
+use softland_wire::{Api, Splice};
 
 use super::*;
 
 const SHOWN: &str = r#"{"role":"user","content":"a"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}"#;
 const RESULT: &str = r#"{"type":"function_call_output","call_id":"c1","output":"x"}"#;
+
+/// Reads a request and joins it with its history.
+fn join(body: &Bytes, links: &[ChainLink]) -> Option<(Bytes, Chain)> {
+    let request = Request::from_body(Api::Responses, body).ok()?;
+    Chain::join_links(&request, body, links)
+}
 
 fn link(upstream: Option<&str>, add: &str) -> ChainLink {
     let upstream = upstream.map(str::to_owned);
@@ -25,7 +31,7 @@ fn bodies() -> Vec<String> {
 fn what_has_no_edits_goes_on_as_it_was_sent() {
     for body in bodies() {
         let body = Bytes::from(body);
-        let (joined, chain) = Chain::join_links(&body, &[link(Some("r1"), "")]).unwrap();
+        let (joined, chain) = join(&body, &[link(Some("r1"), "")]).unwrap();
         let request = Request::from_body(Api::Responses, &joined).unwrap();
         assert!(request.previous.is_none());
         let list = request.messages.span.slice_of(request.text);
@@ -42,11 +48,11 @@ fn what_has_no_edits_goes_on_as_it_was_sent() {
 fn the_provider_goes_on_from_the_response_that_it_knows() {
     for body in bodies() {
         let body = Bytes::from(body);
-        let (joined, chain) = Chain::join_links(&body, &[link(Some("other"), "")]).unwrap();
+        let (joined, chain) = join(&body, &[link(Some("other"), "")]).unwrap();
         let cut = chain.cut_body(&Splice::new(), &joined);
         let wanted = String::from_utf8(body.to_vec()).unwrap().replace("\"r1\"", "\"other\"");
         assert_eq!(cut, wanted);
-        let (joined, chain) = Chain::join_links(&body, &[link(None, SHOWN)]).unwrap();
+        let (joined, chain) = join(&body, &[link(None, SHOWN)]).unwrap();
         let cut = chain.cut_body(&Splice::new(), &joined);
         let request = Request::from_body(Api::Responses, &cut).unwrap();
         assert!(request.previous.is_none(), "{request:?}");
@@ -59,7 +65,7 @@ fn the_provider_goes_on_from_the_response_that_it_knows() {
 fn edits_of_what_is_new_go_upstream() {
     for body in bodies() {
         let body = Bytes::from(body);
-        let (joined, chain) = Chain::join_links(&body, &[link(Some("r1"), RESULT)]).unwrap();
+        let (joined, chain) = join(&body, &[link(Some("r1"), RESULT)]).unwrap();
         let request = Request::from_body(Api::Responses, &joined).unwrap();
         let mut splice = Splice::new();
         splice.append_messages(&request, &[br#"{"role":"user","content":"more"}"#.to_vec()]);
@@ -75,7 +81,7 @@ fn edits_of_what_is_new_go_upstream() {
 #[test]
 fn without_anything_new_there_is_nothing_to_find_ones_way_by() {
     let body = Bytes::from_static(br#"{"model":"m","previous_response_id":"r1","input":[]}"#);
-    assert!(Chain::join_links(&body, &[link(Some("r1"), "")]).is_none());
+    assert!(join(&body, &[link(Some("r1"), "")]).is_none());
     let body = Bytes::from_static(br#"{"model":"m","previous_response_id":"r1"}"#);
-    assert!(Chain::join_links(&body, &[link(Some("r1"), "")]).is_none());
+    assert!(join(&body, &[link(Some("r1"), "")]).is_none());
 }

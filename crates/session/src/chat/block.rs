@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 use softland_core::Call;
 use softland_wire::chat;
 
-use crate::reply::{Block, BlockView};
+use super::details;
+use crate::block_view::BlockView;
 
-use super::{CALLS, MEMBERS, REASONING, REFUSAL, TEXT, details, is_nothing};
+/// Keys of a response's blocks. The key of a call is its place behind these.
+pub(super) const REASONING: u32 = 0;
+pub(super) const TEXT: u32 = 1;
+pub(super) const REFUSAL: u32 = 2;
+pub(super) const MEMBERS: u32 = 3;
+pub(super) const CALLS: u32 = 4;
 
 /// One block of a response.
 #[derive(Clone, Debug)]
@@ -56,7 +62,7 @@ impl ChatBlock {
 pub(super) fn order_blocks(
     message: &chat::ResponseMessage,
     places: &BTreeMap<u32, usize>,
-) -> Vec<Block> {
+) -> Vec<ChatBlock> {
     let mut blocks: Vec<(u32, ChatBlock)> = Vec::new();
     let details = &message.reasoning_details;
     let content = &message.reasoning_content;
@@ -82,15 +88,16 @@ pub(super) fn order_blocks(
     }
     let place = |key: &u32| places.get(key).copied().unwrap_or(places.len());
     blocks.sort_by_key(|(key, _)| place(key));
-    blocks.into_iter().map(|(_, block)| Block::Chat(block)).collect()
+    blocks.into_iter().map(|(_, block)| block).collect()
 }
 
 /// Returns the response with the content of these blocks. Texts stand apart in it, as the client
 /// saw them.
-pub(super) fn build_message(blocks: &[Block]) -> chat::ResponseMessage {
+pub(super) fn build_message<'b>(
+    blocks: impl Iterator<Item = &'b ChatBlock>,
+) -> chat::ResponseMessage {
     let mut message = chat::ResponseMessage::default();
     for block in blocks {
-        let Block::Chat(block) = block else { continue };
         match block {
             ChatBlock::Reasoning { text, content, details } => {
                 message.reasoning.push_str(text);
@@ -112,4 +119,9 @@ pub(super) fn build_message(blocks: &[Block]) -> chat::ResponseMessage {
         }
     }
     message
+}
+
+/// True if a JSON value holds nothing.
+pub(super) fn is_nothing(value: &str) -> bool {
+    matches!(value, "null" | "\"\"" | "[]" | "{}")
 }

@@ -1,27 +1,28 @@
 //! The end of an exchange: whose turn it is, what the answer is, and what is kept.
 
+use serde::{Deserialize, Serialize, Serializer};
 use softland_core::{
     Admission, Because, Digest, Facts, NextAction, Outcome, PinnedRecords, Reason, Remaining, Role,
-    RunEnding, RunUsage, Rung, Signal, SignalKind, TurnClass,
+    Run, RunEnding, RunUsage, Rung, Signal, SignalKind, TurnClass,
 };
-use softland_wire::request::Request;
 use softland_wire::{Api, Tokens};
 
 use super::Exchange;
-use super::additions;
+use super::bill::ExchangeBill;
 use super::plan::shown_refusals;
-use super::shown::{NewestResponse, shown_response};
+use super::progress::LadderProgress;
+use super::reading::RequestReading;
+use super::shown::NewestResponse;
 use crate::chain::ShownResponse;
 use crate::framing::Speaker;
 use crate::local;
 use crate::out::{Event, Intervention, Output};
-use crate::outline::Outline;
 use crate::remembered::{SeenResult, StoredTail, place_of};
-use crate::reply::{self, Reply};
+use crate::reply::{self, Block, Reply};
 use crate::tags;
 
 /// A call that is the client's to run, or to answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingCall {
     /// The id that its result must carry.
     pub id: String,
@@ -39,7 +40,7 @@ pub struct PendingCall {
 }
 
 /// The result of an exchange.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Done {
     /// The run's end; `None` where the run goes on with the client's results.
     pub ended: Option<RunEnding>,
@@ -51,11 +52,18 @@ pub struct Done {
     pub calls: Vec<PendingCall>,
     /// Messages to append to the history, as JSON, for an engine that owns it. In a gateway there
     /// are none unless something was added behind the history.
+    #[serde(serialize_with = "write_texts")]
     pub messages: Vec<Vec<u8>>,
     /// Records to keep for later requests of the conversation.
     pub records: PinnedRecords,
-    /// Tokens of all upstream responses.
+    /// The digest that identifies the run; `None` where there is no run.
+    pub run: Option<Digest>,
+    /// The digest of the client's messages ([`Outline::here`](crate::Outline::here)).
+    pub context: Digest,
+    /// Tokens of all upstream responses that came to their end.
     pub spent: Tokens,
+    /// Tokens that other responses reported before they broke off or were given up.
+    pub abandoned: Tokens,
     /// The amounts that the run has used, this turn included.
     pub used: RunUsage,
     /// Turns of the run refused by tools' own limits, for the facts of its next request.
@@ -71,119 +79,178 @@ pub struct Done {
     pub shown: Option<ShownResponse>,
 }
 
-/// Ends an exchange as the ladder says.
-pub(super) fn finish_exchange(
-    exchange: &mut Exchange,
-    end: NextAction,
-    class: Option<TurnClass>,
-    out: &mut Output,
-) -> Done {
-    let (reply, unsent) = (exchange.newest.take(), additions::unsent_items(exchange));
-    let (mut ended, local) = match end {
-        NextAction::End { ended, local } => (Some(ended), local),
-        NextAction::Pass | NextAction::Send { .. } => (None, false),
-    };
-    if let Some(ended) = &mut ended {
-        ended.remaining = remaining_amounts(exchange);
-        ended.value = exchange.run.policy().limit_value(&ended.reason).or(ended.value);
-        report_end(exchange, ended, local, out);
+/// Writes messages, which are JSON, as texts.
+fn write_texts<S: Serializer>(messages: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(messages.iter().map(|message| str::from_utf8(message).unwrap_or_default()))
+}
+
+impl Exchange {
+    /// Ends the exchange as the ladder says.
+    pub(super) fn finish_exchange(
+        &mut self,
+        end: NextAction,
+        class: Option<TurnClass>,
+        out: &mut Output,
+    ) -> Done {
+        let reply = self.progress.newest.take();
+        let unsent = self.progress.unsent_items(self.reading.api());
+        let (mut ended, local) = match end {
+            NextAction::End { ended, local } => (Some(ended), local),
+            NextAction::Pass | NextAction::Send { .. } => (None, false),
+        };
+        if let Some(ended) = &mut ended {
+            ended.remaining = remaining_amounts(&self.reading, &self.bill);
+            ended.value = self.reading.run.policy().limit_value(&ended.reason).or(ended.value);
+            report_end(&self.reading, &self.progress, ended, local, out);
+        }
+        let mut done = self.new_done(ended, local);
+        let bare = done.messages.is_empty();
+        let newest = NewestResponse { reply: reply.as_ref(), unsent, bare };
+        let Self { reading, progress, bill, relay } = self;
+        if local {
+            let text = local_answer(reading, progress, reply.as_ref(), done.ended.as_ref());
+            let id = local::answer_id(reading.api(), reading.key, &text);
+            let view = reading.request.view();
+            let head = (&*id, &*view.model.unescape());
+            relay.close_local(head, &text, bill.local_usage(), bill.billed(), out);
+            done.messages.push(relay.framing().text_message(Speaker::Assistant, &text));
+            done.answer = Some(text);
+            done.shown = self.shown_response(None, &newest, &done);
+        } else if let Some(reply) = &reply {
+            self.take_turn(reply, class, &mut done);
+            done.tail = self.tail_to_store(reply, &done);
+            done.shown = self.shown_response(Some(reply), &newest, &done);
+            let Self { bill, relay, .. } = self;
+            relay.close_message(reply, bill.shown_output(), bill.billed(), out);
+        } else {
+            relay.abandon_message(out);
+            done.messages.clear();
+        }
+        done.records = std::mem::take(&mut self.reading.records);
+        record_taken_out(&self.reading, &mut done);
+        done
     }
-    let mut done = Done {
-        ended,
-        answer: None,
-        local,
-        calls: Vec::new(),
-        messages: std::mem::take(&mut exchange.tail),
-        records: PinnedRecords::new(),
-        spent: exchange.spent,
-        used: used_amounts(exchange),
-        tool_refusals: exchange
-            .ladder
-            .tool_refusals()
-            .saturating_sub(shown_refusals(&exchange.run)),
-        vain: exchange.vain,
-        tail: None,
-        seen: std::mem::take(&mut exchange.seen),
-        shown: None,
-    };
-    let bare = done.messages.is_empty();
-    let newest = NewestResponse { reply: reply.as_ref(), unsent };
-    if local {
-        answer_locally(exchange, reply.as_ref(), &mut done, out);
-        done.shown = shown_response(exchange, None, &newest, bare, &done);
-    } else if let Some(reply) = &reply {
-        take_turn(exchange, reply, class, &mut done);
-        done.tail = tail_to_store(exchange, reply, &done);
-        done.shown = shown_response(exchange, Some(reply), &newest, bare, &done);
-        exchange.relay.close_message(reply, exchange.shown_output, &exchange.billed, out);
-    } else {
-        exchange.relay.abandon_message(out);
-        done.messages.clear();
+
+    /// Creates the result of the exchange, still without a turn.
+    fn new_done(&mut self, ended: Option<RunEnding>, local: bool) -> Done {
+        let Self { reading, progress, bill, .. } = self;
+        let refusals = progress.ladder.tool_refusals();
+        Done {
+            ended,
+            answer: None,
+            local,
+            calls: Vec::new(),
+            messages: std::mem::take(&mut progress.tail),
+            records: PinnedRecords::new(),
+            run: reading.key,
+            context: reading.messages_digest(),
+            spent: bill.spent(),
+            abandoned: bill.abandoned(),
+            used: used_amounts(reading, bill),
+            tool_refusals: refusals.saturating_sub(shown_refusals(&reading.run)),
+            vain: progress.vain,
+            tail: None,
+            seen: std::mem::take(&mut reading.seen),
+            shown: None,
+        }
     }
-    done.records = std::mem::take(&mut exchange.records);
-    record_taken_out(exchange, &mut done);
-    done
+
+    /// Notes the turn in the result: its messages, its answer, and its calls.
+    fn take_turn(&self, reply: &Reply, class: Option<TurnClass>, done: &mut Done) {
+        let Self { reading, progress, relay, .. } = self;
+        // In a gateway the client was shown a call that was cut, and has it in its history.
+        let cut = reading.role == Role::Engine && reply.has_cut_call();
+        let mut blocks = reply.kept_blocks(cut);
+        if done.ended.is_some() {
+            blocks = reply::without_open_calls(blocks);
+        }
+        // A gateway writes the turn only to tell it apart from the tail before it.
+        let wanted = reading.role == Role::Engine || !done.messages.is_empty();
+        if wanted && !blocks.is_empty() {
+            let turn = relay.framing().assistant_message(&blocks);
+            // Not every protocol takes back reasoning alone.
+            done.messages.extend(Some(turn).filter(|turn| !turn.is_empty()));
+        }
+        if done.ended.is_some() {
+            done.answer = Some(match class {
+                Some(TurnClass::Answer) => answer_input(&reading.run, reply),
+                _ => progress.pieces.clone() + &*reply.visible_text_of(&blocks),
+            });
+        }
+        done.calls = pending_calls(&reading.run, reply, &blocks);
+    }
+
+    /// Returns the tail that the calls of this turn stand behind, and that the client never saw.
+    fn tail_to_store(&self, reply: &Reply, done: &Done) -> Option<(Digest, StoredTail)> {
+        let Self { reading, progress, relay, .. } = self;
+        let first = done.calls.iter().find(|call| {
+            !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
+        })?;
+        // The last message is the turn itself.
+        let (turn, tail) = done.messages.split_last()?;
+        if reading.role != Role::Gateway || tail.is_empty() {
+            return None;
+        }
+        // The end came behind a call that had passed, or in the answer tool's call: the client was
+        // shown all that stood before it.
+        let answers = first.admission == Admission::Answer && reply.whole;
+        let passed = progress.ladder.landing().is_none() && (answers || relay.is_live());
+        if done.ended.is_some() && !passed {
+            return None;
+        }
+        // The messages were written from text.
+        let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
+        let (shown, before) = (relay.shown_before(), reading.messages_digest());
+        // A call that is written as text has no id that the client could send back.
+        let id = match reply.written_count() {
+            0 => first.id.clone(),
+            _ => tags::call_id(None, 0),
+        };
+        let merges = reading.api() == Api::Chat && shown.contains('k');
+        let own = merges.then(|| String::from_utf8(turn.clone())).transpose().ok()?;
+        Some((place_of(reading.here?.place, &id), StoredTail { shown, messages, before, own }))
+    }
 }
 
 /// Notes in the run's record the calls that were taken out of a turn which goes on. They stand in
 /// no history: by the record, the last result of that turn says so in every later request.
-fn record_taken_out(exchange: &Exchange, done: &mut Done) {
-    if exchange.role != Role::Gateway || done.ended.is_some() {
+fn record_taken_out(reading: &RequestReading, done: &mut Done) {
+    if reading.role != Role::Gateway || done.ended.is_some() {
         return;
     }
-    let record = exchange.key.and_then(|key| done.records.get_mut(&key));
+    let record = reading.key.and_then(|key| done.records.get_mut(&key));
     let taken = done.calls.iter().filter_map(|call| match &call.admission {
         Admission::ToolRefused(because) | Admission::Refused(because) => Some(because),
         Admission::Run | Admission::Server | Admission::Answer => None,
     });
     if let Some(record) = record {
-        record.record_taken_out(exchange.run.used().rounds + 1, taken);
+        record.record_taken_out(reading.run.used().rounds + 1, taken);
     }
 }
 
 /// Returns the amounts that the run has used. The turn under way counts if a request was sent for
 /// it.
-fn used_amounts(exchange: &Exchange) -> RunUsage {
-    let used = exchange.run.used().clone();
-    RunUsage { turns: used.turns + u64::from(exchange.requests > 0), ..used }
+fn used_amounts(reading: &RequestReading, bill: &ExchangeBill) -> RunUsage {
+    let used = reading.run.used().clone();
+    RunUsage { turns: used.turns + u64::from(bill.has_requests()), ..used }
 }
 
 /// Returns what every limit leaves after this turn. The caller knows the price, and adds the money.
-fn remaining_amounts(exchange: &Exchange) -> Remaining {
-    let spent = exchange.spent.input_total().saturating_add(exchange.spent.output);
-    let tokens = exchange.facts.tokens.saturating_add(spent);
-    used_amounts(exchange)
-        .remaining_limits(exchange.run.policy(), &Facts { tokens, ..exchange.facts })
+fn remaining_amounts(reading: &RequestReading, bill: &ExchangeBill) -> Remaining {
+    let spent = bill.spent().input_total().saturating_add(bill.spent().output);
+    let tokens = reading.facts.tokens.saturating_add(spent);
+    used_amounts(reading, bill)
+        .remaining_limits(reading.run.policy(), &Facts { tokens, ..reading.facts })
 }
 
-fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<TurnClass>, done: &mut Done) {
-    // In a gateway the client was shown a call that was cut, and has it in its history.
-    let cut = exchange.role == Role::Engine && reply.has_cut_call();
-    let mut blocks = reply.kept_blocks(cut);
-    if done.ended.is_some() {
-        blocks = reply::without_open_calls(blocks);
-    }
-    // A gateway writes the turn only to tell it apart from the tail before it.
-    let wanted = exchange.role == Role::Engine || !done.messages.is_empty();
-    if wanted && !blocks.is_empty() {
-        let turn = exchange.relay.framing().assistant_message(&blocks);
-        // Not every protocol takes back reasoning alone.
-        done.messages.extend(Some(turn).filter(|turn| !turn.is_empty()));
-    }
-    if done.ended.is_some() {
-        done.answer = Some(match class {
-            Some(TurnClass::Answer) => answer_input(exchange, reply),
-            _ => exchange.pieces.clone() + &*reply.visible_text_of(&blocks),
-        });
-    }
+/// Returns the calls among these blocks that are the client's, with what is decided on them.
+fn pending_calls(run: &Run, reply: &Reply, blocks: &[Block]) -> Vec<PendingCall> {
     let unfit = reply.tagged.iter().flat_map(|tagged| &tagged.calls).map(|call| call.unfit.clone());
     let unfit = unfit.chain(std::iter::repeat(None));
-    let calls: Vec<_> = reply.calls_in(&blocks).map(|(call, _)| call).collect();
-    let admissions = exchange.run.admit_calls(&calls);
-    done.calls = reply
-        .calls_in(&blocks)
-        .zip(admissions)
-        .zip(unfit)
+    let calls: Vec<_> = reply.calls_in(blocks).map(|(call, _)| call).collect();
+    let admissions = run.admit_calls(&calls);
+    let pending = reply.calls_in(blocks).zip(admissions).zip(unfit);
+    pending
         .filter(|(((call, _), _), _)| !call.server)
         .map(|(((call, complete), admission), unfit)| PendingCall {
             id: call.id.to_owned(),
@@ -193,45 +260,12 @@ fn take_turn(exchange: &Exchange, reply: &Reply, class: Option<TurnClass>, done:
             admission,
             unfit,
         })
-        .collect();
-}
-
-/// Returns the tail that the calls of this turn stand behind, and that the client never saw.
-fn tail_to_store(exchange: &Exchange, reply: &Reply, done: &Done) -> Option<(Digest, StoredTail)> {
-    let first = done.calls.iter().find(|call| {
-        !matches!(call.admission, Admission::Refused(_) | Admission::ToolRefused(_))
-    })?;
-    // The last message is the turn itself.
-    let (turn, tail) = done.messages.split_last()?;
-    if exchange.role != Role::Gateway || tail.is_empty() {
-        return None;
-    }
-    // The end came behind a call that had passed, or in the answer tool's call: the client was
-    // shown all that stood before it.
-    let answers = first.admission == Admission::Answer && reply.whole;
-    let passed = exchange.ladder.landing().is_none() && (answers || exchange.relay.is_live());
-    if done.ended.is_some() && !passed {
-        return None;
-    }
-    // The messages were written from text.
-    let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
-    let shown = exchange.relay.shown_before();
-    // The body was scanned when the exchange began.
-    let before =
-        Outline::from_request(&Request::from_body(exchange.api, &exchange.body).ok()?).here;
-    // A call that is written as text has no id that the client could send back.
-    let id = match reply.written_count() {
-        0 => first.id.clone(),
-        _ => tags::call_id(None, 0),
-    };
-    let merges = exchange.api == Api::Chat && shown.contains('k');
-    let own = merges.then(|| String::from_utf8(turn.clone())).transpose().ok()?;
-    Some((place_of(exchange.here?.place, &id), StoredTail { shown, messages, before, own }))
+        .collect()
 }
 
 /// Returns the answer tool's input: its only text member, or the whole input.
-fn answer_input(exchange: &Exchange, reply: &Reply) -> String {
-    let call = reply.calls_in(&reply.blocks).find(|(call, _)| exchange.run.is_answer(call));
+fn answer_input(run: &Run, reply: &Reply) -> String {
+    let call = reply.calls_in(&reply.blocks).find(|(call, _)| run.is_answer(call));
     call.map(|(call, _)| only_text(call.input).unwrap_or_else(|| call.input.to_owned()))
         .unwrap_or_default()
 }
@@ -251,72 +285,66 @@ fn only_text(input: &str) -> Option<String> {
     }
 }
 
-fn answer_locally(
-    exchange: &mut Exchange,
+/// Returns the text of the answer that softland gives itself.
+fn local_answer(
+    reading: &RequestReading,
+    progress: &LadderProgress,
     reply: Option<&Reply>,
-    done: &mut Done,
-    out: &mut Output,
-) {
+    ended: Option<&RunEnding>,
+) -> String {
     let said = reply.map(Reply::visible_text).unwrap_or_default();
-    let said = exchange.pieces.clone() + &*said;
-    let because = end_reason(exchange, done.ended.as_ref());
-    // The body was scanned when the exchange began.
-    let text = match Request::from_body(exchange.api, &exchange.body) {
-        Ok(request) => {
-            let reader = exchange.reader.as_ref();
-            let mut text =
-                local::write_answer(&request, &exchange.run, because.as_ref(), &said, reader);
-            let needed = because.as_ref().and_then(|because| because.needed);
-            if let Some(remark) = exchange.remark.as_ref().filter(|_| needed.is_some()) {
-                text.push_str("\n\n");
-                text.push_str(remark);
-            }
-            text
-        }
-        Err(_) => String::from("[This answer is softland's, not the model's.]"),
-    };
-    let key =
-        exchange.key.unwrap_or(Digest::EMPTY).followed_by(Digest::from_bytes(text.as_bytes()));
-    let model =
-        Request::from_body(exchange.api, &exchange.body).map(|r| r.model.unescape().into_owned());
-    let prefix = local::id_prefix(exchange.api);
-    let (id, model) = (format!("{prefix}{key}"), model.unwrap_or_default());
-    // None of the text is the model's output, except for what was shown before.
-    let used = Tokens { output: exchange.shown_output, ..exchange.last };
-    exchange.relay.close_local((&id, &model), &text, used, &exchange.billed, out);
-    done.messages.push(exchange.relay.framing().text_message(Speaker::Assistant, &text));
-    done.answer = Some(text);
+    let said = progress.pieces.clone() + &*said;
+    let because = end_reason(reading, progress, ended);
+    let (request, reader) = (reading.request.view(), reading.reader.as_ref());
+    let mut text = local::write_answer(&request, &reading.run, because.as_ref(), &said, reader);
+    let needed = because.as_ref().and_then(|because| because.needed);
+    if let Some(remark) = reading.remark.as_ref().filter(|_| needed.is_some()) {
+        text.push_str("\n\n");
+        text.push_str(remark);
+    }
+    text
 }
 
-pub(super) fn end_reason(exchange: &Exchange, ended: Option<&RunEnding>) -> Option<Because> {
-    if let Some(because) = exchange.ladder.landing() {
+/// Returns the reason of an end, with its numbers.
+pub(super) fn end_reason(
+    reading: &RequestReading,
+    progress: &LadderProgress,
+    ended: Option<&RunEnding>,
+) -> Option<Because> {
+    if let Some(because) = progress.ladder.landing() {
         return Some(because.clone());
     }
     let reason = ended?.reason.clone();
-    if let (Reason::Tool(_), Some(because)) = (&reason, exchange.ladder.tool_refused()) {
+    if let (Reason::Tool(_), Some(because)) = (&reason, progress.ladder.tool_refused()) {
         return Some(because.clone());
     }
-    let limit = exchange.run.policy().empty_limit.max(1);
+    let limit = reading.run.policy().empty_limit.max(1);
     let counts = matches!(reason, Reason::Empty | Reason::Provider);
-    let used = if counts { exchange.ladder.empty_turns() } else { 1 };
+    let used = if counts { progress.ladder.empty_turns() } else { 1 };
     Some(Because::from_counts(reason, used, limit))
 }
 
 /// Reports the signals and interventions that go with an end.
-fn report_end(exchange: &Exchange, ended: &RunEnding, local: bool, out: &mut Output) {
-    let because = end_reason(exchange, Some(ended));
-    let turn = exchange.run.used().turns + 1;
+fn report_end(
+    reading: &RequestReading,
+    progress: &LadderProgress,
+    ended: &RunEnding,
+    local: bool,
+    out: &mut Output,
+) {
+    let because = end_reason(reading, progress, Some(ended));
+    let turn = reading.run.used().turns + 1;
     if ended.reason == Reason::Empty && ended.outcome == Outcome::Stopped {
         let signal = Signal::from_turn(SignalKind::Empty, turn, because.clone());
         out.events.push(Event::Signal(signal));
     }
-    if exchange.ladder.continuations() >= 3 && ended.reason == Reason::Truncated {
-        let because = Because::from_counts(Reason::Truncated, exchange.ladder.continuations(), 3);
+    if progress.ladder.continuations() >= 3 && ended.reason == Reason::Truncated {
+        let because = Because::from_counts(Reason::Truncated, progress.ladder.continuations(), 3);
         let signal = Signal::from_turn(SignalKind::Truncated, turn, Some(because));
         out.events.push(Event::Signal(signal));
     }
     if local && ended.outcome == Outcome::Stopped {
-        let stop = exchange.ladder.landing().is_none() && ended.rung == Some(Rung::LocalAnswer);
+        let stop = progress.ladder.landing().is_none() && ended.rung == Some(Rung::LocalAnswer);
         let intervention = if stop { Intervention::Stop } else { Intervention::LocalAnswer };
         out.events.push(Event::Intervention { intervention, because, text: None });
     }

@@ -14,9 +14,10 @@ use softland_core::{Digest, PinnedRecord, Role, Run};
 use softland_wire::Tokens;
 
 use super::Exchange;
-use crate::framing::{self, UsageOptions};
+use crate::framing::StreamTerms;
 use crate::local;
 use crate::out::Output;
+use crate::protocols::new_framing;
 use crate::relay::Relay;
 
 impl Exchange {
@@ -24,11 +25,15 @@ impl Exchange {
     /// `out` hold such an event already. Half an event in `out` is taken back: it would swallow
     /// what follows.
     pub fn break_off(&mut self, why: &str, out: &mut Output) {
-        if contains_error(self.api, &out.bytes) {
+        if contains_error(self.reading.api(), &out.bytes) {
             return;
         }
         out.bytes.truncate(after_last_event(&out.bytes));
-        self.relay.framing_mut().write_error(server_fault_kind(self.api), why, &mut out.bytes);
+        self.relay.framing_mut().write_error(
+            server_fault_kind(self.reading.api()),
+            why,
+            &mut out.bytes,
+        );
     }
 }
 
@@ -36,7 +41,7 @@ impl Exchange {
 #[must_use]
 pub fn ping_event(api: Api) -> Vec<u8> {
     let mut out = Vec::new();
-    framing::new_framing(api, UsageOptions::default()).write_ping(&mut out);
+    (new_framing(api, StreamTerms::default()).form().write_ping)(&mut out);
     out
 }
 
@@ -44,7 +49,7 @@ pub fn ping_event(api: Api) -> Vec<u8> {
 #[must_use]
 pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    framing::new_framing(api, UsageOptions::default()).write_error(kind, message, &mut out);
+    new_framing(api, StreamTerms::default()).write_error(kind, message, &mut out);
     out
 }
 
@@ -55,7 +60,7 @@ pub fn error_event(api: Api, kind: &str, message: &str) -> Vec<u8> {
 pub fn local_response(api: Api, streams: bool, model: &str, text: &str, at: u64) -> Vec<u8> {
     let pinned = PinnedRecord::new(Arc::new(Policy::default()));
     let run = Arc::new(Run::without_limits(pinned, Role::Gateway));
-    let framing = framing::new_framing(api, UsageOptions { at, ..UsageOptions::default() });
+    let framing = new_framing(api, StreamTerms { at, ..StreamTerms::default() });
     let mut relay = Relay::new(framing, Role::Gateway, streams, run, BTreeSet::new());
     let mut out = Output::bytes_only();
     let digest =

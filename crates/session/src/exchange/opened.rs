@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use softland_core::models::capability::Capability;
 use softland_core::policy::Policy;
-use softland_core::{Facts, MessagePosition, Role, Transcript};
+use softland_core::{Digest, Facts, MessagePosition, Role, Transcript};
 use softland_wire::request::Request;
 
 use super::context::{Context, ModelLimits};
 use super::{Exchange, hosted, plan};
-use crate::anthropic::history::FoldedHistory;
 use crate::chain::Chain;
+use crate::history::FoldedHistory;
 use crate::out::Output;
 use crate::past;
 use crate::remembered::StoredConversation;
@@ -37,6 +37,8 @@ pub struct OpenedRequest<'a> {
     pub(super) uses: Option<u64>,
     /// The caller's remark for an answer that is given for want of money.
     pub(super) remark: Option<String>,
+    /// The digest of the client's messages, where the caller knows it.
+    pub(super) context: Option<Digest>,
 }
 
 impl<'a> OpenedRequest<'a> {
@@ -79,6 +81,7 @@ impl<'a> OpenedRequest<'a> {
             asked_at,
             uses,
             remark,
+            context: None,
         }
     }
 
@@ -91,6 +94,12 @@ impl<'a> OpenedRequest<'a> {
     /// Sets the remark that explains the cost of a request, for an answer for want of money.
     pub fn set_remark(&mut self, remark: Option<String>) {
         self.remark = remark;
+    }
+
+    /// Sets the digest of the client's messages ([`Outline::here`](crate::Outline::here)), which is
+    /// otherwise read once more at the end.
+    pub fn set_context_digest(&mut self, context: Digest) {
+        self.context = Some(context);
     }
 
     /// True if the newest run goes on from the [`Past`](crate::Past) that was remembered.

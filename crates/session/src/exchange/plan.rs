@@ -2,22 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use softland_core::models::capability::{Capability, Thinking};
 use softland_core::policy::{Batch, Landing};
-use softland_core::{
-    Admission, Because, Call, Facts, LadderSettings, MessageEffects, NextAction, Reason, Role, Run,
-    Rung, Signal, SignalKind, TurnClass, is_known_answer_tool, tables,
-};
-use softland_wire::json::write_str;
+use softland_core::{Facts, LadderSettings, Role, Run, TurnClass, is_known_answer_tool};
+use softland_wire::Api;
 use softland_wire::request::{BlockKind, Content, Request, ThinkingMode, Tool, ToolChoiceKind};
-use softland_wire::{Api, Splice};
 
-use super::{Exchange, additions, hosted};
-use crate::chain;
-use crate::framing::UsageOptions;
-use crate::out::{Event, Intervention, Output};
-
+use super::hosted;
+use crate::framing::StreamTerms;
 use crate::tags::{TagReader, uses_tags};
 
 /// Returns the tools by which a client seems to take its answers: its only tool, if the client
@@ -117,7 +109,7 @@ pub(super) fn call_ids(request: &Request<'_>) -> BTreeSet<String> {
     ids
 }
 
-fn declares_tools(request: &Request<'_>) -> bool {
+pub(super) fn declares_tools(request: &Request<'_>) -> bool {
     request.tools.as_ref().is_some_and(|tools| !tools.list.is_empty())
 }
 
@@ -131,12 +123,8 @@ fn has_tools(request: &Request<'_>) -> bool {
         })
 }
 
-/// Returns the thinking mode that a body asks for.
-pub(super) fn read_thinking(api: Api, body: &[u8]) -> Option<Thinking> {
-    Request::from_body(api, body).ok().and_then(|request| thinking_of(&request))
-}
-
-fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
+/// Returns the thinking mode that a request asks for.
+pub(super) fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
     match request.thinking.mode {
         ThinkingMode::Absent | ThinkingMode::Other => None,
         ThinkingMode::Disabled => Some(Thinking::Disabled),
@@ -152,22 +140,6 @@ pub(super) fn calls_pass(run: &Run, role: Role) -> bool {
         || run.policy().tool_calls_limit.is_none()
 }
 
-/// Reports what would have been done about an empty turn.
-pub(super) fn report_observed(run: &Run, class: TurnClass, out: &mut Output) {
-    if class != TurnClass::Empty {
-        return;
-    }
-    let (empties, limit) = (run.empty_in_row() + 1, run.policy().empty_limit.max(1));
-    let because = Because::from_counts(Reason::Empty, empties, limit);
-    let turn = run.used().turns + 1;
-    if empties < limit {
-        return report_empty(turn, &because, out);
-    }
-    let signal = Signal::from_turn(SignalKind::Empty, turn, Some(because.clone()));
-    out.events.push(Event::Signal(signal));
-    report_rung(Rung::LocalAnswer, Some(&because), None, out);
-}
-
 /// Returns the class of a turn where the policy only observes and takes the turn as the client
 /// would.
 pub(super) fn as_observed(class: TurnClass) -> TurnClass {
@@ -177,198 +149,22 @@ pub(super) fn as_observed(class: TurnClass) -> TurnClass {
     }
 }
 
-/// Returns the body of the next request: the governed history, its tail, and the changes of the
-/// rung.
-pub(super) fn upstream_body(exchange: &Exchange) -> Bytes {
-    let rung = match &exchange.next {
-        Some(NextAction::Send { rung, .. }) => *rung,
-        _ => None,
-    };
-    let tokens = max_tokens(exchange);
-    let keeps_choice = !matches!(rung, Some(Rung::None | Rung::Respond));
-    if exchange.tail.is_empty() && keeps_choice && tokens.is_none() {
-        return apply_edits(exchange, &exchange.lines);
-    }
-    // The body was scanned when the exchange began.
-    let Ok(request) = Request::from_body(exchange.api, &exchange.body) else {
-        return exchange.body.clone();
-    };
-    let mut splice = exchange.lines.clone();
-    let log = request.elsewhere.then(|| additions::unlogged_items(exchange)).flatten();
-    if log.is_none() {
-        splice.append_messages(&request, &exchange.tail);
-    }
-    match (rung, &exchange.forced_answer) {
-        (Some(Rung::None), _) if declares_tools(&request) => {
-            splice.set_tool_choice(&request, choice_of_none(exchange.api));
-        }
-        (Some(Rung::Respond), Some(tool)) => {
-            splice.set_tool_choice(&request, &choice_of_tool(exchange.api, tool));
-        }
-        _ => {}
-    }
-    if let Some(tokens) = tokens {
-        splice.set_max_tokens(&request, tokens);
-    }
-    if let Some(items) = log {
-        let body = chain::continued_body(&request, &splice, &items);
-        return body.unwrap_or_else(|| exchange.body.clone());
-    }
-    apply_edits(exchange, &splice)
-}
-
-/// Returns what the client of a stream asks to know of usage, and true in `hidden_usage` if
+/// Returns what the client of a stream asks to know of usage, with true in `hidden_usage` if
 /// softland needs to know more: limits on money and tokens count what the provider reports.
-pub(super) fn usage_options(request: &Request<'_>, run: &Run, at: u64) -> UsageOptions {
+pub(super) fn stream_terms(request: &Request<'_>, run: &Run, at: u64) -> StreamTerms {
     let usage = request.stream_options.and_then(|options| options.include_usage);
     let usage = usage.is_some_and(|asked| asked.value);
     // An engine asks for the usage itself, wherever the provider takes that.
     let counts =
         run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().is_observing();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
-    UsageOptions { usage, hidden_usage, at }
+    StreamTerms { usage, hidden_usage, at, delays: false }
 }
 
-/// Returns the tool choice that allows no tool.
-fn choice_of_none(api: Api) -> &'static str {
-    match api {
-        Api::Anthropic => r#"{"type":"none"}"#,
-        Api::Chat | Api::Responses => r#""none""#,
+/// Returns the thinking tokens that a request asks for within its output.
+pub(super) fn thinking_budget(request: &Request<'_>) -> u64 {
+    match request.thinking.mode {
+        ThinkingMode::Enabled { budget } => budget,
+        _ => 0,
     }
-}
-
-/// Returns the tool choice that forces one tool.
-fn choice_of_tool(api: Api, tool: &str) -> String {
-    let (before, after): (&[u8], &[u8]) = match api {
-        Api::Anthropic => (br#"{"type":"tool","name":"#, b"}"),
-        Api::Chat => (br#"{"type":"function","function":{"name":"#, b"}}"),
-        Api::Responses => (br#"{"type":"function","name":"#, b"}"),
-    };
-    let mut choice = before.to_vec();
-    write_str(&mut choice, tool);
-    choice.extend_from_slice(after);
-    // The choice is written from text.
-    String::from_utf8(choice).unwrap_or_default()
-}
-
-/// Returns the body with its edits; where there are none, the very same bytes.
-pub(super) fn apply_edits(exchange: &Exchange, splice: &Splice) -> Bytes {
-    let body = &exchange.body;
-    if let Some(chain) = &exchange.chain {
-        return chain.cut_body(splice, body);
-    }
-    if splice.is_empty() {
-        return body.clone();
-    }
-    // The edits come from scans of this very body, each at a place of its own.
-    splice.apply(body).map_or_else(|_| body.clone(), Bytes::from)
-}
-
-/// Returns the output limit in tokens, where it has to differ from the client's.
-fn max_tokens(exchange: &Exchange) -> Option<u64> {
-    let asked = exchange.asked;
-    // Where the maximum is not known, more than the client asked for may be refused.
-    let most = exchange.most.output.unwrap_or(0);
-    let grown = asked.map(|asked| {
-        let doubled = asked.saturating_mul(1 << exchange.grown.min(16));
-        if exchange.grown == 0 { asked } else { doubled.min(most.max(asked)) }
-    });
-    let enforced = !exchange.run.policy().is_observing();
-    let room =
-        exchange.run.request_allowance(&exchange.facts, asked).output_room.filter(|_| enforced);
-    let wanted = match (grown, room) {
-        (Some(grown), Some(room)) => Some(grown.min(room.max(1))),
-        // Without a limit of the client's the model's holds, and a larger limit may be refused.
-        (None, room) => {
-            let most = exchange.most.output.or(exchange.most.window);
-            room.filter(|room| most.is_none_or(|most| *room < most))
-        }
-        (grown, None) => grown,
-    };
-    wanted.filter(|wanted| Some(*wanted) != asked)
-}
-
-/// Reports what the newest message led to. Lines that no request carries are not reported.
-pub(super) fn report_effects(newest: MessageEffects, sent: bool, out: &mut Output) {
-    out.events.extend(newest.signals.into_iter().map(Event::Signal));
-    if !sent {
-        return;
-    }
-    out.events.extend(newest.additions.into_iter().map(|addition| Event::Intervention {
-        intervention: addition.kind.into(),
-        because: addition.because,
-        text: Some(addition.text),
-    }));
-}
-
-/// Reports a note that stands behind the history.
-pub(super) fn report_ask(because: &Because, out: &mut Output) {
-    out.events.push(Event::Intervention {
-        intervention: Intervention::Ask,
-        because: Some(because.clone()),
-        text: Some(softland_core::lines::format_ask(because)),
-    });
-}
-
-pub(super) fn report_rung(
-    rung: Rung,
-    because: Option<&Because>,
-    advice: Option<String>,
-    out: &mut Output,
-) {
-    let intervention = Intervention::from(rung);
-    out.events.extend(advice.clone().map(Event::Advice));
-    out.events.push(Event::Intervention { intervention, because: because.cloned(), text: advice });
-}
-
-/// Returns the policy key to set where a call that is refused at a limit may be the client's
-/// answer: the run has not called that tool before, and nothing is known of it.
-pub(super) fn policy_advice(exchange: &Exchange, rung: Rung) -> Option<String> {
-    let refuses = rung == Rung::Refuse && exchange.role == Role::Gateway;
-    let reply = exchange.newest.as_ref().filter(|_| refuses)?;
-    let used = &exchange.run.used().by_tool;
-    let is_new = |call: &Call<'_>| !call.server && !used.contains_key(call.name);
-    let mut calls = reply.calls_in(&reply.blocks).map(|(call, _)| call);
-    let call = calls.find(|call| is_new(call) && tables::kind_of_tool(call.name).is_none())?;
-    Some(format!(
-        "`{0}` is refused at the limit; if its call is the client's answer, set \
-         answer_tool = \"{0}\" in the policy",
-        call.name
-    ))
-}
-
-/// Reports calls that are taken out of a turn which goes on: once for each limit that refuses some
-/// of them.
-pub(super) fn report_taken_out(calls: &[Call<'_>], admissions: &[Admission], out: &mut Output) {
-    let mut taken: Vec<(&Because, Vec<&str>)> = Vec::new();
-    for (call, admission) in calls.iter().zip(admissions) {
-        let (Admission::Refused(because) | Admission::ToolRefused(because)) = admission else {
-            continue;
-        };
-        match taken.iter_mut().find(|(known, _)| known.reason == because.reason) {
-            Some((_, names)) => names.push(call.name),
-            None => taken.push((because, vec![call.name])),
-        }
-    }
-    for (because, names) in taken {
-        out.events.push(Event::Intervention {
-            intervention: Intervention::Refuse,
-            because: Some(because.clone()),
-            text: Some(format!("taken out of the turn: {}", names.join(", "))),
-        });
-    }
-}
-
-/// Reports an empty turn that is nudged.
-pub(super) fn report_empty(turn: u64, because: &Because, out: &mut Output) {
-    out.events.push(Event::Signal(Signal::from_turn(
-        SignalKind::Empty,
-        turn,
-        Some(because.clone()),
-    )));
-    out.events.push(Event::Intervention {
-        intervention: Intervention::Nudge,
-        because: Some(because.clone()),
-        text: Some(softland_core::lines::NUDGE.to_owned()),
-    });
 }

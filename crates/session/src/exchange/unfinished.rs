@@ -2,6 +2,18 @@
 
 use crate::framing::ResponseError;
 
+/// The error of a step beyond the end of an exchange, whose result was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeEnded;
+
+impl std::fmt::Display for ExchangeEnded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the exchange has ended, and its result was taken")
+    }
+}
+
+impl std::error::Error for ExchangeEnded {}
+
 /// The error of a stream or a body that is no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableResponse(pub(super) ResponseError);
@@ -16,6 +28,7 @@ impl std::fmt::Display for UnreadableResponse {
             ResponseError::Json(error) => {
                 write!(f, "the provider's answer cannot be read: {error}")
             }
+            ResponseError::Ended => f.write_str("the exchange had ended before it came"),
             ResponseError::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Events that hold more than one thing: several parts, or parts beside a beginning or an end.
 
 use super::Relay;
-use super::show::BlockSlot;
+use super::slot::BlockSlot;
 use crate::framing::{BlockPart, PlacedPart};
 use crate::out::Output;
 
@@ -19,7 +19,7 @@ impl Relay {
             let before = std::mem::take(&mut out.bytes);
             self.forward_part(&opened, &alone, out);
             let late = std::mem::replace(&mut out.bytes, before);
-            self.client.late.extend(late);
+            self.client.part.late.extend(late);
         }
     }
 
@@ -33,10 +33,10 @@ impl Relay {
         out: &mut Output,
     ) {
         let opened: Vec<_> = parts.iter().map(|part| self.open_part(part)).collect();
-        let from = self.slots.len() - opened.len().min(self.slots.len());
+        let from = self.incoming.slots.len() - opened.len().min(self.incoming.slots.len());
         // Text that calls are written in is not shown as it came.
         let shaped = opened.iter().any(|part| self.is_shaped(part));
-        let slots = self.slots.get_mut(from..).unwrap_or_default();
+        let slots = self.incoming.slots.get_mut(from..).unwrap_or_default();
         let mut shown = slots.iter().zip(&opened);
         if first
             && !shaped
@@ -63,18 +63,19 @@ impl Relay {
             return;
         }
         let opened: Vec<_> = parts.iter().map(|part| self.open_part(part)).collect();
-        let slots: Vec<_> = opened.iter().map(|part| self.by_key.get(&part.key).copied()).collect();
+        let slots: Vec<_> =
+            opened.iter().map(|part| self.incoming.by_key.get(&part.key).copied()).collect();
         for (part, at) in opened.iter().zip(&slots) {
-            if let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) {
+            if let Some(slot) = at.and_then(|at| self.incoming.slots.get_mut(at)) {
                 self.client.show_if_visible(slot, part, out);
             }
         }
         let whole = slots.iter().all(|at| {
-            let slot = at.and_then(|at| self.slots.get(at));
+            let slot = at.and_then(|at| self.incoming.slots.get(at));
             slot.is_some_and(BlockSlot::is_passing)
         });
         for (n, part) in opened.iter().enumerate() {
-            let Some(slot) = slots.get(n).and_then(|at| self.slots.get_mut((*at)?)) else {
+            let Some(slot) = slots.get(n).and_then(|at| self.incoming.slots.get_mut((*at)?)) else {
                 continue;
             };
             let alone = if whole { Vec::new() } else { self.client.framing.split_part(part) };
@@ -82,7 +83,9 @@ impl Relay {
         }
         if whole {
             let indexes = slots.iter().map(|at| {
-                at.and_then(|at| self.slots.get(at)).and_then(BlockSlot::shown_index).unwrap_or(0)
+                at.and_then(|at| self.incoming.slots.get(at))
+                    .and_then(BlockSlot::shown_index)
+                    .unwrap_or(0)
             });
             let placed: Vec<_> = opened
                 .iter()

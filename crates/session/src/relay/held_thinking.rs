@@ -3,11 +3,14 @@
 
 use softland_core::{Role, VisibleText};
 
-use super::show::{BlockSlot, ClientMessage};
-use super::{Relay, RelayMode};
+use super::Relay;
+use super::incoming::RelayMode;
+use super::show::ClientMessage;
+use super::slot::BlockSlot;
+use crate::block_view::BlockView;
 use crate::framing::{BlockPart, NewBlock, PartContent};
 use crate::out::Output;
-use crate::reply::{Block, BlockView};
+use crate::reply::Block;
 use crate::tags::with_str;
 
 /// An event of thinking that waits.
@@ -61,29 +64,31 @@ impl HeldEvent {
 impl Relay {
     /// True if thinking that begins now waits for what follows it.
     pub(super) fn holds_thinking(&self) -> bool {
-        let passes = match self.mode {
+        let passes = match self.incoming.mode {
             RelayMode::Live { calls: false } => false,
-            RelayMode::Live { .. } | RelayMode::Held { .. } => self.run.admits_more(&self.admitted),
+            RelayMode::Live { .. } | RelayMode::Held { .. } => {
+                self.run.admits_more(&self.incoming.admitted)
+            }
         };
-        self.role == Role::Gateway && self.client.framing.ties_thinking() && !passes
+        self.role == Role::Gateway && self.client.framing.form().ties_thinking && !passes
     }
 
     /// Shows the thinking that waited for the block which has just begun, if that block passes. The
     /// thinking is tied to all that comes of it, whatever was left out between them.
     pub(super) fn release_thinking(&mut self, out: &mut Output) {
-        let Some((newest, before)) = self.slots.split_last_mut() else { return };
+        let Some((newest, before)) = self.incoming.slots.split_last_mut() else { return };
         if !(newest.is_passing() || newest.is_text()) {
             return;
         }
         // Thinking before a block of an earlier release is not released any more.
-        let open = before.get_mut(self.released..).unwrap_or_default();
+        let open = before.get_mut(self.incoming.released..).unwrap_or_default();
         let left_out = open.iter().rev().take_while(|slot| slot.is_hidden()).count();
         let to = open.len() - left_out;
         let waited = open.iter().take(to).rev().take_while(|slot| slot.is_waiting()).count();
         for slot in open.iter_mut().take(to).skip(to - waited) {
             self.client.release_block(slot, out);
         }
-        self.released = before.len();
+        self.incoming.released = before.len();
     }
 }
 

@@ -12,11 +12,14 @@ use softland_core::{Admission, Role};
 use softland_wire::json::write_str;
 use softland_wire::tags::{ShapeError, Shaper, StopReason};
 
-use super::{Relay, RelayMode, Visibility};
+use super::Relay;
+use super::incoming::RelayMode;
+use super::visibility::Visibility;
+use crate::block_view::BlockView;
 use crate::framing::{BlockPart, NewBlock, PartContent, ResponseError, UpstreamEnd};
 use crate::out::{Event, Intervention, Output, ShapeNote};
-use crate::reply::{BlockView, Reply};
-use crate::tags::{TagReader, TaggedTexts, call_id, shows_call, with_str};
+use crate::reply::Reply;
+use crate::tags::{TagReader, TaggedTexts, call_id, with_str};
 use collector::{FoundPiece, PieceCollector};
 
 /// The shaping of one client message.
@@ -182,7 +185,7 @@ impl Relay {
     /// Sets the time, in milliseconds.
     pub(crate) fn advance_clock(&mut self, now_ms: u64, out: &mut Output) {
         let Some(mut shaping) = self.shaping.take() else { return };
-        let block = self.slots.len().saturating_sub(1);
+        let block = self.incoming.slots.len().saturating_sub(1);
         let found = shaping.advance_clock(block, now_ms);
         self.process_pieces(&mut shaping, found, out);
         self.shaping = Some(shaping);
@@ -236,7 +239,7 @@ impl Relay {
     /// Ends the text under way at the end of the stream.
     pub(super) fn end_shaping(&mut self, out: &mut Output) {
         let Some(mut shaping) = self.shaping.take() else { return };
-        if matches!(self.mode, RelayMode::Live { .. }) {
+        if self.incoming.is_live() {
             let block = shaping.queue.back().map_or(0, |last| last.slot);
             let found = shaping.end_text(block);
             self.process_pieces(&mut shaping, found, out);
@@ -268,7 +271,7 @@ impl Relay {
 
     /// Returns true if a call passes; `None` if that is decided only when the turn has ended.
     fn decide_call(&mut self, shaping: &Shaping, place: usize) -> Option<bool> {
-        if self.mode == (RelayMode::Live { calls: false }) {
+        if self.incoming.mode == (RelayMode::Live { calls: false }) {
             return None;
         }
         if self.role == Role::Engine {
@@ -364,7 +367,7 @@ impl Relay {
             return;
         }
         shaping.passed.entry(frame.slot).or_default().push_str(&frame.passed);
-        let Some(slot) = self.slots.get_mut(frame.slot) else { return };
+        let Some(slot) = self.incoming.slots.get_mut(frame.slot) else { return };
         let client = &mut self.client;
         let before = std::mem::take(&mut out.bytes);
         with_str(&frame.passed, |text| {
@@ -389,7 +392,7 @@ impl Relay {
         });
         let shown = std::mem::replace(&mut out.bytes, before);
         if frame.late {
-            self.client.late.extend(shown);
+            self.client.part.late.extend(shown);
         } else {
             out.bytes.extend(shown);
         }
@@ -398,7 +401,7 @@ impl Relay {
     /// Shows frames without text, once all text before them is decided on.
     fn flush_empty(&mut self, shaping: &mut Shaping, out: &mut Output) {
         while let Some(frame) = shaping.queue.pop_front_if(|front| front.left == 0) {
-            let Some(slot) = self.slots.get_mut(frame.slot) else { continue };
+            let Some(slot) = self.incoming.slots.get_mut(frame.slot) else { continue };
             if frame.stops {
                 self.client.report_text_end(out);
             }
@@ -423,7 +426,7 @@ impl Relay {
     fn end_shown(&mut self, out: &mut Output) {
         let Some(shaping) = &self.shaping else { return };
         let Some(index) = self.client.open_text() else { return };
-        let slot = self.slots.iter().position(|slot| slot.shown_index() == Some(index));
+        let slot = self.incoming.slots.iter().position(|slot| slot.shown_index() == Some(index));
         let text = slot.and_then(|slot| shaping.passed.get(&slot)).map_or("", String::as_str);
         self.client.mark_changed();
         self.client.report_text_end(out);
@@ -438,7 +441,7 @@ impl Relay {
         out: &mut Output,
     ) {
         let Some(mut shaping) = self.shaping.take() else { return };
-        if !matches!(self.mode, RelayMode::Live { .. }) {
+        if !self.incoming.is_live() {
             for (at, block) in reply.blocks.iter().enumerate() {
                 if let BlockView::Text(text) = block.as_view() {
                     shaping.push_text(at, text);
@@ -482,7 +485,7 @@ impl Relay {
         out: &mut Output,
     ) -> Option<Reply> {
         let mut shaping = self.shaping.take()?;
-        let shows = |place: usize| shows_call(show, admissions.get(place));
+        let shows = |place: usize| show.shows_call(admissions.get(place));
         for item in std::mem::take(&mut shaping.gate) {
             match &item {
                 // The text before the first call has passed, wherever its frame ends.

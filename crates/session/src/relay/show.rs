@@ -9,154 +9,11 @@ use softland_wire::json::Str;
 
 use super::MAX_BLANK;
 use super::held_thinking::HeldEvent;
+use super::slot::{BlockSlot, SlotState};
 use super::text_events::TextEvents;
 use crate::framing::{BlockPart, Framing, MessageEnd, NewBlock, PartContent, PlacedPart};
 use crate::out::{Event, Output};
 use crate::reply::{Block, Reply};
-
-/// The part of a held response that is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visibility {
-    /// Every block; calls as they are admitted.
-    All,
-    /// Visible text only: thinking is signed over a tail that the client never sees.
-    Text,
-    /// All but calls; of the calls, the answer tool's.
-    Landed,
-    /// Visible text and the answer tool's call.
-    Answer,
-    /// Nothing more.
-    Nothing,
-}
-
-/// A block of the upstream response under way.
-#[derive(Clone, Debug)]
-pub(super) struct BlockSlot {
-    state: SlotState,
-    call: Option<String>,
-    text: bool,
-    /// The number of indexes that the provider left out before it.
-    gap: u32,
-}
-
-#[derive(Clone, Debug)]
-enum SlotState {
-    /// Text that is blank so far: its frames, a ping that came between them, and the text.
-    Blank { frames: Vec<(u32, Vec<u8>)>, ping: Option<(usize, Vec<u8>)>, text: String },
-    /// Thinking that waits for what follows it.
-    Waiting(Vec<HeldEvent>),
-    /// To be shown from its first event on.
-    Fresh,
-    /// Shown, under this index.
-    Shown(u32),
-    /// Not shown, or not yet.
-    Hidden,
-}
-
-impl BlockSlot {
-    pub(super) fn blank_text() -> Self {
-        Self {
-            state: SlotState::Blank { frames: Vec::new(), ping: None, text: String::new() },
-            call: None,
-            text: true,
-            gap: 0,
-        }
-    }
-
-    pub(super) fn fresh_block() -> Self {
-        Self { state: SlotState::Fresh, call: None, text: false, gap: 0 }
-    }
-
-    /// Creates a slot that is not shown before the verdict.
-    pub(super) fn hidden_block() -> Self {
-        Self { state: SlotState::Hidden, call: None, text: false, gap: 0 }
-    }
-
-    /// Creates a slot that is shown with what follows it.
-    pub(super) fn waiting_block() -> Self {
-        Self { state: SlotState::Waiting(Vec::new()), ..Self::fresh_block() }
-    }
-
-    pub(super) fn is_hidden(&self) -> bool {
-        matches!(self.state, SlotState::Hidden)
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.state, SlotState::Waiting(_))
-    }
-
-    /// Takes the events that waited, to be shown now.
-    pub(super) fn take_waiting(&mut self) -> Vec<HeldEvent> {
-        match &mut self.state {
-            SlotState::Waiting(events) => {
-                let events = std::mem::take(events);
-                self.state = SlotState::Fresh;
-                events
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    pub(super) fn is_text(&self) -> bool {
-        self.text
-    }
-
-    pub(super) fn new_call(id: String, passes: bool) -> Self {
-        let state = if passes { SlotState::Fresh } else { SlotState::Hidden };
-        Self { state, call: Some(id), text: false, gap: 0 }
-    }
-
-    /// Sets the gap of a block by its key and the number of blocks before it.
-    pub(super) fn with_gap(self, key: u32, others: usize) -> Self {
-        let others = u32::try_from(others).unwrap_or(u32::MAX);
-        Self { gap: key.saturating_sub(others), ..self }
-    }
-
-    /// Keeps a ping in its place among frames that are held. Only the first ping is kept, since the
-    /// next may be the client's only sign of life. Returns true if it was kept.
-    pub(super) fn hold_ping(&mut self, raw: &[u8]) -> bool {
-        let SlotState::Blank { frames, ping: ping @ None, .. } = &mut self.state else {
-            return false;
-        };
-        *ping = Some((frames.len(), raw.to_vec()));
-        true
-    }
-
-    /// True if the block is a text that is blank no more with this part.
-    pub(super) fn becomes_visible(&self, part: &BlockPart<'_>) -> bool {
-        let (SlotState::Blank { text, .. }, PartContent::Text(more)) = (&self.state, part.more)
-        else {
-            return false;
-        };
-        let more = more.unescape();
-        !VisibleText::is_invisible_text(&more) || text.len() + more.len() > MAX_BLANK
-    }
-
-    /// Hides the block until the verdict.
-    pub(super) fn hide_block(&mut self) {
-        self.state = SlotState::Hidden;
-    }
-
-    pub(super) fn is_shown(&self) -> bool {
-        matches!(self.state, SlotState::Shown(_))
-    }
-
-    /// True if the block's parts go out as they come.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self.state, SlotState::Fresh | SlotState::Shown(_))
-    }
-
-    /// Returns the index by which the client knows the block.
-    pub(super) fn shown_index(&self) -> Option<u32> {
-        match self.state {
-            SlotState::Shown(index) => Some(index),
-            SlotState::Blank { .. }
-            | SlotState::Waiting(_)
-            | SlotState::Fresh
-            | SlotState::Hidden => None,
-        }
-    }
-}
 
 /// The most indexes that a provider may leave out.
 const MAX_GAP: u32 = 1 << 16;
@@ -167,33 +24,75 @@ pub(super) struct ClientMessage {
     pub(super) framing: Box<dyn Framing>,
     /// True if the client reads bytes, as a stream.
     streams: bool,
+    head: MessageHead,
+    indexes: BlockIndexes,
+    likeness: MessageLikeness,
+    shown: ShownBlocks,
+    pub(super) part: ResponsePart,
+    /// A whole response as received, for a client that does not stream.
+    original: Option<Vec<u8>>,
+    /// The events of texts and calls apart, where calls are written as text.
+    teller: Option<TextEvents>,
+}
+
+/// The beginning of the message.
+#[derive(Debug, Default)]
+struct MessageHead {
+    /// True if the message has begun.
     started: bool,
+    /// The id and the model that it began with.
+    names: (String, String),
     /// The event that began the message and holds a part of it, until it is written.
     owed: Option<Vec<u8>>,
-    head: (String, String),
-    next_index: u32,
+}
+
+/// The counter of the indexes by which the client knows blocks.
+#[derive(Debug, Default)]
+struct BlockIndexes {
+    next: u32,
     /// The number of indexes left out so far, as the provider left them out.
     gaps: u32,
+}
+
+/// The likeness of the message to what came.
+#[derive(Debug, Default)]
+struct MessageLikeness {
+    responses: u32,
     /// True if what was shown differs from the one upstream response.
     changed: bool,
     /// True if blank text alone was taken out of it.
     thinned: bool,
-    /// True if the response under way has begun.
-    headed: bool,
-    responses: u32,
+}
+
+impl MessageLikeness {
+    /// True if the message is one upstream response as it came.
+    fn is_whole(&self) -> bool {
+        !self.changed && self.responses <= 1
+    }
+}
+
+/// The content that was shown.
+#[derive(Debug, Default)]
+struct ShownBlocks {
+    /// True if visible text was shown.
     visible: bool,
+    /// The number of calls for the client to run.
     calls: u32,
     /// The block that has begun and not ended: its index, and true if it is text.
     open: Option<(u32, bool)>,
     /// Shown blocks of the responses that have ended.
-    blocks: Vec<Block>,
-    /// The number of blocks that came before the response under way.
+    list: Vec<Block>,
+}
+
+/// The part of the message that comes of the response under way.
+#[derive(Debug, Default)]
+pub(super) struct ResponsePart {
+    /// True if the response has begun.
+    headed: bool,
+    /// The number of blocks before it.
     before: usize,
-    /// Parts that came with the end of the response under way.
+    /// Parts that came with its end.
     pub(super) late: Vec<u8>,
-    original: Option<Vec<u8>>,
-    /// The events of texts and calls apart, where calls are written as text.
-    teller: Option<TextEvents>,
 }
 
 impl ClientMessage {
@@ -201,21 +100,11 @@ impl ClientMessage {
         Self {
             framing,
             streams,
-            started: false,
-            owed: None,
-            head: (String::new(), String::new()),
-            next_index: 0,
-            gaps: 0,
-            changed: false,
-            thinned: false,
-            headed: false,
-            responses: 0,
-            visible: false,
-            calls: 0,
-            open: None,
-            blocks: Vec::new(),
-            before: 0,
-            late: Vec::new(),
+            head: MessageHead::default(),
+            indexes: BlockIndexes::default(),
+            likeness: MessageLikeness::default(),
+            shown: ShownBlocks::default(),
+            part: ResponsePart::default(),
             original: None,
             teller: None,
         }
@@ -223,36 +112,39 @@ impl ClientMessage {
 
     /// Marks the beginning of the next response.
     pub(super) fn mark_response(&mut self) {
-        self.before = self.blocks.len();
-        self.headed = false;
+        let before = self.shown.list.len();
+        self.part = ResponsePart { before, ..ResponsePart::default() };
     }
 
-    /// Returns the kinds of the blocks shown before that, as letters (`KeptTail::shown`).
+    /// Returns the kinds of the blocks shown before that, as letters (`StoredTail::shown`).
     pub(super) fn shown_before(&self) -> String {
-        self.blocks.iter().take(self.before).map(Block::kind_letter).collect()
+        self.shown.list.iter().take(self.part.before).map(Block::kind_letter).collect()
     }
 
     pub(super) fn shown_message(&self) -> (&str, &[Block]) {
-        (&self.head.0, &self.blocks)
+        (&self.head.names.0, &self.shown.list)
     }
 
     pub(super) fn has_shown(&self) -> bool {
-        self.visible || self.calls > 0
+        self.shown.visible || self.shown.calls > 0
     }
 
     pub(super) fn is_stuck(&self) -> bool {
         let written = self.teller.as_ref().is_some_and(TextEvents::has_called);
-        self.streams && (self.calls > 0 || written || self.open.is_some_and(|(_, text)| !text))
+        self.streams
+            && (self.shown.calls > 0 || written || self.shown.open.is_some_and(|(_, text)| !text))
     }
 
     /// Ends a text that was cut, so that something can follow it.
     pub(super) fn end_block(&mut self, out: &mut Output) {
-        if let Some((index, _)) = self.open.take() {
-            self.changed = true;
-            let index_told = self.event_index(index);
-            out.events.push(Event::BlockStop { index: index_told });
+        if let Some((index, _)) = self.shown.open.take() {
+            self.likeness.changed = true;
+            if !out.quiet {
+                let index = self.event_index(index);
+                out.events.push(Event::BlockStop { index });
+            }
             if self.streams {
-                self.framing.write_stop(index, &mut out.bytes);
+                self.framing.write_stop(index, None, &mut out.bytes);
             }
         }
     }
@@ -266,8 +158,8 @@ impl ClientMessage {
 
     /// Keeps a whole response as received, for a client that does not stream.
     pub(super) fn keep_original(&mut self, body: &[u8]) {
-        self.responses += 1;
-        self.original = (self.responses == 1).then(|| body.to_vec());
+        self.likeness.responses += 1;
+        self.original = (self.likeness.responses == 1).then(|| body.to_vec());
     }
 
     pub(super) fn show_head(&mut self, id: Str<'_>, model: Str<'_>, raw: &[u8], out: &mut Output) {
@@ -278,23 +170,23 @@ impl ClientMessage {
 
     /// Notes that a response begins. Returns true if it is the first one.
     pub(super) fn note_beginning(&mut self, id: Str<'_>, model: Str<'_>) -> bool {
-        if self.headed {
+        if self.part.headed {
             return false;
         }
-        self.headed = true;
-        self.responses += 1;
-        if self.started {
-            self.changed = true;
+        self.part.headed = true;
+        self.likeness.responses += 1;
+        if self.head.started {
+            self.likeness.changed = true;
             return false;
         }
-        self.started = true;
-        self.head = (id.unescape().into_owned(), model.unescape().into_owned());
+        self.head.started = true;
+        self.head.names = (id.unescape().into_owned(), model.unescape().into_owned());
         true
     }
 
     /// True if a beginning is a second one of the only response: the provider's own.
     pub(super) fn begins_again(&self) -> bool {
-        self.headed && self.responses <= 1
+        self.part.headed && self.likeness.responses <= 1
     }
 
     /// Begins the message where the event itself is not for the client, or not yet.
@@ -307,7 +199,7 @@ impl ClientMessage {
     /// Notes that the content of a beginning is not shown with it. The `first` beginning is written
     /// nevertheless.
     pub(super) fn hide_content(&mut self, first: bool, out: &mut Output) {
-        self.changed = true;
+        self.likeness.changed = true;
         if first {
             self.write_head(out);
         }
@@ -315,12 +207,12 @@ impl ClientMessage {
 
     /// Holds back the event that began the message until its content is decided on.
     pub(super) fn hold_head(&mut self, raw: &[u8]) {
-        self.owed = self.streams.then(|| raw.to_vec());
+        self.head.owed = self.streams.then(|| raw.to_vec());
     }
 
     /// Begins the message if that is still to be done, unless the bytes of `next` begin it.
     fn write_held_head(&mut self, next: &[u8], out: &mut Output) {
-        if self.owed.take().is_some_and(|head| !next.starts_with(&head)) {
+        if self.head.owed.take().is_some_and(|head| !next.starts_with(&head)) {
             self.write_head(out);
         }
     }
@@ -328,26 +220,26 @@ impl ClientMessage {
     fn write_head(&mut self, out: &mut Output) {
         if self.streams {
             let reply = self.framing.own_reply(Tokens::default());
-            self.framing.write_head(&self.head.0, &self.head.1, &reply, &mut out.bytes);
+            self.framing.write_head(&self.head.names.0, &self.head.names.1, &reply, &mut out.bytes);
         }
     }
 
     /// True if the client has one upstream response as it came.
     pub(super) fn is_untouched(&self) -> bool {
-        !self.changed && self.responses <= 1
+        self.likeness.is_whole()
     }
 
     /// Writes the parts that came with an end which does not go out as it came.
     pub(super) fn flush_late(&mut self, out: &mut Output) {
-        out.bytes.append(&mut self.late);
+        out.bytes.append(&mut self.part.late);
     }
 
     /// Ends blocks of a stream that does not say where they end.
     pub(super) fn end_unmarked(&mut self, slots: &[BlockSlot], out: &mut Output) {
-        if self.framing.marks_ends() {
+        if self.framing.form().marks_ends {
             return;
         }
-        self.open = None;
+        self.shown.open = None;
         if !out.quiet {
             let untold = |slot: &&BlockSlot| self.teller.is_none() || !slot.text;
             let shown: Vec<_> =
@@ -368,7 +260,7 @@ impl ClientMessage {
         out: &mut Output,
     ) {
         match &mut slot.state {
-            SlotState::Hidden => self.changed = true,
+            SlotState::Hidden => self.likeness.changed = true,
             SlotState::Waiting(events) => events.push(HeldEvent::new(part, raw)),
             SlotState::Shown(index) => {
                 let index = *index;
@@ -396,7 +288,7 @@ impl ClientMessage {
                             self.pass_bytes(ping, out);
                         }
                         slot.state = SlotState::Hidden;
-                        self.thinned = true;
+                        self.likeness.thinned = true;
                     }
                     return;
                 }
@@ -421,7 +313,7 @@ impl ClientMessage {
             let (frames, ping) = (std::mem::take(frames), ping.take());
             let text = std::mem::take(text);
             self.show_held_text(slot, frames, ping, text, out);
-            self.visible = true;
+            self.shown.visible = true;
         }
     }
 
@@ -436,15 +328,15 @@ impl ClientMessage {
     ) {
         let index = self.take_index(slot.gap);
         slot.state = SlotState::Shown(index);
-        self.visible |= !VisibleText::is_invisible_text(&text);
-        self.open = Some((index, true));
+        self.shown.visible |= !VisibleText::is_invisible_text(&text);
+        self.shown.open = Some((index, true));
         for (n, (key, frame)) in frames.iter().enumerate() {
             if let Some((_, ping)) = ping.as_ref().filter(|(at, _)| *at == n) {
                 self.pass_bytes(ping, out);
             }
             self.write_parts(&[PlacedPart { part: &BlockPart::with_key(*key), index }], frame, out);
         }
-        if self.teller.is_none() {
+        if self.teller.is_none() && !out.quiet {
             out.events.push(Event::TextStart);
             if !text.is_empty() {
                 out.events.push(Event::TextDelta(text));
@@ -455,12 +347,12 @@ impl ClientMessage {
     /// Returns the next index. In the first response it leaves out the numbers that the provider
     /// did.
     fn take_index(&mut self, gap: u32) -> u32 {
-        if self.responses <= 1 && self.framing.numbers_blocks() && gap <= MAX_GAP {
-            self.next_index += gap.saturating_sub(self.gaps);
-            self.gaps = self.gaps.max(gap);
+        if self.likeness.responses <= 1 && self.framing.form().numbers_blocks && gap <= MAX_GAP {
+            self.indexes.next += gap.saturating_sub(self.indexes.gaps);
+            self.indexes.gaps = self.indexes.gaps.max(gap);
         }
-        let index = self.next_index;
-        self.next_index += 1;
+        let index = self.indexes.next;
+        self.indexes.next += 1;
         index
     }
 
@@ -486,14 +378,14 @@ impl ClientMessage {
         out: &mut Output,
     ) {
         if part.begins.is_some() {
-            self.open = Some((index, matches!(part.begins, Some(NewBlock::Text))));
+            self.shown.open = Some((index, matches!(part.begins, Some(NewBlock::Text))));
         }
         if let Some(NewBlock::Call { server: false, .. }) = part.begins {
-            self.calls += 1;
+            self.shown.calls += 1;
         }
-        let of_text = self.open.is_some_and(|(open, text)| open == index && text);
+        let of_text = self.shown.open.is_some_and(|(open, text)| open == index && text);
         if part.stops {
-            self.open = None;
+            self.shown.open = None;
         }
         // Content of a text is reported as it is taken apart.
         if out.quiet || (of_text && self.teller.is_some()) {
@@ -537,15 +429,16 @@ impl ClientMessage {
         out: &mut Output,
     ) {
         let untouched = self.is_untouched();
-        let ends_as_it_did = untouched && !(self.thinned && self.framing.ends_with_content());
+        let ends_as_it_did =
+            untouched && !(self.likeness.thinned && self.framing.form().ends_with_content);
         match self.original.take() {
             _ if self.streams && ends_as_it_did && !closing.is_empty() => {
-                self.late.clear();
+                self.part.late.clear();
                 self.write_held_head(closing, out);
                 self.framing.write_aside(closing, &mut out.bytes);
                 return;
             }
-            Some(body) if !self.streams && untouched && !self.thinned => {
+            Some(body) if !self.streams && untouched && !self.likeness.thinned => {
                 match out.bytes.is_empty() {
                     true => out.bytes = body,
                     false => out.bytes.extend_from_slice(&body),
@@ -558,7 +451,7 @@ impl ClientMessage {
             self.flush_late(out);
             self.ensure_head(reply, out);
         }
-        let (head, blocks, calls) = (&self.head, &self.blocks, self.calls);
+        let (head, blocks, calls) = (&self.head.names, &self.shown.list, self.shown.calls);
         let ending = MessageEnd { head, blocks, calls, output, billed };
         if self.streams {
             self.framing.write_end(reply, &ending, &mut out.bytes);
@@ -568,9 +461,9 @@ impl ClientMessage {
     }
 
     fn ensure_head(&mut self, reply: &Reply, out: &mut Output) {
-        if !self.started {
-            self.started = true;
-            self.framing.write_head(&self.head.0, &self.head.1, reply, &mut out.bytes);
+        if !self.head.started {
+            self.head.started = true;
+            self.framing.write_head(&self.head.names.0, &self.head.names.1, reply, &mut out.bytes);
         }
         self.write_held_head(&[], out);
     }
@@ -584,17 +477,17 @@ impl ClientMessage {
         billed: &[Tokens],
         out: &mut Output,
     ) {
-        if self.head.0.is_empty() {
-            self.head = (id.to_owned(), model.to_owned());
+        if self.head.names.0.is_empty() {
+            self.head.names = (id.to_owned(), model.to_owned());
         }
-        self.changed = true;
+        self.likeness.changed = true;
         self.flush_late(out);
         let reply = self.framing.own_reply(used);
         self.end_block(out);
         if self.streams {
             self.ensure_head(&reply, out);
         }
-        let block = self.framing.text_block(text);
+        let block = (self.framing.form().text_block)(text);
         self.show_block(&block, out);
         self.report_text(text, out);
         self.report_text_end(out);

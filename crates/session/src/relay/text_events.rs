@@ -2,8 +2,9 @@
 
 use softland_core::{Call, VisibleText};
 
+use crate::block_view::BlockView;
 use crate::out::{Event, Output};
-use crate::reply::{Block, BlockView};
+use crate::reply::Block;
 use crate::tags::TagCall;
 
 /// The events of texts that calls are written in, for an observer.

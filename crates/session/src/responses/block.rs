@@ -8,7 +8,7 @@ use softland_wire::json::{Cursor, Error, write_str};
 use softland_wire::responses::{OutputItem, OutputKind, Response, respond};
 
 use super::items::holds_result;
-use crate::reply::{Block, BlockView};
+use crate::block_view::BlockView;
 
 /// One item of a response.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ pub(super) fn runs_on_server(kind: &str, call_id: &str) -> Option<bool> {
 
 /// Returns the items of a response as blocks. Reasoning may go back where the provider has kept it,
 /// or where all of its parts came along.
-pub(super) fn blocks_of(response: &mut Response) -> Vec<Block> {
+pub(super) fn blocks_of(response: &mut Response) -> Vec<ResponsesBlock> {
     let stored = is_stored(&response.raw);
     let mut tied: Option<Arc<str>> = None;
     let items = std::mem::take(&mut response.items).into_iter();
@@ -141,10 +141,10 @@ pub(super) fn blocks_of(response: &mut Response) -> Vec<Block> {
         if let OutputKind::Reasoning { encrypted, text, .. } = &item.kind {
             returns = item.done && (*encrypted || stored || !text.is_empty());
             tied = Some(Arc::from(item.id.as_str()));
-            return Block::Responses(Box::new(ResponsesBlock { item, tied: None, returns }));
+            return ResponsesBlock { item, tied: None, returns };
         }
         let tied = tied.clone();
-        Block::Responses(Box::new(ResponsesBlock { item, tied, returns }))
+        ResponsesBlock { item, tied, returns }
     });
     blocks.collect()
 }
@@ -162,18 +162,9 @@ fn is_stored(response: &str) -> bool {
     stored
 }
 
-/// Returns the blocks of this protocol.
-pub(super) fn native_blocks(blocks: &[Block]) -> impl Iterator<Item = &ResponsesBlock> {
-    blocks.iter().filter_map(|block| match block {
-        Block::Responses(block) => Some(&**block),
-        Block::Anthropic(_) | Block::Chat(_) => None,
-    })
-}
-
 /// Returns the items of these blocks, without ids that may not go back, and without reasoning that
 /// nothing follows.
-pub(super) fn history_items(blocks: &[Block]) -> Vec<String> {
-    let mut blocks: Vec<&ResponsesBlock> = native_blocks(blocks).collect();
+pub(super) fn history_items(mut blocks: Vec<&ResponsesBlock>) -> Vec<String> {
     while blocks.last().is_some_and(|last| matches!(last.as_view(), BlockView::Thinking { .. })) {
         blocks.pop();
     }
@@ -187,8 +178,8 @@ pub(super) fn history_items(blocks: &[Block]) -> Vec<String> {
 }
 
 /// Returns the form in which each call among blocks is answered, by the call's id.
-pub(super) fn answer_forms(blocks: &[Block]) -> BTreeMap<String, AnswerForm> {
-    let answers = native_blocks(blocks).filter_map(ResponsesBlock::answer_form);
+pub(super) fn answer_forms(blocks: &[ResponsesBlock]) -> BTreeMap<String, AnswerForm> {
+    let answers = blocks.iter().filter_map(ResponsesBlock::answer_form);
     answers.map(|(id, how)| (id.to_owned(), how)).collect()
 }
 

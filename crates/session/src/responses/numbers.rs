@@ -21,16 +21,17 @@ pub(super) struct SequenceNumbers {
 }
 
 impl SequenceNumbers {
+    /// Creates a counter. `delayed` is true if events may be written after later ones have been
+    /// read.
+    pub(super) fn new(delayed: bool) -> Self {
+        Self { delayed, ..Self::default() }
+    }
+
     /// Prepares for the next response.
     pub(super) fn begin_response(&mut self) {
         self.again |= self.next.is_some();
         self.read = None;
         self.irregular = false;
-    }
-
-    /// Allows events to be written after later ones have been read.
-    pub(super) fn delay_writing(&mut self) {
-        self.delayed = true;
     }
 
     /// Notes the number of an event that was read for the first time.

@@ -17,12 +17,12 @@ fn relayed(api: Api, limit: u64, body: &str, stream: &str, piece: usize) -> (Str
     context.api = api;
     let mut out = Output::default();
     let mut exchange = Exchange::from_request(body.as_bytes().to_vec(), context, &mut out).unwrap();
-    assert!(matches!(exchange.next_step(), Step::Send(_)));
+    assert!(matches!(exchange.next_step().unwrap(), Step::Send(_)));
     for bytes in stream.as_bytes().chunks(piece) {
         exchange.push_bytes(bytes, &mut out).unwrap();
     }
     exchange.finish_response(&mut out).unwrap();
-    let done = exchange.is_done().then(|| match exchange.next_step() {
+    let done = exchange.is_done().then(|| match exchange.next_step().unwrap() {
         Step::Done(done) => *done,
         Step::Send(_) => unreachable!("it is done"),
     });

@@ -80,7 +80,7 @@ fn every_call_is_answered_in_every_request() {
         assert_all_answered(&body);
         requests += 1;
         answer(&mut exchange, false, &batch(turn, calls), "tool_use");
-        match exchange.next_step() {
+        match exchange.next_step().unwrap() {
             Step::Done(done) => client.run_calls(*done),
             Step::Send(body) => {
                 assert_all_answered(&body);
@@ -232,7 +232,7 @@ fn replicas_agree_without_talking() {
     let mut replica = client.begin();
     assert!(text(&send(&mut replica)).contains("Tool call limit reached (3 of 3)"));
     answer(&mut replica, false, &[call("more", "grep", &json!({"pattern": "y"}))], "tool_use");
-    assert!(matches!(replica.next_step(), Step::Send(_)), "a fourth call got through");
+    assert!(matches!(replica.next_step().unwrap(), Step::Send(_)), "a fourth call got through");
 }
 
 // --- a limit is no error
@@ -248,7 +248,9 @@ fn a_stop_is_a_valid_answer() {
         let mut out = Output::default();
         let mut exchange =
             Exchange::from_request(client.body(), client.context(), &mut out).unwrap();
-        let Step::Done(done) = exchange.next_step() else { panic!("a stop needs no request") };
+        let Step::Done(done) = exchange.next_step().unwrap() else {
+            panic!("a stop needs no request")
+        };
         assert_eq!(done.ended.unwrap().outcome, Outcome::Stopped);
         let bytes = text(&out.bytes);
         assert!(bytes.contains("tool_calls_limit") && bytes.contains("1 of 1"), "{bytes}");
@@ -302,7 +304,7 @@ fn a_forced_answer_that_is_none_takes_the_next_rung() {
                 let mut exchange = client.begin();
                 let mut requests = 0;
                 let done = loop {
-                    match exchange.next_step() {
+                    match exchange.next_step().unwrap() {
                         Step::Done(done) => break done,
                         Step::Send(body) => assert_all_answered(&body),
                     }
@@ -459,14 +461,14 @@ fn call(id: &str, name: &str, input: &Value) -> Value {
 }
 
 fn send(exchange: &mut Exchange) -> Vec<u8> {
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Send(body) => body.to_vec(),
         Step::Done(done) => panic!("no request: {:?}", done.ended),
     }
 }
 
 fn done(exchange: &mut Exchange) -> Done {
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Done(done) => *done,
         Step::Send(body) => panic!("not done: {}", text(&body)),
     }

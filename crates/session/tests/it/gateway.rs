@@ -16,7 +16,7 @@ fn begin(body: &Value, key: (&str, Key)) -> Exchange {
 }
 
 fn sent(exchange: &mut Exchange) -> Value {
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Send(body) => serde_json::from_slice(&body).unwrap(),
         Step::Done(done) => panic!("nothing was sent: {done:?}"),
     }
@@ -50,7 +50,7 @@ fn a_forced_answer_lands_and_is_never_counted() {
         });
         let mut out = Output::default();
         exchange.push_whole(response.to_string().as_bytes(), &mut out).unwrap();
-        let Step::Done(done) = exchange.next_step() else { panic!("not done") };
+        let Step::Done(done) = exchange.next_step().unwrap() else { panic!("not done") };
         assert!(done.ended.is_some(), "limit {limit}: the answer ends the run");
         let shown: Value = serde_json::from_slice(&out.bytes).unwrap();
         assert_eq!(shown["content"], response["content"], "limit {limit}");
@@ -103,7 +103,7 @@ fn a_ping_stays_behind_the_start_of_a_text() {
             exchange.push_bytes(bytes, &mut out).unwrap();
         }
         exchange.finish_response(&mut out).unwrap();
-        assert!(matches!(exchange.next_step(), Step::Done(_)));
+        assert!(matches!(exchange.next_step().unwrap(), Step::Done(_)));
         assert_eq!(String::from_utf8(out.bytes).unwrap(), whole, "pieces of {piece}");
     }
     // The second one is a sign of life, and is not held.

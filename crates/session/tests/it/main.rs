@@ -9,6 +9,7 @@ mod adversary;
 mod answers;
 mod beginnings;
 mod common;
+mod embedding;
 mod failures;
 mod gateway;
 mod growth;

@@ -38,7 +38,7 @@ fn relayed(api: Api, limit: u64, responses: &[String], streams: bool, piece: usi
     let mut exchange =
         Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
     loop {
-        match exchange.next_step() {
+        match exchange.next_step().unwrap() {
             Step::Send(body) => bodies.push(serde_json::from_slice(&body).unwrap()),
             Step::Done(done) => {
                 let got = String::from_utf8(out.bytes).unwrap();

@@ -53,7 +53,9 @@ fn governed(
     let governed = String::from_utf8(exchange.governed_body().to_vec()).unwrap();
     let calls = exchange.run().used().calls;
     exchange.fail_request(RequestFailure::Provider, &mut out);
-    let Step::Done(done) = exchange.next_step() else { panic!("a failed request is over") };
+    let Step::Done(done) = exchange.next_step().unwrap() else {
+        panic!("a failed request is over")
+    };
     (governed, calls, done.records)
 }
 

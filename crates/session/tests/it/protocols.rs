@@ -69,7 +69,7 @@ impl Client {
         self.bodies.clear();
         let mut exchange = Exchange::from_request(body, context, &mut self.out).unwrap();
         loop {
-            match exchange.next_step() {
+            match exchange.next_step().unwrap() {
                 Step::Done(done) => return *done,
                 Step::Send(body) => self.post(&mut exchange, &body),
             }
@@ -298,7 +298,7 @@ fn relayed(api: Api, stream: &[u8], piece: usize) -> Option<Vec<u8>> {
     let mut out = Output::default();
     let mut exchange =
         Exchange::from_request(body.to_string().into_bytes(), context, &mut out).unwrap();
-    assert!(matches!(exchange.next_step(), Step::Send(_)));
+    assert!(matches!(exchange.next_step().unwrap(), Step::Send(_)));
     for bytes in stream.chunks(piece) {
         exchange.push_bytes(bytes, &mut out).ok()?;
     }

@@ -54,7 +54,7 @@ fn context(api: Api, policy: Policy, shape: Option<Shape>) -> Context {
 
 fn begin(body: Vec<u8>, context: Context) -> (Exchange, Vec<u8>) {
     let mut exchange = Exchange::from_request(body, context, &mut Output::default()).unwrap();
-    let Step::Send(sent) = exchange.next_step() else { panic!("nothing is sent") };
+    let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("nothing is sent") };
     (exchange, sent.to_vec())
 }
 
@@ -104,7 +104,7 @@ fn feed<'p>(mut exchange: Exchange, pieces: impl IntoIterator<Item = &'p [u8]>) 
     }
     let stopped = exchange.is_stopped();
     exchange.finish_response(&mut out).unwrap();
-    let done = match exchange.next_step() {
+    let done = match exchange.next_step().unwrap() {
         Step::Done(done) => Some(done),
         Step::Send(_) => None,
     };
@@ -126,7 +126,7 @@ fn unstreamed(api: Api, shape: &Shape, text: &str, ends: Ends) -> Came {
     let mut out = Output::default();
     exchange.push_whole(&whole(api, text, ends), &mut out).unwrap();
     let stopped = exchange.is_stopped();
-    let Step::Done(done) = exchange.next_step() else { panic!("nothing more is sent") };
+    let Step::Done(done) = exchange.next_step().unwrap() else { panic!("nothing more is sent") };
     Came { out, done: Some(done), stopped }
 }
 
@@ -365,7 +365,7 @@ fn b56_a_burst_ends_when_no_further_call_begins_in_time() {
         exchange.advance_clock(1500, &mut out);
         assert!(exchange.is_stopped(), "{api:?}");
         exchange.finish_response(&mut out).unwrap();
-        assert!(matches!(exchange.next_step(), Step::Done(_)));
+        assert!(matches!(exchange.next_step().unwrap(), Step::Done(_)));
         let wanted = Read { text: block("a"), ends: Some(Ends::Natural) };
         assert_eq!(read(api, true, &out.bytes), wanted, "{api:?}");
     }

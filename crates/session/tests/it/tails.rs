@@ -37,14 +37,14 @@ fn begin(
 }
 
 fn sent(exchange: &mut Exchange) -> Value {
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Send(body) => serde_json::from_slice(&body).unwrap(),
         Step::Done(done) => panic!("nothing was sent: {done:?}"),
     }
 }
 
 fn done(exchange: &mut Exchange) -> Done {
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Done(done) => *done,
         Step::Send(body) => panic!("{body:?}"),
     }

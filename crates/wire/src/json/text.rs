@@ -19,7 +19,7 @@ pub struct Str<'a> {
 impl<'a> Str<'a> {
     /// Creates a string. `raw` must be the inside of a checked JSON string with this many escapes.
     #[inline]
-    pub(super) const fn new(raw: &'a str, escapes: usize) -> Self {
+    pub(crate) const fn new(raw: &'a str, escapes: usize) -> Self {
         Self { raw, escapes }
     }
 
@@ -34,6 +34,11 @@ impl<'a> Str<'a> {
     #[must_use]
     pub const fn raw(&self) -> &'a str {
         self.raw
+    }
+
+    /// Returns the number of escapes.
+    pub(crate) const fn escape_count(&self) -> usize {
+        self.escapes
     }
 
     /// Returns true if any character is written as an escape.

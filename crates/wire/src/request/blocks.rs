@@ -5,27 +5,54 @@ use std::borrow::Cow;
 use crate::json::{Span, Str};
 
 /// `messages`
+pub type Messages<'a> = MessagesOf<Str<'a>>;
+
+/// A message.
+pub type Message<'a> = MessageOf<Str<'a>>;
+
+/// The content of a message.
+pub type Content<'a> = ContentOf<Str<'a>>;
+
+/// A content block.
+pub type Block<'a> = BlockOf<Str<'a>>;
+
+/// The kind of a block.
+pub type BlockKind<'a> = BlockKindOf<Str<'a>>;
+
+/// The arguments of a call.
+pub type CallInput<'a> = CallInputOf<Str<'a>>;
+
+/// The result of a client's tool.
+pub type ToolResult<'a> = ToolResultOf<Str<'a>>;
+
+/// The content of a tool result.
+pub type ResultContent<'a> = ResultContentOf<Str<'a>>;
+
+/// A part of a tool result's content.
+pub type Part<'a> = PartOf<Str<'a>>;
+
+/// The form of [`Messages`] with strings of a kind `S`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Messages<'a> {
+pub struct MessagesOf<S> {
     /// The list's span. For an input that is a single string, the span of the string.
     pub span: Span,
     /// True if there is no list, but a single string that stands for one user message.
     pub string: bool,
     /// The messages, in order.
-    pub list: Vec<Message<'a>>,
+    pub list: Vec<MessageOf<S>>,
 }
 
-/// A message.
+/// The form of [`Message`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct MessageOf<S> {
     /// The speaker's role.
     pub role: Role,
     /// `name` of Chat Completions: the participant who speaks.
-    pub name: Option<Str<'a>>,
+    pub name: Option<S>,
     /// The message object's span.
     pub span: Span,
     /// The content.
-    pub content: Content<'a>,
+    pub content: ContentOf<S>,
 }
 
 /// The role of a message.
@@ -41,54 +68,54 @@ pub enum Role {
     Other,
 }
 
-/// The content of a message.
+/// The form of [`Content`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content<'a> {
+pub enum ContentOf<S> {
     /// A string, and its span with quotes.
-    Text(Str<'a>, Span),
+    Text(S, Span),
     /// A list of blocks.
     Blocks {
         /// The list's span.
         span: Span,
         /// The blocks, in order.
-        blocks: Vec<Block<'a>>,
+        blocks: Vec<BlockOf<S>>,
     },
 }
 
-/// A content block.
+/// The form of [`Block`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block<'a> {
+pub struct BlockOf<S> {
     /// The block object's span.
     pub span: Span,
     /// True if the block ends a cached prefix.
     pub cache_control: bool,
     /// The block's kind and its members.
-    pub kind: BlockKind<'a>,
+    pub kind: BlockKindOf<S>,
 }
 
-/// The kind of a block.
+/// The form of [`BlockKind`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BlockKind<'a> {
+pub enum BlockKindOf<S> {
     /// `text`
     Text {
         /// The text.
-        text: Str<'a>,
+        text: S,
         /// The text value's span, quotes included.
         span: Span,
     },
     /// `tool_use`. If `server` is true, `server_tool_use` or `mcp_tool_use`.
     ToolUse {
         /// `id`; empty where absent.
-        id: Str<'a>,
+        id: S,
         /// `name`; empty where absent.
-        name: Str<'a>,
+        name: S,
         /// The arguments of the call.
-        input: CallInput<'a>,
+        input: CallInputOf<S>,
         /// True if the provider runs the tool.
         server: bool,
     },
     /// `tool_result`
-    ToolResult(ToolResult<'a>),
+    ToolResult(ToolResultOf<S>),
     /// `thinking`
     Thinking,
     /// `redacted_thinking`
@@ -96,20 +123,20 @@ pub enum BlockKind<'a> {
     /// Anything else: images, documents, results of server tools, unknown blocks.
     Other {
         /// `type`; empty where absent.
-        kind: Str<'a>,
+        kind: S,
     },
 }
 
-/// The arguments of a call.
+/// The form of [`CallInput`] with strings of a kind `S`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallInput<'a> {
+pub enum CallInputOf<S> {
     /// A JSON value in place. The span is empty if the value is absent.
     Json(Span),
     /// JSON text, or any other text, within a string.
-    Text(Str<'a>),
+    Text(S),
 }
 
-impl<'a> CallInput<'a> {
+impl<'a> CallInputOf<Str<'a>> {
     /// Returns the input's text. `text` is the body that contains it.
     #[must_use]
     pub fn text_in(self, text: &'a str) -> Cow<'a, str> {
@@ -120,42 +147,42 @@ impl<'a> CallInput<'a> {
     }
 }
 
-/// The result of a client's tool.
+/// The form of [`ToolResult`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolResult<'a> {
+pub struct ToolResultOf<S> {
     /// The id of the call that the result answers; empty where absent.
-    pub tool_use_id: Str<'a>,
+    pub tool_use_id: S,
     /// `is_error`, false where absent.
     pub is_error: bool,
     /// The tool's output.
-    pub content: ResultContent<'a>,
+    pub content: ResultContentOf<S>,
 }
 
-/// The content of a tool result.
+/// The form of [`ResultContent`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ResultContent<'a> {
+pub enum ResultContentOf<S> {
     /// No content. The span is that of a literal `null`, if one is written.
     Absent(Option<Span>),
     /// Neither text nor parts, such as a computer's screenshot.
     Opaque,
     /// A string, and its span with quotes.
-    Text(Str<'a>, Span),
+    Text(S, Span),
     /// A list of parts.
     Parts {
         /// The list's span.
         span: Span,
         /// The parts, in order.
-        parts: Vec<Part<'a>>,
+        parts: Vec<PartOf<S>>,
     },
 }
 
-/// A part of a tool result's content.
+/// The form of [`Part`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct PartOf<S> {
     /// The part's span.
     pub span: Span,
     /// `type`; empty where absent.
-    pub kind: Str<'a>,
+    pub kind: S,
     /// The text of a `text` part, and its span with quotes.
-    pub text: Option<(Str<'a>, Span)>,
+    pub text: Option<(S, Span)>,
 }

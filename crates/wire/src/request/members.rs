@@ -2,6 +2,21 @@
 
 use crate::json::{Span, Str};
 
+/// `tools`
+pub type Tools<'a> = ToolsOf<Str<'a>>;
+
+/// An entry of `tools`.
+pub type Tool<'a> = ToolOf<Str<'a>>;
+
+/// `tool_choice`
+pub type ToolChoice<'a> = ToolChoiceOf<Str<'a>>;
+
+/// The `type` of a `tool_choice`.
+pub type ToolChoiceKind<'a> = ToolChoiceKindOf<Str<'a>>;
+
+/// `thread`
+pub type Thread<'a> = ThreadOf<Str<'a>>;
+
 /// `max_tokens`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
@@ -13,33 +28,33 @@ pub struct OutputLimit {
     pub member: Span,
 }
 
-/// `tools`
+/// The form of [`Tools`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tools<'a> {
+pub struct ToolsOf<S> {
     /// The list's span.
     pub span: Span,
     /// The tools, in order.
-    pub list: Vec<Tool<'a>>,
+    pub list: Vec<ToolOf<S>>,
 }
 
-/// An entry of `tools`.
+/// The form of [`Tool`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tool<'a> {
+pub struct ToolOf<S> {
     /// `name`; empty where absent (a toolset).
-    pub name: Str<'a>,
+    pub name: S,
     /// `type`, if present. Absent and `custom` are tools of the client, others are Anthropic's.
-    pub kind: Option<Str<'a>>,
+    pub kind: Option<S>,
     /// The entry's span.
     pub span: Span,
     /// True if the entry ends a cached prefix.
     pub cache_control: bool,
 }
 
-/// `tool_choice`
+/// The form of [`ToolChoice`] with strings of a kind `S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolChoice<'a> {
+pub struct ToolChoiceOf<S> {
     /// The tools that may or must be called.
-    pub kind: ToolChoiceKind<'a>,
+    pub kind: ToolChoiceKindOf<S>,
     /// `disable_parallel_tool_use`, false where absent.
     pub disable_parallel: bool,
     /// The value's span.
@@ -48,9 +63,9 @@ pub struct ToolChoice<'a> {
     pub member: Span,
 }
 
-/// The `type` of a `tool_choice`.
+/// The form of [`ToolChoiceKind`] with strings of a kind `S`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToolChoiceKind<'a> {
+pub enum ToolChoiceKindOf<S> {
     /// `auto`
     Auto,
     /// `any`
@@ -58,9 +73,9 @@ pub enum ToolChoiceKind<'a> {
     /// `none`
     None,
     /// `tool`, with the tool's name.
-    Tool(Str<'a>),
+    Tool(S),
     /// A kind this module does not know.
-    Other(Str<'a>),
+    Other(S),
 }
 
 /// `thinking`
@@ -91,9 +106,9 @@ pub enum ThinkingMode {
     Other,
 }
 
-/// `thread`
+/// The form of [`Thread`] with strings of a kind `S`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Thread<'a> {
+pub struct ThreadOf<S> {
     /// `previous_message_id`: the message that the request continues from.
-    pub previous: Option<Str<'a>>,
+    pub previous: Option<S>,
 }

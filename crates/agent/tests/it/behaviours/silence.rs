@@ -143,7 +143,7 @@ fn b33_the_bare_message_comes_once_and_then_softland_answers() {
     let empty = canned::stream(&canned::events(&[], "end_turn"));
     let mut sent = Vec::new();
     let done = loop {
-        match exchange.next_step() {
+        match exchange.next_step().unwrap() {
             Step::Done(done) => break done,
             Step::Send(body) => sent.push(serde_json::from_slice::<Value>(&body).unwrap()),
         }

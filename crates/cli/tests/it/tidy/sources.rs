@@ -178,7 +178,7 @@ fn a_type_name_stands_once_in_a_crate() {
         let folder = root().join("crates").join(suffix(package)).join("src");
         let mut known = BTreeMap::<(String, Option<String>), String>::new();
         for path in files(&folder, "rs").into_iter().filter(|path| !is_test(path)) {
-            let parallel = path.components().find_map(|part| {
+            let parallel = path.components().rev().find_map(|part| {
                 let part = part.as_os_str().to_str()?;
                 let part = part.strip_suffix(".rs").unwrap_or(part);
                 PARALLEL.contains(&part).then(|| part.to_owned())

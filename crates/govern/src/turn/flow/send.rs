@@ -222,10 +222,10 @@ impl GovernedRequest {
 
     /// Returns the output limit of a body, if the client's own body has none.
     fn added_limit(&self, body: &Bytes) -> Option<OutputLimit> {
-        let asked = &self.opening.asked;
-        let limit = Request::from_body(asked.active.api, body).ok()?.max_tokens?;
-        let own = Request::from_body(asked.active.api, &asked.active.body).ok()?;
-        own.max_tokens.is_none().then_some(limit)
+        if self.exchange.request().max_tokens.is_some() {
+            return None;
+        }
+        Request::from_body(self.opening.asked.active.api, body).ok()?.max_tokens
     }
 
     /// Changes the output limit of a body to the form that the model is known to accept.
@@ -283,14 +283,15 @@ impl GovernedRequest {
         if first && self.output_limit.is_none() {
             return Ok(body);
         }
-        let services = self.opening.asked.services.clone();
-        // The body was made from a request that was scanned, so it can be scanned again.
-        let Ok(request) = Request::from_body(self.opening.asked.active.api, &body) else {
-            return Ok(body);
-        };
+        let asked = self.exchange.sent_output_limit().unwrap_or(u64::MAX);
         let limit = if first {
             self.output_limit
         } else {
+            let services = self.opening.asked.services.clone();
+            // A body without a reservation is not sent. This one was made from a request.
+            let Ok(request) = Request::from_body(self.opening.asked.active.api, &body) else {
+                return Err(DenialReason::Lost);
+            };
             let policy = self.exchange.run().policy().clone();
             // The client's first request may wait for money that others hold.
             let waits = (self.sent == 0).then_some(&self.opening.asked.active.signals);
@@ -315,11 +316,8 @@ impl GovernedRequest {
                 }
             }
         };
-        let asked = request.max_tokens.map_or(u64::MAX, |asked| asked.value);
         let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
-        let mut splice = Splice::new();
-        splice.set_max_tokens(&request, limit);
-        Ok(splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from))
+        Ok(self.exchange.body_with_output_limit(limit))
     }
 }
 

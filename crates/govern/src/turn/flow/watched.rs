@@ -4,7 +4,6 @@
 //! While nobody watches, the session reports no text events, and this module does nothing.
 
 use softland_session::Event;
-use softland_session::wire::request::Request;
 
 use super::GovernedRequest;
 use crate::watcher::RunPlace;
@@ -21,10 +20,7 @@ impl GovernedRequest {
             return;
         }
         self.taped = true;
-        let Ok(request) = Request::from_body(self.opening.asked.active.api, self.opening.body())
-        else {
-            return;
-        };
+        let request = self.exchange.request();
         self.opening.asked.services.watcher.show_history(self.run_place(), &request);
     }
 

@@ -2,12 +2,15 @@
 
 use softland_core::{Admission, Call, VisibleText};
 
-use super::{BlockSlot, ClientMessage, Visibility};
+use super::ClientMessage;
+use crate::block_view::BlockView;
 use crate::out::Output;
 use crate::relay::held_thinking::hide_orphans;
+use crate::relay::slot::BlockSlot;
 use crate::relay::text_events::report_block;
-use crate::reply::{Block, BlockView, Reply};
-use crate::tags::{self, TaggedTexts};
+use crate::relay::visibility::Visibility;
+use crate::reply::{Block, Reply};
+use crate::tags::TaggedTexts;
 
 impl ClientMessage {
     /// Shows what was held, as far as the verdict says.
@@ -19,8 +22,8 @@ impl ClientMessage {
         slots: &mut [BlockSlot],
         out: &mut Output,
     ) {
-        if self.head.0.is_empty() {
-            self.head = (reply.id.clone(), reply.model.clone());
+        if self.head.names.0.is_empty() {
+            self.head.names = (reply.id.clone(), reply.model.clone());
         }
         // Calls that are written as text come first in `admissions`, and stand in the text.
         let (written, admissions) =
@@ -29,15 +32,15 @@ impl ClientMessage {
         let segments = reply.tagged.as_deref().map(TaggedTexts::by_block);
         for (n, block) in reply.blocks.iter().enumerate() {
             if slots.get(n).is_some_and(BlockSlot::is_shown) {
-                self.blocks.push(block.clone());
+                self.shown.list.push(block.clone());
                 continue;
             }
             if shows.get(n) != Some(&true) {
                 match block.as_view() {
                     BlockView::Text(text) if VisibleText::is_invisible_text(text) => {
-                        self.thinned = true
+                        self.likeness.thinned = true
                     }
-                    _ => self.changed = true,
+                    _ => self.likeness.changed = true,
                 }
                 continue;
             }
@@ -45,14 +48,14 @@ impl ClientMessage {
                 self.release_block(slot, out);
                 let index = slot.shown_index().unwrap_or_default();
                 self.framing.note_shown_late(index, block);
-                self.blocks.push(block.clone());
+                self.shown.list.push(block.clone());
                 continue;
             }
             self.show_block(block, out);
             if let (Some(tagged), Some(segments)) = (reply.tagged.as_deref(), &segments)
                 && matches!(block.as_view(), BlockView::Text(_))
             {
-                let shows = |place: usize| tags::shows_call(show, written.get(place));
+                let shows = |place: usize| show.shows_call(written.get(place));
                 let segments = segments.get(&n).map(Vec::as_slice).unwrap_or_default();
                 self.report_segments(segments, &tagged.calls, shows, out);
             }
@@ -75,7 +78,7 @@ impl ClientMessage {
                 || passes_verdict(block, show, admission.flatten())
         });
         let mut shows: Vec<bool> = each.collect();
-        if self.framing.ties_thinking() {
+        if self.framing.form().ties_thinking {
             hide_orphans(blocks, &mut shows);
         }
         shows
@@ -85,8 +88,8 @@ impl ClientMessage {
     pub(super) fn show_block(&mut self, block: &Block, out: &mut Output) {
         let index = self.take_index(0);
         match block.as_view() {
-            BlockView::Text(_) => self.visible = true,
-            BlockView::Call(Call { server, .. }, _) => self.calls += u32::from(!server),
+            BlockView::Text(_) => self.shown.visible = true,
+            BlockView::Call(Call { server, .. }, _) => self.shown.calls += u32::from(!server),
             BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {}
         }
         let of_text = matches!(block.as_view(), BlockView::Text(_));
@@ -99,7 +102,7 @@ impl ClientMessage {
             self.write_held_head(&[], out);
             self.framing.write_block(index, block, &mut out.bytes);
         }
-        self.blocks.push(block.clone());
+        self.shown.list.push(block.clone());
     }
 }
 
@@ -109,19 +112,7 @@ fn passes_verdict(block: &Block, show: Visibility, admission: Option<&Admission>
             show != Visibility::Nothing && !VisibleText::is_invisible_text(text)
         }
         _ if block.is_said() => show != Visibility::Nothing,
-        BlockView::Call(..) => match (show, admission) {
-            (Visibility::All, Some(admission)) => {
-                !matches!(admission, Admission::Refused(_) | Admission::ToolRefused(_))
-            }
-            (Visibility::All, None) => true,
-            (Visibility::Landed | Visibility::Answer, Some(admission)) => {
-                *admission == Admission::Answer
-            }
-            (
-                Visibility::Landed | Visibility::Answer | Visibility::Text | Visibility::Nothing,
-                _,
-            ) => false,
-        },
+        BlockView::Call(..) => show.shows_call(admission),
         BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {
             matches!(show, Visibility::All | Visibility::Landed)
         }

@@ -1,6 +1,7 @@
 //! The client's side of texts that calls are written in.
 
 use super::ClientMessage;
+use crate::framing::ShapedEnd;
 use crate::out::Output;
 use crate::relay::text_events::TextEvents;
 use crate::tags::{SegmentKind, TagCall, TextSegment};
@@ -14,12 +15,12 @@ impl ClientMessage {
 
     /// Notes that the client's message differs from what came.
     pub(in crate::relay) fn mark_changed(&mut self) {
-        self.changed = true;
+        self.likeness.changed = true;
     }
 
     /// Returns the index of the text that was shown and has not ended.
     pub(in crate::relay) fn open_text(&self) -> Option<u32> {
-        self.open.filter(|(_, text)| *text).map(|(index, _)| index)
+        self.shown.open.filter(|(_, text)| *text).map(|(index, _)| index)
     }
 
     /// Ends a text that cannot end as it came.
@@ -30,9 +31,9 @@ impl ClientMessage {
         text: &str,
         out: &mut Output,
     ) {
-        self.open = None;
+        self.shown.open = None;
         if self.streams {
-            self.framing.write_text_end(index, raw, text, &mut out.bytes);
+            self.framing.write_stop(index, Some(ShapedEnd { raw, text }), &mut out.bytes);
         }
     }
 

@@ -189,7 +189,7 @@ impl Client {
         let mut exchange = Exchange::from_request(body, context, &mut out).unwrap();
         let used = exchange.run().used().calls;
         let done = loop {
-            match exchange.next_step() {
+            match exchange.next_step().unwrap() {
                 Step::Send(_) => {}
                 Step::Done(done) => break done,
             }

@@ -223,7 +223,7 @@ impl Client {
         self.unended = false;
         let mut refused = Vec::new();
         let done = loop {
-            match exchange.next_step() {
+            match exchange.next_step().unwrap() {
                 Step::Done(done) => break done,
                 Step::Send(body) => {
                     let rung = exchange.rung();

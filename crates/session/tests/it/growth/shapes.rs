@@ -1,6 +1,8 @@
 //! Kinds of input that grow, and the work that is done with them. `bench/instructions` counts the
 //! instructions of the same work.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 #[path = "inputs.rs"]
 mod inputs;
 
@@ -106,14 +108,14 @@ fn exchange(api: Api, role: Role, context: Context, body: Vec<u8>, stream: Vec<u
 fn begun(body: Vec<u8>, context: Context) -> Result<Exchange, String> {
     let mut exchange = Exchange::from_request(body, context, &mut Output::bytes_only())
         .map_err(|error| error.to_string())?;
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Send(_) => Ok(exchange),
         Step::Done(_) => Err("nothing was sent".to_owned()),
     }
 }
 
 fn done(exchange: &mut Exchange) -> Result<Done, String> {
-    match exchange.next_step() {
+    match exchange.next_step().unwrap() {
         Step::Done(done) => Ok(*done),
         Step::Send(_) => Err("the turn has not ended".to_owned()),
     }

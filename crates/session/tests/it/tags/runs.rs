@@ -62,11 +62,11 @@ fn at_the_limit_the_ask_stands_in_the_message_and_a_block_is_refused_unseen() {
         let stubborn = format!("Still looking. {}", block("b"));
         exchange.push_bytes(&stream(api, &[&stubborn], Ends::Natural), &mut out).unwrap();
         exchange.finish_response(&mut out).unwrap();
-        let Step::Send(again) = exchange.next_step() else { panic!("it is asked again") };
+        let Step::Send(again) = exchange.next_step().unwrap() else { panic!("it is asked again") };
         assert!(last_text(api, &again).contains("<tool_result name=\"b\">\nNot run."), "{api:?}");
         exchange.push_bytes(&stream(api, &["It is this."], Ends::Natural), &mut out).unwrap();
         exchange.finish_response(&mut out).unwrap();
-        let Step::Done(done) = exchange.next_step() else { panic!("it is over") };
+        let Step::Done(done) = exchange.next_step().unwrap() else { panic!("it is over") };
         assert_eq!(done.ended.unwrap().outcome, Outcome::Landed, "{api:?}");
         let shown = read(api, true, &out.bytes).text;
         assert!(shown.starts_with("Still looking. ") && shown.ends_with("It is this."), "{shown}");
@@ -87,7 +87,7 @@ fn no_request_is_sent_twice() {
         let done = loop {
             exchange.push_bytes(&stream(api, &[&block("b")], Ends::Natural), &mut out).unwrap();
             exchange.finish_response(&mut out).unwrap();
-            match exchange.next_step() {
+            match exchange.next_step().unwrap() {
                 Step::Send(body) => sent.push(body.to_vec()),
                 Step::Done(done) => break done,
             }
@@ -122,19 +122,19 @@ fn b59_a_broken_block_alone_is_no_empty_answer() {
                 }
             };
             say(&mut exchange, "<use_tool>{\"name\"", &mut out);
-            let Step::Send(again) = exchange.next_step() else {
+            let Step::Send(again) = exchange.next_step().unwrap() else {
                 panic!("{api:?}: it is asked again")
             };
             assert!(last_text(api, &again).contains("Please continue."), "{api:?}");
             say(&mut exchange, "Here it is.", &mut out);
-            let Step::Done(done) = exchange.next_step() else { panic!("it has answered") };
+            let Step::Done(done) = exchange.next_step().unwrap() else { panic!("it has answered") };
             assert_eq!(done.answer.as_deref(), Some("Here it is."), "{api:?}");
             assert_eq!(read(api, streams, &out.bytes).text, "Here it is.", "{api:?} {streams}");
             // An empty turn that the shape did not empty is a chat's own affair, as ever.
             let (mut exchange, _) =
                 begin(chat.clone(), context(api, Policy::default(), Some(shape.clone())));
             say(&mut exchange, "", &mut out);
-            assert!(matches!(exchange.next_step(), Step::Done(_)), "{api:?}");
+            assert!(matches!(exchange.next_step().unwrap(), Step::Done(_)), "{api:?}");
         }
     }
 }
@@ -162,7 +162,9 @@ fn of_a_batch_only_what_fits_reaches_the_client() {
                 } else {
                     exchange.push_whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
                 }
-                let Step::Done(done) = exchange.next_step() else { panic!("the client runs them") };
+                let Step::Done(done) = exchange.next_step().unwrap() else {
+                    panic!("the client runs them")
+                };
                 assert!(done.ended.is_none());
                 let runs = done.calls.iter().filter(|call| call.admission.is_run()).count();
                 assert_eq!(runs, if batch == Batch::First { 2 } else { 3 });
@@ -183,7 +185,7 @@ fn of_a_batch_only_what_fits_reaches_the_client() {
                 exchange.push_whole(&whole(api, &three, Ends::Natural), &mut out).unwrap();
             }
             assert!(
-                matches!(exchange.next_step(), Step::Send(_)),
+                matches!(exchange.next_step().unwrap(), Step::Send(_)),
                 "none of them runs: the next rung"
             );
         }
@@ -219,7 +221,7 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
         let mut out = Output::default();
         exchange.push_bytes(&stream(api, &["\n"], Ends::Natural), &mut out).unwrap();
         exchange.finish_response(&mut out).unwrap();
-        let Step::Send(nudged) = exchange.next_step() else { panic!("it is nudged") };
+        let Step::Send(nudged) = exchange.next_step().unwrap() else { panic!("it is nudged") };
         assert!(String::from_utf8(nudged.to_vec()).unwrap().contains("Please continue."));
         exchange
             .push_bytes(
@@ -228,7 +230,9 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
             )
             .unwrap();
         exchange.finish_response(&mut out).unwrap();
-        let Step::Done(done) = exchange.next_step() else { panic!("the turn is the client's") };
+        let Step::Done(done) = exchange.next_step().unwrap() else {
+            panic!("the turn is the client's")
+        };
         let shown = read(api, true, &out.bytes).text;
         assert_eq!(shown, format!("Then this: {}", block("b")), "{api:?}");
         let (place, tail) = done.tail.expect("the call stands behind a nudge");
@@ -250,7 +254,7 @@ fn an_empty_turn_of_a_tag_client_is_nudged_and_the_call_behind_it_keeps_its_tail
         );
         let mut exchange =
             opened.into_exchange(&softland_core::Facts::default(), &mut Output::default());
-        let Step::Send(sent) = exchange.next_step() else { panic!("it is sent") };
+        let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("it is sent") };
         let sent = String::from_utf8(sent.to_vec()).unwrap();
         assert!(sent.contains(&tail.messages), "{api:?}: {sent}");
     }

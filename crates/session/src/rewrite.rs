@@ -6,7 +6,7 @@ use softland_wire::request::{
 };
 use softland_wire::{Api, Splice};
 
-use crate::responses::without_id;
+use crate::responses::block::without_id;
 
 /// Closes a history that ends in the model's turn, so that a text can follow.
 pub(crate) fn close_history(splice: &mut Splice, request: &Request<'_>) {

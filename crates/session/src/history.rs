@@ -15,11 +15,11 @@ use softland_wire::request::{
 };
 use softland_wire::{Api, Splice};
 
-use super::rewrite;
 use crate::facts::{ResultReader, TextReader};
 use crate::outline::{PrefixDigests, is_tags_only};
 use crate::past::PastTraces;
 use crate::remembered::{SeenResult, StoredConversation, StoredTail, place_of};
+use crate::rewrite;
 use crate::tags::{self, TagCall, TagReader, WaitingCalls};
 
 /// A history read up to its newest message.
@@ -255,7 +255,7 @@ fn count_still_shown(letters: &str, blocks: &[RequestBlock<'_>]) -> (usize, bool
     (shown, thinks)
 }
 
-/// Returns the letter of a block's kind in [`KeptTail::shown`].
+/// Returns the letter of a block's kind in [`StoredTail::shown`].
 fn kind_letter(kind: &BlockKind<'_>) -> u8 {
     match kind {
         BlockKind::Text { .. } => b't',
