@@ -5,7 +5,7 @@ use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Because, Evidence, RunEnding};
 
-/// An event in its envelope. Serialises as the contract's line.
+/// An event in its envelope. Serialises as an event line (`docs/reference/events.md`).
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
     /// The version of the format, 1.
@@ -27,10 +27,10 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// The kind of an event. Names and fields are the contract's (section 7).
+/// The kind of an event. `docs/reference/events.md` lists names and fields.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the contract's words, described there")]
+#[expect(missing_docs, reason = "described in docs/reference/events.md")]
 pub enum EventKind {
     RunStart {
         agent: String,
@@ -124,7 +124,7 @@ impl EventKind {
     }
 }
 
-/// The end of a run: the contract's outcome (section 6).
+/// The end of a run: the fields of its last event (`docs/reference/events.md`).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Outcome, reason, rung, limit, value and what is left of every limit.
@@ -164,7 +164,7 @@ pub enum AnsweredBy {
 
 /// Tokens by the price at which they are billed. `input` is the uncached part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
+#[expect(missing_docs, reason = "described in docs/reference/events.md")]
 pub struct UsageTotal {
     pub input: u64,
     pub output: u64,

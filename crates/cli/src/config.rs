@@ -30,7 +30,7 @@ pub(crate) use upstream::UpstreamConfig;
 /// The largest config file that is read, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The top-level keys of a config (contract, section 8); a run uses the first three only.
+/// The top-level keys of a config (`docs/reference/config.md`); a run uses the first three only.
 const TABLES: [&str; 14] = [
     "policy",
     "price",

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// The exit statuses that have a meaning (contract, section 2).
+/// The exit statuses that have a meaning (`docs/reference/commands.md`).
 pub(crate) mod status {
     /// Usage or configuration.
     pub(crate) const USAGE: u8 = 2;

@@ -31,7 +31,7 @@ pub enum LinePlace {
 /// The kinds of lines, from the least important to the most important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the contract's interventions (section 1)")]
+#[expect(missing_docs, reason = "described in docs/reference/events.md")]
 pub enum AdditionKind {
     Countdown,
     Warn,
@@ -40,7 +40,7 @@ pub enum AdditionKind {
 }
 
 impl AdditionKind {
-    /// Returns the contract's word.
+    /// Returns the word of `docs/reference/events.md`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

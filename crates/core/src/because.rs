@@ -11,14 +11,14 @@ use crate::time::Millis;
 /// Declares the reasons: each is a variant and its word.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($name:ident))? = $word:literal,)+) => {
-        /// The rule behind a decision; the contract's `reason`.
+        /// The rule behind a decision: the `reason` of events.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
         #[serde(from = "String")]
-        #[expect(missing_docs, reason = "the contract's words (section 6)")]
+        #[expect(missing_docs, reason = "described in docs/reference/events.md")]
         pub enum Reason { $($(#[$doc])* $variant $(($name))?),+ }
 
         impl Reason {
-            /// Every reason, in the contract's order; the tool of [`Self::Tool`] has no name.
+            /// Every reason, in the declared order; the tool of [`Self::Tool`] has no name.
             pub const ALL: &'static [Self] = &[$(Self::$variant $(($name::new()))?),+];
 
             fn word(&self) -> &'static str {

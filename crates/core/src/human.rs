@@ -1,5 +1,5 @@
-//! The sender of a message: a person's message begins a run, a program's goes on with one (contract
-//! §1).
+//! The sender of a message: a person's message begins a run, a program's goes on with one
+//! (`docs/gateway.md`, "Where a run begins").
 //!
 //! Some texts show by themselves that a program wrote them. For any other text, two signs need the
 //! time: the text repeats an earlier one of this run, or it follows a landing, and it comes faster

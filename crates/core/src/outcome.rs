@@ -26,7 +26,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the contract's word.
+    /// Returns the word of `docs/reference/events.md`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -39,7 +39,7 @@ pub use words::{
     Batch, Countdown, Landing, LoopKey, LoopKind, Mode, OnLoop, OnStoreLoss, RunBoundary, Share,
 };
 
-/// The policy of one run. Field names are the keys of the contract; `None` is no limit.
+/// The policy of one run. Field names are the names in [`KEYS`]; `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "each field is the key of that name, documented in KEYS")]
@@ -134,7 +134,7 @@ macro_rules! policy_key {
 /// The sentence about a limit that needs no words of its own.
 pub(crate) const REACHED: &str = "{Name} limit reached ({used} of {limit}).";
 
-/// Every key, in the contract's order. A limit is one row.
+/// Every key, in the order in which the help lists them. A limit is one row.
 pub const KEYS: &[PolicyKey] = &[
     policy_key!(
         mode,

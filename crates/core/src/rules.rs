@@ -34,7 +34,7 @@ pub(crate) const NAMED: usize = 64;
 /// The kind of a signal, as a detector reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the contract's words (sections 1 and 4)")]
+#[expect(missing_docs, reason = "described in docs/reference/events.md")]
 pub enum SignalKind {
     Empty,
     Trivial,
@@ -48,7 +48,7 @@ pub enum SignalKind {
 }
 
 impl SignalKind {
-    /// Every kind, in the contract's order.
+    /// Every kind, in the order of the declaration.
     pub const ALL: [Self; 9] = [
         Self::Empty,
         Self::Trivial,
@@ -61,7 +61,7 @@ impl SignalKind {
         Self::Truncated,
     ];
 
-    /// Returns the contract's word.
+    /// Returns the word of `docs/reference/events.md`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

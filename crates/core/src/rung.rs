@@ -19,7 +19,7 @@ pub enum Rung {
 }
 
 impl Rung {
-    /// Returns the contract's intervention for this rung.
+    /// Returns the word of this rung's intervention (`docs/reference/events.md`).
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

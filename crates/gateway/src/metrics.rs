@@ -97,7 +97,7 @@ pub struct ObservedSummary {
     pub times: [u64; INTERVENTIONS.len()],
 }
 
-/// The interventions, in the contract's words and order.
+/// The interventions, by the words of `docs/reference/events.md`.
 pub const INTERVENTIONS: [&str; 12] = [
     "countdown",
     "warn",
@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_those_of_the_contract() {
+    fn the_names_are_those_of_the_reference() {
         let metrics = Metrics::new();
         metrics.count_request("messages", &"anthropic".into(), 200, Duration::from_millis(3));
         metrics.observe_added_latency(Duration::from_micros(80));

@@ -1,5 +1,5 @@
-//! The identity of a request, by the names that its client sends (`governing.md` §6). Histories
-//! without any name are found by their content, in the [store](crate::store).
+//! The identity of a request, by the names that its client sends (`docs/governing.md` §6).
+//! Histories without any name are found by their content, in the [store](crate::store).
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Knowledge about the models that were requested: the tables' rows, looked up once for each name,
-//! and the lessons of a provider's refusals about models that no table has (`governing.md` §8).
+//! and the lessons of a provider's refusals about models that no table has
+//! (`docs/governing.md` §8).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

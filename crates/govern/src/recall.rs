@@ -1,5 +1,5 @@
-//! Finds a conversation (`governing.md` §7) by the first rule that applies, from the content of its
-//! history to the names that it has.
+//! Finds a conversation (`docs/governing.md` §7) by the first rule that applies, from the content
+//! of its history to the names that it has.
 //!
 //! The rules read only the [`RecallQuery`] and what is stored, so that any store can apply them where
 //! the data is.

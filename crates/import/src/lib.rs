@@ -71,7 +71,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind's name, as the contract spells it.
+    /// Returns the kind's name, as reports and `docs/audit.md` spell it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! The report of an audit: the shape that programs read (contract, section 9), and the details that
-//! only tables and charts need.
+//! The report of an audit: the shape that programs read (`docs/reference/events.md`), and the
+//! details that only tables and charts need.
 
 use serde::Serialize;
 use softland_session::core::policy::Policy;
@@ -176,7 +176,7 @@ pub struct ListedSignal {
     pub recorded: bool,
 }
 
-/// The recorded end of a run, in the contract's words.
+/// The recorded end of a run, in the words of `docs/reference/events.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunEnded {
     /// `answered`, `landed`, `stopped`, `failed` or `cancelled`.
@@ -200,7 +200,7 @@ pub struct WhatIf {
     pub saved_turns: u64,
     /// The tokens of the turns after it; `None` if none are recorded.
     pub saved_tokens: Option<u64>,
-    /// The limit or loop, in the contract's words.
+    /// The limit or loop: a reason of `docs/reference/events.md`.
     pub reason: String,
 }
 

@@ -22,7 +22,7 @@ pub trait Sink: Send {
     fn take_call_total(&mut self, _talk: ConversationId, _calls: u64) {}
     /// Takes a signal that softland's own loop, or a gateway, saw in the conversation at the time.
     fn take_signal(&mut self, _talk: ConversationId, _noted: RecordedSignal) {}
-    /// Takes the recorded end of the conversation's last run, in the contract's words. A run that
+    /// Takes the recorded end of the conversation's last run, in the words of events. A run that
     /// was landed, stopped or broken off was not ended by the model, whatever it said last.
     fn take_outcome(&mut self, _talk: ConversationId, _outcome: &str, _reason: &str) {}
     /// Ends a conversation: no further steps follow.

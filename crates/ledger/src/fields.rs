@@ -1,5 +1,5 @@
-//! The text of event lines: the envelope, and each event's fields as the contract names them
-//! (sections 6 and 7).
+//! The text of event lines: the envelope, and each event's fields as
+//! `docs/reference/events.md` names them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

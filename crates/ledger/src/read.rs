@@ -95,7 +95,7 @@ pub struct Run {
 
 /// Token counts by the price at which they are billed. `input` is the uncached part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the contract's words (sections 7 and 9)")]
+#[expect(missing_docs, reason = "described in docs/reference/events.md")]
 pub struct Usage {
     pub input: u64,
     pub output: u64,
@@ -126,7 +126,7 @@ pub struct Step {
     pub at: u64,
     /// The turn.
     pub turn: u64,
-    /// The event's name (contract, section 7).
+    /// The event's name (`docs/reference/events.md`).
     pub event: String,
     /// Its fields, a JSON object.
     pub fields: String,
@@ -307,9 +307,9 @@ impl Run {
         }
     }
 
-    /// Returns the run as a JSON object on one line, without the line end. Keys are named as in the
-    /// contract (section 6). `outcome` and the keys that go with it are absent while the run is
-    /// open.
+    /// Returns the run as a JSON object on one line, without the line end. Keys are named as in
+    /// `docs/reference/events.md`. `outcome` and the keys that go with it are absent while the run
+    /// is open.
     #[must_use]
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]

@@ -99,7 +99,7 @@ pub struct Event<F = Fields> {
     pub run: Arc<str>,
     /// The turn, counted from 1.
     pub turn: u64,
-    /// The event's name (contract §7).
+    /// The event's name (`docs/reference/events.md`).
     pub event: &'static str,
     /// Its other fields.
     pub fields: F,

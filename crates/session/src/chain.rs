@@ -5,8 +5,8 @@
 //! that the request is governed like any other. The body that goes upstream is cut back to the new
 //! items, since the provider has the rest as it was sent before, lines and all. The provider may
 //! not go on from every response that the client was shown: what stood behind a run's limit is
-//! never sent again (`governing.md` §1). A [`Link`] says from which response to go on, and which
-//! items to add.
+//! never sent again (`docs/governing.md` §1). A [`Link`] says from which response to go on, and
+//! which items to add.
 //!
 //! A conversation is a log. Each response stands in it, with the items that led to it, as soon as
 //! it is complete. No request can go on from an earlier place in the log: the messages that

@@ -76,10 +76,10 @@ pub enum Event {
     Usage(Tokens),
 }
 
-/// An intervention of softland's, by the contract's words.
+/// An intervention of softland's, by the words of `docs/reference/events.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the contract's words (section 1)")]
+#[expect(missing_docs, reason = "described in docs/reference/events.md")]
 pub enum Intervention {
     Countdown,
     Warn,
@@ -95,7 +95,7 @@ pub enum Intervention {
 }
 
 impl Intervention {
-    /// Returns the contract's word.
+    /// Returns the word of `docs/reference/events.md`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

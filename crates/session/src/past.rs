@@ -1,5 +1,5 @@
 //! A conversation's past that its history no longer shows: the client has put a summary in its
-//! place, or has left it out (`governing.md` §7).
+//! place, or has left it out (`docs/governing.md` §7).
 
 use std::sync::Arc;
 

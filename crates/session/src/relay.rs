@@ -1,5 +1,5 @@
 //! Shows one or several upstream responses to the client as one valid message. Each part is
-//! forwarded at once, or held until it is decided on (`governing.md` §3 and §4).
+//! forwarded at once, or held until it is decided on (`docs/governing.md` §3 and §4).
 //!
 //! The relay knows blocks and bytes. The exchange decides what a turn was and what follows from it,
 //! and then says how much of the held part to show.

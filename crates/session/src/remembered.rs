@@ -26,8 +26,8 @@ pub struct StoredConversation<'a> {
     pub arrival: Option<Arrival>,
 }
 
-/// A nudge or a refusal that led to calls (`governing.md` §1). The client never saw it, but the
-/// turn that follows it in the history was answered behind it.
+/// A nudge or a refusal that led to calls (`docs/governing.md` §1). The client never saw it, but
+/// the turn that follows it in the history was answered behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTail {
     /// The blocks that the client was shown before the tail, which stand in the tail: one letter

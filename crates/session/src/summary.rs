@@ -1,5 +1,5 @@
 //! Summaries of conversations: finds requests that ask for a summary, and finds a summary again in
-//! later histories (`governing.md` §7).
+//! later histories (`docs/governing.md` §7).
 
 use softland_core::{Digest, tables};
 use softland_wire::json::{Cursor, Error};

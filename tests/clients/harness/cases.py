@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import long, messages, scenarios, specialists, tap
 
-# What may differ between the two sides of a gateway that has nothing to do (contract of `serve`).
+# What may differ between the two sides of a gateway that has nothing to do (docs/governing.md §1).
 OUR_HEADERS = "x-softland-"
 FOR_ONE_PEER = tap.HOP_BY_HOP | {"host", "accept-encoding", "date"}
 

@@ -12,7 +12,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// All protocols, in the contract's order.
+    /// All protocols, in the order of `docs/reference/commands.md`.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// Returns the name on the command line.

@@ -122,7 +122,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Returns a session's event as the event of the contract. Usage is left out here, because its
+/// Returns a session's event as the event of a run. Usage is left out here, because its
 /// event needs the price.
 pub(super) fn event_kind(shown: Shown) -> Option<EventKind> {
     Some(match shown {

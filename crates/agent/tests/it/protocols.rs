@@ -87,7 +87,7 @@ async fn play(asked: (Api, &'static str), policy: Policy, turns: Vec<Turn>) -> R
 }
 
 impl Ran {
-    /// (outcome, reason, rung) in the contract's words.
+    /// (outcome, reason, rung) in the words of `docs/reference/events.md`.
     fn end(&self) -> (&'static str, String, Option<&'static str>) {
         let ended = &self.report.ended;
         (ended.outcome.word(), ended.reason.to_string(), ended.rung.map(|rung| rung.word()))

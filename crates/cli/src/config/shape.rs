@@ -1,4 +1,4 @@
-//! `[shape.NAME]`: models that write their calls as text (contract §8.1).
+//! `[shape.NAME]`: models that write their calls as text (`docs/gateway.md`).
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

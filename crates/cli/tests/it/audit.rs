@@ -104,7 +104,7 @@ fn rows_answered_in_vain_are_found_among_healthy_traffic_with_their_money() {
 }
 
 #[test]
-fn json_has_the_shape_of_the_contract() {
+fn json_has_the_documented_shape() {
     let folder = TempDir::new().unwrap();
     let lines = [looping("bad", 6), healthy("good", 3)].join("\n");
     let path = file(folder.path(), "runs.jsonl", &lines);

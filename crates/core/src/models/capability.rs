@@ -65,7 +65,7 @@ pub enum Thinking {
     BetweenTools,
 }
 
-/// The form of the nudge after an empty turn (`governing.md` §10).
+/// The form of the nudge after an empty turn (`docs/governing.md` §10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NudgeForm {

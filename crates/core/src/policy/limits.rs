@@ -171,7 +171,7 @@ impl Reason {
     }
 }
 
-/// Returns every limit, in the contract's order.
+/// Returns every limit, in the order of the keys.
 pub(crate) fn list_limits() -> impl Iterator<Item = &'static Limit> {
     KEYS.iter().filter_map(|key| key.limit.as_ref())
 }

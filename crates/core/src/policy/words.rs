@@ -58,7 +58,7 @@ macro_rules! words {
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
 
         impl $name {
-            /// Every word, in the contract's order.
+            /// Every word, in the order of the declaration.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             /// Returns the variant of this word.

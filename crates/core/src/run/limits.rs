@@ -50,8 +50,8 @@ impl Run {
         }
     }
 
-    /// Returns the first limit that is reached here, in the contract's order. A decision on facts
-    /// is recorded for this place, so that it is made the same way again.
+    /// Returns the first limit that is reached here, in the order of `docs/governing.md` §12. A
+    /// decision on facts is recorded for this place, so that it is made the same way again.
     pub(super) fn find_limit(&mut self, facts: Option<&Facts>) -> Option<Because> {
         let policy = &self.pinned.policy;
         rules::calls::check_limit(&self.used, policy)

@@ -16,7 +16,7 @@ pub enum MachineTextKind {
     /// A known client's nudge after an empty turn.
     Nudge,
     /// A request to answer again in the required form. Machine-made only under a forced choice
-    /// (contract §1).
+    /// (`docs/gateway.md`, "Where a run begins").
     ValidationRetry,
 }
 

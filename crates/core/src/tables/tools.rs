@@ -186,7 +186,7 @@ pub(super) static ELSE_WRITES: &[TableWord] = &[
 /// Arguments that hold a command line; the first that is found counts.
 static COMMAND_ARGUMENTS: &[&str] = &["command", "cmd", "CommandLine", "script", "commands"];
 
-/// Tools whose call is the run's answer (contract §5).
+/// Tools whose call is the run's answer (`docs/landing.md`).
 pub(super) static ANSWER_TOOLS: &[TableWord] = &[
     w("attemptcompletion", "Cline, Roo Code attempt_completion"),
     w("finalanswer", "smolagents final_answer"),

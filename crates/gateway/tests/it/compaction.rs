@@ -1,5 +1,5 @@
 //! A run keeps its count whatever its client does to the history: replaces it by a summary, keeps
-//! its newest part, moves notes about in it (`governing.md` §7). And nobody has another's count.
+//! its newest part, moves notes in it (`docs/governing.md` §7). And nobody has another's count.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 //! The limits of a parent run that also hold for its sub-agents: money, tokens and time
-//! (`governing.md` §5). Money is leased from accounts; the functions here need no account.
+//! (`docs/governing.md` §5). Money is leased from accounts; the functions here need no account.
 
 use softland_session::core::policy::Policy;
 use softland_session::core::{AccountAbove, Millis, NanoUsd, PinnedRecord};

@@ -34,8 +34,8 @@ impl GovernedRequest {
         headers
     }
 
-    /// Adds softland's headers (contract §8) and counts the response's phase. Called once for each
-    /// response.
+    /// Adds softland's headers (`docs/reference/headers.md`) and counts the response's phase.
+    /// Called once for each response.
     pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
         // A request that is only metered belongs to no run.
         if !self.opening.metered

@@ -1,5 +1,5 @@
-//! Keeps a stream alive whose request waits for money that others hold (`governing.md` §5): the
-//! head is sent first, and the response follows when it exists.
+//! Keeps a stream alive whose request waits for money that others hold (`docs/governing.md` §5):
+//! the head is sent first, and the response follows when it exists.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -326,8 +326,8 @@ impl RequestSetup {
     }
 
     /// Counts a run whose turns were answered before, but which the store does not know. Its lines
-    /// are made by the current policy, and text that stood behind a turn (`governing.md` §1) is not
-    /// sent again.
+    /// are made by the current policy, and text that stood behind a turn (`docs/governing.md` §1)
+    /// is not sent again.
     fn count_repinned(&self, run: &Digest, turns: u64) {
         let known = self.place.is_changed() || self.place.kept.pins.contains_key(run);
         if self.metered || turns == 0 || known {

@@ -1,4 +1,5 @@
-//! Requests while the store or the accounts do not respond (contract §4, `on_store_loss`).
+//! Requests while the store or the accounts do not respond (`on_store_loss` in
+//! `docs/reference/policy.md`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

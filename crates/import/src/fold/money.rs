@@ -10,7 +10,7 @@ use softland_session::price::Fees;
 
 use crate::step::TurnStep;
 
-/// Idle time in milliseconds that counts in no limit (contract, `time_limit`).
+/// Idle time in milliseconds that `time_limit` does not count (`docs/governing.md` §12).
 const IDLE: u64 = 10 * 60 * 1000;
 
 /// The prices of models. The newest model's price is looked up once.

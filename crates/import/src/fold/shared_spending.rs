@@ -1,5 +1,5 @@
 //! The spending that runs share. A sub-agent's money and tokens count in its caller's run, and all
-//! money of a session counts in the session (`run/purse.rs` of the agent, `lease.rs` of the core).
+//! money of a session counts in the session (`run/budget.rs` of the agent, `lease.rs` of the core).
 //! Files are read independently of each other, so a first reading keeps the cost and the time of
 //! each turn, and a second reading is judged by them.
 

@@ -1,5 +1,5 @@
-//! Measures how often a person's message is taken for a program's, on recorded sessions (contract
-//! §1, "human message"; the figures are in `docs/gateway.md`):
+//! Measures how often a person's message is taken for a program's, on recorded sessions (the rules
+//! and the figures are in `docs/gateway.md`):
 //!
 //! ```sh
 //! cargo test -p softland-import --test it human:: -- --nocapture

@@ -1,5 +1,5 @@
-//! By what a request's conversation is found again (`governing.md` §6): made up, and on what real
-//! clients send.
+//! By what a request's conversation is found again (`docs/governing.md` §6 and §7): made up, and
+//! on what real clients send.
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "helpers of tests")]
 

@@ -30,7 +30,7 @@ pub struct Provider {
     pub anthropic_base_url: Option<&'static str>,
 }
 
-/// All listed providers, in the contract's order.
+/// All listed providers, in the order of `docs/reference/commands.md`.
 pub const PROVIDERS: &[Provider] = &[
     // anthropic-sdk-python, src/anthropic/_client.py: the three variables. If both credentials are
     // set, the SDK sends both; softland sends only the key.

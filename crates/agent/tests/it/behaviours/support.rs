@@ -101,7 +101,7 @@ impl Ran {
         self.report.answer.as_deref().unwrap_or_default()
     }
 
-    /// (outcome, reason, rung) in the contract's words.
+    /// (outcome, reason, rung) in the words of `docs/reference/events.md`.
     pub(crate) fn end(&self) -> (&'static str, String, Option<&'static str>) {
         let ended = &self.report.ended;
         (ended.outcome.word(), ended.reason.to_string(), ended.rung.map(|rung| rung.word()))

@@ -140,7 +140,7 @@ fn named(text: &str, label: &str) -> Vec<String> {
     lines.flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
 }
 
-/// `path/to/file.rs::function`, where the function stands under a test's attribute.
+/// `PATH::function`, where the function stands under a test's attribute.
 fn is_a_test(test: &str) -> bool {
     let Some((file, function)) = test.split_once("::") else { return false };
     let source = fs::read_to_string(root().join(file)).unwrap_or_default();

@@ -221,3 +221,41 @@ fn type_names_are_found() {
         "pub(in crate::a) struct A<'a> {\n}\nenum B {\n}\n    type C = u8;\npub type D = u8;\n";
     assert_eq!(type_names(text), ["A", "B", "D"]);
 }
+
+/// A file that a comment names exists: a document from the root on, a source by the end of its path.
+#[test]
+fn files_that_comments_name_exist() {
+    let all: Vec<_> = everything().iter().map(|path| format!("/{}", shown(path))).collect();
+    let mut wrong = Vec::new();
+    for path in files(&root().join("crates"), "rs") {
+        let text = read(&path);
+        for (n, line) in text.lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+            for name in named_files(comment) {
+                let exists = all.iter().any(|path| path.ends_with(&format!("/{name}")));
+                if !exists {
+                    wrong.push(format!("{}:{}: {name}", shown(&path), n + 1));
+                }
+            }
+        }
+    }
+    nothing("files that comments name and that do not exist", &wrong);
+}
+
+/// The documents and sources that a comment names, in backticks or not.
+fn named_files(comment: &str) -> Vec<&str> {
+    let words = comment.split(|c: char| !(c.is_alphanumeric() || "_-./".contains(c)));
+    let words = words.map(|word| word.trim_end_matches('.'));
+    let named = words.filter(|word| {
+        let stem = word.strip_suffix(".md").or_else(|| word.strip_suffix(".rs"));
+        stem.is_some_and(|stem| !stem.is_empty() && !stem.starts_with('.'))
+    });
+    named.collect()
+}
+
+#[test]
+fn named_files_are_found() {
+    let found =
+        named_files(" As `docs/governing.md` §7 and run/limits.rs. See a.md, not md or .rs.");
+    assert_eq!(found, ["docs/governing.md", "run/limits.rs", "a.md"]);
+}

@@ -35,7 +35,7 @@ fn every_priced_claude_from_3_on_is_listed() {
 #[test]
 fn forcing() {
     use Thinking::{Adaptive, Disabled, Enabled};
-    // Never: wire.md §0.2.
+    // Never: `docs/governing.md` §14, fact 2.
     for model in [
         "claude-opus-5-5",
         "claude-fable-5-1",
@@ -47,7 +47,7 @@ fn forcing() {
             assert!(!claude(model).may_force(mode), "{model}");
         }
     }
-    // Off or adaptive: §2.
+    // Off or adaptive: fact 3 there.
     for model in ["claude-opus-5", "claude-opus-4-8", "claude-opus-4-6", "claude-sonnet-5"] {
         assert!(claude(model).may_force(None), "{model}");
         assert!(claude(model).may_force(Some(Adaptive)), "{model}");
@@ -107,7 +107,7 @@ fn system_messages_binding_and_cache() {
 
 #[test]
 fn thinking_modes() {
-    // (disabled, enabled, adaptive, prefill): wire.md §2.2.
+    // (disabled, enabled, adaptive, prefill): `docs/governing.md` §14, fact 6.
     for (model, modes) in [
         ("claude-opus-5-5", (false, false, true, false)),
         ("claude-fable-5", (false, false, true, false)),

@@ -1,5 +1,5 @@
-//! The sender of a message (contract §1, "human message"): a person's message begins a run, a
-//! program's goes on with one.
+//! The sender of a message (`docs/gateway.md`, "Where a run begins"): a person's message begins a
+//! run, a program's goes on with one.
 
 use std::borrow::Cow;
 

@@ -28,7 +28,7 @@ struct Crowd {
     /// True if each lease is lowered when the head of the response states the billed input.
     lowers: bool,
     /// True if one more request at the uncached price and 4,096 tokens are held back for answers,
-    /// as in the contract; an agent that is landed asks for its answer with them.
+    /// as `reserve_tokens` does; an agent that is landed asks for its answer with them.
     holds_back: bool,
     seed: u64,
 }
