@@ -215,7 +215,7 @@ fn adapt_to_provider(provider: &str, plain: &str, base: Capability) -> Capabilit
     }
     if is(&["bedrock", "aws", "vertex", "google"]) && plain.starts_with("claude") {
         // Bedrock: Sonnet 5 takes forcing only with thinking disabled (pydantic-ai
-        // docs/models.md); the others are taken as no laxer than that.
+        // on Anthropic); the others are taken as no laxer than that.
         let forced = match base.forced {
             ForcedChoice::No => ForcedChoice::No,
             ForcedChoice::Yes | ForcedChoice::UnlessEnabled | ForcedChoice::OnlyWithoutThinking => {
