@@ -60,7 +60,8 @@ fn every_test_that_is_named_exists() {
             let source = read(path);
             let at = source.find(&format!("fn {name}("));
             let before = &source[..at.unwrap_or_else(|| panic!("{number}: no {name} in {path}"))];
-            let last = before.trim_end().lines().rev().find(|line| !line.trim().starts_with("///"));
+            let mut above = before.trim_end().lines().rev().map(str::trim);
+            let last = above.find(|line| !line.starts_with("///") && !line.starts_with("#[ignore"));
             let is_test = last.is_some_and(|line| line.contains("test") || line.ends_with("async"));
             assert!(is_test || source.contains("proptest! {"), "{number}: {name} is no test");
         }
