@@ -11,7 +11,7 @@ use softland_session::core::Role;
 use softland_session::core::policy::Policy;
 use softland_session::wire::sse::{DEFAULT_LIMIT, Decoder};
 use softland_session::wire::{Api, Splice};
-use softland_session::{Context, Exchange, Out, Step};
+use softland_session::{Context, Exchange, Output, Step};
 
 /// The most times a path is run. Its inputs are always made for all of them.
 pub(crate) const MOST: usize = 16;
@@ -73,20 +73,20 @@ fn relay(times: usize, wire: Wire) -> Result<(), String> {
     let mut begun = Vec::new();
     for _ in 0..MOST {
         let (mut exchange, _) = exchange(wire, requests::body(wire, Kind::ShortStream), 4)?;
-        let Step::Send(_) = exchange.step() else { return Err("nothing was sent".to_owned()) };
+        let Step::Send(_) = exchange.next_step().map_err(|error| error.to_string())? else { return Err("nothing was sent".to_owned()) };
         begun.push(exchange);
     }
     for exchange in begun.iter_mut().take(times) {
         let mut shown = 0;
         for piece in stream.chunks(PIECE) {
-            let mut out = Out::default();
-            exchange.push(piece, &mut out).map_err(|error| error.to_string())?;
+            let mut out = Output::default();
+            exchange.push_bytes(piece, &mut out).map_err(|error| error.to_string())?;
             shown += black_box(out).bytes.len();
         }
-        let mut out = Out::default();
-        exchange.finish(&mut out).map_err(|error| error.to_string())?;
+        let mut out = Output::default();
+        exchange.finish_response(&mut out).map_err(|error| error.to_string())?;
         shown += out.bytes.len();
-        let Step::Done(done) = exchange.step() else { return Err("not done".to_owned()) };
+        let Step::Done(done) = exchange.next_step().map_err(|error| error.to_string())? else { return Err("not done".to_owned()) };
         is(done.calls.len(), 1)?;
         is(shown, stream.len())?;
     }
@@ -99,7 +99,7 @@ fn begin(times: usize, body: Vec<u8>, limit: u64) -> Result<(), String> {
     let mut bodies = vec![body; MOST];
     for body in bodies.drain(MOST - times..) {
         let (mut exchange, _out) = exchange(Wire::Messages, body, limit)?;
-        match exchange.step() {
+        match exchange.next_step().map_err(|error| error.to_string())? {
             Step::Send(body) if body.len() > length => drop(black_box(body)),
             Step::Send(_) => return Err("no line was put in".to_owned()),
             Step::Done(_) => return Err("nothing was sent".to_owned()),
@@ -114,11 +114,11 @@ fn whole(times: usize) -> Result<(), String> {
     let mut bodies = vec![body; MOST];
     for body in bodies.drain(MOST - times..) {
         let (mut exchange, begun) = exchange(Wire::Messages, body, 4)?;
-        let Step::Send(body) = exchange.step() else { return Err("nothing was sent".to_owned()) };
-        let mut out = Out::quiet();
-        exchange.whole(&answer, &mut out).map_err(|error| error.to_string())?;
+        let Step::Send(body) = exchange.next_step().map_err(|error| error.to_string())? else { return Err("nothing was sent".to_owned()) };
+        let mut out = Output::bytes_only();
+        exchange.push_whole(&answer, &mut out).map_err(|error| error.to_string())?;
         is(out.bytes.len(), answer.len())?;
-        let Step::Done(done) = exchange.step() else { return Err("not done".to_owned()) };
+        let Step::Done(done) = exchange.next_step().map_err(|error| error.to_string())? else { return Err("not done".to_owned()) };
         is(done.calls.len(), 1)?;
         black_box((body, begun, out, done));
     }
@@ -141,7 +141,7 @@ fn splice(times: usize) -> Result<(), String> {
 }
 
 /// An exchange under limits, begun, with what it put out.
-fn exchange(wire: Wire, body: Vec<u8>, limit: u64) -> Result<(Exchange, Out), String> {
+fn exchange(wire: Wire, body: Vec<u8>, limit: u64) -> Result<(Exchange, Output), String> {
     let policy = Policy { tool_calls_limit: Some(limit), ..Policy::default() };
     let (api, vendor, model) = match wire {
         Wire::Messages => (Api::Anthropic, "anthropic", LONG_MODEL),
@@ -149,8 +149,8 @@ fn exchange(wire: Wire, body: Vec<u8>, limit: u64) -> Result<(Exchange, Out), St
         Wire::Responses => (Api::Responses, "openai", OPENAI_MODEL),
     };
     let context = Context { api, ..Context::new(Role::Gateway, policy, Some(vendor), model) };
-    let mut out = Out::default();
-    let exchange = Exchange::begin(body, context, &mut out).map_err(|error| error.to_string())?;
+    let mut out = Output::default();
+    let exchange = Exchange::from_request(body, context, &mut out).map_err(|error| error.to_string())?;
     Ok((exchange, out))
 }
 

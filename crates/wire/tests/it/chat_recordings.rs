@@ -31,7 +31,10 @@ fn recordings(wanted: fn(&str) -> bool, at_least: usize) -> Vec<(String, Vec<u8>
     let mut found = Vec::new();
     for folder in FOLDERS {
         let path = format!("{SHARED}/recordings/{folder}");
-        assert!(Path::new(&path).is_dir(), "there are no recordings at {path}");
+        // Not every provider has been recorded; `at_least` says how many recordings there must be.
+        if !Path::new(&path).is_dir() {
+            continue;
+        }
         for entry in fs::read_dir(&path).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
