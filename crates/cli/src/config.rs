@@ -70,6 +70,7 @@ pub(crate) struct Variable {
 
 impl Config {
     /// Returns the names under which clients reach a proxy in front of softland.
+    #[cfg(feature = "notebook")]
     pub(crate) fn allowed_hosts(&self) -> &[String] {
         &self.gateway.allowed_hosts
     }
