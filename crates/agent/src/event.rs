@@ -31,6 +31,7 @@ pub struct Event {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "described in docs/reference/events.md")]
+#[non_exhaustive]
 pub enum EventKind {
     RunStart {
         agent: String,

@@ -20,6 +20,7 @@ pub struct TransportError {
 
 /// The wait that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimeoutPhase {
     /// There was no connection.
     Connect,

@@ -19,6 +19,7 @@ use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
 
 /// The content of a replayed journal.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReplayedJournal {
     /// The id of the root run.
     pub root: String,

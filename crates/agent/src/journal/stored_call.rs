@@ -17,6 +17,7 @@ pub struct CallPosition {
 
 /// A recorded call with its whole input and result.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredCall {
     /// The call's id, as the model gave it.
     pub id: String,
@@ -30,6 +31,7 @@ pub struct StoredCall {
 
 /// The result of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredResult {
     /// The output for the model, without softland's lines.
     pub content: String,

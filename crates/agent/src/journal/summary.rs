@@ -12,6 +12,7 @@ use crate::event::Report;
 
 /// The end of a finished run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FinishedRun {
     /// The run's id.
     pub run: String,
@@ -37,6 +38,7 @@ pub struct JournalSummary {
 
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunProgress {
     /// The turns that have begun.
     pub turns: u64,

@@ -5,6 +5,7 @@ use crate::journal::JournalError;
 
 /// The reason why a run cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SetupError {
     /// A limit on money is set, but the model has no known price.
     NoPrice {

@@ -144,6 +144,8 @@ impl RunView {
             EventKind::Child { .. } => {}
             EventKind::Done { report } => self.end_run(report),
             EventKind::Error { message, report } => self.show_failure(message, report),
+            // A later kind of event, which this view has no form for.
+            _ => {}
         }
         std::mem::take(&mut self.pieces)
     }

@@ -315,7 +315,7 @@ pub(super) fn print_ended_run(
     named: Option<&Path>,
     mut listener: EventPrinter,
 ) -> ExitCode {
-    let FinishedRun { run, report, seq, turn } = finished;
+    let FinishedRun { run, report, seq, turn, .. } = finished;
     let kind = EventKind::Done { report: Box::new(report.clone()) };
     let (seq, turn, run) = (*seq, *turn, run.clone());
     listener.print_event(&Event { v: 1, seq, ts: now_rfc3339(), run, turn, replayed: false, kind });

@@ -13,6 +13,7 @@ pub enum Auth {
 
 /// A provider.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Provider {
     /// The name before the `/` of a model.
     pub name: &'static str,
