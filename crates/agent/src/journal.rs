@@ -9,7 +9,7 @@
 //! One file holds a whole tree of runs, in the order in which their records were written. The runs
 //! of a tree are resumed together: each replays its own records, and none does anything new before
 //! all of them have caught up, because what one run may spend depends on what the others hold. A
-//! [`Journal`] is the file; a [`RunJournal`] is the part of one run. Both are cheap to clone and
+//! `Journal` is the file; a [`RunJournal`] is the part of one run. Both are cheap to clone and
 //! may be used concurrently. Without the feature `journal` there are runs without a journal only.
 
 #[cfg(not(feature = "journal"))]
@@ -33,7 +33,7 @@ mod summary;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(not(feature = "journal"))]
-use absent::Journal;
+use absent::NoJournal as Journal;
 #[cfg(feature = "journal")]
 pub use disk::Journal;
 pub use error::{JournalError, JournalErrorKind};

@@ -6,9 +6,9 @@ use super::{JournalError, RunJournal};
 
 /// A journal that cannot exist.
 #[derive(Clone)]
-pub(super) enum Journal {}
+pub(super) enum NoJournal {}
 
-impl Journal {
+impl NoJournal {
     pub(super) fn child_run(&self, _: ParentCall, _: impl FnOnce() -> String) -> RunJournal {
         match *self {}
     }

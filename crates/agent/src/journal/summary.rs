@@ -60,7 +60,8 @@ impl JournalSummary {
     /// Reads a journal without locking it.
     ///
     /// # Errors
-    /// Returns the errors of `Journal::open`, except that the journal may be in use.
+    /// Returns the errors of [`Journal::open`](super::Journal::open), except that the journal may be
+    /// in use.
     pub fn from_path(path: &Path) -> Result<Self, JournalError> {
         let mut runs = file::read_only(path)?;
         let empty = || JournalError::new(path, JournalErrorKind::Empty);
