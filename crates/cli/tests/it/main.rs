@@ -4,6 +4,7 @@
 mod audit;
 mod bad_input;
 mod check;
+mod documented;
 mod generated;
 mod ledger;
 mod mcp;

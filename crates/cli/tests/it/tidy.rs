@@ -7,6 +7,7 @@
 
 mod documents;
 mod licences;
+mod reference;
 mod sources;
 
 use std::collections::BTreeSet;

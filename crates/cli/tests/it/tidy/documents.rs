@@ -62,7 +62,35 @@ fn the_readme_lists_every_limit() {
     nothing("not in README.md", &missing.collect::<Vec<_>>());
 }
 
-/// The README's transcript is filled in.
+/// The README is short, and a person who reads it sees a run, a page and how a run lands.
+#[test]
+fn the_readme_is_short_and_has_pictures() {
+    let readme = read(&root().join("README.md"));
+    let lines = readme.lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines");
+    let shown = links(&readme).into_iter().filter(|target| target.starts_with("docs/images/"));
+    assert_eq!(shown.count(), 3);
+}
+
+/// The name belongs to another project, so a reader who types this installs what is not ours.
+#[test]
+fn nobody_is_told_to_install_another_project() {
+    let before = ["pip install ", "uvx ", "pipx run ", "pipx install ", "uv tool install "];
+    let wrong = files(&root(), "md").into_iter().flat_map(|path| {
+        let text = read(&path);
+        let at = before.iter().flat_map(|words| {
+            text.match_indices(&format!("{words}softland"))
+                .map(|(at, found)| (at + found.len(), found.to_owned()))
+                .collect::<Vec<_>>()
+        });
+        at.filter(|(end, _)| !text[*end..].starts_with("-ai"))
+            .map(|(_, found)| format!("{}: {found}", shown(&path)))
+            .collect::<Vec<_>>()
+    });
+    nothing("installs another project", &wrong.collect::<Vec<_>>());
+}
+
+/// A document is filled in.
 #[test]
 fn no_place_is_left_to_fill_in() {
     nothing("to be filled in", &containing(&files(&root(), "md"), &[concat!("@", "@")]));
