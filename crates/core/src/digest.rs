@@ -47,7 +47,7 @@ impl Digest {
     }
 }
 
-/// Returns the [`halves`] of fewer than 16 bytes with zeros behind them. Most texts are keys, names
+/// Returns the halves of fewer than 16 bytes with zeros behind them. Most texts are keys, names
 /// and numbers, for which copying the bytes costs more than the digest.
 fn padded_halves(bytes: &[u8]) -> (u64, u64) {
     let (first, last) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>());

@@ -182,7 +182,7 @@ impl VisibleText {
     }
 }
 
-/// Counts the characters of a text, to [`Text::ENOUGH`] at most.
+/// Counts the characters of a text, to [`VisibleText::ENOUGH`] at most.
 fn count_chars(text: &str) -> u64 {
     // No character is longer than four bytes.
     let enough = text.floor_char_boundary(4 * VisibleText::ENOUGH as usize);

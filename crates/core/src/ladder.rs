@@ -2,7 +2,7 @@
 //! continuations, pauses, and the rungs of a landing. The ladder says what to do next; its caller
 //! has the bytes.
 //!
-//! The number of requests is bounded: see [`Ladder::most_requests`].
+//! The number of requests is bounded: see [`Ladder::max_requests`].
 
 use crate::because::{Because, Reason};
 use crate::outcome::{Outcome, RunEnding};

@@ -65,7 +65,7 @@ struct FoldedName {
 }
 
 impl FoldedName {
-    /// Folds a name; `None` for a name that no table with these [`lengths`] has.
+    /// Folds a name; `None` for a name that no table with these lengths has.
     fn find_within(lengths: &[u64; 26], name: &str) -> Option<Self> {
         let letter = fold_name(name).next()?.checked_sub(b'a')?;
         let lengths = *lengths.get(usize::from(letter))?;

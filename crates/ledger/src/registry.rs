@@ -114,7 +114,7 @@ pub(crate) struct RowEnd {
     pub(crate) outcome: String,
     pub(crate) reason: String,
     pub(crate) local: bool,
-    /// [`softland_core::Ended`] as JSON.
+    /// [`softland_core::RunEnding`] as JSON.
     pub(crate) ended: String,
 }
 

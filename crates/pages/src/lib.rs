@@ -10,7 +10,7 @@ pub const STYLE: &str = "text/css; charset=utf-8";
 /// The type of a script.
 pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The mark at the beginning of a page's head; [`page`] replaces it with the shared lines.
+/// The mark at the beginning of a page's head; [`render_page`] replaces it with the shared lines.
 const MARK: &str = "<!-- head -->\n";
 const HEAD: &str = include_str!("../assets/head.html");
 

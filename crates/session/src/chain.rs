@@ -1,11 +1,11 @@
 //! Histories of which the provider keeps a part (`previous_response_id` and `conversation` of the
 //! Responses API).
 //!
-//! Such a request shows only its new items. [`Chain::join`] puts the earlier history in front, so
+//! Such a request shows only its new items. [`Chain::join_links`] puts the earlier history in front, so
 //! that the request is governed like any other. The body that goes upstream is cut back to the new
 //! items, since the provider has the rest as it was sent before, lines and all. The provider may
 //! not go on from every response that the client was shown: what stood behind a run's limit is
-//! never sent again (`docs/governing.md` §1). A [`Link`] says from which response to go on, and
+//! never sent again (`docs/governing.md` §1). A [`ChainLink`] says from which response to go on, and
 //! which items to add.
 //!
 //! A conversation is a log. Each response stands in it, with the items that led to it, as soon as

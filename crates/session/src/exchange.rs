@@ -1,10 +1,11 @@
 //! One client request from its first byte to the last of its answer: what is sent upstream for
 //! it, and what the client gets.
 //!
-//! To drive an exchange, take [`Exchange::step`]. On [`Step::Send`] send the body, feed what comes
-//! back to [`push`](Exchange::push) and [`finish`](Exchange::finish) (or
-//! [`whole`](Exchange::whole), or [`fail`](Exchange::fail)), and take the next step. On
-//! [`Step::Done`] the turn is the client's, or the run has ended.
+//! To drive an exchange, take [`Exchange::next_step`]. On [`Step::Send`] send the body, feed what
+//! comes back to [`push_bytes`](Exchange::push_bytes) and
+//! [`finish_response`](Exchange::finish_response) (or [`push_whole`](Exchange::push_whole), or
+//! [`fail_request`](Exchange::fail_request)), and take the next step. On [`Step::Done`] the turn is
+//! the client's, or the run has ended.
 
 mod additions;
 mod begin;
@@ -166,7 +167,7 @@ impl Exchange {
     }
 
     /// Returns the tokens of the response under way so far, for a response that is given up.
-    /// Responses that ended are reported by [`Event::Usage`](crate::Event::Usage).
+    /// Responses that ended are reported by [`Event::Usage`].
     #[must_use]
     pub fn tokens_so_far(&self) -> Tokens {
         self.relay.tokens_so_far()

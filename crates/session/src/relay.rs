@@ -358,7 +358,7 @@ impl Relay {
     }
 
     /// Decides on the next call, as far as the calls so far do. Later calls can change that only
-    /// under `batch = "none"`, where all calls wait ([`Mode::Live`] without calls).
+    /// under `batch = "none"`, where all calls wait ([`RelayMode::Live`] without calls).
     fn admit_next(&mut self, name: &str, server: bool) -> Admission {
         let call = Call { id: "", name, input: "{}", server };
         self.run.admit_next(&call, &mut self.incoming.admitted)
@@ -460,7 +460,7 @@ impl Relay {
     }
 
     /// Ends the client's message with an answer of softland's. `used` is what the newest request
-    /// held, and the output that the client has; `billed` is as for [`close`](Self::close).
+    /// held, and the output that the client has; `billed` is as for [`close_message`](Self::close_message).
     pub(crate) fn close_local(
         &mut self,
         head: (&str, &str),
