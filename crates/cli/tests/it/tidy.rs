@@ -225,7 +225,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         let kind = entry.file_type().expect("a file type");
         let name = entry.file_name();
         // In a second worktree `.git` is a file.
-        let ignored = ["target", ".git", "corpus", "artifacts", "__pycache__"];
+        let ignored = ["target", "dist", ".git", "corpus", "artifacts", "__pycache__"];
         if ignored.iter().any(|ignored| name == *ignored) {
             continue;
         }

@@ -15,6 +15,7 @@ fn the_usual_files_are_there() {
         "deny.toml",
         ".ci/run",
         "docs/README.md",
+        "docs/install.md",
     ] {
         assert!(!read(&root().join(name)).is_empty(), "{name}");
     }
@@ -125,6 +126,71 @@ fn links(text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// On PyPI the name without `-ai` is another project's.
+#[test]
+fn documents_install_the_right_package() {
+    let mut wrong = Vec::new();
+    for extension in ["md", "toml", "html", "json", "js", "py", "rs", "yml", "ipynb"] {
+        for path in files(&root(), extension).iter().filter(|path| !is_test(path)) {
+            for (n, line) in read(path).lines().enumerate() {
+                if installs_another_package(line) {
+                    wrong.push(format!("{}:{}: {}", shown(path), n + 1, line.trim()));
+                }
+            }
+        }
+    }
+    nothing("another project's package", &wrong);
+}
+
+/// Whether a line gives a command of PyPI's clients a package `softland` without `-ai`. Options and
+/// their values may stand before the package.
+fn installs_another_package(line: &str) -> bool {
+    const COMMANDS: [&str; 7] = [
+        "pip install ",
+        "pip download ",
+        "uvx ",
+        "uv add ",
+        "uv tool install ",
+        "pipx run ",
+        "pipx install ",
+    ];
+    let plain = |word: &str| word.trim_start_matches(['`', '"', '\'', '(']).to_owned();
+    COMMANDS.iter().flat_map(|command| line.split(command).skip(1)).any(|rest| {
+        let mut behind_option = false;
+        for word in rest.split_whitespace().map(plain) {
+            if word.starts_with("softland") {
+                return !word.starts_with("softland-ai") && !word.starts_with("softland_ai");
+            }
+            let option = word.starts_with('-');
+            if !option && !behind_option {
+                return false;
+            }
+            behind_option = option;
+        }
+        false
+    })
+}
+
+#[test]
+fn the_name_of_the_package_is_seen() {
+    for (line, wrong) in [
+        ("pip install softland", true),
+        ("`uvx softland`", true),
+        ("or pipx run softland audit", true),
+        ("python3 -m pip install --upgrade softland==1.0", true),
+        ("uvx --python 3.12 \"softland\"", true),
+        ("uv add softland", true),
+        ("pip install softland-ai", false),
+        ("pip install --no-index --find-links dist softland-ai", false),
+        ("uvx --from softland-ai softland audit", false),
+        ("pip install ./dist/softland_ai-0.1.0-py3-none-any.whl", false),
+        ("pip install httpx, then start softland", false),
+        ("npm install softland", false),
+    ] {
+        assert_eq!(installs_another_package(line), wrong, "{line}");
+    }
 }
 
 #[test]

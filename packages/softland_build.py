@@ -1,0 +1,128 @@
+"""Makes wheel and sdist of softland-ai: the build backend that pyproject.toml names (PEP 517).
+
+`pip install .` and pip with the sdist come here and have the program built by cargo. `scripts/package`
+gives a program that is built already. Needs nothing but Python's standard library.
+"""
+
+import base64
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+from notices import write_notices
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+# What cargo and this file need.
+SDIST = ["Cargo.toml", "Cargo.lock", "LICENSE-MIT", "LICENSE-APACHE", "pyproject.toml", "packages", "crates"]
+# The licences of what the program contains.
+NOTICES = "THIRD-PARTY.txt"
+IGNORED = {"target", "__pycache__", ".git"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WORKSPACE = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
+VERSION = WORKSPACE["version"]
+NAME = PROJECT["name"].replace("-", "_")
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    program = build_program()
+    tag = re.sub("[-.]", "_", sysconfig.get_platform())
+    return write_wheel(Path(wheel_directory), program, tag, write_notices(ROOT)).name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    return write_sdist(Path(sdist_directory)).name
+
+
+def build_program():
+    """Has cargo build the program for this machine; returns its path."""
+    command = ["cargo", "build", "--release", "--locked", "-p", "softland-cli"]
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    try:
+        subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"CARGO_TARGET_DIR": str(target)})
+    except FileNotFoundError:
+        rust = WORKSPACE["rust-version"]
+        sys.exit(f"softland-ai is built by cargo, which is not here: install Rust {rust} or newer (https://rustup.rs)")
+    return target / "release" / ("softland.exe" if os.name == "nt" else "softland")
+
+
+def write_wheel(folder, program, platform, notices):
+    """A wheel for any Python 3 on `platform`, a tag; returns its path."""
+    info, data = f"{NAME}-{VERSION}.dist-info", f"{NAME}-{VERSION}.data"
+    licences = PROJECT["license-files"]
+    tags = "".join(f"Tag: py3-none-{tag}\n" for tag in platform.split("."))
+    files = {
+        "softland_ai.py": (ROOT / "packages/python/softland_ai.py").read_bytes(),
+        f"{data}/scripts/{program.name}": program.read_bytes(),
+        f"{info}/METADATA": metadata([*licences, NOTICES]).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: softland_build\nRoot-Is-Purelib: false\n{tags}".encode(),
+        f"{info}/entry_points.txt": entry_points().encode(),
+        f"{info}/licenses/{NOTICES}": notices.encode(),
+    }
+    files |= {f"{info}/licenses/{name}": (ROOT / name).read_bytes() for name in licences}
+    record = "".join(f"{name},sha256={digest(content)},{len(content)}\n" for name, content in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    path = folder / f"{NAME}-{VERSION}-py3-none-{platform}.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same bytes whenever it is made
+            entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(entry, content)
+    return path
+
+
+def write_sdist(folder):
+    """The sources, at the paths that they have in the repository; returns its path."""
+    top = f"{NAME}-{VERSION}"
+    path = folder / f"{top}.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as sdist:
+        information = metadata(PROJECT["license-files"]).encode()
+        entry = tarfile.TarInfo(f"{top}/PKG-INFO")
+        entry.size = len(information)
+        sdist.addfile(entry, io.BytesIO(information))
+        for name in SDIST:
+            sdist.add(ROOT / name, f"{top}/{name}", filter=plain)
+    return path
+
+
+def plain(entry):
+    """An entry without what only this machine knows; nothing of what is built."""
+    if IGNORED & set(entry.name.split("/")):
+        return None
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def metadata(licence_files):
+    """METADATA of the wheel, PKG-INFO of the sdist."""
+    lines = ["Metadata-Version: 2.4", f"Name: {PROJECT['name']}", f"Version: {VERSION}"]
+    lines += [f"Summary: {PROJECT['description']}", f"Keywords: {','.join(PROJECT['keywords'])}"]
+    lines += [f"Classifier: {classifier}" for classifier in PROJECT["classifiers"]]
+    lines += [f"License-Expression: {PROJECT['license']}"]
+    lines += [f"License-File: {name}" for name in licence_files]
+    lines += [f"Project-URL: {name}, {url}" for name, url in PROJECT["urls"].items()]
+    lines += [f"Requires-Python: {PROJECT['requires-python']}"]
+    lines += ["Description-Content-Type: text/markdown; charset=UTF-8; variant=GFM"]
+    return "\n".join(lines) + "\n\n" + (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+
+
+def entry_points():
+    scripts = "".join(f"{name} = {function}\n" for name, function in PROJECT["scripts"].items())
+    return f"[console_scripts]\n{scripts}"
+
+
+def digest(content):
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
