@@ -271,17 +271,21 @@ impl Metrics {
 
     /// Counts an intervention that was only observed. `fate` is the end to which it would have
     /// brought the run, if no earlier one would have.
-    pub(crate) fn count_observed(&self, intervention: &'static str, fate: Option<ObservedEnd>) {
+    pub(crate) fn count_observed(&self, intervention: &'static str) {
         self.observed.get_or_create(&InterventionLabels { intervention }).inc();
         let at = INTERVENTIONS.iter().position(|known| *known == intervention);
         if let Some(times) = at.and_then(|at| self.tally.would.get(at)) {
             times.fetch_add(1, Ordering::Relaxed);
         }
-        match fate {
-            Some(ObservedEnd::Landed) => self.tally.would_land.fetch_add(1, Ordering::Relaxed),
-            Some(ObservedEnd::Stopped) => self.tally.would_stop.fetch_add(1, Ordering::Relaxed),
-            None => 0,
+    }
+
+    /// Counts the end to which the first such intervention would have brought a run.
+    pub(crate) fn count_observed_end(&self, end: ObservedEnd) {
+        let ends = match end {
+            ObservedEnd::Landed => &self.tally.would_land,
+            ObservedEnd::Stopped => &self.tally.would_stop,
         };
+        ends.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a run that begins and is only observed.
@@ -370,8 +374,12 @@ impl Meter for Metrics {
         self.count_intervention(intervention);
     }
 
-    fn count_observed(&self, intervention: &'static str, fate: Option<ObservedEnd>) {
-        self.count_observed(intervention, fate);
+    fn count_observed(&self, intervention: &'static str) {
+        self.count_observed(intervention);
+    }
+
+    fn count_observed_end(&self, end: ObservedEnd) {
+        self.count_observed_end(end);
     }
 
     fn count_observed_run(&self) {
@@ -412,7 +420,7 @@ mod tests {
         metrics.count_tool_calls(3);
         metrics.count_phase("landing");
         metrics.count_intervention("ask");
-        metrics.count_observed("nudge", None);
+        metrics.count_observed("nudge");
         metrics.count_signal("empty");
         metrics.count_limit_hit("tool_calls_limit", "landed");
         metrics.add_spend(NanoUsd(1_500_000_000));
@@ -452,9 +460,10 @@ mod tests {
         assert_eq!((summary.answered, summary.failed, summary.cancelled), (0, 0, 0));
         assert_eq!(summary.would, ObservedSummary::default());
         metrics.count_observed_run();
-        metrics.count_observed("countdown", None);
-        metrics.count_observed("ask", Some(ObservedEnd::Landed));
-        metrics.count_observed("deny_spend", None);
+        metrics.count_observed("countdown");
+        metrics.count_observed("ask");
+        metrics.count_observed_end(ObservedEnd::Landed);
+        metrics.count_observed("deny_spend");
         let would = metrics.to_summary().would;
         assert_eq!((would.runs, would.landed, would.stopped), (1, 1, 0));
         assert_eq!(would.times, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -19,6 +19,7 @@ use crate::state::GatewayState;
 use softland_govern::Body;
 use softland_govern::Protocol;
 use softland_govern::Refusal;
+use softland_govern::store::StoreError;
 
 mod audit;
 mod cancel;
@@ -82,7 +83,8 @@ async fn route_page(
             return Ok(not_allowed("POST"));
         }
         live.guard.may_change(&parts.headers, &gate.pages.token)?;
-        return cancel::cancel_run(gate, run).map(|done| json_response(&done)).ok_or_else(no_run);
+        let done = cancel::cancel_run(gate, run).await.map_err(|error| state_away(&error))?;
+        return done.map(|done| json_response(&done)).ok_or_else(no_run);
     }
     live.guard.may_read(&parts.headers, door, &gate.pages.token)?;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -96,13 +98,12 @@ async fn route_page(
     match names.as_slice() {
         ["runs"] => {
             let wanted = |name| asked.find_text(name).filter(|text| !text.is_empty());
-            Ok(json_response(&list::list_runs(gate, wanted("search"), wanted("state")).await))
+            let runs = list::list_runs(gate, wanted("search"), wanted("state")).await;
+            runs.map(|runs| json_response(&runs)).map_err(|error| state_away(&error))
         }
         ["runs", run] => match list::find_run(gate, run).await {
             Ok(row) => row.map(|row| json_response(&row)).ok_or_else(no_run),
-            Err(why) => {
-                Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &list::ledger_trouble(&why)))
-            }
+            Err(why) => Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &why)),
         },
         ["totals"] => {
             let days = asked.parse_number("days", 1..=3660, 30)?;
@@ -117,7 +118,8 @@ async fn route_page(
         ["runs", run, "events"] => {
             let seat =
                 stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
-            stream::stream_run(gate, run, &parts.headers, seat).await.ok_or_else(no_run)
+            let stream = stream::stream_run(gate, run, &parts.headers, seat).await;
+            stream.map_err(|error| state_away(&error))?.ok_or_else(no_run)
         }
         _ => Err(nothing_here()),
     }
@@ -180,6 +182,11 @@ fn nothing_here() -> Refusal {
 
 fn no_run() -> Refusal {
     page_refusal(StatusCode::NOT_FOUND, "there is no such run, or it is not open any more")
+}
+
+/// Returns the refusal while the state that gateways share cannot be reached.
+fn state_away(error: &StoreError) -> Refusal {
+    page_refusal(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
 }
 
 fn pages_full() -> Refusal {

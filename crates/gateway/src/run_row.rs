@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use softland_govern::runs::RunSnapshot;
+use softland_govern::runs::{RunPhase, RunSnapshot};
 use softland_session::core::{NanoUsd, RunEnding};
 
 /// A run in the list.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunRow {
     v: u32,
-    pub(crate) run: String,
+    pub(crate) run: Arc<str>,
     session: Arc<str>,
     agent: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub(crate) struct RunRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     answered_by: Option<&'static str>,
     /// `silent`, `countdown` or `landing`.
-    phase: &'static str,
+    phase: RunPhase,
     /// True if a request of the run is with the provider now.
     busy: bool,
     turns: u64,

@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use softland_govern::runs::Runs;
 use softland_govern::{
-    Conversations, GovernSettings, KnownModels, LocalState, NameGenerator, RequestIds, Services,
-    SharedState, TokenCounts,
+    Conversations, GovernSettings, KnownModels, LocalState, NameGenerator, RequestIds,
+    RunningRequests, Services, SharedState, TokenCounts,
 };
 use softland_ledger::{Clock, Ledger, OpenError, Options};
 use tokio::sync::Semaphore;
@@ -115,7 +114,7 @@ fn make_services(
         counts: TokenCounts::default(),
         names: NameGenerator::new(clock(), std::process::id()),
         conversations: Conversations::default(),
-        runs: Runs::default(),
+        running: RunningRequests::default(),
         tasks: TaskTracker::new(),
         meter: Arc::clone(&watch.metrics) as _,
         watcher: Arc::clone(watch) as _,
@@ -175,9 +174,9 @@ impl GatewayState {
     }
 
     /// Ends the runs that have had no request for too long.
-    pub(crate) fn end_idle(&self) {
+    pub(crate) async fn end_idle(&self) {
         self.watch.tapes.sweep_unread();
-        self.services.end_idle();
+        self.services.end_idle().await;
     }
 
     /// Returns true if new requests are accepted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use softland_session::core::{Because, Evidence, NanoUsd, RunEnding, SignalKind};
 
-use crate::runs::OpenRun;
+use crate::runs::RunTotals;
 
 /// One fact to keep. Times are milliseconds since 1970.
 #[derive(Clone, Debug)]
@@ -167,16 +167,16 @@ pub struct RunEnd {
 /// Returns the record of a run's end.
 pub(crate) fn run_end_record(
     at: u64,
-    run: &str,
+    run: &Arc<str>,
     ended: RunEnding,
     local: bool,
     answer: Option<String>,
-    open: &OpenRun,
+    totals: &RunTotals,
 ) -> Record<'static> {
-    let (tokens, (turns, calls)) = (open.tokens, open.own_counts());
+    let (tokens, (turns, calls)) = (totals.tokens, totals.own_counts());
     Record::RunEnd(RunEnd {
         at,
-        run: run.into(),
+        run: Arc::clone(run),
         ended,
         local,
         answer,
@@ -186,6 +186,6 @@ pub(crate) fn run_end_record(
         output: tokens.output,
         cache_read: tokens.cache_read,
         cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
-        cost: open.cost,
+        cost: totals.cost,
     })
 }

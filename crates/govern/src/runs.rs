@@ -1,73 +1,51 @@
-//! The runs that are open now: their totals, and the ones that nobody continues.
+//! Runs as the shared state knows them: what is told of a request that begins and ends, the totals
+//! of open runs, and the runs that have ended not long ago. All of it can be serialized.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use softland_session::core::{NanoUsd, Outcome, Reason, RunEnding};
+use serde::{Deserialize, Serialize};
+use softland_session::core::{Digest, NanoUsd, Outcome, Reason, RunEnding};
 use softland_session::wire::Tokens;
 
-use crate::store::IDLE_MS;
-
-mod view;
-
-use view::{PastRuns, RunView};
-pub use view::{RequestHandle, RunInfo, RunSnapshot, SnapshotEnd};
-
-/// The number of runs that are tracked at once; beyond it, the ones idle longest are ended.
-const MOST: usize = 50_000;
-
-/// The totals of an open run.
-#[derive(Clone, Debug, Default)]
-pub struct OpenRun {
-    /// The end of its newest request, in milliseconds since 1970.
+/// The totals of a run, or of one of its requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTotals {
+    /// The end of the newest request, in milliseconds since 1970.
     pub last: u64,
-    /// Its turns, with those of the runs that it continues.
+    /// The turns of the run, with those of the runs that it continues.
     pub turns: u64,
-    /// Its tool calls, with those of the runs that it continues.
+    /// The tool calls of the run, with those of the runs that it continues.
     pub calls: u64,
-    /// Its tokens.
+    /// The tokens.
     pub tokens: Tokens,
-    /// `None` once a request's cost was not known.
+    /// The cost; `None` once a request's cost was not known.
     pub cost: Option<NanoUsd>,
-    /// Turns and calls of the runs that it continues, which the ledger has in rows of their own.
-    before: (u64, u64),
-    /// The newest turn whose start was recorded.
-    begun: u64,
-    /// The end that it would have had, if it is only observed.
-    fate: Option<ObservedEnd>,
+    /// Turns and calls of the runs that it continues, which a ledger has in rows of their own.
+    pub before: (u64, u64),
     /// True if the newest request brought no turn because the provider failed.
-    failed: bool,
-    /// The number of running requests; while there are any, the run is not idle.
-    under_way: usize,
-    /// The view of the run for the pages.
-    shown: RunView,
+    pub failed: bool,
 }
 
-impl OpenRun {
-    /// Creates the totals of one request.
-    pub fn from_request(
-        last: u64,
-        (turns, calls): (u64, u64),
-        tokens: Tokens,
-        cost: Option<NanoUsd>,
-    ) -> Self {
-        Self { last, turns, calls, tokens, cost, ..Self::default() }
-    }
-
-    /// Marks a request that the provider refused.
-    pub fn with_failure(self) -> Self {
-        Self { failed: true, ..self }
+impl RunTotals {
+    /// Adds the totals of a request. Turns and calls are the run's, tokens and cost the request's.
+    pub fn add_request(&mut self, request: &Self) {
+        self.failed = request.failed;
+        self.last = self.last.max(request.last);
+        self.turns = self.turns.max(request.turns);
+        self.calls = self.calls.max(request.calls);
+        self.tokens = self.tokens.saturating_add(request.tokens);
+        self.cost = self.cost.zip(request.cost).map(|(sum, cost)| sum + cost);
     }
 
     /// Returns the run's own turns and calls.
+    #[must_use]
     pub fn own_counts(&self) -> (u64, u64) {
         let (turns, calls) = self.before;
         (self.turns.saturating_sub(turns), self.calls.saturating_sub(calls))
     }
 
     /// Returns how the run ended, if nobody continues it.
+    #[must_use]
     pub fn abandoned_end(&self) -> RunEnding {
         match self.failed {
             true => RunEnding::without_limit(Outcome::Failed, Reason::Provider),
@@ -77,7 +55,8 @@ impl OpenRun {
 }
 
 /// The end that a run would have had if it were not only observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ObservedEnd {
     /// It would have been brought to an answer at a limit.
     Landed,
@@ -85,164 +64,195 @@ pub enum ObservedEnd {
     Stopped,
 }
 
-/// The open runs.
-#[derive(Debug, Default)]
-pub struct Runs {
-    open: Mutex<HashMap<String, OpenRun, RandomState>>,
-    /// Counts the changes, so that a page has to read only what is new.
-    version: AtomicU64,
-    past: Mutex<PastRuns>,
-}
-
-impl Runs {
-    /// Counts a request of a run. Returns true if the run is new. `before` are the turns and calls
-    /// of the runs that a new run continues.
-    pub fn begin_request(&self, run: &str, now: u64, before: (u64, u64)) -> bool {
-        let mut open = self.lock();
-        let version = self.next_version();
-        if let Some(open) = open.get_mut(run) {
-            open.last = open.last.max(now);
-            open.under_way += 1;
-            open.shown.version = version;
-            return false;
-        }
-        let cost = Some(NanoUsd::ZERO);
-        let shown = RunView::new(version);
-        let new = OpenRun { last: now, cost, before, under_way: 1, shown, ..OpenRun::default() };
-        open.insert(run.to_owned(), new);
-        true
-    }
-
-    /// Notes the start of a turn. Returns true if the turn is new.
-    pub fn begin_turn(&self, run: &str, turn: u64) -> bool {
-        let mut open = self.lock();
-        let Some(open) = open.get_mut(run).filter(|open| open.begun < turn) else { return false };
-        open.begun = turn;
-        true
-    }
-
-    /// Notes an intervention that was only observed. Returns the end that it would have caused, but
-    /// only for the first such intervention: the later ones would not have happened.
-    pub fn observe_intervention(&self, run: &str, intervention: &str) -> Option<ObservedEnd> {
-        let fate = match intervention {
+impl ObservedEnd {
+    /// Returns the end that an intervention would have caused, if any.
+    #[must_use]
+    pub fn from_intervention(intervention: &str) -> Option<Self> {
+        match intervention {
             // A call is also refused at its tool's own limit, and then the run continues.
-            "ask" | "none" | "respond" => ObservedEnd::Landed,
-            "local_answer" | "stop" => ObservedEnd::Stopped,
-            _ => return None,
-        };
-        let mut open = self.lock();
-        let open = open.get_mut(run).filter(|open| open.fate.is_none())?;
-        open.fate = Some(fate);
-        Some(fate)
-    }
-
-    /// Adds the totals of a request. Turns and calls are the run's, tokens and cost the request's.
-    pub fn end_request(&self, run: &str, request: &OpenRun) {
-        let mut open = self.lock();
-        let version = self.next_version();
-        if let Some(open) = open.get_mut(run) {
-            open.shown.version = version;
-            open.under_way = open.under_way.saturating_sub(1);
-            open.failed = request.failed;
-            open.last = open.last.max(request.last);
-            open.turns = open.turns.max(request.turns);
-            open.calls = open.calls.max(request.calls);
-            open.tokens = open.tokens.saturating_add(request.tokens);
-            open.cost = open.cost.zip(request.cost).map(|(sum, cost)| sum + cost);
+            "ask" | "none" | "respond" => Some(Self::Landed),
+            "local_answer" | "stop" => Some(Self::Stopped),
+            _ => None,
         }
-    }
-
-    /// Removes a run that has ended. Returns its totals.
-    pub fn remove_run(&self, run: &str) -> Option<OpenRun> {
-        self.lock().remove(run)
-    }
-
-    /// Removes and returns the runs that nobody continues.
-    pub fn take_idle(&self, now: u64) -> Vec<(String, OpenRun)> {
-        let mut open = self.lock();
-        let limit = if open.len() > MOST { IDLE_MS / 10 } else { IDLE_MS };
-        let is_idle = |_: &String, run: &mut OpenRun| {
-            run.under_way == 0 && now.saturating_sub(run.last) > limit
-        };
-        open.extract_if(is_idle).collect()
-    }
-
-    /// Removes and returns all runs.
-    pub fn take_all(&self) -> Vec<(String, OpenRun)> {
-        self.lock().drain().collect()
-    }
-
-    /// Returns a new version. The caller holds the lock of what has changed, so that a reader of
-    /// this version finds all of it there.
-    fn next_version(&self) -> u64 {
-        self.version.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenRun, RandomState>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The constant properties of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The time of its first request, in milliseconds since 1970.
+    pub started: u64,
+    /// The session, which shares money.
+    pub session: Arc<str>,
+    /// The client's name for the run.
+    pub name: Option<Arc<str>>,
+    /// The agent within the session.
+    pub agent: Option<Arc<str>>,
+    /// The parent run, if the run is a sub-agent's.
+    pub parent: Option<Arc<str>>,
+    /// The ended run that it continues.
+    pub continues: Option<Arc<str>>,
+    /// Its model.
+    pub model: Arc<str>,
+    /// The policy's name.
+    pub policy: String,
+    /// The client, as its `user-agent` names it.
+    pub client: Option<String>,
+    /// True if the run is only observed.
+    pub observed: bool,
+    /// The limit on tool calls.
+    pub calls_limit: Option<u64>,
+}
 
-    #[test]
-    fn a_run_is_new_once_and_idle_in_the_end() {
-        let runs = Runs::default();
-        assert!(runs.begin_request("a", 5, (0, 0)));
-        assert!(!runs.begin_request("a", 6, (0, 0)));
-        let cost = Some(NanoUsd(3));
-        let request = OpenRun::from_request(7, (2, 1), Tokens::default(), cost);
-        runs.end_request("a", &request);
-        assert!(runs.take_idle(8 + IDLE_MS).is_empty(), "a request of it is under way");
-        runs.end_request("a", &request);
-        assert!(runs.take_idle(7 + IDLE_MS).is_empty());
-        let idle = runs.take_idle(8 + IDLE_MS);
-        assert_eq!(idle.len(), 1);
-        assert_eq!((idle[0].1.turns, idle[0].1.cost), (2, Some(NanoUsd(6))));
-        assert!(runs.remove_run("a").is_none());
-        assert!(runs.begin_request("b", 5, (0, 0)));
-        assert!(runs.begin_turn("b", 1) && !runs.begin_turn("b", 1));
-        assert!(runs.begin_turn("b", 2) && !runs.begin_turn("b", 1) && !runs.begin_turn("c", 1));
-        assert_eq!(
-            (runs.observe_intervention("b", "countdown"), runs.observe_intervention("b", "refuse")),
-            (None, None)
-        );
-        assert_eq!(runs.observe_intervention("b", "ask"), Some(ObservedEnd::Landed));
-        assert_eq!(runs.observe_intervention("b", "stop"), None, "it would have ended before");
-        assert_eq!(runs.observe_intervention("c", "stop"), None, "no such run");
-        assert_eq!((runs.take_all().len(), runs.take_all().len()), (1, 0));
-    }
+/// A request of a run that begins. A state that does not know the run opens it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOpening {
+    /// The run.
+    pub run: Arc<str>,
+    /// Its properties, should it be new. If it then continues another run, that one ends.
+    pub info: RunInfo,
+    /// The time, in milliseconds since 1970.
+    pub at: u64,
+    /// The request's history.
+    pub here: Digest,
+}
 
-    #[test]
-    fn who_reads_up_to_a_version_misses_nothing_of_it() {
-        use std::collections::BTreeSet;
-        use std::sync::atomic::AtomicUsize;
-        use std::time::{Duration, Instant};
+/// The answer to a request that begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenedRun {
+    /// True if the run is new.
+    pub is_new: bool,
+    /// The newest turn that has begun; 0 for a new run.
+    pub begun: u64,
+    /// The run that this one continues, if it was still open. It has ended now.
+    pub superseded: Option<EndedRun>,
+}
 
-        const MANY: usize = 5000;
-        let (runs, seen) = (Runs::default(), AtomicUsize::new(0));
-        let until = Instant::now() + Duration::from_secs(60);
-        let ended = RunEnding::without_limit(Outcome::Answered, Reason::Final);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for n in 0..MANY {
-                    runs.record_ended(&n.to_string(), &OpenRun::default(), &ended, false, 0);
-                    // The number of remembered runs is bounded.
-                    while n > seen.load(Ordering::Relaxed) + 100 && Instant::now() < until {
-                        std::thread::yield_now();
-                    }
-                }
-            });
-            let (mut version, mut found) = (0, BTreeSet::new());
-            while found.len() < MANY && Instant::now() < until {
-                let newest = runs.version();
-                found.extend(runs.changed_rows(version).into_iter().map(|row| row.run));
-                version = newest;
-                seen.store(found.len(), Ordering::Relaxed);
-            }
-            assert_eq!(found.len(), MANY);
-        });
-    }
+/// The progress of a run at a request that is about to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunProgress {
+    /// The run.
+    pub run: Arc<str>,
+    /// The turn that the request asks for, counted from 1.
+    pub turn: u64,
+    /// The tool calls so far.
+    pub calls: u64,
+    /// Turns and calls of the runs that it continues.
+    pub before: (u64, u64),
+    /// The phase.
+    pub phase: RunPhase,
+}
+
+/// The phase of a run, as a person is shown it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunPhase {
+    /// Nothing is said to the model.
+    #[default]
+    Silent,
+    /// The model is told what remains.
+    Countdown,
+    /// The run is being brought to an answer.
+    Landing,
+}
+
+/// The end of a request of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestEnd {
+    /// The run.
+    pub run: Arc<str>,
+    /// The totals of the request.
+    pub totals: RunTotals,
+    /// The end to which the request would have brought the run, if the run is only observed.
+    pub fate: Option<ObservedEnd>,
+    /// The end of the run, if it ends with the request.
+    pub end: Option<SnapshotEnd>,
+}
+
+/// A run that has ended, with its totals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRun {
+    /// The run.
+    pub run: Arc<str>,
+    /// Its totals.
+    pub totals: RunTotals,
+}
+
+/// A run after one of its requests has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunAfter {
+    /// Its totals, if it has ended with this request and not before.
+    pub ended: Option<RunTotals>,
+    /// The end to which this request would have brought it first, if it is only observed.
+    pub first_fate: Option<ObservedEnd>,
+}
+
+/// The runs to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunsToEnd {
+    /// Those that have had no request for too long.
+    Idle {
+        /// The time, in milliseconds since 1970.
+        now: u64,
+    },
+    /// Those that are lost when this process ends: all runs of a state in memory, and none of a
+    /// state that outlives the process.
+    Lost {
+        /// The time, in milliseconds since 1970.
+        now: u64,
+    },
+}
+
+/// A run that was cancelled, with its open sub-agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCancellation {
+    /// The runs, the parent first.
+    pub family: Vec<Arc<str>>,
+    /// Those of them that had no running request, and so have ended.
+    pub ended: Vec<EndedRun>,
+}
+
+/// The runs that have changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunList {
+    /// The version up to which all changes are in the list.
+    pub version: u64,
+    /// The runs, the first that began at the front.
+    pub runs: Vec<RunSnapshot>,
+}
+
+/// A run as it is now, or as it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSnapshot {
+    /// The run.
+    pub run: Arc<str>,
+    /// Its constant properties.
+    pub info: Arc<RunInfo>,
+    /// The end of its newest request, in milliseconds since 1970.
+    pub last: u64,
+    /// The phase.
+    pub phase: RunPhase,
+    /// True if a request of the run is with the provider now.
+    pub is_busy: bool,
+    /// Its turns, with the one that has begun.
+    pub turns: u64,
+    /// Its tool calls.
+    pub calls: u64,
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Its cost; `None` if it is not known.
+    pub cost: Option<NanoUsd>,
+    /// Its end, if it has ended.
+    pub end: Option<SnapshotEnd>,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotEnd {
+    /// The time of the end, in milliseconds since 1970.
+    pub at: u64,
+    /// The outcome and its reason.
+    pub ending: RunEnding,
+    /// True if the answer is softland's own.
+    pub local: bool,
 }

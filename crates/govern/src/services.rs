@@ -1,5 +1,5 @@
-//! The state that the requests of one host share: what is stored, what has been learned, which runs
-//! are open, and those who are told.
+//! The state that the requests of one host share: the way to the state that all hosts share, what
+//! runs here, and those who are told.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,10 @@ use crate::conversations::Conversations;
 use crate::learned::KnownModels;
 use crate::names::NameGenerator;
 use crate::records::{Record, run_end_record};
-use crate::runs::{OpenRun, Runs};
-use crate::shared::{SharedState, StateNote};
+use crate::running::RunningRequests;
+use crate::runs::{EndedRun, RunCancellation, RunsToEnd};
+use crate::shared::SharedState;
+use crate::store::StoreError;
 use crate::token_counts::TokenCounts;
 use crate::watcher::{Meter, Watcher};
 
@@ -20,7 +22,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The state that the requests of one host share.
 pub struct Services {
-    /// The state that transcripts cannot show, and the accounts of money.
+    /// The state that all hosts share: conversations, accounts of money, open runs.
     pub state: Arc<dyn SharedState>,
     /// The tables' entries for models.
     pub models: KnownModels,
@@ -30,8 +32,8 @@ pub struct Services {
     pub names: NameGenerator,
     /// The order of requests in conversations that a provider stores.
     pub conversations: Conversations,
-    /// The runs that are open now.
-    pub runs: Runs,
+    /// The requests that run in this process.
+    pub running: RunningRequests,
     /// Running streams, whose spend is not booked yet.
     pub tasks: TaskTracker,
     /// Counts what happens.
@@ -50,41 +52,56 @@ impl Services {
     }
 
     /// Ends the runs that have had no request for too long.
-    pub fn end_idle(&self) {
-        let now = self.now();
-        for (run, open) in self.runs.take_idle(now) {
-            self.record_abandoned(now, &run, &open);
+    pub async fn end_idle(&self) {
+        self.end_runs(RunsToEnd::Idle { now: self.now() }).await;
+    }
+
+    /// Ends the runs whose state is lost with this process. A client that comes back later continues
+    /// under another run name.
+    pub async fn end_lost(&self) {
+        self.end_runs(RunsToEnd::Lost { now: self.now() }).await;
+    }
+
+    async fn end_runs(&self, which: RunsToEnd) {
+        match self.state.end_runs(which).await {
+            Ok(ended) => ended.iter().for_each(|run| self.record_abandoned(run)),
+            Err(error) => tracing::warn!(%error, "runs that nobody continues stay open"),
         }
     }
 
-    /// Ends all open runs. Their state is lost with this process, so a client that comes back later
-    /// continues under another run name.
-    pub fn end_all(&self) {
-        let now = self.now();
-        for (run, open) in self.runs.take_all() {
-            self.record_abandoned(now, &run, &open);
-        }
+    /// Cancels an open run and its sub-agents: their running requests are given up, wherever they
+    /// run, and further requests are refused. Returns the runs, the parent first; `None` if the run
+    /// is not open.
+    ///
+    /// # Errors
+    /// Returns an error if the shared state cannot be reached.
+    pub async fn cancel_run(&self, run: &str) -> Result<Option<Vec<Arc<str>>>, StoreError> {
+        let cancelled = self.state.cancel_run(run, self.now()).await?;
+        let Some(RunCancellation { family, ended }) = cancelled else { return Ok(None) };
+        // A run with a running request ends when that request is booked.
+        family.iter().for_each(|member| self.running.stop_run(member));
+        ended.iter().for_each(|run| self.record_abandoned(run));
+        Ok(Some(family))
     }
 
-    /// Ends a run that another run continues, unless it has ended already.
-    pub fn end_superseded(&self, run: &str) {
-        if let Some(open) = self.runs.remove_run(run) {
-            self.record_abandoned(self.now(), run, &open);
+    /// Gives up the requests of this process whose runs were cancelled, also by another process. A
+    /// host calls this about once in a second.
+    pub async fn stop_cancelled(&self) {
+        let runs = self.running.list_runs();
+        if runs.is_empty() {
+            return;
         }
-    }
-
-    /// Marks a run as cancelled, so that it cannot continue.
-    pub fn mark_cancelled(&self, run: &str) {
-        let here = self.runs.newest_context(run);
-        self.state.take_note(StateNote::Cancelled { run: run.into(), here });
+        match self.state.find_cancelled(&runs).await {
+            Ok(cancelled) => cancelled.iter().for_each(|run| self.running.stop_run(run)),
+            Err(error) => tracing::debug!(%error, "cancelled runs are not known"),
+        }
     }
 
     /// Records the end of a run that nobody continues.
-    fn record_abandoned(&self, now: u64, run: &str, open: &OpenRun) {
-        let ended = open.abandoned_end();
+    pub(crate) fn record_abandoned(&self, run: &EndedRun) {
+        let (now, ended) = (self.now(), run.totals.abandoned_end());
         self.meter.count_ended_run(ended.outcome);
-        self.runs.record_ended(run, open, &ended, false, now);
-        self.write_record(|| run_end_record(now, run, ended, false, None, open));
+        self.write_record(|| run_end_record(now, &run.run, ended, false, None, &run.totals));
     }
 
     /// Hands a record to the watcher, if it wants records.
@@ -97,6 +114,6 @@ impl Services {
 
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Services").field("runs", &self.runs).finish_non_exhaustive()
+        f.debug_struct("Services").field("running", &self.running).finish_non_exhaustive()
     }
 }

@@ -4,28 +4,38 @@
 //! An implementation keeps and finds; it decides nothing about a run. While it does not answer, a
 //! policy's `on_store_loss` says whether requests under a limit of money go on.
 
-use std::collections::VecDeque;
+mod local;
+mod run_book;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use softland_session::core::{Digest, NanoUsd};
+use softland_session::core::NanoUsd;
 use softland_session::{ChainLink, ShownResponse};
 
-use crate::learned::{LessonBook, ModelLessons};
+use crate::learned::ModelLessons;
 use crate::money::accounts::{
-    Accounts, AccountsUnavailable, Balance, Claim, Lease, LeaseStore, MemoryAccounts,
-    ReservationAmounts, ReservationError, WaitLimits,
+    Accounts, AccountsUnavailable, Balance, Claim, Lease, LeaseStore, ReservationAmounts,
+    ReservationError, WaitLimits,
 };
-use crate::recall::{RecallQuery, Recalled, recall_from};
-use crate::store::{MemoryStore, Store, StoreChanges, StoreError};
+use crate::recall::{RecallQuery, Recalled};
+use crate::runs::{
+    EndedRun, OpenedRun, RequestEnd, RunAfter, RunCancellation, RunList, RunOpening, RunProgress,
+    RunSnapshot, RunsToEnd, SnapshotEnd,
+};
+use crate::store::{StoreChanges, StoreError};
+
+pub use local::LocalState;
 
 /// The state that requests share. A governed request makes three calls: [`recall`](Self::recall),
 /// [`reserve`](Self::reserve), [`close`](Self::close). One that names a stored history makes
 /// [`recall_links`](Self::recall_links) before them, and one that leads to further requests upstream
-/// reserves for each.
+/// reserves for each. The other calls are for hosts and for people who watch.
 ///
 /// The notes of [`LeaseStore`] wait for nothing: an implementation may send them with its next call.
+/// All times come with the calls. A host that is killed closes nothing, so an implementation that
+/// outlives its hosts forgets their requests after a time of its own choice.
 #[async_trait]
 pub trait SharedState: LeaseStore {
     /// Finds the conversation of a request, and returns everything that is known of it.
@@ -54,22 +64,65 @@ pub trait SharedState: LeaseStore {
     /// Takes a note. It waits for nothing: an implementation may send it with its next call.
     fn take_note(&self, note: StateNote);
 
-    /// Stores the changes of a request that has ended. Returns the balances that are asked for.
+    /// Stores the changes of a request that has ended. Returns what is known of its run and its
+    /// accounts then.
     ///
     /// # Errors
     /// Returns an error if the state cannot be reached.
-    async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError>;
+    async fn close(&self, closing: Closing) -> Result<Closed, StoreError>;
+
+    /// Returns the runs that have changed after a version, open and recently ended. A run is listed
+    /// from its first [`StateNote::Progress`] on.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn list_runs(&self, after: u64) -> Result<RunList, StoreError>;
+
+    /// Returns one run, open or recently ended.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn find_run(&self, run: &str) -> Result<Option<RunSnapshot>, StoreError>;
+
+    /// Cancels an open run and its open sub-agents, so that they cannot continue: those without a
+    /// running request have ended, and [`find_cancelled`](Self::find_cancelled) tells the hosts of
+    /// the others. `None` if the run is not open. `now` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn cancel_run(&self, run: &str, now: u64) -> Result<Option<RunCancellation>, StoreError>;
+
+    /// Returns which of these runs were cancelled, by whichever host. A host asks it now and then of
+    /// the runs whose requests it serves.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn find_cancelled(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError>;
+
+    /// Ends open runs ([`RunTotals::abandoned_end`](crate::runs::RunTotals::abandoned_end)), and
+    /// returns them. Each is returned once, to one host.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn end_runs(&self, which: RunsToEnd) -> Result<Vec<EndedRun>, StoreError>;
 }
 
 /// A note that is of use to later requests, and that nobody waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateNote {
-    /// A run was cancelled, so that it cannot continue.
-    Cancelled {
+    /// A request of an open run is about to be sent.
+    Progress(RunProgress),
+    /// A request of this run was given up before it was sent. If it had opened the run, the run is
+    /// forgotten.
+    Withdrawn(Arc<str>),
+    /// A request has ended whose [`close`](SharedState::close) failed. Its changes are lost.
+    Ended(RequestEnd),
+    /// The end of a run that has ended, with what its limits leave.
+    EndKnown {
         /// The run.
         run: Arc<str>,
-        /// The history in which it was cancelled.
-        here: Option<Digest>,
+        /// Its end.
+        end: SnapshotEnd,
     },
     /// A provider's refusals have taught something about a model.
     Learned {
@@ -91,6 +144,9 @@ pub struct ReserveQuery {
     pub patience: WaitLimits,
     /// The amount that is booked on the accounts first: a fork takes over what was spent before it.
     pub spent_before: NanoUsd,
+    /// The run whose request begins once this is answered, with or without money; `None` if it has
+    /// begun, or belongs to no run.
+    pub opens: Option<Box<RunOpening>>,
 }
 
 /// The answer to a request for money.
@@ -100,6 +156,8 @@ pub struct Reserved {
     pub balances: Vec<Balance>,
     /// The reservation, or the reason why there is none.
     pub grant: Result<Grant, ReservationError>,
+    /// The run whose request has begun.
+    pub opened: Option<OpenedRun>,
 }
 
 /// A reservation, which its holder settles.
@@ -124,6 +182,17 @@ pub struct Closing {
     pub shown: Option<ShownLink>,
     /// The accounts whose balances are wanted.
     pub accounts: Vec<Arc<str>>,
+    /// The end of the request, if it belongs to a run.
+    pub request: Option<RequestEnd>,
+}
+
+/// The answer to the end of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// The balances that were wanted, in their order; none if the accounts do not answer.
+    pub balances: Vec<Balance>,
+    /// The request's run.
+    pub run: RunAfter,
 }
 
 /// A response that a client was shown, under its ids.
@@ -144,130 +213,43 @@ impl From<ShownResponse> for ShownLink {
     }
 }
 
-/// The number of cancelled runs that are remembered, since their clients may come back.
-const CANCELLED: usize = 4096;
-
-/// The state of one process, in its memory.
-#[derive(Debug, Default)]
-pub struct LocalState {
-    store: MemoryStore,
-    accounts: MemoryAccounts,
-    lessons: LessonBook,
-    /// The cancelled runs, with the history in which each was.
-    cancelled: Mutex<VecDeque<(Arc<str>, Option<Digest>)>>,
-}
-
-impl LocalState {
-    fn lock_cancelled(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, Option<Digest>)>> {
-        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl SharedState for LocalState {
-    async fn recall(&self, query: RecallQuery) -> Result<Recalled, StoreError> {
-        let lessons = self.lessons.find_lessons(&query.model);
-        let mut recalled = recall_from(&self.store, query).await?;
-        let cancelled = self.lock_cancelled();
-        let known = cancelled.iter().filter(|(run, _)| recalled.names_run(run)).cloned().collect();
-        drop(cancelled);
-        (recalled.lessons, recalled.cancelled) = (lessons, known);
-        Ok(recalled)
-    }
-
-    async fn recall_links(
-        &self,
-        id: &str,
-        most: usize,
-    ) -> Result<Option<Vec<ChainLink>>, StoreError> {
-        let mut links = Vec::new();
-        let (mut next, mut bytes) = (Some(id.to_owned()), 0);
-        while let Some(id) = next {
-            let known = if bytes > most { None } else { self.store.find_link(&id).await? };
-            let Some(link) = known else { return Ok(None) };
-            // The id counts, too, so that many empty links do not add up to nothing.
-            bytes += link.items.len() + id.len();
-            next = link.before.clone();
-            links.push(Arc::unwrap_or_clone(link));
-        }
-        links.reverse();
-        Ok(Some(links))
-    }
-
-    async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
-        let ReserveQuery { claims, ask, patience, spent_before } = wanted;
-        if spent_before > NanoUsd::ZERO {
-            let free = claims.iter().map(|claim| Claim { limit: None, ..claim.clone() }).collect();
-            let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
-            if let Ok(lease) = self.accounts.reserve_money(free, nothing, WaitLimits::NONE).await {
-                lease.settle_cost(spent_before);
-            }
-        }
-        let names: Vec<&str> = claims.iter().map(|claim| &*claim.account).collect();
-        let balances = self.accounts.read_balances(&names).await?;
-        let leased = self.accounts.reserve_money(claims, ask, patience).await;
-        let grant = leased.map(|lease| {
-            let (accounts, amount) = lease.detach();
-            Grant { accounts, amount }
-        });
-        Ok(Reserved { balances, grant })
-    }
-
-    fn take_note(&self, note: StateNote) {
-        match note {
-            StateNote::Cancelled { run, here } => {
-                let mut cancelled = self.lock_cancelled();
-                if cancelled.len() >= CANCELLED {
-                    cancelled.pop_front();
-                }
-                cancelled.push_back((run, here));
-            }
-            StateNote::Learned { model, lessons } => self.lessons.add_lessons(&model, lessons),
-        }
-    }
-
-    async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {
-        let Closing { scope, changes, parent, shown, accounts } = closing;
-        if let Some(ShownLink { ids, conversation, link }) = shown {
-            self.store.store_shown(ShownResponse { ids, conversation, link }).await?;
-        }
-        self.store.apply_changes(&scope, changes).await?;
-        if let Some((scope, changes)) = parent {
-            self.store.apply_changes(&scope, *changes).await?;
-        }
-        let names: Vec<&str> = accounts.iter().map(|name| &**name).collect();
-        Ok(self.accounts.read_balances(&names).await.unwrap_or_default())
-    }
-}
-
-impl LeaseStore for LocalState {
-    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
-        self.accounts.lower_reservation(accounts, by);
-    }
-
-    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
-        self.accounts.settle_lease(accounts, reserved, actual);
-    }
-}
-
 /// The accounts of one request in the shared state.
 #[derive(Debug)]
 pub(crate) struct RequestLedger<'a> {
     state: &'a Arc<dyn SharedState>,
     /// The amount that is booked first.
     spent_before: NanoUsd,
-    /// The balances before the newest reservation.
-    balances: Mutex<Vec<Balance>>,
+    /// The run that begins with the first reservation.
+    opens: Mutex<Option<Box<RunOpening>>>,
+    /// What the newest reservation brought beside its money.
+    brought: Mutex<LedgerAnswer>,
+}
+
+/// What a reservation brings beside its money.
+#[derive(Debug, Default)]
+pub(crate) struct LedgerAnswer {
+    /// The balances before; none if the state did not answer.
+    pub(crate) balances: Vec<Balance>,
+    /// The run whose request has begun.
+    pub(crate) opened: Option<OpenedRun>,
 }
 
 impl<'a> RequestLedger<'a> {
-    pub(crate) fn new(state: &'a Arc<dyn SharedState>, spent_before: NanoUsd) -> Self {
-        Self { state, spent_before, balances: Mutex::default() }
+    pub(crate) fn new(
+        state: &'a Arc<dyn SharedState>,
+        spent_before: NanoUsd,
+        opens: Option<Box<RunOpening>>,
+    ) -> Self {
+        Self { state, spent_before, opens: Mutex::new(opens), brought: Mutex::default() }
     }
 
-    /// Returns the balances before the newest reservation; none if the state did not answer.
-    pub(crate) fn take_balances(self) -> Vec<Balance> {
-        self.balances.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// Returns what the newest reservation brought beside its money.
+    pub(crate) fn take_answer(self) -> LedgerAnswer {
+        self.brought.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_answer(&self) -> MutexGuard<'_, LedgerAnswer> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -279,17 +261,18 @@ impl Accounts for RequestLedger<'_> {
         ask: ReservationAmounts,
         patience: WaitLimits,
     ) -> Result<Lease, ReservationError> {
-        let wanted = ReserveQuery { claims, ask, patience, spent_before: self.spent_before };
+        let opens = self.opens.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let spent_before = self.spent_before;
+        let wanted = ReserveQuery { claims, ask, patience, spent_before, opens };
         let reserved = self.state.reserve(wanted).await.map_err(ReservationError::Away)?;
-        if let Ok(mut balances) = self.balances.lock() {
-            *balances = reserved.balances;
-        }
-        let Grant { accounts, amount } = reserved.grant?;
+        let Reserved { balances, grant, opened } = reserved;
+        *self.lock_answer() = LedgerAnswer { balances, opened };
+        let Grant { accounts, amount } = grant?;
         let book: Arc<dyn SharedState> = Arc::clone(self.state);
         Ok(Lease::new(book, accounts, amount))
     }
 
     async fn read_balances(&self, _: &[&str]) -> Result<Vec<Balance>, AccountsUnavailable> {
-        Ok(self.balances.lock().map(|balances| balances.clone()).unwrap_or_default())
+        Ok(self.lock_answer().balances.clone())
     }
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a test: a state that does not answer has failed it")]
 
+mod runs;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +27,8 @@ pub async fn check_shared_state<S: SharedState>(make: impl AsyncFn() -> S) {
     check_links(&make().await).await;
     check_money(&make().await).await;
     check_waiting(&make().await).await;
-    check_notes(&make().await).await;
+    check_lessons(&make().await).await;
+    runs::check_runs(make).await;
 }
 
 fn digest(text: &str) -> Digest {
@@ -146,6 +149,7 @@ fn wanted(limit: u64, amount: u64, spent_before: u64) -> ReserveQuery {
         ask: ReservationAmounts::from_exact(NanoUsd(amount)),
         patience: WaitLimits::NONE,
         spent_before: NanoUsd(spent_before),
+        opens: None,
     }
 }
 
@@ -172,7 +176,7 @@ async fn check_money(shared: &dyn SharedState) {
     let names: Vec<Arc<str>> = vec!["run".into(), "session".into(), "nobody".into()];
     let closing = Closing { scope: "s".into(), accounts: names, ..Closing::default() };
     let balances = shared.close(closing).await.expect("the state answers");
-    assert_eq!(balances, [balance(40, 0), balance(40, 0), Balance::default()]);
+    assert_eq!(balances.balances, [balance(40, 0), balance(40, 0), Balance::default()]);
     let third = reserve(shared, wanted(50, 60, 0)).await.grant.err();
     assert!(matches!(third, Some(ReservationError::Spent(_))), "{third:?}");
 }
@@ -191,31 +195,20 @@ async fn check_waiting(shared: &dyn SharedState) {
     assert_eq!(second.grant.map(|grant| grant.amount), Ok(NanoUsd(50)));
 }
 
-/// Lessons and cancellations come with what they concern.
-async fn check_notes(shared: &dyn SharedState) {
-    let run = Some((digest("run"), state("r", 1)));
-    close(shared, "s", StoreChanges { run, clues: vec![digest("turn")], ..Default::default() })
-        .await;
-    let here = Some(digest("here"));
-    for run in ["r", "another"] {
-        shared.take_note(StateNote::Cancelled { run: run.into(), here });
-    }
+/// Lessons come with the model that they concern, and add up.
+async fn check_lessons(shared: &dyn SharedState) {
     for lessons in [
         ModelLessons { no_none: true, ..ModelLessons::default() },
         ModelLessons { no_forcing: true, ..ModelLessons::default() },
     ] {
         shared.take_note(StateNote::Learned { model: "m".into(), lessons });
     }
-    let query = RecallQuery {
-        here: digest("here"),
-        model: "m".into(),
-        turns: vec![digest("turn")],
-        ..RecallQuery::default()
-    };
-    let recalled = shared.recall(query).await.expect("the state answers");
-    assert_eq!(recalled.cancelled, [("r".into(), here)]);
     let both = ModelLessons { no_none: true, no_forcing: true, limit: None };
-    assert_eq!(recalled.lessons, both, "lessons add up");
+    for (model, known) in [("m", both), ("another", ModelLessons::default())] {
+        let query = RecallQuery { model: model.into(), ..RecallQuery::default() };
+        let recalled = shared.recall(query).await.expect("the state answers");
+        assert_eq!(recalled.lessons, known, "{model}");
+    }
 }
 
 fn content_turn(by: &FoundBy) -> Option<&FoundTurn> {

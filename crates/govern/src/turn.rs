@@ -15,6 +15,7 @@ mod new_message;
 mod open;
 mod policy;
 mod record;
+mod registration;
 mod scope;
 mod unread;
 

@@ -22,9 +22,10 @@ pub trait Meter: fmt::Debug + Send + Sync {
     fn count_phase(&self, _phase: &'static str) {}
     /// Counts an intervention.
     fn count_intervention(&self, _intervention: &'static str) {}
-    /// Counts an intervention that was only observed. `fate` is the end to which it would have
-    /// brought the run, if no earlier one would have.
-    fn count_observed(&self, _intervention: &'static str, _fate: Option<ObservedEnd>) {}
+    /// Counts an intervention that was only observed.
+    fn count_observed(&self, _intervention: &'static str) {}
+    /// Counts the end to which the first such intervention would have brought a run.
+    fn count_observed_end(&self, _end: ObservedEnd) {}
     /// Counts a run that begins and is only observed.
     fn count_observed_run(&self) {}
     /// Counts a signal of a detector.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use softland_govern::store::StoreError;
 use softland_ledger::{Query, Reader, Run, RunLookup};
 
 use super::questions;
@@ -20,21 +21,25 @@ const MOST: usize = 10_000;
 /// Returns all open runs and the newest ended ones, what the ledger keeps, and whether there are
 /// more. Of the ledger's runs, it returns only those with `search` in a name and with the outcome
 /// `state`.
+///
+/// # Errors
+/// Returns an error if the shared state cannot be reached.
 pub(super) async fn list_runs(
     gate: &Arc<GatewayState>,
     search: Option<&str>,
     state: Option<&str>,
-) -> Value {
+) -> Result<Value, StoreError> {
     let settings = gate.live_config();
     let settings = &settings.settings;
     let content = if settings.ledger_full { "full" } else { "digests" };
     let mut ledger = json!({"on": settings.ledger.is_some(), "content": content});
-    // Read before the rows: a page that reads on from this version misses nothing.
-    let at = format!("{}.{}", gate.services.runs.version(), gate.pages.stamp);
+    let live = gate.services.state.list_runs(0).await?;
+    // A page that reads on from this version misses nothing.
+    let at = format!("{}.{}", live.version, gate.pages.stamp);
     let mut runs: Vec<Value> = Vec::new();
     let mut known = BTreeSet::new();
-    for row in gate.services.runs.changed_rows(0).into_iter().rev() {
-        if known.insert(row.run.clone()) {
+    for row in live.runs.into_iter().rev() {
+        if known.insert(Arc::clone(&row.run)) {
             runs.extend(serde_json::to_value(RunRow::from_snapshot(&row)));
         }
     }
@@ -50,7 +55,7 @@ pub(super) async fn list_runs(
         match tokio::task::spawn_blocking(move || read_runs(&path, &query)).await {
             Ok(Ok(kept)) => {
                 more = kept.len() > LISTED;
-                let kept = kept.iter().take(LISTED).filter(|run| !known.contains(&run.run));
+                let kept = kept.iter().take(LISTED).filter(|run| !known.contains(run.run.as_str()));
                 runs.extend(kept.filter_map(|run| serde_json::from_str(&run.to_json()).ok()));
             }
             Ok(Err(why)) => ledger["trouble"] = ledger_trouble(&why).into(),
@@ -63,21 +68,23 @@ pub(super) async fn list_runs(
     more |= runs.len() > MOST;
     runs.truncate(MOST);
     let runs = with_questions(gate, runs).await;
-    json!({"v": 1, "ledger": ledger, "at": at, "runs": runs, "more": more})
+    Ok(json!({"v": 1, "ledger": ledger, "at": at, "runs": runs, "more": more}))
 }
 
 /// Returns one run, from memory or the ledger.
 ///
 /// # Errors
-/// Returns the reason why the ledger, which may have the run, cannot be read.
+/// Returns the reason why the shared state or the ledger, which may have the run, cannot be read.
 pub(super) async fn find_run(gate: &Arc<GatewayState>, run: &str) -> Result<Option<Value>, String> {
-    let row = match (gate.services.runs.find_row(run), gate.live_config().settings.ledger.clone()) {
+    let live = gate.services.state.find_run(run).await.map_err(|error| error.to_string())?;
+    let row = match (live, gate.live_config().settings.ledger.clone()) {
         (Some(row), _) => serde_json::to_value(RunRow::from_snapshot(&row)).ok(),
         (None, None) => None,
         (None, Some(path)) => {
             let name = run.to_owned();
             let read = tokio::task::spawn_blocking(move || read_run(&path, &name)).await;
-            let found = read.unwrap_or_else(|error| Err(error.to_string()))?;
+            let found = read.unwrap_or_else(|error| Err(error.to_string()));
+            let found = found.map_err(|why| ledger_trouble(&why))?;
             found.and_then(|run| serde_json::from_str(&run.to_json()).ok())
         }
     };

@@ -37,11 +37,14 @@ struct RequestContent {
     body: Vec<u8>,
 }
 
-/// Reads the beginning of a run. Blocks: not for async tasks.
-pub(super) fn read_start(gate: &Arc<GatewayState>, run: &str) -> TapeStart {
+/// Reads the beginning of a run, of which the shared state has this row. Blocks: not for async tasks.
+pub(super) fn read_start(
+    gate: &Arc<GatewayState>,
+    run: &str,
+    row: Option<&RunSnapshot>,
+) -> TapeStart {
     let now = gate.now();
-    let row = gate.services.runs.find_row(run);
-    let open = row.as_ref().is_some_and(|row| row.end.is_none());
+    let open = row.is_some_and(|row| row.end.is_none());
     let path = gate.live_config().settings.ledger.clone();
     if let Some(ledger) = gate.watch.ledger.as_ref().filter(|_| open || path.is_some()) {
         // Makes sure that the file has all records so far.
@@ -49,7 +52,7 @@ pub(super) fn read_start(gate: &Arc<GatewayState>, run: &str) -> TapeStart {
     }
     let (mut steps, kept) = path.as_deref().map(|path| read_ledger(path, run)).unwrap_or_default();
     if steps.is_empty()
-        && let Some(row) = &row
+        && let Some(row) = row
     {
         steps = remembered_steps(row, now);
     }
@@ -109,9 +112,7 @@ fn remembered_steps(row: &RunSnapshot, now: u64) -> Vec<Step> {
 
 /// Returns the content of the run's running request, which carries its history.
 fn running_content(gate: &GatewayState, run: &str) -> Option<RequestContent> {
-    let work = gate.services.runs.running_requests(run)?;
-    let asked = work.last()?.asked.upgrade()?;
-    let turn = gate.services.runs.newest_turn(run)?;
+    let (turn, asked) = gate.services.running.newest_request(run)?;
     Some(RequestContent { api: asked.api, turn, body: asked.body.to_vec() })
 }
 

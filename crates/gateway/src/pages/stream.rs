@@ -12,6 +12,8 @@ use super::start;
 use crate::run_row::RunRow;
 use crate::state::GatewayState;
 use crate::tape::{Tape, TapeRead};
+use softland_govern::runs::RunSnapshot;
+use softland_govern::store::StoreError;
 use softland_govern::{Body, BodySender};
 
 /// The number of streams to pages at once.
@@ -65,29 +67,35 @@ fn last_id(headers: &HeaderMap) -> Option<(u64, Option<String>)> {
 
 /// Streams the lines of a run from the reader's last position; `None` if there is no such run, or
 /// too many are watched.
+///
+/// # Errors
+/// Returns an error if the shared state cannot be reached.
 pub(super) async fn stream_run(
     gate: &Arc<GatewayState>,
     run: &str,
     headers: &HeaderMap,
     seat: StreamPermit,
-) -> Option<Response<Body>> {
-    let open = gate.services.runs.find_row(run).is_some_and(|row| row.end.is_none());
+) -> Result<Option<Response<Body>>, StoreError> {
+    let row = gate.services.state.find_run(run).await?;
+    let open = row.as_ref().is_some_and(|row| row.end.is_none());
     let known = gate.watch.tapes.find_tape(run).is_some();
     let tape = if open || known {
-        let (tape, new) = gate.watch.tapes.open_tape(run)?;
+        let Some((tape, new)) = gate.watch.tapes.open_tape(run) else { return Ok(None) };
         let watched = ReaderGuard(tape);
         if new {
-            let start = read_beginning(gate, run).await?;
+            let Some(start) = read_beginning(gate, run, row).await else { return Ok(None) };
             let whole = (start.whole, start.whole);
             watched.0.set_beginning(start.steps, whole);
             // The run may have ended before the tape existed.
-            if start.over || gate.services.runs.find_row(run).is_none_or(|row| row.end.is_some()) {
+            let row = gate.services.state.find_run(run).await?;
+            if start.over || row.is_none_or(|row| row.end.is_some()) {
                 watched.0.end_tape();
             }
         }
         watched
     } else {
-        let start = read_beginning(gate, run).await.filter(|start| start.found)?;
+        let start = read_beginning(gate, run, row).await.filter(|start| start.found);
+        let Some(start) = start else { return Ok(None) };
         ReaderGuard(Arc::new(Tape::from_steps(usize::MAX, run, start.steps)))
     };
     let name = match tape.0.name() {
@@ -107,12 +115,16 @@ pub(super) async fn stream_run(
         }
         drop((tape, seat));
     });
-    Some(response)
+    Ok(Some(response))
 }
 
-async fn read_beginning(gate: &Arc<GatewayState>, run: &str) -> Option<start::TapeStart> {
+async fn read_beginning(
+    gate: &Arc<GatewayState>,
+    run: &str,
+    row: Option<RunSnapshot>,
+) -> Option<start::TapeStart> {
     let (gate, run) = (Arc::clone(gate), run.to_owned());
-    tokio::task::spawn_blocking(move || start::read_start(&gate, &run)).await.ok()
+    tokio::task::spawn_blocking(move || start::read_start(&gate, &run, row.as_ref())).await.ok()
 }
 
 async fn follow_tape(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sender: &BodySender) {
@@ -194,10 +206,11 @@ async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: 
     }
     let mut quiet = Duration::ZERO;
     loop {
-        let newest = gate.services.runs.version();
-        if newest > version {
-            let rows = gate.services.runs.changed_rows(version);
-            version = newest;
+        // A state that cannot be reached is asked again; the page stays.
+        let newest = gate.services.state.list_runs(version).await.unwrap_or_default();
+        if newest.version > version {
+            let rows = newest.runs;
+            version = newest.version;
             let last = rows.len().saturating_sub(1);
             for (n, row) in rows.iter().enumerate() {
                 // The last row alone carries the id: only then has everything up to this version

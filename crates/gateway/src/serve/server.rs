@@ -31,6 +31,8 @@ const BACKLOG: u32 = 4096;
 /// The pause after an error of the listener itself, such as too many open files, and the shortest
 /// interval between two sweeps for idle runs.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The interval between two looks for runs that another gateway has cancelled.
+const CANCELS: Duration = Duration::from_secs(1);
 /// The time that streams that were cut off have to book their spend.
 const ACCOUNTS_CLOSE: Duration = Duration::from_secs(1);
 /// The time that requests to the admin address have after the last client request has ended.
@@ -122,14 +124,14 @@ impl Gateway {
             Shutdown::with_cutoff(&CancellationToken::new()),
         );
         let mut shutdown = pin!(shutdown);
-        let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
+        let mut sweeping = pin!(sweep_runs(&gate));
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
                 accepted = clients.accept() => clients.serve_accepted(&gate, &ends, accepted).await,
                 accepted = accept_admin(admin.as_ref()) => serve_admin(&gate, &looks, accepted).await,
-                _ = sweep.tick() => gate.end_idle(),
+                () = &mut sweeping => {}
             }
         }
         gate.start_draining();
@@ -141,6 +143,7 @@ impl Gateway {
                 biased;
                 () = &mut drained => break,
                 accepted = accept_admin(admin.as_ref()) => serve_admin(&gate, &looks, accepted).await,
+                () = &mut sweeping => {}
             }
         }
         drop(admin);
@@ -200,6 +203,19 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// Ends runs that have been idle for too long, and gives up the requests of runs that were cancelled
+/// elsewhere. Never resolves.
+async fn sweep_runs(gate: &GatewayState) {
+    let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
+    let mut cancels = tokio::time::interval(CANCELS);
+    loop {
+        tokio::select! {
+            _ = sweep.tick() => gate.end_idle().await,
+            _ = cancels.tick() => gate.services.stop_cancelled().await,
+        }
+    }
+}
+
 /// Books the spend of streams, ends the open runs and writes the ledger, each within its time
 /// limit.
 async fn close_accounts(gate: &GatewayState) {
@@ -210,7 +226,7 @@ async fn close_accounts(gate: &GatewayState) {
             "streams that were cut off are not booked"
         );
     }
-    gate.services.end_all();
+    gate.services.end_lost().await;
     let Some(ledger) = gate.watch.ledger.clone() else { return };
     let written = tokio::task::spawn_blocking(move || ledger.close(LEDGER_CLOSES)).await;
     if !matches!(written, Ok(Ok(()))) {

@@ -12,13 +12,14 @@ use softland_session::price::{self, Fees, HostedToolBound};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Tokens};
 
+use super::registration::RunRegistration;
 use crate::money::accounts::{
-    Accounts as _, Balance, Claim, Lease, ReservationAmounts, Shortfall, WaitLimits,
+    Accounts as _, Claim, Lease, ReservationAmounts, Shortfall, WaitLimits,
 };
 use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
 use crate::services::Services;
 use crate::settings::Prices;
-use crate::shared::RequestLedger;
+use crate::shared::{LedgerAnswer, RequestLedger};
 use crate::signals::{RequestSignal, RequestSignals};
 use crate::store::{CountedContext, RunState};
 
@@ -80,6 +81,8 @@ pub(super) struct RequestAccount {
     thinking_budget: u64,
     /// Bytes of history that the provider stores and that no body shows.
     pub(super) kept_bytes: u64,
+    /// The registration with the run, if the request belongs to one.
+    registration: Option<RunRegistration>,
     /// The amounts that the run and its session had spent before, once they are known.
     spent: Option<(NanoUsd, NanoUsd)>,
     /// The amount spent before a fork, which is still to be booked on the fork's accounts.
@@ -143,6 +146,7 @@ impl RequestAccount {
             known,
             thinking_budget,
             kept_bytes: 0,
+            registration: None,
             spent: None,
             spent_before: NanoUsd::ZERO,
             lease: None,
@@ -162,18 +166,39 @@ impl RequestAccount {
         vec![Arc::clone(&self.purse.run), Arc::clone(&self.purse.session)]
     }
 
-    /// Sets what the run and its session have spent, after this request's own cost was booked:
-    /// other requests may have spent more since it began.
-    pub(super) fn refresh_spent(&mut self, balances: &[Balance]) {
-        if let [run, session] = balances {
-            let own = self.cost;
-            self.spent = Some((run.spent.saturating_sub(own), session.spent.saturating_sub(own)));
-        }
+    /// Sets the registration, whose run opens with the first reservation.
+    pub(super) fn set_registration(&mut self, registration: Option<RunRegistration>) {
+        self.registration = registration;
     }
 
-    /// Notes the balances at the first reservation, which are in the order of the claims.
-    fn note_balances(&mut self, balances: &[Balance]) {
-        if let (None, [run, session, ..]) = (self.spent, balances) {
+    /// Returns true if the shared state knows of the request.
+    pub(super) fn is_registered(&self) -> bool {
+        self.registration.as_ref().is_some_and(RunRegistration::is_known)
+    }
+
+    /// Begins the request in its run. Returns true if the run is new, and its newest turn that had
+    /// begun.
+    pub(super) fn begin_request(&mut self) -> (bool, u64) {
+        self.registration.as_mut().map(RunRegistration::begin_request).unwrap_or_default()
+    }
+
+    /// Returns the way to the accounts. The first one opens the run.
+    fn open_ledger<'a>(&mut self, services: &'a Services) -> RequestLedger<'a> {
+        let opens = self.registration.as_mut().and_then(RunRegistration::take_opening);
+        RequestLedger::new(&services.state, self.spent_before, opens)
+    }
+
+    /// Notes what a reservation brought: the balances before the first one, in the order of the
+    /// claims, and the run that it opened.
+    fn note_answer(&mut self, services: &Services, answer: LedgerAnswer) {
+        let LedgerAnswer { balances, opened } = answer;
+        if let (Some(registration), Some(opened)) = (&mut self.registration, opened) {
+            registration.note_opened(services, opened);
+        }
+        if !balances.is_empty() {
+            self.spent_before = NanoUsd::ZERO;
+        }
+        if let (None, [run, session, ..]) = (self.spent, &*balances) {
             self.spent = Some((run.spent, session.spent));
         }
     }
@@ -183,15 +208,15 @@ impl RequestAccount {
         if self.spent.is_some() {
             return;
         }
-        let ledger = RequestLedger::new(&services.state, std::mem::take(&mut self.spent_before));
+        let ledger = self.open_ledger(services);
         let claims = self.account_claims(policy, NanoUsd::ZERO);
         let claims = claims.into_iter().map(|claim| Claim { limit: None, ..claim }).collect();
         let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
         if let Ok(lease) = ledger.reserve_money(claims, nothing, WaitLimits::NONE).await {
             lease.settle_cost(NanoUsd::ZERO);
         }
-        let balances = ledger.take_balances();
-        self.note_balances(&balances);
+        let answer = ledger.take_answer();
+        self.note_answer(services, answer);
     }
 
     /// Returns true if the model has a price.
@@ -381,7 +406,7 @@ impl RequestAccount {
             floor: floor.saturating_add(self.thinking_budget),
             stream: request.stream && waits.is_some(),
         };
-        let ledger = RequestLedger::new(&services.state, self.spent_before);
+        let ledger = self.open_ledger(services);
         let reserved = match waits {
             Some(told) => {
                 money::reserve_worst_case(&ledger, claims, want, || {
@@ -391,11 +416,8 @@ impl RequestAccount {
             }
             None => money::reserve_now(&ledger, claims, want).await,
         };
-        let balances = ledger.take_balances();
-        if !balances.is_empty() {
-            self.spent_before = NanoUsd::ZERO;
-        }
-        self.note_balances(&balances);
+        let answer = ledger.take_answer();
+        self.note_answer(services, answer);
         match reserved {
             Reservation::Granted { lease, output_limit } => {
                 self.lease = Some(lease);

@@ -18,7 +18,6 @@ use softland_session::{
 use tokio::time::{Instant, sleep_until};
 
 use super::account::RequestAccount;
-use super::end::EndReport;
 use super::open::{BegunExchange, RequestSetup};
 use super::record::RequestRecord;
 use crate::body::{Body, BodySender};
@@ -65,8 +64,6 @@ pub(crate) struct GovernedRequest {
     verbatim: Option<Bytes>,
     /// True once everything has been booked.
     pub(super) closed: bool,
-    /// What is to be recorded once the changes are stored.
-    pub(super) report: Option<Box<EndReport>>,
     /// True if somebody has watched this turn from its beginning.
     taped: bool,
 }
@@ -114,7 +111,6 @@ impl GovernedRequest {
             broken: None,
             verbatim: None,
             closed: false,
-            report: None,
             taped: false,
         })
     }
@@ -122,7 +118,7 @@ impl GovernedRequest {
     /// Runs the request and returns the response to the client.
     pub(crate) async fn answer_client(mut self: Box<Self>) -> http::Response<Body> {
         self.tape_history();
-        self.record.begin_request(&self.opening, &self.account.state);
+        self.record.begin_request(&self.opening, &mut self.account);
         self.watch_run();
         loop {
             match self.exchange.next_step() {
@@ -195,7 +191,7 @@ impl GovernedRequest {
         let run = (!self.opening.metered).then(|| self.account.state.id.clone());
         let task = flows.spawn(self.relay_stream(upstream, sender));
         if let Some(run) = run {
-            services.runs.set_stream_task(&run, &asked, task.abort_handle());
+            services.running.set_stream_task(&run, &asked, task.abort_handle());
         }
         response
     }
@@ -560,8 +556,6 @@ impl Drop for GovernedRequest {
     /// when its request's future is dropped.
     fn drop(&mut self) {
         if self.closed {
-            // The client left while the changes were on their way.
-            self.record_end(&[]);
             return;
         }
         let done = self.give_up();

@@ -206,6 +206,9 @@ impl RequestSetup {
         let (budget, spent_before) = (self.outline.thinking_budget, self.fork_cost(&state));
         let mut account = RequestAccount::open_account(purse, tariff, state, known, budget);
         account.set_spent_before(spent_before);
+        let registration =
+            self.register_run((&run, &account.state.id), &policy, continues.as_ref());
+        account.set_registration(registration);
         self.check_limits(&account, request, &policy)?;
         let leased = self.reserve_worst_case(&mut account, request, &policy).await;
         let mut unheld = None;

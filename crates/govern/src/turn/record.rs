@@ -8,10 +8,10 @@ use softland_session::{Event, Exchange, Intervention};
 
 use super::account::RequestAccount;
 use super::open::RequestSetup;
-use super::scope::Session;
 use crate::records::{EventFields, Record, RequestRow, RunEvent, RunStart};
-use crate::runs::RunInfo;
-use crate::store::{CountedContext, RunState};
+use crate::runs::{ObservedEnd, RunPhase, RunProgress};
+use crate::shared::StateNote;
+use crate::store::CountedContext;
 use crate::watcher::RunPlace;
 
 /// The remark in the ledger on a request that was running when the gateway was killed.
@@ -23,9 +23,8 @@ const KILLED: &str =
 pub(super) struct RequestRecord {
     turn: u64,
     turns_limit: Option<u64>,
-    /// Tool calls before this turn, and the limit on them.
+    /// Tool calls before this turn.
     calls: u64,
-    calls_limit: Option<u64>,
     landing: bool,
     /// True if interventions are only reported, not carried out.
     observed: bool,
@@ -37,6 +36,8 @@ pub(super) struct RequestRecord {
     /// True if softland itself has answered.
     local: bool,
     under_way: Option<RunningRequest>,
+    /// The end to which the request would have brought its run, if the run is only observed.
+    fate: Option<ObservedEnd>,
     pub(super) counted: Option<CountedContext>,
     /// Text that was removed from the response of a request that belongs to no run.
     dropped: Option<String>,
@@ -61,7 +62,6 @@ impl RequestRecord {
             turn: exchange.run().used().turns + 1,
             turns_limit: policy.turns_limit,
             calls: exchange.run().used().calls,
-            calls_limit: policy.tool_calls_limit,
             landing: *exchange.run().phase() != Phase::Open && !policy.is_observing(),
             observed: policy.is_observing(),
             continues,
@@ -69,6 +69,7 @@ impl RequestRecord {
             begun: false,
             local: false,
             under_way: None,
+            fate: None,
             counted: None,
             dropped: None,
         }
@@ -80,70 +81,55 @@ impl RequestRecord {
     }
 
     /// Records a request of a run, which may be the run's first.
-    pub(super) fn begin_request(&self, opening: &RequestSetup, run: &RunState) {
-        let services = &opening.asked.services;
+    pub(super) fn begin_request(&self, opening: &RequestSetup, account: &mut RequestAccount) {
         if opening.metered {
             return;
         }
+        let services = &opening.asked.services;
         let now = services.now();
-        let before = (self.turn.saturating_sub(1), self.calls);
-        let before = if self.continues.is_some() { before } else { (0, 0) };
-        if services.runs.begin_request(&run.id, now, before) {
+        let (is_new, begun) = account.begin_request();
+        let run = &account.state.id;
+        if is_new {
             self.begin_run(opening, run, now);
         }
-        let stands = (self.calls, self.phase());
-        services.runs.add_request(&run.id, stands, opening.outline.here, &opening.asked.active);
+        let before = (self.turn.saturating_sub(1), self.calls);
+        services.state.take_note(StateNote::Progress(RunProgress {
+            run: Arc::clone(run),
+            turn: self.turn,
+            calls: self.calls,
+            before: if self.continues.is_some() { before } else { (0, 0) },
+            phase: self.phase(),
+        }));
+        services.running.add_request(run, self.turn, &opening.asked.active);
         // A retry continues its turn.
-        if services.runs.begin_turn(&run.id, self.turn) {
+        if begun < self.turn {
             let fields = EventFields::TurnStart { turns_limit: self.turns_limit };
-            self.write_event_at(now, opening, &run.id, "turn_start", fields);
+            self.write_event_at(now, opening, run, "turn_start", fields);
         }
     }
 
-    fn begin_run(&self, opening: &RequestSetup, run: &RunState, now: u64) {
+    fn begin_run(&self, opening: &RequestSetup, run: &Arc<str>, now: u64) {
         let services = &opening.asked.services;
         if self.observed {
             services.meter.count_observed_run();
         }
-        // The old run was idle for so long that its end may not have been recorded yet.
-        if let Some(old) = &self.continues {
-            services.end_superseded(old);
-        }
-        let agent = opening.asked.parts.headers.get(http::header::USER_AGENT);
-        let client = agent.and_then(|agent| agent.to_str().ok()).map(|agent| cut_text(agent, 200));
-        let (parent, agent) = (opening.parent_run(), opening.identity.agent.clone());
+        let (parent, agent) = (opening.parent_run(), opening.identity.agent.as_ref());
         if let Some(parent) = &parent {
             let place = RunPlace { run: parent, turn: 0, at: now };
-            services.watcher.show_child(place, &run.id, agent.as_ref());
+            services.watcher.show_child(place, run, agent);
         }
-        services.runs.set_info(
-            &run.id,
-            RunInfo {
-                started: now,
-                session: session_name(opening),
-                name: opening.identity.run.clone(),
-                agent,
-                parent,
-                continues: self.continues.clone(),
-                model: opening.model.clone(),
-                policy: opening.chosen.name.clone(),
-                client: client.clone(),
-                observed: self.observed,
-                calls_limit: self.calls_limit,
-            },
-        );
         services.write_record(|| {
             Record::RunStart(RunStart {
                 at: now,
-                run: run.id.clone(),
-                session: session_name(opening),
+                run: Arc::clone(run),
+                session: opening.session_name(),
                 name: opening.identity.run.clone(),
                 observed: self.observed,
                 agent: opening.identity.agent.clone(),
                 continues: self.continues.clone(),
                 model: opening.model.clone(),
                 policy: opening.chosen.name.clone(),
-                client,
+                client: opening.client_name(),
             })
         });
     }
@@ -153,12 +139,12 @@ impl RequestRecord {
         self.turn
     }
 
-    fn phase(&self) -> &'static str {
+    fn phase(&self) -> RunPhase {
         let counts = self.done.iter().any(|done| matches!(*done, "countdown" | "warn"));
         match (self.landing, counts) {
-            (true, _) => "landing",
-            (false, true) => "countdown",
-            (false, false) => "silent",
+            (true, _) => RunPhase::Landing,
+            (false, true) => RunPhase::Countdown,
+            (false, false) => RunPhase::Silent,
         }
     }
 
@@ -167,6 +153,11 @@ impl RequestRecord {
         let mut done = self.done.clone();
         done.dedup();
         done
+    }
+
+    /// Returns the end to which the request would have brought its run, if the run is only observed.
+    pub(super) fn fate(&self) -> Option<ObservedEnd> {
+        self.fate
     }
 
     pub(super) fn answered_locally(&self) -> bool {
@@ -192,9 +183,8 @@ impl RequestRecord {
             Event::Intervention { intervention, because, text } => {
                 let word = intervention.word();
                 if self.observed {
-                    services
-                        .meter
-                        .count_observed(word, services.runs.observe_intervention(run, word));
+                    services.meter.count_observed(word);
+                    self.fate = self.fate.or(ObservedEnd::from_intervention(word));
                 } else {
                     services.meter.count_intervention(word);
                 }
@@ -332,7 +322,7 @@ impl RequestRecord {
             at: under_way.at,
             id: opening.target.id.to_text(),
             run: (!opening.metered).then(|| Arc::clone(run)),
-            session: Some(session_name(opening)),
+            session: Some(opening.session_name()),
             turn: self.turn,
             upstream: Arc::clone(&opening.target.upstream),
             path: opening.target.path.path().to_owned(),
@@ -349,15 +339,4 @@ impl RequestRecord {
             content: None,
         }
     }
-}
-
-fn session_name(opening: &RequestSetup) -> Arc<str> {
-    match &opening.place.session {
-        Session::Named(name) => name.clone(),
-        Session::Alone => opening.place.scope.clone(),
-    }
-}
-
-fn cut_text(text: &str, most: usize) -> String {
-    text.get(..text.floor_char_boundary(most)).unwrap_or_default().to_owned()
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::json;
-use softland_govern::money::accounts::{AccountsUnavailable, Balance, LeaseStore};
+use softland_govern::money::accounts::{AccountsUnavailable, LeaseStore};
 use softland_govern::recall::{RecallQuery, Recalled};
-use softland_govern::shared::{Closing, ReserveQuery, Reserved};
+use softland_govern::runs::{EndedRun, RunCancellation, RunList, RunSnapshot, RunsToEnd};
+use softland_govern::shared::{Closed, Closing, ReserveQuery, Reserved};
 use softland_govern::store::StoreError;
 use softland_govern::{LocalState, SharedState, StateNote};
 use softland_session::ChainLink;
@@ -63,9 +64,34 @@ impl SharedState for Shaky {
         self.state.take_note(note);
     }
 
-    async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {
+    async fn close(&self, closing: Closing) -> Result<Closed, StoreError> {
         self.up()?;
         self.state.close(closing).await
+    }
+
+    async fn list_runs(&self, after: u64) -> Result<RunList, StoreError> {
+        self.up()?;
+        self.state.list_runs(after).await
+    }
+
+    async fn find_run(&self, run: &str) -> Result<Option<RunSnapshot>, StoreError> {
+        self.up()?;
+        self.state.find_run(run).await
+    }
+
+    async fn cancel_run(&self, run: &str, now: u64) -> Result<Option<RunCancellation>, StoreError> {
+        self.up()?;
+        self.state.cancel_run(run, now).await
+    }
+
+    async fn find_cancelled(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.up()?;
+        self.state.find_cancelled(runs).await
+    }
+
+    async fn end_runs(&self, which: RunsToEnd) -> Result<Vec<EndedRun>, StoreError> {
+        self.up()?;
+        self.state.end_runs(which).await
     }
 }
 

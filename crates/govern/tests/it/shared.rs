@@ -1,17 +1,20 @@
 //! The shared state: what every implementation does, that its values can be carried as text, and how
 //! often a request calls it.
 
-#![expect(clippy::expect_used, reason = "helpers of tests")]
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use http_body_util::BodyExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use softland_govern::money::accounts::{AccountsUnavailable, Balance, LeaseStore};
+use softland_govern::money::accounts::{AccountsUnavailable, LeaseStore};
 use softland_govern::recall::{RecallQuery, Recalled};
-use softland_govern::shared::{Closing, ReserveQuery, Reserved};
+use softland_govern::runs::{EndedRun, RunCancellation, RunList, RunSnapshot, RunsToEnd};
+use softland_govern::shared::{Closed, Closing, ReserveQuery, Reserved};
 use softland_govern::store::StoreError;
 use softland_govern::suite::check_shared_state;
 use softland_govern::{LocalState, SharedState, StateNote};
@@ -20,7 +23,7 @@ use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
 use tokio::sync::Notify;
 
-use crate::support::{Host, Reply, add_round, call, question, says, text};
+use crate::support::{End, Host, Reply, add_round, call, question, says, text};
 
 /// A state in memory at the end of a wire: every value is written as JSON and read again, and every
 /// call is counted.
@@ -72,13 +75,35 @@ impl SharedState for Wired {
         self.state.take_note(Self::carry(&note));
     }
 
-    async fn close(&self, closing: Closing) -> Result<Vec<Balance>, StoreError> {
+    async fn close(&self, closing: Closing) -> Result<Closed, StoreError> {
         self.count("close");
         if let Some(holds) = &self.holds {
             holds.notified().await;
         }
         self.count("closed");
-        self.state.close(Self::carry(&closing)).await.map(|balances| Self::carry(&balances))
+        self.state.close(Self::carry(&closing)).await.map(|closed| Self::carry(&closed))
+    }
+
+    async fn list_runs(&self, after: u64) -> Result<RunList, StoreError> {
+        self.state.list_runs(after).await.map(|list| Self::carry(&list))
+    }
+
+    async fn find_run(&self, run: &str) -> Result<Option<RunSnapshot>, StoreError> {
+        self.state.find_run(run).await.map(|row| Self::carry(&row))
+    }
+
+    async fn cancel_run(&self, run: &str, now: u64) -> Result<Option<RunCancellation>, StoreError> {
+        self.count("cancel");
+        self.state.cancel_run(run, now).await.map(|cancelled| Self::carry(&cancelled))
+    }
+
+    async fn find_cancelled(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.count("cancelled");
+        self.state.find_cancelled(runs).await
+    }
+
+    async fn end_runs(&self, which: RunsToEnd) -> Result<Vec<EndedRun>, StoreError> {
+        self.state.end_runs(Self::carry(&which)).await.map(|ended| Self::carry(&ended))
     }
 }
 
@@ -140,11 +165,57 @@ async fn a_client_that_leaves_while_its_changes_are_stored_loses_none() {
         tokio::task::yield_now().await;
     }
     drop(asking);
-    let rows = host.services.runs.changed_rows(0);
-    assert!(!rows.is_empty() && rows.iter().all(|row| !row.is_busy && row.end.is_some()));
     wired.holds.as_ref().expect("it holds").notify_one();
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
     assert_eq!(wired.take_calls(), ["recall", "reserve", "close", "closed"]);
+    let rows = wired.list_runs(0).await.expect("the state answers").runs;
+    assert!(!rows.is_empty() && rows.iter().all(|row| !row.is_busy && row.end.is_some()));
+}
+
+#[tokio::test]
+async fn a_run_is_listed_and_cancelled_by_a_host_that_does_not_serve_it() {
+    let wired = Arc::new(Wired::default());
+    let host = |replies| Host::with(Policy::default(), replies, Arc::clone(&wired) as _);
+    let head = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\
+                \"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":\"claude-sonnet-4-5\",\
+                \"stop_reason\":null,\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n";
+    let serving = host(vec![Reply::Stream(head.to_owned(), End::Hangs)]);
+    let other = host(Vec::new());
+    let mut body = question();
+    body["stream"] = json!(true);
+    let mut stream = serving.send(&body, &[]).await.into_body();
+    let rows = other.services.state.list_runs(0).await.expect("the state answers").runs;
+    let [row] = rows.as_slice() else { panic!("one run is open: {rows:?}") };
+    assert!(row.is_busy && row.end.is_none(), "{row:?}");
+    let family = other.services.cancel_run(&row.run).await.expect("the state answers");
+    assert_eq!(family.as_deref(), Some([Arc::clone(&row.run)].as_slice()));
+    // The host that serves it hears of it when it asks.
+    let is_over = async || {
+        let row = other.services.state.find_run(&row.run).await.expect("the state answers");
+        row.is_some_and(|row| row.end.is_some())
+    };
+    assert!(!is_over().await, "its request still runs");
+    serving.services.stop_cancelled().await;
+    while stream.frame().await.is_some_and(|frame| frame.is_ok()) {}
+    serving.services.tasks.close();
+    serving.services.tasks.wait().await;
+    assert!(is_over().await, "its request has ended it");
+    assert_eq!(serving.script.dropped.load(Ordering::SeqCst), 1, "the provider is left");
+    // Its client is refused by another host, too.
+    body["stream"] = json!(false);
+    let (status, answer) = other.ask(&body).await;
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer["error"]["message"].as_str().expect("a message").contains("cancelled"));
+}
+
+#[tokio::test]
+async fn nobody_is_asked_of_cancellations_while_nothing_runs() {
+    let wired = Arc::new(Wired::default());
+    let host = Host::with(Policy::default(), vec![Reply::Whole(text())], Arc::clone(&wired) as _);
+    assert_eq!(host.ask(&question()).await.0, 200);
+    wired.take_calls();
+    host.services.stop_cancelled().await;
+    assert_eq!(wired.take_calls(), [""; 0]);
 }

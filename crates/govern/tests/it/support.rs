@@ -17,12 +17,11 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use softland_govern::money::accounts::{Balance, Claim, ReservationAmounts, WaitLimits};
 use softland_govern::records::Record;
-use softland_govern::runs::Runs;
 use softland_govern::shared::ReserveQuery;
 use softland_govern::{
     ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, KnownModels,
-    LocalState, Meter, NameGenerator, Protocol, RequestIds, Services, SharedState, Target,
-    TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
+    LocalState, Meter, NameGenerator, Protocol, RequestIds, RunningRequests, Services, SharedState,
+    Target, TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
 };
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
@@ -180,7 +179,7 @@ impl Host {
             counts: TokenCounts::default(),
             names: NameGenerator::new(1, 1),
             conversations: Conversations::default(),
-            runs: Runs::default(),
+            running: RunningRequests::default(),
             tasks: TaskTracker::new(),
             meter: Arc::clone(&notes) as _,
             watcher: Arc::clone(&notes) as _,
@@ -248,6 +247,7 @@ pub(crate) async fn read_balance(state: &dyn SharedState, account: &str) -> Bala
         ask: ReservationAmounts::from_exact(NanoUsd::ZERO),
         patience: WaitLimits::NONE,
         spent_before: NanoUsd::ZERO,
+        opens: None,
     };
     let reserved = state.reserve(wanted).await.expect("the state answers");
     let grant = reserved.grant.expect("nothing is free");

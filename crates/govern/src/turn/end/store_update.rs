@@ -7,35 +7,17 @@ use softland_session::core::{Admission, Digest, NanoUsd, Outcome, RunEnding, Run
 use softland_session::wire::Api;
 use softland_session::{Done, ModelTurn, Outline, PendingCall, summary};
 
+use super::report::ClosingRequest;
 use super::{VAIN_OUTPUT, calls_to_run};
 use crate::identify::SessionName;
-use crate::money::accounts::Balance;
 use crate::services::Services;
 use crate::shared::Closing;
 use crate::store::{Namesake, RunState, StoreChanges, TurnEnd};
 use crate::turn::flow::GovernedRequest;
 use crate::turn::open::RequestSetup;
-use crate::turn::scope::report_store_loss;
 
 /// Passages of an answer by which a request for a summary is recognized.
 const SAID: usize = 2;
-
-/// The changes to store when a request ends.
-pub(super) struct StoreUpdate {
-    pub(super) services: Arc<Services>,
-    pub(super) closing: Closing,
-}
-
-impl StoreUpdate {
-    /// Stores the changes. Returns the balances that are wanted.
-    pub(super) async fn write_changes(self: Box<Self>) -> Vec<Balance> {
-        let Self { services, closing } = *self;
-        services.state.close(closing).await.unwrap_or_else(|error| {
-            report_store_loss(&services, &error);
-            Vec::new()
-        })
-    }
-}
 
 impl GovernedRequest {
     /// Returns the clues of a summary of a conversation that continues. The summary does not end
@@ -58,7 +40,7 @@ impl GovernedRequest {
         &self,
         done: Option<&Done>,
         services: Arc<Services>,
-    ) -> Option<Box<StoreUpdate>> {
+    ) -> Option<Box<ClosingRequest>> {
         let place = &self.opening.place;
         let (run, state) = place.summarized_run(self.opening.asks_for_summary)?;
         let answer = done.filter(|done| !done.local)?.answer.as_deref()?;
@@ -66,7 +48,7 @@ impl GovernedRequest {
         let changes =
             StoreChanges { past_clues: Some((run, state, clues)), ..StoreChanges::default() };
         let closing = Closing { scope: place.scope.clone(), changes, ..Closing::default() };
-        Some(Box::new(StoreUpdate { services, closing }))
+        Some(Box::new(ClosingRequest { services, closing, report: None }))
     }
 
     pub(super) fn store_changes(&self, done: Option<Box<Done>>, now: u64) -> StoreChanges {
