@@ -3,12 +3,12 @@
 pub(crate) mod block;
 
 use softland_core::{Call, Stop};
-use softland_wire::Tokens;
 use softland_wire::anthropic::{
     Assembler, BlockStartKind, Event, Iteration, ResponseBlock as Native, ResponseMessage,
     Stop as WireStop, StreamEnd as WireEnd, Usage, respond,
 };
 use softland_wire::json::write_str;
+use softland_wire::{Api, Tokens};
 
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
@@ -31,6 +31,7 @@ impl AnthropicFraming {
 
 /// The fixed properties of the protocol.
 const FORM: ProtocolForm = ProtocolForm {
+    api: Api::Anthropic,
     text_block: new_text,
     write_ping: respond::write_ping,
     marks_ends: true,
@@ -112,7 +113,7 @@ impl Framing for AnthropicFraming {
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
-        let Some(block) = block.as_anthropic() else { return };
+        let Some(block) = block.as_anthropic() else { return self.write_foreign(out) };
         match block {
             Native::Text { text, .. } => respond::write_text_block(out, index, text),
             Native::ToolUse { input, .. } => {
@@ -136,7 +137,7 @@ impl Framing for AnthropicFraming {
     }
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let Some(message) = reply.rest.as_anthropic() else { return };
+        let Some(message) = reply.rest.as_anthropic() else { return self.write_foreign(out) };
         let stop = stop_shown(message, ending);
         let (sequence, details) =
             (message.stop_sequence.as_deref(), message.stop_details.as_deref());
@@ -145,6 +146,7 @@ impl Framing for AnthropicFraming {
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        // The host answers an empty message with an error.
         let Some(message) = reply.rest.as_anthropic() else { return };
         let (id, model) = ending.head.clone();
         let whole = ResponseMessage {

@@ -6,13 +6,13 @@ mod details;
 use std::collections::BTreeMap;
 
 use softland_core::{Call, Stop, VisibleText};
-use softland_wire::Tokens;
 use softland_wire::chat::respond::{self, CallEdit, Head, Rewrite};
 use softland_wire::chat::{
     Assembler, CallDelta, Chunk, Event, Finish, Finished, Piece, ResponseMessage,
     StreamEnd as WireEnd, Usage, read_pieces,
 };
 use softland_wire::sse::Decoder;
+use softland_wire::{Api, Tokens};
 
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
@@ -25,65 +25,89 @@ use block::{CALLS, ChatBlock, MEMBERS, REASONING, REFUSAL, TEXT, is_nothing};
 /// Chat Completions, in whatever dialect.
 #[derive(Debug)]
 pub(crate) struct ChatFraming {
-    assembler: Assembler,
-    /// The assembler that tells which call a piece belongs to.
-    placer: Assembler,
-    /// True if the response under way has begun.
-    begun: bool,
-    /// The place of its blocks in the order in which they began, by their keys.
-    places: BTreeMap<u32, usize>,
+    /// The response under way.
+    response: ResponseState,
+    /// The number of responses that have begun.
+    responses: u32,
     /// The id, time and model in every chunk of the client's stream.
     head: Option<(String, u64, String)>,
-    responses: u32,
     /// The index that the vendor gives its first call: 0, or 1.
     origin: Option<u32>,
     /// True if an index came that is not the call's place behind the first.
     irregular: bool,
-    /// The index by which the client knows each call of the response under way.
-    shown: BTreeMap<u32, u32>,
+    /// The number of calls that the client was shown.
     calls: u32,
-    /// The index behind those of all `reasoning_details` so far, and the first index for those of
-    /// the response under way.
+    /// The index behind those of all `reasoning_details` so far.
     details: u64,
-    details_from: u64,
-    /// True if text was shown, and true if further text needs a gap before it.
+    /// True if text was shown.
     text: bool,
+    terms: StreamTerms,
+}
+
+/// The state of one upstream response.
+#[derive(Debug)]
+struct ResponseState {
+    assembler: Assembler,
+    reading: ReadingState,
+    /// The place of its blocks in the order in which they began, by their keys.
+    places: BTreeMap<u32, usize>,
+    /// The index by which the client knows each of its calls.
+    shown: BTreeMap<u32, u32>,
+    /// The first index for its `reasoning_details`.
+    details_from: u64,
+    /// True if its text needs a gap before it.
     gap: bool,
-    /// True if the client's stream ends with its usage.
-    usage: bool,
-    /// True if softland asked for the usage, not the client.
-    hides_usage: bool,
-    /// The time of softland's own answers, in seconds since 1970.
-    asked_at: u64,
+}
+
+/// The state of one reading of a response: its beginning may be read twice.
+#[derive(Debug)]
+struct ReadingState {
+    /// The assembler that tells which call a piece belongs to.
+    placer: Assembler,
+    /// True if the response has begun.
+    begun: bool,
+}
+
+impl ReadingState {
+    fn new() -> Self {
+        Self { placer: Assembler::new(MAX_RESPONSE), begun: false }
+    }
+}
+
+impl ResponseState {
+    /// Creates the state of a response. `details_from` is the first index for its
+    /// `reasoning_details`, and `gap` is true if its text needs a gap before it.
+    fn new(details_from: u64, gap: bool) -> Self {
+        Self {
+            assembler: Assembler::new(MAX_RESPONSE),
+            reading: ReadingState::new(),
+            places: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            details_from,
+            gap,
+        }
+    }
 }
 
 impl ChatFraming {
-    pub(crate) fn new(asks: StreamTerms) -> Self {
+    pub(crate) fn new(terms: StreamTerms) -> Self {
         Self {
-            assembler: Assembler::new(MAX_RESPONSE),
-            placer: Assembler::new(MAX_RESPONSE),
-            begun: false,
-            places: BTreeMap::new(),
-            head: None,
+            response: ResponseState::new(0, false),
             responses: 0,
+            head: None,
             origin: None,
             irregular: false,
-            shown: BTreeMap::new(),
             calls: 0,
             details: 0,
-            details_from: 0,
             text: false,
-            gap: false,
-            usage: asks.usage,
-            hides_usage: asks.hidden_usage,
-            asked_at: asks.at,
+            terms,
         }
     }
 
     fn read_chunk<'f>(&mut self, chunk: &Chunk<'f>) -> EventView<'f> {
         let mut read = EventView { known: true, ..EventView::default() };
-        if !self.begun && !chunk.choices.is_empty() {
-            self.begun = true;
+        if !self.response.reading.begun && !chunk.choices.is_empty() {
+            self.response.reading.begun = true;
             read.head = Some((chunk.id, chunk.model));
             let (id, model) = (chunk.id.unescape().into_owned(), chunk.model.unescape());
             let head = (id, chunk.created.unwrap_or(0), model.into_owned());
@@ -92,15 +116,15 @@ impl ChatFraming {
         let mut parts = Vec::new();
         if let Some(choice) = chunk.choices.first() {
             if let Some(list) = choice.delta.reasoning_details {
-                let next = self.details_from.saturating_add(details::next_index(list));
+                let next = self.response.details_from.saturating_add(details::next_index(list));
                 self.details = self.details.max(next);
             }
             self.read_parts(&choice.delta, &mut parts);
             read.closing = choice.finish_reason.is_some();
         }
         for part in &parts {
-            let place = self.places.len();
-            self.places.entry(part.key).or_insert(place);
+            let place = self.response.places.len();
+            self.response.places.entry(part.key).or_insert(place);
         }
         read.parts = match parts.as_slice() {
             [] => EventParts::None,
@@ -110,7 +134,7 @@ impl ChatFraming {
         // Behind an error only `[DONE]` comes, or nothing.
         read.closing |= chunk.usage.is_some() || chunk.error.is_some();
         read.aside = matches!(read.parts, EventParts::None) && self.responses <= 1;
-        read.hidden = self.hides_usage && chunk.choices.is_empty() && chunk.usage.is_some();
+        read.hidden = self.terms.hidden_usage && chunk.choices.is_empty() && chunk.usage.is_some();
         read
     }
 
@@ -120,7 +144,7 @@ impl ChatFraming {
         let pieces = chunk.choices.iter().flat_map(|choice| &choice.delta.tool_calls);
         let own = |place: &Option<usize>| Some(origin.saturating_add((*place)?.try_into().ok()?));
         pieces
-            .zip(self.placer.placed_calls())
+            .zip(self.response.reading.placer.placed_calls())
             .any(|(piece, place)| piece.index.is_some() && piece.index != own(place))
     }
 
@@ -159,7 +183,9 @@ impl ChatFraming {
                 parts.push(new_part(key, NewBlock::Text, PartContent::Text(text)));
             }
         }
-        for (piece, place) in delta.tool_calls.iter().zip(self.placer.placed_calls()) {
+        for (piece, place) in
+            delta.tool_calls.iter().zip(self.response.reading.placer.placed_calls())
+        {
             let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else { continue };
             let (id, name) = (piece.id.unwrap_or_default(), piece.name.unwrap_or_default());
             let more = piece.arguments.map_or(PartContent::Nothing, PartContent::Input);
@@ -170,7 +196,7 @@ impl ChatFraming {
 
     fn build_reply(&self, message: ResponseMessage) -> Reply {
         let cut = message.finish.as_ref().is_none_or(Finish::is_cut);
-        let blocks = block::order_blocks(&message, &self.places);
+        let blocks = block::order_blocks(&message, &self.response.places);
         Reply {
             id: message.id.clone(),
             model: message.model.clone(),
@@ -195,7 +221,7 @@ impl ChatFraming {
     /// Returns the index by which the client knows a call.
     fn call_index(&mut self, key: u32) -> u32 {
         let next = self.calls.saturating_add(self.origin.unwrap_or(0));
-        *self.shown.entry(key).or_insert_with(|| {
+        *self.response.shown.entry(key).or_insert_with(|| {
             self.calls += 1;
             next
         })
@@ -213,7 +239,11 @@ impl ChatFraming {
         let written = out.get(at..).and_then(|bytes| std::str::from_utf8(bytes).ok());
         if let (Some(list), Some(written)) = (list, written) {
             // Within a string the list's quotes would be escaped, so it stands here once.
-            let moved = written.replacen(list, &details::raise_indexes(list, self.details_from), 1);
+            let moved = written.replacen(
+                list,
+                &details::raise_indexes(list, self.response.details_from),
+                1,
+            );
             out.truncate(at);
             out.extend_from_slice(moved.as_bytes());
         }
@@ -222,12 +252,13 @@ impl ChatFraming {
     /// Returns the gap before a text: empty unless text was shown in an earlier response.
     fn take_gap(&mut self) -> &'static str {
         self.text = true;
-        if std::mem::take(&mut self.gap) { "\n\n" } else { "" }
+        if std::mem::take(&mut self.response.gap) { "\n\n" } else { "" }
     }
 }
 
 /// The fixed properties of the protocol.
 const FORM: ProtocolForm = ProtocolForm {
+    api: Api::Chat,
     text_block: new_text,
     write_ping: write_comment,
     marks_ends: false,
@@ -242,19 +273,12 @@ fn new_text(text: &str) -> Block {
 
 impl Framing for ChatFraming {
     fn begin_response(&mut self) {
-        self.assembler = Assembler::new(MAX_RESPONSE);
-        self.rewind_reading();
-        self.begun = false;
-        self.places.clear();
-        self.shown.clear();
+        self.response = ResponseState::new(self.details, self.text);
         self.responses += 1;
-        self.gap = self.text;
-        self.details_from = self.details;
     }
 
     fn rewind_reading(&mut self) {
-        self.placer = Assembler::new(MAX_RESPONSE);
-        self.begun = false;
+        self.response.reading = ReadingState::new();
     }
 
     fn read_event<'f>(
@@ -267,7 +291,7 @@ impl Framing for ChatFraming {
         let too_much =
             |error: softland_wire::chat::AssembleError| ResponseError::Other(error.to_string());
         if fold {
-            self.assembler.push(&event).map_err(too_much)?;
+            self.response.assembler.push(&event).map_err(too_much)?;
         }
         let Event::Chunk(chunk) = &event else {
             return Ok(Some(EventView {
@@ -281,7 +305,7 @@ impl Framing for ChatFraming {
         let calls = pieces.next();
         if let Some(piece) = calls {
             self.origin = self.origin.or_else(|| piece.index.filter(|_| self.responses <= 1));
-            self.placer.push(&event).map_err(too_much)?;
+            self.response.reading.placer.push(&event).map_err(too_much)?;
             self.irregular |= self.is_irregular(chunk);
         }
         let placed = calls.is_some();
@@ -299,11 +323,12 @@ impl Framing for ChatFraming {
     }
 
     fn tokens_so_far(&self) -> Tokens {
-        self.assembler.tokens_so_far()
+        self.response.assembler.tokens_so_far()
     }
 
     fn finish_response(&mut self) -> (Reply, UpstreamEnd) {
-        let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
+        let assembler =
+            std::mem::replace(&mut self.response.assembler, Assembler::new(MAX_RESPONSE));
         let finished = assembler.finish();
         let end = match finished.end {
             WireEnd::Stop => UpstreamEnd::Stop,
@@ -330,7 +355,7 @@ impl Framing for ChatFraming {
 
     fn own_reply(&self, tokens: Tokens) -> Reply {
         let usage = Usage { tokens, present: true, ..Usage::default() };
-        let (finish, created) = (Some(Finish::Stop), self.asked_at);
+        let (finish, created) = (Some(Finish::Stop), self.terms.at);
         self.build_reply(ResponseMessage { finish, usage, created, ..ResponseMessage::default() })
     }
 
@@ -396,7 +421,8 @@ impl Framing for ChatFraming {
             out.truncate(at);
             out.extend_from_slice(raw);
         }
-        if self.details_from > 0 && parts.iter().any(|placed| placed.part.key == REASONING) {
+        if self.response.details_from > 0 && parts.iter().any(|placed| placed.part.key == REASONING)
+        {
             self.move_details(raw, at, out);
         }
     }
@@ -435,7 +461,7 @@ impl Framing for ChatFraming {
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
-        let Some(block) = block.as_chat() else { return };
+        let Some(block) = block.as_chat() else { return self.write_foreign(out) };
         match block {
             ChatBlock::Reasoning { text, content, details } => {
                 if let Some(content) = content {
@@ -444,7 +470,7 @@ impl Framing for ChatFraming {
                     respond::write_reasoning(out, self.chunk_head(), "reasoning", text);
                 }
                 if !details.is_empty() {
-                    let details = details::raise_all(details, self.details_from);
+                    let details = details::raise_all(details, self.response.details_from);
                     respond::write_reasoning_details(out, self.chunk_head(), &details);
                 }
             }
@@ -468,15 +494,16 @@ impl Framing for ChatFraming {
     fn write_stop(&mut self, _: u32, _: Option<ShapedEnd<'_>>, _: &mut Vec<u8>) {}
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let Some(message) = reply.rest.as_chat() else { return };
+        let Some(message) = reply.rest.as_chat() else { return self.write_foreign(out) };
         respond::write_finish(out, self.chunk_head(), &finish_shown(message, ending));
-        if self.usage {
+        if self.terms.usage {
             respond::write_usage(out, self.chunk_head(), &usage_shown(message, ending));
         }
         respond::write_done(out);
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        // The host answers an empty message with an error.
         let Some(message) = reply.rest.as_chat() else { return };
         let (id, model) = ending.head.clone();
         let whole = ResponseMessage {

@@ -2,10 +2,10 @@
 //! events are read, and how softland's own content is written. Nothing is decided here.
 
 use softland_core::Call;
-use softland_wire::Tokens;
 use softland_wire::anthropic::{AssembleError, MessageError};
 use softland_wire::json::Str;
 use softland_wire::sse::SseError;
+use softland_wire::{Api, Tokens};
 
 use crate::reply::{Block, Reply};
 
@@ -198,9 +198,14 @@ pub(crate) struct ShapedEnd<'e> {
     pub(crate) text: &'e str,
 }
 
+/// The kind and the message of the error in place of content of another API.
+const FOREIGN: (&str, &str) = ("api_error", "softland: the response has content of another API");
+
 /// The fixed properties of a protocol.
 #[derive(Debug)]
 pub(crate) struct ProtocolForm {
+    /// The API.
+    pub(crate) api: Api,
     /// Returns a text block that softland writes itself.
     pub(crate) text_block: fn(&str) -> Block,
     /// Writes a sign of life.
@@ -213,6 +218,20 @@ pub(crate) struct ProtocolForm {
     pub(crate) numbers_blocks: bool,
     /// True if the end of a stream repeats the content of the stream.
     pub(crate) ends_with_content: bool,
+}
+
+impl ProtocolForm {
+    /// Checks that a response and its blocks are this API's: nothing else can be written.
+    ///
+    /// # Errors
+    /// Returns an error for content of another API.
+    pub(crate) fn check_reply(&self, reply: &Reply) -> Result<(), ResponseError> {
+        let mut apis = reply.blocks.iter().map(Block::api).chain([reply.rest.api()]);
+        match apis.all(|api| api == self.api) {
+            true => Ok(()),
+            false => Err(ResponseError::Other(FOREIGN.1.to_owned())),
+        }
+    }
 }
 
 /// Writes a comment as a sign of life. Readers skip it wherever it stands.
@@ -285,6 +304,11 @@ pub(crate) trait Framing: MessageWriter + std::fmt::Debug + Send + Sync {
     /// Writes an error behind which nothing comes.
     fn write_error(&mut self, kind: &str, message: &str, out: &mut Vec<u8>);
 
+    /// Writes the error in place of content of another API.
+    fn write_foreign(&mut self, out: &mut Vec<u8>) {
+        self.write_error(FOREIGN.0, FOREIGN.1, out);
+    }
+
     /// Writes a whole block.
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>);
 
@@ -297,4 +321,47 @@ pub(crate) trait Framing: MessageWriter + std::fmt::Debug + Send + Sync {
 
     /// Writes a message that is not streamed.
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anthropic::AnthropicFraming;
+    use crate::chat::ChatFraming;
+    use crate::responses::ResponsesFraming;
+
+    fn framings() -> [Box<dyn Framing>; 3] {
+        let terms = StreamTerms::default();
+        [
+            Box::new(AnthropicFraming::new()),
+            Box::new(ChatFraming::new(terms)),
+            Box::new(ResponsesFraming::new(terms)),
+        ]
+    }
+
+    #[test]
+    fn content_of_another_api_is_an_error_and_never_nothing() {
+        for mut framing in framings() {
+            for other in framings() {
+                let own = framing.form().api == other.form().api;
+                let reply = other.own_reply(Tokens::default());
+                assert_eq!(framing.form().check_reply(&reply).is_ok(), own);
+                let block = (other.form().text_block)("words");
+                let mixed =
+                    Reply { blocks: vec![block.clone()], ..framing.own_reply(Tokens::default()) };
+                assert_eq!(framing.form().check_reply(&mixed).is_ok(), own);
+                let names = ("id".to_owned(), "m".to_owned());
+                let ending =
+                    MessageEnd { head: &names, blocks: &[], calls: 0, output: 0, billed: &[] };
+                let (mut shown, mut ended) = (Vec::new(), Vec::new());
+                framing.write_block(0, &block, &mut shown);
+                framing.write_end(&reply, &ending, &mut ended);
+                for written in [shown, ended] {
+                    let text = String::from_utf8(written).expect("UTF-8");
+                    assert!(!text.is_empty());
+                    assert_eq!(text.contains(FOREIGN.1), !own, "{text}");
+                }
+            }
+        }
+    }
 }

@@ -385,6 +385,7 @@ impl Relay {
         self.client.end_unmarked(&self.incoming.slots, out);
         let so_far = self.stop_reason().map(|_| self.client.framing.tokens_so_far());
         let (mut reply, mut end) = self.client.framing.finish_response();
+        self.client.framing.form().check_reply(&reply)?;
         self.rename_calls(&mut reply);
         self.complete_reply(&mut reply, &mut end, out);
         self.shape_failure()?;
@@ -406,6 +407,7 @@ impl Relay {
         out: &mut Output,
     ) -> Result<EndedResponse, ResponseError> {
         let mut reply = self.client.framing.read_whole(body)?;
+        self.client.framing.form().check_reply(&reply)?;
         self.incoming.mode = RelayMode::Held { until_call: false };
         self.rename_calls(&mut reply);
         self.client.keep_original(body);

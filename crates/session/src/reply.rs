@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{Call, FinishedTurn, Stop, VisibleText};
-use softland_wire::{Tokens, anthropic, chat, responses};
+use softland_wire::{Api, Tokens, anthropic, chat, responses};
 
 use crate::anthropic::block::block_view;
 use crate::block_view::BlockView;
@@ -52,19 +52,21 @@ pub(crate) enum Block {
     Responses(Box<ResponsesBlock>),
 }
 
-/// Returns `None` for a block or a response of another protocol. A message's blocks all come from
-/// one framing, so this is a mistake in the code; tests fail at it.
-fn of_another_protocol<T>() -> Option<T> {
-    debug_assert!(false, "a framing got a part of another protocol's response");
-    None
-}
-
 impl NativeResponse {
+    /// Returns the API whose response it is.
+    pub(crate) const fn api(&self) -> Api {
+        match self {
+            Self::Anthropic(_) => Api::Anthropic,
+            Self::Chat(_) => Api::Chat,
+            Self::Responses(_) => Api::Responses,
+        }
+    }
+
     /// Returns the message of the Messages API.
     pub(crate) fn as_anthropic(&self) -> Option<&anthropic::ResponseMessage> {
         match self {
             Self::Anthropic(message) => Some(message),
-            Self::Chat(_) | Self::Responses(_) => of_another_protocol(),
+            Self::Chat(_) | Self::Responses(_) => None,
         }
     }
 
@@ -72,7 +74,7 @@ impl NativeResponse {
     pub(crate) fn as_chat(&self) -> Option<&chat::ResponseMessage> {
         match self {
             Self::Chat(message) => Some(message),
-            Self::Anthropic(_) | Self::Responses(_) => of_another_protocol(),
+            Self::Anthropic(_) | Self::Responses(_) => None,
         }
     }
 
@@ -80,17 +82,26 @@ impl NativeResponse {
     pub(crate) fn as_responses(&self) -> Option<&responses::Response> {
         match self {
             Self::Responses(response) => Some(response),
-            Self::Anthropic(_) | Self::Chat(_) => of_another_protocol(),
+            Self::Anthropic(_) | Self::Chat(_) => None,
         }
     }
 }
 
 impl Block {
+    /// Returns the API whose block it is.
+    pub(crate) const fn api(&self) -> Api {
+        match self {
+            Self::Anthropic(_) => Api::Anthropic,
+            Self::Chat(_) => Api::Chat,
+            Self::Responses(_) => Api::Responses,
+        }
+    }
+
     /// Returns the block of the Messages API.
     pub(crate) fn as_anthropic(&self) -> Option<&anthropic::ResponseBlock> {
         match self {
             Self::Anthropic(block) => Some(block),
-            Self::Chat(_) | Self::Responses(_) => of_another_protocol(),
+            Self::Chat(_) | Self::Responses(_) => None,
         }
     }
 
@@ -98,7 +109,7 @@ impl Block {
     pub(crate) fn as_chat(&self) -> Option<&ChatBlock> {
         match self {
             Self::Chat(block) => Some(block),
-            Self::Anthropic(_) | Self::Responses(_) => of_another_protocol(),
+            Self::Anthropic(_) | Self::Responses(_) => None,
         }
     }
 
@@ -106,7 +117,7 @@ impl Block {
     pub(crate) fn as_responses(&self) -> Option<&ResponsesBlock> {
         match self {
             Self::Responses(block) => Some(block),
-            Self::Anthropic(_) | Self::Chat(_) => of_another_protocol(),
+            Self::Anthropic(_) | Self::Chat(_) => None,
         }
     }
 

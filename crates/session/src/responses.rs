@@ -7,13 +7,13 @@ mod numbers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use softland_core::{Call, Stop, VisibleText};
-use softland_wire::Tokens;
 use softland_wire::responses::respond::{self, Changes, Head, ResponseEnd};
 use softland_wire::responses::{
     Assembler, Channel, Event, EventKind, Failure, OutputItem, OutputKind, Phase, RequestRole,
     Response, Status, StreamEnd as WireEnd, StreamItem, StreamItemKind, Usage,
 };
 use softland_wire::sse::Decoder;
+use softland_wire::{Api, Tokens};
 
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
@@ -229,6 +229,7 @@ impl ResponsesFraming {
 
 /// The fixed properties of the protocol.
 const FORM: ProtocolForm = ProtocolForm {
+    api: Api::Responses,
     text_block: new_text,
     write_ping: write_comment,
     marks_ends: true,
@@ -398,7 +399,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_block(&mut self, index: u32, block: &Block, out: &mut Vec<u8>) {
-        let Some(block) = block.as_responses() else { return };
+        let Some(block) = block.as_responses() else { return self.write_foreign(out) };
         if matches!(block.item.kind, OutputKind::Reasoning { .. }) {
             self.reasoning.insert(block.item.id.clone());
         }
@@ -421,7 +422,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
-        let Some(response) = reply.rest.as_responses() else { return };
+        let Some(response) = reply.rest.as_responses() else { return self.write_foreign(out) };
         let items = self.take_items();
         let output: Vec<&[u8]> = items.values().map(String::as_bytes).collect();
         let whole = self.response_object(response, ending, &output);
@@ -430,6 +431,7 @@ impl Framing for ResponsesFraming {
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
+        // The host answers an empty message with an error.
         let Some(response) = reply.rest.as_responses() else { return };
         for block in ending.blocks.iter().filter_map(Block::as_responses) {
             if matches!(block.item.kind, OutputKind::Reasoning { .. }) {

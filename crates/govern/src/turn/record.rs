@@ -184,7 +184,7 @@ impl RequestRecord {
                 let word = intervention.word();
                 if self.observed {
                     services.meter.count_observed(word);
-                    self.fate = self.fate.or(ObservedEnd::from_intervention(word));
+                    self.fate = self.fate.or_else(|| ObservedEnd::from_intervention(word));
                 } else {
                     services.meter.count_intervention(word);
                 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, StatusCode};
 use softland_session::core::{Because, RequestFailure, Rung};
-use softland_session::wire::request::{OutputLimit, Request};
+use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Splice, Tokens};
 
 use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
@@ -34,12 +34,11 @@ impl GovernedRequest {
     /// Sends one request and waits for the head of its response, or for the whole response if it
     /// does not stream.
     pub(super) async fn send_request(&mut self, body: Bytes) -> SendOutcome {
-        let body = match self.with_reservation(body).await {
-            Ok(body) => body,
+        let (body, limit) = match self.with_reservation(body).await {
+            Ok(reserved) => reserved,
             Err(denied) => return self.deny_request(denied),
         };
-        let body = self.apply_learned_limit(body);
-        let sent_body = body.clone();
+        let (body, added_limit) = self.apply_learned_limit(body, limit);
         if self.sent == 0 {
             // Later interventions concern the response.
             self.report_events();
@@ -74,7 +73,7 @@ impl GovernedRequest {
                 SendOutcome::Taken
             }
             Some(Err(error)) => self.take_failure(&error, error.is_late.then_some(0)),
-            Some(Ok(response)) => self.take_response(response, &sent_body).await,
+            Some(Ok(response)) => self.take_response(response, added_limit).await,
         }
     }
 
@@ -97,12 +96,18 @@ impl GovernedRequest {
         SendOutcome::Taken
     }
 
-    async fn take_response(&mut self, mut response: UpstreamResponse, sent: &Bytes) -> SendOutcome {
+    /// Takes a response. `added_limit` is the output limit of the request, if the client's own has
+    /// none.
+    async fn take_response(
+        &mut self,
+        mut response: UpstreamResponse,
+        added_limit: Option<u64>,
+    ) -> SendOutcome {
         self.record.set_status(response.status.as_u16());
         if !response.status.is_success() {
-            return match self.added_limit(sent) {
+            return match added_limit {
                 Some(limit) if response.status == StatusCode::BAD_REQUEST => {
-                    self.take_limit_refusal(response, limit.value).await
+                    self.take_limit_refusal(response, limit).await
                 }
                 _ => self.take_refusal(pass::pass_back(response)),
             };
@@ -220,29 +225,22 @@ impl GovernedRequest {
         SendOutcome::Taken
     }
 
-    /// Returns the output limit of a body, if the client's own body has none.
-    fn added_limit(&self, body: &Bytes) -> Option<OutputLimit> {
-        if self.exchange.request().max_tokens.is_some() {
-            return None;
-        }
-        Request::from_body(self.opening.asked.active.api, body).ok()?.max_tokens
-    }
-
-    /// Changes the output limit of a body to the form that the model is known to accept.
-    fn apply_learned_limit(&self, body: Bytes) -> Bytes {
-        let asked = &self.opening.asked;
-        let Some(lesson) = self.opening.place.lessons.limit else {
-            return body;
+    /// Changes the output limit of a body, which is `limit`, to the form that the model is known to
+    /// accept. Returns the body, and its limit if the client's own body has none.
+    fn apply_learned_limit(&self, body: Bytes, limit: Option<u64>) -> (Bytes, Option<u64>) {
+        let added = limit.filter(|_| self.exchange.request().max_tokens.is_none());
+        let (Some(limit), Some(lesson)) = (added, self.opening.place.lessons.limit) else {
+            return (body, added);
         };
-        let Some(limit) = self.added_limit(&body) else { return body };
-        let value = limit.value.min(lesson.most);
-        let mut splice = Splice::new();
-        if lesson.completion && asked.active.api == Api::Chat {
-            splice.replace(limit.member, format!("\"max_completion_tokens\":{value}"));
-        } else {
-            splice.replace(limit.span, value.to_string());
+        let api = self.opening.asked.active.api;
+        let value = limit.min(lesson.most);
+        match write_limit(api, &body, value, lesson.completion) {
+            Some(changed) => (changed, Some(value)),
+            None => {
+                tracing::warn!(id = %self.opening.target.id, limit, "has an output limit as it is");
+                (body, added)
+            }
         }
-        splice.apply(&body).map_or_else(|_| body.clone(), Bytes::from)
     }
 
     /// Handles a missing or incomplete response. `received` is the number of body bytes that
@@ -278,12 +276,16 @@ impl GovernedRequest {
     }
 
     /// Makes sure that a request has its money, and limits its output to what the money pays for.
-    async fn with_reservation(&mut self, body: Bytes) -> Result<Bytes, DenialReason> {
+    /// Returns its body and output limit.
+    async fn with_reservation(
+        &mut self,
+        body: Bytes,
+    ) -> Result<(Bytes, Option<u64>), DenialReason> {
         let first = self.sent == 0 && self.leased;
+        let asked = self.exchange.sent_output_limit();
         if first && self.output_limit.is_none() {
-            return Ok(body);
+            return Ok((body, asked));
         }
-        let asked = self.exchange.sent_output_limit().unwrap_or(u64::MAX);
         let limit = if first {
             self.output_limit
         } else {
@@ -316,9 +318,24 @@ impl GovernedRequest {
                 }
             }
         };
-        let Some(limit) = limit.filter(|limit| *limit < asked) else { return Ok(body) };
-        Ok(self.exchange.body_with_output_limit(limit))
+        let lower = limit.filter(|limit| asked.is_none_or(|asked| *limit < asked));
+        let Some(limit) = lower else { return Ok((body, asked)) };
+        let limit = limit.max(self.opening.asked.active.api.min_output_tokens());
+        Ok((self.exchange.body_with_output_limit(limit), Some(limit)))
     }
+}
+
+/// Returns the body with this output limit in place of its own. With `completion`, Chat Completions
+/// names it `max_completion_tokens`.
+fn write_limit(api: Api, body: &Bytes, value: u64, completion: bool) -> Option<Bytes> {
+    let written = Request::from_body(api, body).ok()?.max_tokens?;
+    let mut splice = Splice::new();
+    if completion && api == Api::Chat {
+        splice.replace(written.member, format!("\"max_completion_tokens\":{value}"));
+    } else {
+        splice.replace(written.span, value.to_string());
+    }
+    splice.apply(body).ok().map(Bytes::from)
 }
 
 /// Returns true if the response is compressed, although `identity` was requested.
