@@ -369,7 +369,7 @@ async function anew(browser, notebook) {
   fs.unlinkSync(notebook.file);
   for (const page of [one, two]) await page.waitForSelector("#file-trouble:not([hidden])", { timeout: TIME });
   assert.equal(fs.existsSync(notebook.file), false);
-  await one.getByRole("button", { name: "Write the file anew" }).click();
+  await one.getByRole("button", { name: "Write the file again" }).click();
   await one.getByRole("button", { name: "Write it", exact: true }).click();
   for (const page of [one, two]) await page.waitForSelector("#file-trouble", { state: "hidden", timeout: TIME });
   assert.equal(fs.readFileSync(notebook.file, "utf8"), text);

@@ -35,6 +35,22 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 const NAME_MAX: usize = 100;
 
 /// An agent as its file describes it.
+///
+/// ```
+/// use softland_agent::AgentFile;
+/// use softland_agent::core::policy::Policy;
+///
+/// let text = "---\nname: analyst\ndescription: Answers from notes\ntool_calls_limit: 8\n---\nQuote.";
+/// let (parsed, warnings) = AgentFile::parse("analyst.md", text);
+/// let file = parsed.expect("a valid file");
+/// let mut policy = Policy::default();
+/// file.apply_policy(&mut policy);
+/// assert_eq!((policy.tool_calls_limit, warnings.len()), (Some(8), 0));
+///
+/// // A problem names file, line, key and what is allowed.
+/// let (wrong, _) = AgentFile::parse("analyst.md", &text.replace("limit: 8", "limit: few"));
+/// assert!(wrong.expect_err("an error")[0].to_string().starts_with("analyst.md:4: tool_calls_limit"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentFile {
     /// The agent's name.

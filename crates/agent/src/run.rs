@@ -53,6 +53,29 @@ pub(crate) use sub_agent::report_to_output;
 const RESPOND: &str = "respond";
 
 /// An agent: a model, its instructions, its tools and its policy.
+///
+/// A limit is no error: the report says how the run ended, and whose answer it has.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use softland_agent::testing::{ScriptedModel, ScriptedReply};
+/// use softland_agent::{Agent, AnsweredBy};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([ScriptedReply::from_text("Four euros a month.")]);
+/// let mut agent = Agent::new("analyst", "test/script", Arc::new(model));
+/// agent.system = "Answer in one sentence.".to_owned();
+/// agent.policy.tool_calls_limit = Some(30);
+/// agent.options.max_tokens = Some(2_000);
+///
+/// let report = agent.run("What is the price?", &mut |event| drop(event)).await?;
+/// assert_eq!(report.ended.outcome.word(), "answered");
+/// assert_eq!(report.answered_by, Some(AnsweredBy::Model));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Agent {
     /// The agent's name, as it stands in events.

@@ -32,6 +32,35 @@ pub struct SubAgent {
 }
 
 /// The agents that an agent may call.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use serde_json::json;
+/// use softland_agent::testing::{ScriptedModel, ScriptedReply};
+/// use softland_agent::{AGENT_TOOL, Agent, DEPTH_LIMIT, SubAgent, SubAgents};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let reader = ScriptedModel::new([ScriptedReply::from_text("4 euros, decided on 14 May.")]);
+/// let reader = SubAgent {
+///     agent: Agent::new("reader", "test/script", Arc::new(reader)),
+///     description: "Reads the notes".to_owned(),
+///     inherits: false,
+///     delegates: false,
+///     depth_limit: None,
+/// };
+/// let lead = ScriptedModel::new([
+///     ScriptedReply::from_call(AGENT_TOOL, json!({"name": "reader", "prompt": "The price?"})),
+///     ScriptedReply::from_text("The price is 4 euros."),
+/// ]);
+/// let mut lead = Agent::new("lead", "test/script", Arc::new(lead));
+/// lead.crew = Some(SubAgents::new(vec![reader], DEPTH_LIMIT)?);
+/// let report = lead.run("What is the price?", &mut |_| {}).await?;
+/// assert_eq!(report.answer.as_deref(), Some("The price is 4 euros."));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SubAgents {
     members: Arc<[SubAgent]>,

@@ -208,6 +208,31 @@ struct RegisteredTool {
 }
 
 /// Tools in the order in which they were added, with unique names.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use softland_agent::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
+///
+/// struct Clock;
+///
+/// #[async_trait::async_trait]
+/// impl Tool for Clock {
+///     fn def(&self) -> ToolDef {
+///         ToolDef::new("clock", "The time now", json!({"type": "object"})).read_only()
+///     }
+///
+///     async fn call(&self, _input: Value, _: &ToolContext) -> ToolOutput {
+///         ToolOutput::ok("noon")
+///     }
+/// }
+///
+/// # fn main() -> Result<(), softland_agent::ToolSetError> {
+/// let tools = ToolSet::new().with_tool(Clock)?;
+/// assert_eq!(tools.names().collect::<Vec<_>>(), ["clock"]);
+/// assert!(tools.with_tool(Clock).is_err(), "names are unique");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct ToolSet {
     entries: Vec<RegisteredTool>,

@@ -168,15 +168,15 @@ function summary() {
   const shown = all.filter(fits).length;
   $("runs").hidden = shown === 0;
   if (!loaded && !all.length) return;
-  const text = all.length === 0 ? (ledger.trouble ? "Runs that have ended cannot be shown: " + clean(ledger.trouble) + "." : "No run yet. Point a client at this gateway, and it shows up here.")
-    : shown === 0 ? (searching ? "Looking through the ledger…" : ledger.trouble ? "No run that is known here fits: " + clean(ledger.trouble) + "." : "No run fits what you search for.")
+  const text = all.length === 0 ? (ledger.trouble ? "Runs that have ended cannot be shown: " + clean(ledger.trouble) + "." : "No run yet. Point a client at this gateway, and its runs appear here.")
+    : shown === 0 ? (searching ? "Looking through the ledger…" : ledger.trouble ? "No run known here matches: " + clean(ledger.trouble) + "." : "No run matches your search.")
       : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open" + older();
   set($("count"), text);
   $("kept").hidden = !loaded;
   set($("kept"), ledger.trouble ? "Runs that have ended are missing here: " + clean(ledger.trouble) + "." : !ledger.on
-    ? "No ledger is kept: runs that have ended are remembered while this gateway runs, 500 at most, and not what was said in them."
+    ? "No ledger is kept. While this gateway runs it remembers the 500 newest runs that have ended, without what was said in them."
     : ledger.content === "digests"
-      ? "The ledger keeps digests: what was said and what tools returned is not kept. [ledger] content = \"full\" keeps it."
+      ? "The ledger keeps digests, not what was said and what tools returned. [ledger] content = \"full\" keeps that, too."
       : "The ledger keeps whole contents.");
 }
 
@@ -312,7 +312,7 @@ function facts() {
   const items = family.map((other) => el("li", {}, el("a", { href: "#run=" + encodeURIComponent(other.run), className: "isolated", dir: "auto", textContent: titleOf(other) }), " ", el("span", { className: "state " + stateOf(other), textContent: stateOf(other) }), " · " + calls(other) + " · " + money(other.cost_usd)));
   const way = (words, run) => (run ? [el("p", {}, words, el("a", { href: "#run=" + encodeURIComponent(run), className: "mono isolated", textContent: clean(run) }))] : []);
   view.family.replaceChildren(
-    ...way("Goes on from ", before), ...way("Goes on as ", after?.run),
+    ...way("Continues ", before), ...way("Continued by ", after?.run),
     ...way("Sub-agent of ", parent),
     ...(family.length ? [el("h3", { textContent: "Sub-agents" }), el("ul", { className: "family" }, ...items)] : []));
 }
@@ -321,11 +321,11 @@ function note(row, state) {
   const said = view.steps.querySelector("[data-kind=text], [data-kind=tool], [data-kind=thinking]");
   let text = "";
   if (state !== "open" && !said && row.run) {
-    text = !ledger.on ? "No ledger is kept: what was said in this run is gone."
-      : ledger.content === "digests" ? "The ledger keeps digests: what was said, thought and returned by tools in this run is not kept; decisions, counts and costs are. With [ledger] content = \"full\" it is."
+    text = !ledger.on ? "No ledger is kept, so what was said in this run is gone."
+      : ledger.content === "digests" ? "The ledger keeps decisions, counts and costs of this run, not what was said, thought and returned by tools. [ledger] content = \"full\" keeps that, too."
         : "";
   } else if (state === "open" && !said && row.run && (row.turns || 0) > 0 && !row.busy) {
-    text = "What was said before you began to watch comes with the run's next request.";
+    text = "You began to watch in the middle. What was said before comes with the run's next request.";
   }
   view.notice.hidden = !text;
   set(view.notice, text);
@@ -375,11 +375,11 @@ async function totals() {
     const since = got.since_start;
     const parts = [];
     if (got.all) {
-      if (got.more) parts.push(el("p", { className: "notice", textContent: "Of so many runs only the newest 50,000 are added up." }));
+      if (got.more) parts.push(el("p", { className: "notice", textContent: "Only the newest 50,000 runs are added up." }));
       parts.push(el("dl", { className: "facts" }, fact("Spent", atLeast(got.all.spend_usd, got.all), count(got.all.runs, "run") + (got.all.unpriced_requests ? ", " + count(got.all.unpriced_requests, "request") + " without a known price" : "")),
         fact("Landed", String(got.all.landed)), fact("Stopped", String(got.all.stopped)),
         fact("Wasted", atLeast(got.all.wasted_usd, got.all), "by turns that signals name"),
-        fact("Beside runs", money(got.beside.spend_usd), count(got.beside.requests, "request") + " without tools")));
+        fact("Outside of runs", money(got.beside.spend_usd), count(got.beside.requests, "request") + " without tools")));
       if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"));
       else parts.push(el("p", { className: "faint", textContent: "No run in this time." }));
     } else {

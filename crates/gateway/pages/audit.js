@@ -48,7 +48,7 @@ async function read(file) {
   $("report").replaceChildren();
   state("Reading " + what + "…", true);
   try {
-    if (file && file.size > MOST) throw new Error("This recording is larger than the 256 MiB that are read here; softland audit reads it.");
+    if (file && file.size > MOST) throw new Error("This recording is larger than 256 MiB, the most that this page reads. Use softland audit for it.");
     const options = { headers: { accept: "text/html" }, signal: mine.signal };
     if (file) Object.assign(options, { method: "POST", body: file });
     const response = await ask("/api/audit" + (file ? "?name=" + encodeURIComponent(file.name) : ""), options);
@@ -58,9 +58,9 @@ async function read(file) {
     state("", false);
   } catch (error) {
     if (under !== mine) return;
-    if (mine.signal.aborted) { state("Given up. Nothing is read any more.", false); return; }
+    if (mine.signal.aborted) { state("Stopped. Nothing more is read.", false); return; }
     if (error instanceof Refused && error.status === 404 && !file) {
-      state("No ledger is kept here: nothing was written down that could be read. Choose a recording.", false);
+      state("No ledger is kept here, so there is nothing to read. Choose a recording.", false);
       return;
     }
     state("There is no report.", false);

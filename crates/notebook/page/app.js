@@ -29,7 +29,7 @@ function keep(message, text, put) {
     el("pre", { className: "words", tabIndex: 0, textContent: clean(text) }),
     el("p", { className: "row" }, again, close));
   close.addEventListener("click", () => notice.remove());
-  again.addEventListener("click", () => put().then(() => notice.remove()).catch((error) => trouble("No cell was made: " + error.message)));
+  again.addEventListener("click", () => put().then(() => notice.remove()).catch((error) => trouble("No cell was created: " + error.message)));
   $("kept").append(notice);
 }
 
@@ -95,7 +95,7 @@ function begin(state, events, asked) {
 function change(one) {
   if (one.change === "kernel") kernel(one);
   else if (one.change === "file") file(one.trouble);
-  else if (one.change === "reloaded") { cells.begin(one.state.cells); kernel(one.state.kernel); file(one.state.trouble); say("The file was changed by another program and is shown anew"); }
+  else if (one.change === "reloaded") { cells.begin(one.state.cells); kernel(one.state.kernel); file(one.state.trouble); say("Another program changed the file; this is its new content"); }
   else cells.change(one);
 }
 
@@ -109,7 +109,7 @@ function connection(word, why) {
     $("wait").textContent = "The notebook is not shown without the token.";
   } else if (word === "off") {
     doing("");
-    if ($("wait").hidden) say("The connection was lost; connecting again. What you type stays here until then.");
+    if ($("wait").hidden) say("The connection was lost. Connecting again; what you type stays in this page until then.");
     else $("wait").textContent = why ? clean(why) + " (trying again)." : "softland does not answer; trying again.";
   }
 }
@@ -152,15 +152,15 @@ $("add-markdown").addEventListener("click", () => add("markdown"));
 $("interrupt").addEventListener("click", () => wish({ do: "interrupt" }).catch((error) => trouble(error.message)));
 $("restart").addEventListener("click", async () => {
   const runs = ["busy", "idle", "silent"].includes($("kernel").dataset.state);
-  if (runs && !(await sure("Restart the kernel?", "What it holds, such as variables, is gone then. Cells and their outputs stay.", "Restart it"))) return;
+  if (runs && !(await sure("Restart the kernel?", "Its variables will be gone. Cells and their outputs stay.", "Restart it"))) return;
   wish({ do: "restart_kernel" }).catch((error) => trouble("The kernel was not started: " + error.message));
 });
 $("write-anew").addEventListener("click", async () => {
-  if (!(await sure("Write the file anew?", "What stands in its place is replaced by the notebook as it is shown here.", "Write it"))) return;
+  if (!(await sure("Write the file again?", "The notebook as shown here replaces what is in the file now.", "Write it"))) return;
   wish({ do: "write_anew" }).catch((error) => trouble("The file was not written: " + error.message));
 });
 $("anew").addEventListener("click", async () => {
-  if (!(await sure("Begin a new conversation?", "The assistant forgets what was said; the notebook stays. Its runs are kept: softland show tells them.", "Begin anew"))) return;
+  if (!(await sure("Begin a new conversation?", "The assistant forgets what was said. The notebook stays, and the runs are kept: softland show prints them.", "Begin anew"))) return;
   wish({ do: "new_conversation" }).catch((error) => trouble("No new conversation: " + error.message));
 });
 $("stop").addEventListener("click", () => { doing("stopping"); wish({ do: "stop" }).catch((error) => trouble(error.message)); });

@@ -82,7 +82,7 @@ export class Cells {
   lost(view) {
     const text = view.mine();
     if (text === null) return;
-    this.keep("A cell that you were writing in was deleted by somebody else. Your text:", text, async () => {
+    this.keep("Somebody else deleted the cell that you were writing in. Your text:", text, async () => {
       await this.wish({ do: "create_cell", index: null, type: view.type, source: text });
     });
   }
@@ -198,7 +198,7 @@ class CellView {
     this.edit.hidden = rendered;
     this.shown.hidden = !rendered;
     this.see.textContent = rendered ? "Edit" : "Show";
-    const label = rendered ? "Edit this text" : "Show this text as it reads";
+    const label = rendered ? "Edit this text" : "Show this text rendered";
     this.see.setAttribute("aria-label", label);
     this.see.title = label;
     if (rendered) this.shown.replaceChildren(markdown(this.edit.value.trim() ? this.edit.value : "*empty*"));
@@ -348,8 +348,8 @@ class CellView {
 
   async run() {
     await this.save();
-    if (this.theirs) { this.cells.say("This cell was changed by somebody else: choose a version first"); return; }
-    if (this.failed) { this.cells.trouble("The cell was not run, since it could not be saved: " + this.failed); return; }
+    if (this.theirs) { this.cells.say("Somebody else changed this cell: choose a version first"); return; }
+    if (this.failed) { this.cells.trouble("The cell was not run, because it could not be saved: " + this.failed); return; }
     this.cells.wish({ do: "run_cell", id: this.id }).catch((error) => {
       const name = "Cell " + (this.at + 1);
       if (error.code === "lost") this.cells.say(name + ": the connection was lost; whether it runs is shown when it is back");
@@ -364,7 +364,7 @@ class CellView {
   async remove() {
     await this.save();
     const text = this.edit.value.trim();
-    if (text && !(await this.cells.sure("Delete cell " + (this.at + 1) + "?", "Its text and its outputs are gone then: " + clean(text.split("\n")[0]).slice(0, 120), "Delete it"))) return;
+    if (text && !(await this.cells.sure("Delete cell " + (this.at + 1) + "?", "Its text and its outputs will be gone: " + clean(text.split("\n")[0]).slice(0, 120), "Delete it"))) return;
     this.cells.wish({ do: "delete_cell", id: this.id, rev: this.base.rev }).catch((error) => {
       if (error.code === "conflict" && error.cell) this.updated(error.cell);
       this.cells.trouble("The cell was not deleted: " + error.message);

@@ -211,7 +211,7 @@ export class ChatView {
     if (String(run.model || "").startsWith("sim/")) said.push("simulated: nothing was paid");
     node.append(el("p", { className: "faint", textContent: said.join(" · ") }));
     if (event.message) node.append(el("p", { dir: "auto", className: "words", textContent: clean(event.message).slice(0, 4000) }));
-    if (event.answered_by === "local") node.append(el("p", { className: "faint", textContent: "The answer is softland's, not the model's: what was found until then." }));
+    if (event.answered_by === "local") node.append(el("p", { className: "faint", textContent: "This answer is softland's, not the model's. It lists what was found." }));
     const shown = [...run.node.querySelectorAll("[data-kind=text]")].at(-1);
     if (event.answer && (event.answered_by === "local" || !shown)) node.append(markdown(event.answer, 4));
     this.put(run, node, "end");

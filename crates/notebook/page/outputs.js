@@ -67,7 +67,7 @@ function frame(html, svg) {
 
 function image(kind, data, meta) {
   if (!/^[A-Za-z0-9+/=\s]*$/.test(data)) return words("(an image that cannot be read)");
-  const node = el("img", { className: "output", alt: "Image that the cell has drawn", src: "data:" + kind + ";base64," + data.replace(/\s/g, "") });
+  const node = el("img", { className: "output", alt: "Image drawn by the cell", src: "data:" + kind + ";base64," + data.replace(/\s/g, "") });
   const width = Number(meta?.width);
   if (width > 0) node.style.width = width + "px";
   return node;
@@ -92,7 +92,7 @@ function bundle(data, metadata) {
   if (typeof plain === "string") return [text(plain)];
   if (all.has("application/json")) return [text(JSON.stringify(data["application/json"], null, 2))];
   const kinds = [...all.keys()].map(clean).join(", ");
-  return [note(kinds ? "An output of a kind that is not shown here: " + kinds : "An output without content.")];
+  return [note(kinds ? "This kind of output is not shown here: " + kinds : "An output without content.")];
 }
 
 function text(value, className = "") {

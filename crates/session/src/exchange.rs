@@ -59,6 +59,40 @@ pub enum Step {
 }
 
 /// One client request and its response.
+///
+/// The caller sends what [`next_step`](Self::next_step) says, as often as it says so, and hands the
+/// bytes of `out` to the client. A whole conversation is in the example `own_client`.
+///
+/// ```
+/// use softland_session::core::Role;
+/// use softland_session::core::policy::Policy;
+/// use softland_session::{Context, Exchange, Output, Step};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let policy = Policy { tool_calls_limit: Some(30), ..Policy::default() };
+/// let context = Context::new(Role::Gateway, policy, None, "claude-sonnet-5-5");
+/// let body = r#"{"model": "claude-sonnet-5-5", "max_tokens": 100,
+///     "tools": [{"name": "ls", "input_schema": {"type": "object"}}],
+///     "messages": [{"role": "user", "content": "Hello"}]}"#;
+///
+/// let mut out = Output::default();
+/// let mut exchange = Exchange::from_request(body, context, &mut out)?;
+/// let Step::Send(sent) = exchange.next_step()? else { unreachable!("nothing was asked yet") };
+/// assert_eq!(sent, body, "nothing is changed before it has to be");
+///
+/// // A stream goes in as it comes: `push_bytes` for each piece, then `finish_response`.
+/// let response = r#"{"id": "msg_1", "type": "message", "role": "assistant",
+///     "model": "claude-sonnet-5-5", "content": [{"type": "text", "text": "Hello to you."}],
+///     "stop_reason": "end_turn", "stop_sequence": null,
+///     "usage": {"input_tokens": 10, "output_tokens": 4}}"#;
+/// exchange.push_whole(response.as_bytes(), &mut out)?;
+/// let Step::Done(done) = exchange.next_step()? else { unreachable!("the model has answered") };
+/// assert_eq!(out.bytes, response.as_bytes());
+/// assert_eq!(done.answer.as_deref(), Some("Hello to you."));
+/// assert_eq!(done.ended.map(|end| end.outcome.word()), Some("answered"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Exchange {
     reading: RequestReading,

@@ -13,6 +13,35 @@ use super::recorded_run::RecordedRun;
 use super::{JournalError, JournalErrorKind, RunJournal, lock_unpoisoned};
 
 /// The file of a journal, locked while it is open.
+///
+/// A run is recorded as it goes. Opened again, the journal resumes the run where it was; a run that
+/// has ended gives its answer again, and nothing is sent.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use softland_agent::testing::{ScriptedModel, ScriptedReply};
+/// use softland_agent::{Agent, Conversation, Journal};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("run.ndjson");
+/// // The model answers once: the second time the answer comes from the journal.
+/// let model = ScriptedModel::new([ScriptedReply::from_text("Four euros.")]);
+/// let agent = Agent::new("analyst", "test/script", Arc::new(model));
+/// let cancel = CancellationToken::new();
+/// for journal in [Journal::create, Journal::open] {
+///     let run = journal(&path)?.root_run("run-1");
+///     let mut conversation = Conversation::new();
+///     let report =
+///         agent.run_in_journal(&run, &mut conversation, "The price?", &mut |_| {}, &cancel).await?;
+///     assert_eq!(report.answer.as_deref(), Some("Four euros."));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Journal {
     inner: Arc<JournalState>,

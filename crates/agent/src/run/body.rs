@@ -26,6 +26,30 @@ const MAX_TOKENS: u64 = 16_000;
 const UNKNOWN_MAX_TOKENS: u64 = 8_192;
 
 /// The messages of an agent, over all its runs.
+///
+/// Each question is a run of its own, with fresh limits; the model sees what was said before.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use softland_agent::testing::{ScriptedModel, ScriptedReply};
+/// use softland_agent::{Agent, Conversation};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model =
+///     ScriptedModel::new(["Four euros.", "Tomas was."].map(ScriptedReply::from_text));
+/// let agent = Agent::new("analyst", "test/script", Arc::new(model));
+/// let mut conversation = Conversation::new();
+/// let cancel = CancellationToken::new();
+/// for question in ["What is the price?", "And who was against it?"] {
+///     agent.run_in_conversation(&mut conversation, question, &mut |_| {}, &cancel).await?;
+/// }
+/// assert_eq!(conversation.messages().count(), 4);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     pub(super) messages: Vec<Vec<u8>>,
@@ -41,7 +65,7 @@ pub struct Conversation {
     pub(super) format: ToolFormat,
 }
 
-/// Messages from a person to an active run.
+/// Messages from a person to an active run. [`Conversation::inbox`] returns it.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox(Arc<Mutex<Vec<String>>>);
 

@@ -12,6 +12,21 @@ use softland_wire::tags::Shape;
 use crate::chain::Chain;
 
 /// The facts that an exchange needs beside the request.
+///
+/// ```
+/// use softland_session::Context;
+/// use softland_session::core::policy::Policy;
+/// use softland_session::core::{Facts, NanoUsd, Role};
+///
+/// # fn main() -> Result<(), softland_session::core::ParseMoneyError> {
+/// let policy = Policy { cost_limit_usd: Some("2".parse()?), ..Policy::default() };
+/// let mut context = Context::new(Role::Gateway, policy, None, "claude-sonnet-5-5");
+/// // For the conversation's next request: what the last exchange returned, and what was spent.
+/// context.records = Default::default(); // `done.records`
+/// context.facts = Facts { cost: "0.25".parse::<NanoUsd>()?, ..Facts::default() };
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The API that the client speaks.

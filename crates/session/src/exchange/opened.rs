@@ -19,6 +19,31 @@ use crate::tags::TagReader;
 
 /// A request whose history was read up to its newest message. It shows what is known of the run
 /// before anything is decided, so that a caller can find out the facts.
+///
+/// ```
+/// use bytes::Bytes;
+/// use softland_session::core::policy::Policy;
+/// use softland_session::core::{Facts, Role};
+/// use softland_session::wire::request::Request;
+/// use softland_session::{Context, OpenedRequest, Output, Step, StoredConversation};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let body = Bytes::from_static(br#"{"model": "claude-sonnet-5-5", "max_tokens": 100,
+///     "tools": [{"name": "ls", "input_schema": {"type": "object"}}],
+///     "messages": [{"role": "user", "content": "Hello"}]}"#);
+/// let context = Context::new(Role::Gateway, Policy::default(), None, "claude-sonnet-5-5");
+/// let request = Request::from_body(context.api, &body)?;
+/// let remembered = StoredConversation::default(); // what a store keeps of this conversation
+/// let opened = OpenedRequest::read_history(&request, body.clone(), context, remembered);
+///
+/// // Now the run is known, and with it what it has spent so far.
+/// let run = opened.newest_position().expect("a user's message").run;
+/// let spent_so_far = |_run| Facts::default();
+/// let mut exchange = opened.into_exchange(&spent_so_far(run), &mut Output::default());
+/// assert!(matches!(exchange.next_step()?, Step::Send(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct OpenedRequest<'a> {
     pub(super) request: &'a Request<'a>,

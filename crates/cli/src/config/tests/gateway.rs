@@ -254,9 +254,10 @@ fn what_routes_name_must_be_there() {
 /// Checks the example config, also with its commented keys enabled.
 #[test]
 fn the_config_of_the_documents_is_right_and_names_every_key() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let shown = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let whole = page.split("## A config with every key\n").nth(1).unwrap();
+    let shown = whole.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let key = |line: &&str| line.split(" = ").next().is_some_and(|key| !key.contains(' '));
     let uncommented = |line: &str| match line.strip_prefix("# ").filter(key) {
         Some(key) => format!("{key}\n"),
@@ -264,7 +265,7 @@ fn the_config_of_the_documents_is_right_and_names_every_key() {
     };
     let all: String = shown.lines().map(uncommented).collect();
     for text in [shown, all.as_str()] {
-        assert_eq!(Config::parse("gateway.md", text).err(), None);
+        assert_eq!(Config::parse("config.md", text).err(), None);
     }
     let keys = ["tokens_env", "api_key_env", "base_url", "allowed_hosts", "allow_unmetered"];
     let more = ["content", "retention", "events", "model", "upstream", "policy", "cache_write"];
@@ -272,7 +273,7 @@ fn the_config_of_the_documents_is_right_and_names_every_key() {
         assert!(page.contains(key), "{key}");
         assert!(shown.contains(key) || *key == "shape", "{key}");
     }
-    let config = Config::parse("gateway.md", &all).unwrap();
+    let config = Config::parse("config.md", &all).unwrap();
     assert!(config.gateway.client_tokens.is_some() && config.gateway.events.is_some());
     assert_eq!(config.gateway.routes[0].upstream.as_deref(), Some("mine"));
 }

@@ -41,18 +41,25 @@ fn readme_and_gate_run_the_same_commands() {
     }
 }
 
-/// The Rust code of the README is the example's, but for what a comment leaves out.
+/// The Rust code of README and guide is the examples', but for what a comment leaves out.
 #[test]
-fn readme_code_is_the_example() {
-    let readme = read(&root().join("README.md"));
-    let example = read(&root().join("crates/agent/examples/own_tool.rs"));
-    let known: BTreeSet<_> = example.lines().map(str::trim).collect();
-    let code = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
-    let lines = code.into_iter().flat_map(str::lines).map(str::trim);
-    let shown: Vec<_> = lines.filter(|line| !line.starts_with("/*")).collect();
-    assert!(shown.len() > 10, "{shown:?}");
-    let other = shown.iter().filter(|line| !known.contains(*line)).map(|line| (*line).to_owned());
-    nothing("not in own_tool.rs", &other.collect::<Vec<_>>());
+fn code_in_documents_is_that_of_the_examples() {
+    let examples = ["agent/examples/own_tool.rs", "session/examples/own_client.rs"];
+    let examples = examples.map(|path| read(&root().join("crates").join(path)));
+    let known: BTreeSet<_> = examples.iter().flat_map(|text| text.lines()).map(str::trim).collect();
+    let (mut other, mut shown) = (Vec::new(), 0);
+    for page in ["README.md", "docs/start/rust.md"] {
+        let text = read(&root().join(page));
+        for code in text.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+            shown += lines.clone().count();
+            other.extend(
+                lines.filter(|line| !known.contains(line)).map(|line| format!("{page}: {line}")),
+            );
+        }
+    }
+    assert!(shown > 60, "{shown} lines");
+    nothing("in no example", &other);
 }
 
 #[test]
