@@ -202,7 +202,7 @@ async function many(browser, pages) {
   await page.fill("#search", "old");
   await page.locator("#runs tbody tr:visible", { hasText: "old-7" }).waitFor({ timeout: TIME });
   await page.fill("#search", "nowhere");
-  await page.locator("#count", { hasText: "No run fits" }).waitFor({ timeout: TIME });
+  await page.locator("#count", { hasText: "No run matches" }).waitFor({ timeout: TIME });
   assert.deepEqual(asked, ["old", "nowhere"], "once each");
   slow = 2000;
   await page.reload();

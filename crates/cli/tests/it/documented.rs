@@ -403,6 +403,7 @@ fn default_address(line: &str) -> &'static str {
     match line.split_whitespace().nth(1) {
         Some("sim") => "127.0.0.1:4142",
         Some("notebook") => "127.0.0.1:4144",
+        Some("pages") => "127.0.0.1:4145",
         Some("serve") => "127.0.0.1:4141",
         _ => panic!("no address in: {line}"),
     }
