@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::support::*;
 use serde_json::Value;
@@ -201,13 +204,21 @@ fn the_first_signal_cancels_and_the_second_does_not_wait() {
 
 #[test]
 fn a_second_signal_ends_a_run_whose_output_nobody_takes() {
-    // The pipe fills up, the run waits for it to be read, and that never happens.
-    let mut child =
-        start(&["--format", "json", "--model", "sim/sweeper", "--tool-calls-limit", "100000"]);
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    // The output is full from the beginning, and the run waits for it to be read.
+    let (reader, full) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while (&full).write(&[b'\n'; 4096]).is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("run.ndjson");
+    let mut command = command(&["--format", "json", "--model", "sim/reader", "--journal"]);
+    command.arg(&journal).stdout(OwnedFd::from(full));
+    let mut child = command.spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !journal.exists() {
+        assert!(Instant::now() < deadline, "it does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     kill(child.id(), "INT");
     let mut notes = BufReader::new(child.stderr.take().unwrap());
     let mut note = String::new();
@@ -216,13 +227,18 @@ fn a_second_signal_ends_a_run_whose_output_nobody_takes() {
     assert!(child.try_wait().unwrap().is_none(), "the first signal alone does not end it");
     kill(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    drop(lines);
+    drop(reader);
 }
 
 fn start(flags: &[&str]) -> Child {
+    command(flags).spawn().unwrap()
+}
+
+fn command(flags: &[&str]) -> Command {
     let mut command = softland();
     command.arg("run").arg(analyst()).arg(QUESTION).arg("--root").arg(notes()).args(flags);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 fn ended(mut child: Child) -> (Option<i32>, String) {

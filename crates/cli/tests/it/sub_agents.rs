@@ -5,6 +5,7 @@
 use crate::support;
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use crate::support::{Said, file, kill, notes, said, said_by, softland};
@@ -152,13 +153,18 @@ fn a_signal_ends_all_runs() {
     let mut command = softland();
     command.args(["run", &folder.lead, "Go.", "--format", "json"]);
     command.args(["--agents", &folder.agents()]).arg("--root").arg(notes());
-    let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let (mut events, mut begun) = (Vec::new(), 0);
+    while begun < 3 {
+        let event = lines.next().expect("three runs");
+        begun += usize::from(event["event"] == "run_start");
+        events.push(event);
+    }
     kill(child.id(), "INT");
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let lines = String::from_utf8(output.stdout).unwrap();
-    let events: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    events.extend(lines);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
     let runs = by_run(&events);
     assert_eq!(runs.len(), 3);
     for events in runs.values() {

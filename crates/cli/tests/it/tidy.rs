@@ -1,5 +1,6 @@
 //! What a machine can check of `ARCHITECTURE.md` and `CONTRIBUTING.md`: the arrows between crates,
-//! the bans, the size of files and functions, links, licences, and that README and the gate agree.
+//! the bans, the size of files and functions, links, licences, sleeps in tests, and that README and
+//! the gate agree.
 //!
 //! It reads the repository and `cargo metadata` (offline, for this host); it changes nothing.
 
@@ -8,6 +9,7 @@
 mod documents;
 mod licences;
 mod reference;
+mod sleeps;
 mod sources;
 
 use std::collections::BTreeSet;

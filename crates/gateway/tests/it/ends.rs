@@ -75,13 +75,7 @@ async fn ten_minutes_without_a_request_end_a_run_and_whoever_comes_back_names_it
         assert_eq!(second.header("x-softland-run"), first.header("x-softland-run"));
         time.passes(10 * MINUTE + 1);
         if looks {
-            let ended = || gateway.handle.summary().cancelled;
-            let waited = tokio::time::timeout(support::LONG, async {
-                while ended() == 0 {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            });
-            waited.await.expect("the run is ended by its silence");
+            gateway.until_cancelled(1).await;
         }
         let (third, _) = client.turn(&gateway).await;
         assert_ne!(third.header("x-softland-run"), first.header("x-softland-run"));
@@ -103,21 +97,26 @@ async fn ten_minutes_without_a_request_end_a_run_and_whoever_comes_back_names_it
 #[tokio::test]
 async fn a_request_that_takes_longer_than_that_is_no_silence() {
     let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
-    let upstream = Scripted::plays(vec![Reply::Hangs("a long thought")]).await;
+    let replies = vec![calls(1), Reply::Hangs("a long thought"), calls(2)];
+    let upstream = Scripted::plays(replies).await;
     let mut gateway = gateway(&upstream, &time, &folder, true).await;
+    let mut silent = Client::new(true).with("x-softland-session: silent");
+    silent.turn(&gateway).await;
     let client = Client::new(true);
     let mut wire = gateway.client().await;
     wire.send(client.request(&gateway)).await;
     wire.until("message_start").await;
     time.passes(60 * MINUTE);
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(gateway.handle.summary().cancelled, 0, "it is still under way");
+    gateway.until_cancelled(1).await;
+    Client::new(true).with("x-softland-session: other").turn(&gateway).await;
+    assert_eq!(gateway.handle.summary().cancelled, 1, "it is still under way");
     drop(wire);
     upstream.until_left(1).await;
+    gateway.until_cancelled(2).await;
     gateway.stopped().await;
     let runs = runs(folder.path());
-    let [run] = runs.as_slice() else { panic!("{runs:?}") };
-    assert!(is_cancelled(run));
+    assert_eq!(runs.len(), 3);
+    assert!(runs.iter().all(is_cancelled), "{runs:?}");
 }
 
 #[tokio::test]
@@ -133,7 +132,7 @@ async fn a_stop_ends_what_is_open_and_books_what_is_cut_off() {
     wire.until("message_start").await;
     upstream.stands.notified().await;
     gateway.tell_to_stop();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    gateway.until_closed().await;
     gateway.handle.cut_off();
     let summary = gateway.stopped().await;
     assert_eq!(summary.cancelled, 2, "{summary:?}");

@@ -377,7 +377,6 @@ async fn a_client_that_goes_cancels_its_request_and_is_written_down() {
                 wire.until(beginning(api)).await;
             }
             upstream.stands.notified().await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
             drop(wire);
             upstream.until_left(1).await;
             gateway.stopped().await;
@@ -407,7 +406,7 @@ async fn who_comes_back_goes_on_under_another_name() {
         upstream.stands.notified().await;
         drop(wire);
         upstream.until_left(1).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        gateway.until_cancelled(1).await;
         client.run(&gateway).await;
         gateway.stopped().await;
         let runs = ledger(&kept.path);

@@ -152,11 +152,9 @@ async fn one_whose_client_left_serves_nobody_else() {
     let gateway = Running::before(&provider).await;
     let mut gone = gateway.client().await;
     gone.send(Client::new(false).request(&gateway)).await;
+    provider.until_asked(1).await;
+    drop(gone);
     let waited = tokio::time::timeout(LONG, async {
-        while provider.count() == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        drop(gone);
         while left.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

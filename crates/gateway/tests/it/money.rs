@@ -487,7 +487,7 @@ async fn waits(api: Api) {
     let (one, two) = (ask(1), ask(2));
     let first = one.post(&gateway);
     let second = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        provider.until_asked(1).await;
         two.post(&gateway).await
     };
     let (first, second) = tokio::join!(first, second);

@@ -380,8 +380,7 @@ async fn small_pieces_are_not_delayed() {
             let mut wire = wire.lock().await;
             wire.stream.set_nodelay(true).expect("a socket");
             wire.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n").await;
-            // So that the gateway has sent it before the next one comes.
-            tokio::time::sleep(Duration::from_millis(3)).await;
+            wait.notified().await;
             wire.send("1\r\nb\r\n").await;
             wait.notified().await;
             wire.send("0\r\n\r\n").await;
@@ -396,6 +395,7 @@ async fn small_pieces_are_not_delayed() {
         client.send(gateway.request("GET /v1/stream", &[], "")).await;
         client.until("a\r\n").await;
         let began = Instant::now();
+        seen.notify_one();
         client.until("b\r\n").await;
         waits.push(began.elapsed());
         seen.notify_one();

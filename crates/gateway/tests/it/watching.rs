@@ -3,11 +3,12 @@
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
 use crate::support::{Message, Provider, Running, Wire, response, settings};
 use softland_gateway::{Secret, Settings};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 use crate::support;
 
@@ -114,11 +115,17 @@ async fn an_admin_address_has_its_own_rule_and_asks_no_provider() {
 
 #[tokio::test]
 async fn while_it_drains_the_admin_address_says_so_and_then_is_gone() {
-    let provider = Provider::does(|_, wire| async move {
-        let mut wire = wire.lock().await;
-        tokio::time::sleep(Duration::from_millis(600)).await;
-        wire.send(response("200 OK", &[], "at last")).await;
-        true
+    let (came, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, waits) = (Arc::clone(&came), Arc::clone(&goes_on));
+    let provider = Provider::does(move |_, wire| {
+        let (told, waits) = (Arc::clone(&told), Arc::clone(&waits));
+        async move {
+            let mut wire = wire.lock().await;
+            told.notify_one();
+            waits.notified().await;
+            wire.send(response("200 OK", &[], "at last")).await;
+            true
+        }
     })
     .await;
     let mut settings = settings(&provider.url());
@@ -130,23 +137,17 @@ async fn while_it_drains_the_admin_address_says_so_and_then_is_gone() {
     let mut kept = Wire::to(admin).await;
     let ready = format!("GET /readyz HTTP/1.1\r\nhost: {admin}\r\n\r\n");
     assert_eq!(kept.ask(&ready).await.status(), 200);
-    while provider.count() == 0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    came.notified().await;
     gateway.tell_to_stop();
     // Clients are told by the closed door, at once.
-    let waited = tokio::time::timeout(support::LONG, async {
-        while TcpStream::connect(gateway.address).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    });
-    waited.await.expect("nothing listens for clients any more");
+    gateway.until_closed().await;
     for client in [&mut kept, &mut Wire::to(admin).await] {
         let got = client.ask(&ready).await;
         assert_eq!((got.status(), got.text()), (503, "draining\n"));
     }
     assert_eq!(get(admin, "/healthz", &[]).await.status(), 200);
     assert_eq!(get(admin, "/metrics", &[]).await.status(), 200);
+    goes_on.notify_one();
     assert_eq!(busy.message().await.expect("its answer").text(), "at last");
     gateway.stopped().await;
     assert!(TcpStream::connect(admin).await.is_err(), "it is gone with the gateway");

@@ -86,12 +86,15 @@ fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
     let mut child = child(place.folder(), "").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.by_ref().map(Result::unwrap).find(|line| line.contains("lost"));
-    std::thread::sleep(Duration::from_millis(50));
     place.options.end_left_open = true;
     let open = || place.reader().list_runs(&Query { open: true, ..Query::default() }).unwrap();
     // While its process lives, no other process ends its runs.
     place.write(Vec::new());
-    assert!(open().len() >= 6, "the child's runs are open");
+    let deadline = Instant::now() + LONG;
+    while open().len() < 6 {
+        assert!(Instant::now() < deadline, "the child's runs are open");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     let before = open();

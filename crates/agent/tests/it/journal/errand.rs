@@ -223,15 +223,17 @@ pub(crate) fn journal(folder: &Path) -> Journal {
 
 /// A process that another test is starting holds our files open until it executes its program.
 fn opened(path: &Path) -> Journal {
-    for _ in 0..200 {
+    let began = std::time::Instant::now();
+    loop {
         match Journal::open(path) {
             Err(error) if *error.kind() == JournalErrorKind::InUse => {
+                let waited = began.elapsed().as_secs();
+                assert!(waited < 60, "{} stays in use", path.display());
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
             journal => return journal.unwrap(),
         }
     }
-    panic!("{} stays in use", path.display());
 }
 
 /// Begins the errand, or resumes it.

@@ -70,6 +70,27 @@ fn the_readme_lists_every_limit() {
     nothing("not in README.md", &missing.collect::<Vec<_>>());
 }
 
+/// A file or folder that the map names exists, below the crate that the text is about.
+#[test]
+fn the_map_names_what_is_there() {
+    let all: Vec<_> = everything().iter().map(|path| format!("/{}", shown(path))).collect();
+    let exists = |name: &str| match name.strip_suffix('/') {
+        Some(_) => all.iter().any(|path| path.contains(&format!("/{name}"))),
+        None => all.iter().any(|path| path.ends_with(&format!("/{name}"))),
+    };
+    let map = read(&root().join("ARCHITECTURE.md"));
+    let quoted = map.split('`').skip(1).step_by(2).flat_map(|text| text.split([' ', ',']));
+    let endings = [".rs", ".py", ".md", ".js", ".toml", "/"];
+    let named = quoted.filter(|name| {
+        let pattern = name.contains("NAME") || name.contains('*') || name.starts_with('/');
+        !pattern && endings.iter().any(|ending| name.ends_with(ending))
+    });
+    let named: Vec<_> = named.collect();
+    assert!(named.len() > 100, "{named:?}");
+    let missing = named.into_iter().filter(|name| !exists(name)).map(str::to_owned);
+    nothing("files that ARCHITECTURE.md names and that do not exist", &missing.collect::<Vec<_>>());
+}
+
 /// The README is short, and a person who reads it sees a run, a page and how a run lands.
 #[test]
 fn the_readme_is_short_and_has_pictures() {

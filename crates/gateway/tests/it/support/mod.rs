@@ -237,6 +237,16 @@ impl Provider {
         self.asked.lock().expect("no panic").len()
     }
 
+    /// Waits until so many requests have come.
+    pub(crate) async fn until_asked(&self, requests: usize) {
+        let waited = tokio::time::timeout(LONG, async {
+            while self.count() < requests {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        waited.await.expect("requests come");
+    }
+
     /// Returns the number of requests for a turn, without those for a token count.
     pub(crate) fn turns(&self) -> usize {
         let counts = |asked: &&Message| {
@@ -344,6 +354,27 @@ impl Running {
         if waited.await.is_err() {
             panic!("{line:?} does not come:\n{}", self.metrics().await);
         }
+    }
+
+    /// Waits until so many runs were cancelled, and no more.
+    pub(crate) async fn until_cancelled(&self, runs: u64) {
+        let waited = tokio::time::timeout(LONG, async {
+            while self.handle.summary().cancelled < runs {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        waited.await.expect("runs are cancelled");
+        assert_eq!(self.handle.summary().cancelled, runs);
+    }
+
+    /// Waits until nothing listens for clients any more.
+    pub(crate) async fn until_closed(&self) {
+        let waited = tokio::time::timeout(LONG, async {
+            while TcpStream::connect(self.address).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        waited.await.expect("nothing listens for clients any more");
     }
 
     /// Tells it to stop, and does not wait.

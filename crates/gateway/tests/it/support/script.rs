@@ -115,7 +115,6 @@ async fn play(
         Reply::Error(status, headers, body) => wire.send(response(status, &headers, body)).await,
         Reply::Cut(text) => {
             wire.send(begun(form, text)).await;
-            tokio::time::sleep(Duration::from_millis(5)).await;
             return false;
         }
         Reply::Hangs(text) => {
