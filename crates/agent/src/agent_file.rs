@@ -163,11 +163,6 @@ impl AgentFile {
             debug_assert!(tried.is_ok());
         }
     }
-
-    /// Returns the names of the policy keys that the file sets.
-    pub fn policy_keys(&self) -> impl Iterator<Item = &str> {
-        self.policy.iter().map(|(key, _)| key.as_str())
-    }
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, String> {

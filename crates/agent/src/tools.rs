@@ -108,7 +108,7 @@ impl ToolResources {
 /// Returns the built-in tool `name`; `None` if [`BUILT_IN`] does not list it or the resources do
 /// not permit it.
 #[must_use]
-pub fn built_in(name: &str, means: &ToolResources) -> Option<Arc<dyn Tool>> {
+pub fn built_in_tool(name: &str, means: &ToolResources) -> Option<Arc<dyn Tool>> {
     let files = &means.files;
     Some(match name {
         "read_file" => file_tool(files, read_file::def, read_file::run),

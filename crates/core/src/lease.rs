@@ -1,8 +1,8 @@
 //! Leases on the budgets that a tree of runs shares: reserved, spent, given back.
 //!
 //! Every run has an account below the account of the run that called it. The topmost account is the
-//! session's. An account may have caps on money, tokens and calls, which count everything that is
-//! spent in it and below it, and a time by which it ends. Budgets are not divided into slices. A
+//! session's. An account may have caps on money and tokens, which count everything that is spent in it
+//! and below it, and a time by which it ends. Budgets are not divided into slices. A
 //! request takes a lease on every account from its own up to the session's, or on none of them. The
 //! part that it does not spend is available to all runs again. Two amounts are not available to
 //! others:
@@ -40,19 +40,13 @@ pub struct Amount {
     pub money: NanoUsd,
     /// Input (cached or not) and output tokens.
     pub tokens: u64,
-    /// Tool calls.
-    pub calls: u64,
 }
 
 impl Amount {
     /// Returns the sum of both amounts.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
-        Self {
-            money: self.money + other.money,
-            tokens: self.tokens.saturating_add(other.tokens),
-            calls: self.calls.saturating_add(other.calls),
-        }
+        Self { money: self.money + other.money, tokens: self.tokens.saturating_add(other.tokens) }
     }
 
     /// Returns the rest of `self` after `other`; nothing falls below zero.
@@ -61,18 +55,13 @@ impl Amount {
         Self {
             money: self.money.saturating_sub(other.money),
             tokens: self.tokens.saturating_sub(other.tokens),
-            calls: self.calls.saturating_sub(other.calls),
         }
     }
 
     /// Returns the smaller value of each kind.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
-        Self {
-            money: self.money.min(other.money),
-            tokens: self.tokens.min(other.tokens),
-            calls: self.calls.min(other.calls),
-        }
+        Self { money: self.money.min(other.money), tokens: self.tokens.min(other.tokens) }
     }
 }
 
@@ -83,8 +72,6 @@ pub struct Caps {
     pub money: Option<NanoUsd>,
     /// Tokens.
     pub tokens: Option<u64>,
-    /// Tool calls.
-    pub calls: Option<u64>,
     /// The time from the account's opening.
     pub time: Option<Millis>,
 }
@@ -98,9 +85,6 @@ pub struct AccountTerms {
     pub reserve: Amount,
     /// The time that it holds back for its answer; at most half of the time that it has.
     pub reserve_time: Millis,
-    /// The time at which its run counts as crashed, unless the account is [renewed](Leases::renew_account)
-    /// before; `None` is never.
-    pub expires: Option<Millis>,
 }
 
 /// The amount that a request asks for: `base`, and output tokens on top of it.
@@ -130,6 +114,6 @@ impl LeaseRequest {
     pub fn amount_with_output(&self, output: u64) -> Amount {
         let nano = u128::from(output) * u128::from(self.output_pico);
         let money = NanoUsd(u64::try_from(nano.div_ceil(1000)).unwrap_or(u64::MAX));
-        self.base.saturating_add(Amount { money, tokens: output, calls: 0 })
+        self.base.saturating_add(Amount { money, tokens: output })
     }
 }

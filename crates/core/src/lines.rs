@@ -208,7 +208,7 @@ mod tests {
     use crate::time::Millis;
 
     #[test]
-    fn the_contracts_words() {
+    fn lines_have_the_documented_words() {
         assert_eq!(format_countdown(2, None), "2 tool calls remaining");
         assert_eq!(format_countdown(1, None), "1 tool call remaining");
         assert_eq!(format_countdown(2, Some("grep")), "2 grep calls remaining");

@@ -14,7 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use capability::{Capability, CapabilityRow, capability_of_row, find_capability};
+pub use capability::{Capability, capability_of_row, find_capability};
 pub use table::{TABLE_DATE, TABLE_SOURCE};
 
 /// Prices of one model's tokens, each in pico-dollars per token.

@@ -333,10 +333,9 @@ impl Framing for ChatFraming {
         let end = match finished.end {
             WireEnd::Stop => UpstreamEnd::Stop,
             WireEnd::Cut => UpstreamEnd::Cut,
-            WireEnd::Error(error) => UpstreamEnd::Error {
-                kind: error.kind.name().to_owned(),
-                message: error.message.clone(),
-            },
+            WireEnd::Error(error) => {
+                UpstreamEnd::Error { kind: error.kind.clone(), message: error.message.clone() }
+            }
         };
         (self.build_reply(finished.message), end)
     }

@@ -12,8 +12,8 @@ pub mod respond;
 mod stream;
 mod usage;
 
-pub use crate::{blame::Blame, bound::AssembleError};
-pub use error::{ApiError, ErrorKind};
+pub use crate::bound::AssembleError;
+pub use error::ApiError;
 pub use message::{
     Assembler, Extra, Finished, MessageError, ResponseBlock, ResponseMessage, Stop, StreamEnd,
 };

@@ -15,9 +15,9 @@ mod request;
 pub mod respond;
 mod usage;
 
-pub use crate::{blame::Blame, bound::AssembleError};
+pub use crate::bound::AssembleError;
 pub use chunk::{CallDelta, Choice, Chunk, Delta, Event, StreamError};
-pub use error::{ApiError, ErrorKind};
+pub use error::ApiError;
 pub use message::{
     Assembler, Call, CallKind, Extra, Finish, Finished, MessageError, Piece, ResponseMessage,
     ResponsePart, StreamEnd, read_pieces,

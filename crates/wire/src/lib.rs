@@ -12,7 +12,6 @@
 
 pub mod anthropic;
 mod api;
-mod blame;
 mod bound;
 pub mod chat;
 mod error_text;
@@ -25,6 +24,5 @@ pub mod tags;
 mod tokens;
 
 pub use api::Api;
-pub use blame::Blame;
 pub use splice::{Splice, SpliceError};
 pub use tokens::{ExtraCharges, ServiceTier, Tokens};

@@ -13,8 +13,8 @@ mod response;
 mod stream;
 mod usage;
 
-pub use crate::{blame::Blame, bound::AssembleError};
-pub use error::{ApiError, ErrorKind};
+pub use crate::bound::AssembleError;
+pub use error::ApiError;
 pub use request::{
     Call, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member, Output,
     Reasoning, RequestBody, RequestContent, RequestPart, RequestRole, RequestTool,

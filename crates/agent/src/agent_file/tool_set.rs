@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{AgentFile, Diagnostics, Problem, servers};
 use crate::tool::{Tool, ToolSet};
-use crate::tools::{ToolResources, built_in, command_tool};
+use crate::tools::{ToolResources, built_in_tool, command_tool};
 
 impl AgentFile {
     /// Returns the problems with keys that run programs on this machine, which the file alone may
@@ -47,7 +47,7 @@ impl AgentFile {
     }
 
     fn build_tool_set(&self, label: &str, means: &ToolResources) -> Result<ToolSet, Vec<Problem>> {
-        let tools = self.tools.iter().filter_map(|name| built_in(name, means));
+        let tools = self.tools.iter().filter_map(|name| built_in_tool(name, means));
         let commands = self.commands.iter().filter_map(|def| command_tool(def, means));
         let offered = self.tools_of_servers(label, means.server_tools())?;
         let mut set = ToolSet::new();

@@ -229,7 +229,7 @@ impl SpendingBudget {
                     }
                 }
                 (CapUnit::Tokens, _) => tighten_limit(&mut facts.tokens_above, &standing),
-                (CapUnit::Calls | CapUnit::Time, _) => {}
+                (CapUnit::Time, _) => {}
             }
         }
     }
@@ -299,19 +299,13 @@ impl SessionAccounts {
 
 /// Returns the terms of a run's account. A run that is only observed is counted without caps.
 fn account_terms(policy: &Policy, reserve: Amount) -> AccountTerms {
-    let caps = Caps {
-        money: policy.cost_limit_usd,
-        tokens: policy.tokens_limit,
-        // Calls are counted for each run apart.
-        calls: None,
-        time: policy.time_limit,
-    };
+    let caps =
+        Caps { money: policy.cost_limit_usd, tokens: policy.tokens_limit, time: policy.time_limit };
     let observed = Caps { time: policy.time_limit, ..Caps::default() };
     AccountTerms {
         caps: if policy.is_observing() { observed } else { caps },
         reserve,
         reserve_time: policy.reserve_time,
-        expires: None,
     }
 }
 

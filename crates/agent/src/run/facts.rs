@@ -53,14 +53,13 @@ impl Estimate {
         Amount {
             money: self.answer_input_cost + money.amount_with_output(policy.reserve_tokens).money,
             tokens: self.input.saturating_add(output),
-            calls: 0,
         }
     }
 
     /// Returns the reserve that is held from the beginning for an answer of at most `answer` tokens
     /// to this input.
     pub(super) fn initial_reserve(&self, answer: u64) -> Amount {
-        let base = Amount { money: self.answer_input_cost, tokens: self.input, calls: 0 };
+        let base = Amount { money: self.answer_input_cost, tokens: self.input };
         LeaseRequest { base, output_pico: self.output_pico, ..LeaseRequest::default() }
             .amount_with_output(answer)
     }
@@ -81,7 +80,7 @@ impl Estimate {
 
     /// Builds the request for a lease of `least` to `most` output tokens.
     pub(super) fn build_ask(&self, most: u64, least: u64) -> LeaseRequest {
-        let base = Amount { money: self.input_cost, tokens: self.input, calls: 0 };
+        let base = Amount { money: self.input_cost, tokens: self.input };
         let enough = ENOUGH_OUTPUT.min(most);
         LeaseRequest { base, output_pico: self.output_pico, most, enough, least }
     }
@@ -143,13 +142,13 @@ impl Meter {
     /// Returns what the run's own requests have used, for its account.
     pub(super) fn own_usage(&self) -> Amount {
         let tokens = self.total.input_total().saturating_add(self.total.output);
-        Amount { money: self.cost, tokens, calls: 0 }
+        Amount { money: self.cost, tokens }
     }
 
     /// Returns the amount for these tokens.
     pub(super) fn amount_of(&self, tokens: &Tokens) -> Amount {
         let money = self.cost_of(tokens).unwrap_or(NanoUsd::ZERO);
-        Amount { money, tokens: tokens.input_total().saturating_add(tokens.output), calls: 0 }
+        Amount { money, tokens: tokens.input_total().saturating_add(tokens.output) }
     }
 
     /// Returns the amount for `tokens` of uncached input.

@@ -363,7 +363,6 @@ fn explain_shortage(standing: &CapUsage) -> String {
     let (unit, of): (_, fn(u64) -> String) = match what {
         CapUnit::Money => ("", |nano| NanoUsd(nano).to_string()),
         CapUnit::Tokens => (" tokens", |count| count.to_string()),
-        CapUnit::Calls => (" calls", |count| count.to_string()),
         CapUnit::Time => return "the time of its caller is over".to_owned(),
     };
     let (cap, spent, held) = (of(cap), of(spent), of(held));

@@ -31,7 +31,7 @@ fn tools(root: &Path) -> ToolSet {
     let means = ToolResources::new(Root::open(root).unwrap());
     let mut tools = ToolSet::new();
     // Only the tools over files: the others need more resources.
-    for tool in BUILT_IN.iter().copied().filter_map(|name| built_in(name, &means)) {
+    for tool in BUILT_IN.iter().copied().filter_map(|name| built_in_tool(name, &means)) {
         tools.add_tool(tool).unwrap();
     }
     tools
@@ -80,13 +80,16 @@ fn definitions_say_what_they_read() {
     }
     let means = ToolResources::new(Root::open(case.root()).unwrap());
     let without: Vec<_> =
-        BUILT_IN.iter().copied().filter(|name| built_in(name, &means).is_none()).collect();
+        BUILT_IN.iter().copied().filter(|name| built_in_tool(name, &means).is_none()).collect();
     assert_eq!(without, ["shell", "http_get"]);
     let means = means
         .with_programs(ProgramRunner::new("/none", "x", [], &[]))
         .with_hosts(vec!["*".parse().unwrap()]);
     assert!(
-        BUILT_IN.iter().copied().all(|name| built_in(name, &means).unwrap().def().name == name)
+        BUILT_IN
+            .iter()
+            .copied()
+            .all(|name| built_in_tool(name, &means).unwrap().def().name == name)
     );
 }
 

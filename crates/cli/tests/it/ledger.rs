@@ -175,7 +175,7 @@ fn runs_are_listed_newest_first() {
 }
 
 #[test]
-fn runs_as_json_have_the_contracts_names() {
+fn runs_as_json_have_the_documented_names() {
     let folder = tempfile::tempdir().unwrap();
     let path = ledger(folder.path());
     let path = path.to_str().unwrap();

@@ -195,17 +195,6 @@ impl Leases {
         self.insert_lease(account, amount, of_reserve)
     }
 
-    /// Lowers a lease, as soon as the request can no longer cost all of it. The part from the
-    /// reserve goes back first.
-    pub fn lower_lease(&mut self, lease: LeaseId, to: Amount) {
-        let Some(lease) = self.leases.get_mut(&lease) else { return };
-        let back = lease.amount.saturating_sub(to).min(lease.of_reserve);
-        lease.amount = lease.amount.min(to);
-        lease.of_reserve = lease.of_reserve.saturating_sub(back);
-        let account = lease.account;
-        self.set_reserve(account, self.reserve(account).saturating_add(back));
-    }
-
     /// Ends a lease. The cost of the request is spent. The rest is available to all runs again, or
     /// goes back to the reserve if it came from there.
     pub fn settle_lease(&mut self, lease: LeaseId, actual: Amount) {
@@ -241,23 +230,6 @@ impl Leases {
         }
         for id in closed {
             self.accounts.remove(&id);
-        }
-    }
-
-    /// Closes every account that has expired: its run has crashed.
-    pub fn close_expired(&mut self, now: Millis) {
-        let over = |account: &Account| account.terms.expires.is_some_and(|at| at <= now);
-        let expired: Vec<AccountId> =
-            self.accounts.iter().filter(|(_, account)| over(account)).map(|(id, _)| *id).collect();
-        for id in expired {
-            self.close_account(id);
-        }
-    }
-
-    /// Sets the time at which the account expires, because its run is alive.
-    pub fn renew_account(&mut self, account: AccountId, expires: Millis) {
-        if let Some(account) = self.accounts.get_mut(&account) {
-            account.terms.expires = Some(expires);
         }
     }
 
@@ -358,6 +330,6 @@ impl Leases {
 
 impl Default for Leases {
     fn default() -> Self {
-        Self::new(Caps::default(), Amount { money: NanoUsd::ZERO, tokens: 0, calls: 0 })
+        Self::new(Caps::default(), Amount { money: NanoUsd::ZERO, tokens: 0 })
     }
 }

@@ -13,13 +13,11 @@ pub enum CapUnit {
     Money,
     /// Tokens.
     Tokens,
-    /// Tool calls.
-    Calls,
     /// Time.
     Time,
 }
 
-/// The amounts in an account against one of its caps, in nano-dollars, tokens, calls or
+/// The amounts in an account against one of its caps, in nano-dollars, tokens or
 /// milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapUsage {
@@ -67,7 +65,6 @@ impl CapUsage {
             }
             CapUnit::Money => (Reason::Cost, money(used), money(cap)),
             CapUnit::Tokens => (Reason::Tokens, Quantity::Count(used), Quantity::Count(cap)),
-            CapUnit::Calls => (Reason::ToolCalls, Quantity::Count(used), Quantity::Count(cap)),
             CapUnit::Time => {
                 (Reason::Time, Quantity::Time(Millis(used)), Quantity::Time(Millis(cap)))
             }
@@ -119,7 +116,6 @@ impl Leases {
             let set = [
                 (id, CapUnit::Money, caps.money.map(|money| money.0)),
                 (id, CapUnit::Tokens, caps.tokens),
-                (id, CapUnit::Calls, caps.calls),
             ];
             set.into_iter().filter_map(|(id, what, cap)| Some((id, what, cap?)))
         })
@@ -170,7 +166,6 @@ pub(super) fn part_of_amount(what: CapUnit, amount: Amount) -> u64 {
     match what {
         CapUnit::Money => amount.money.0,
         CapUnit::Tokens => amount.tokens,
-        CapUnit::Calls => amount.calls,
         CapUnit::Time => 0,
     }
 }
@@ -184,6 +179,6 @@ fn max_output(what: CapUnit, rest: u64, ask: &LeaseRequest) -> u64 {
                 .map_or(u64::MAX, |tokens| u64::try_from(tokens).unwrap_or(u64::MAX))
         }
         CapUnit::Tokens => rest,
-        CapUnit::Calls | CapUnit::Time => u64::MAX,
+        CapUnit::Time => u64::MAX,
     }
 }

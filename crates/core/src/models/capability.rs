@@ -168,7 +168,7 @@ impl Capability {
     /// Returns true if a request in this thinking mode may force a tool. `thinking` is `None` if
     /// the request says nothing about thinking.
     #[must_use]
-    pub fn may_force(&self, thinking: Option<Thinking>) -> bool {
+    pub fn may_force_tool(&self, thinking: Option<Thinking>) -> bool {
         let thinking = thinking.unwrap_or(self.thinking_absent);
         match self.forced {
             ForcedChoice::Yes => true,
@@ -204,107 +204,6 @@ pub fn find_capability(provider: Option<&str>, model: &str) -> Capability {
 #[must_use]
 pub fn capability_of_row(row: Option<&Model>, provider: Option<&str>, model: &str) -> Capability {
     rows::find_row(provider, &plain_name(row, model))
-}
-
-/// Returns the same as [`find_capability()`], with a user's rows before the built-in rows. The first row
-/// that matches changes the fields that it names.
-#[must_use]
-pub fn find_capability_with(
-    user_rows: &[CapabilityRow],
-    provider: Option<&str>,
-    model: &str,
-) -> Capability {
-    let base = find_capability(provider, model);
-    let row = user_rows.iter().find(|row| row.is_for(provider, model));
-    row.map_or(base, |row| row.apply_to(base))
-}
-
-/// A row that a user adds. Absent fields stay as they would be without the row.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CapabilityRow {
-    /// A glob for the model's name as requests write it; `*` stands for any text.
-    pub pattern: String,
-    /// The only provider of the row; absent, the row holds for every provider.
-    pub provider: Option<String>,
-    /// See [`Capability::forced`].
-    pub forced: Option<ForcedChoice>,
-    /// See [`Capability::none`].
-    pub none: Option<bool>,
-    /// See [`Capability::none_cache`].
-    pub none_cache: Option<CacheEffect>,
-    /// See [`Capability::forced_cache`].
-    pub forced_cache: Option<CacheEffect>,
-    /// See [`Capability::parallel_switch`].
-    pub parallel_switch: Option<bool>,
-    /// See [`Capability::parallel_cache`].
-    pub parallel_cache: Option<CacheEffect>,
-    /// See [`Capability::answer_from_none`].
-    pub answer_from_none: Option<AnswerFromNone>,
-    /// See [`Capability::mid_system`].
-    pub mid_system: Option<bool>,
-    /// See [`Capability::thinking_disabled`].
-    pub thinking_disabled: Option<bool>,
-    /// See [`Capability::thinking_enabled`].
-    pub thinking_enabled: Option<bool>,
-    /// See [`Capability::thinking_adaptive`].
-    pub thinking_adaptive: Option<bool>,
-    /// See [`Capability::thinking_absent`].
-    pub thinking_absent: Option<Thinking>,
-    /// See [`Capability::thinking_opens_turn`].
-    pub thinking_opens_turn: Option<bool>,
-    /// See [`Capability::keeps_thinking`].
-    pub keeps_thinking: Option<bool>,
-    /// See [`Capability::prefix_bound`].
-    pub prefix_bound: Option<bool>,
-    /// See [`Capability::prefill`].
-    pub prefill: Option<bool>,
-    /// See [`Capability::sampling`].
-    pub sampling: Option<bool>,
-    /// See [`Capability::cache_minimum`].
-    pub cache_minimum: Option<u32>,
-    /// See [`Capability::unknown_fields`].
-    pub unknown_fields: Option<UnknownFields>,
-}
-
-impl CapabilityRow {
-    /// Returns true if the row is for `model` at `provider`.
-    #[must_use]
-    pub fn is_for(&self, provider: Option<&str>, model: &str) -> bool {
-        let here = match (&self.provider, provider) {
-            (None, _) => true,
-            (Some(wanted), Some(given)) => wanted.eq_ignore_ascii_case(given),
-            (Some(_), None) => false,
-        };
-        here && glob_matches(&self.pattern, model)
-    }
-
-    /// Returns `base` with the fields that the row names.
-    #[must_use]
-    pub fn apply_to(&self, base: Capability) -> Capability {
-        Capability {
-            listed: true,
-            forced: self.forced.unwrap_or(base.forced),
-            none: self.none.unwrap_or(base.none),
-            none_cache: self.none_cache.unwrap_or(base.none_cache),
-            forced_cache: self.forced_cache.unwrap_or(base.forced_cache),
-            parallel_switch: self.parallel_switch.unwrap_or(base.parallel_switch),
-            parallel_cache: self.parallel_cache.unwrap_or(base.parallel_cache),
-            answer_from_none: self.answer_from_none.unwrap_or(base.answer_from_none),
-            mid_system: self.mid_system.unwrap_or(base.mid_system),
-            thinking_disabled: self.thinking_disabled.unwrap_or(base.thinking_disabled),
-            thinking_enabled: self.thinking_enabled.unwrap_or(base.thinking_enabled),
-            thinking_adaptive: self.thinking_adaptive.unwrap_or(base.thinking_adaptive),
-            thinking_absent: self.thinking_absent.unwrap_or(base.thinking_absent),
-            thinking_opens_turn: self.thinking_opens_turn.unwrap_or(base.thinking_opens_turn),
-            keeps_thinking: self.keeps_thinking.unwrap_or(base.keeps_thinking),
-            prefix_bound: self.prefix_bound.unwrap_or(base.prefix_bound),
-            prefill: self.prefill.unwrap_or(base.prefill),
-            sampling: self.sampling.unwrap_or(base.sampling),
-            cache_minimum: self.cache_minimum.unwrap_or(base.cache_minimum),
-            unknown_fields: self.unknown_fields.unwrap_or(base.unknown_fields),
-        }
-    }
 }
 
 /// Returns true if a glob matches a whole name: `*` stands for any text, letters match in either

@@ -1,4 +1,4 @@
-//! Leases against a simple model: arbitrary trees, interleavings, crashes and expiry. Nothing is
+//! Leases against a simple model: arbitrary trees, interleavings and crashes. Nothing is
 //! overspent, no reserve is touched by others, unspent amounts come back, and no request that would
 //! fit is refused.
 
@@ -77,7 +77,6 @@ impl StateMachineTest for Tree {
         let all = Amount {
             money: caps.money.map_or(NanoUsd::ZERO, |cap| cap.saturating_sub(spent.money)),
             tokens: caps.tokens.map_or(0, |cap| cap - spent.tokens),
-            calls: caps.calls.map_or(0, |cap| cap - spent.calls),
         };
         let now = Millis(0);
         let had = tree.leases.lease_for_exploring(
@@ -112,10 +111,6 @@ impl Tree {
                 let had = leases.lease_for_answer(self.accounts[*node], ask, now);
                 self.taken(had)
             }
-            Move::Lower { lease, to } => {
-                leases.lower_lease(self.taken[*lease], *to);
-                Outcome::Done
-            }
             Move::Settle { lease, actual } => {
                 leases.settle_lease(self.taken[*lease], *actual);
                 Outcome::Done
@@ -124,14 +119,7 @@ impl Tree {
                 leases.close_account(self.accounts[*node]);
                 Outcome::Done
             }
-            Move::Advance { .. } => {
-                leases.close_expired(now);
-                Outcome::Done
-            }
-            Move::Renew { node, expires } => {
-                leases.renew_account(self.accounts[*node], *expires);
-                Outcome::Done
-            }
+            Move::Advance { .. } => Outcome::Done,
         }
     }
 

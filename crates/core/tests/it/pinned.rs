@@ -36,7 +36,7 @@ fn a_record_survives_its_written_form() {
 }
 
 #[test]
-fn a_policy_is_written_with_the_contracts_keys() {
+fn a_policy_is_written_with_the_listed_keys() {
     let written = serde_json::to_value(Policy::default()).unwrap();
     let members: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
     for key in KEYS {

@@ -87,11 +87,11 @@ fn error_event(api: Api, status: u16, body: &[u8]) -> Vec<u8> {
     let (kind, message) = match api {
         Api::Anthropic => {
             let error = anthropic::ApiError::from_response(status, body);
-            (error.kind.name().to_owned(), error.message)
+            (error.kind, error.message)
         }
         Api::Chat => {
             let error = chat::ApiError::from_response(status, body);
-            (error.kind.name().to_owned(), error.message)
+            (error.kind, error.message)
         }
         Api::Responses => {
             let error = responses::ApiError::from_response(status, body);

@@ -74,7 +74,7 @@ pub(super) fn ladder_setting(
         },
         empty_limit: policy.empty_limit,
         empty_before: run.empty_in_row(),
-        may_force: may_force_answer && capability.may_force(thinking_of(request)),
+        may_force: may_force_answer && capability.may_force_tool(thinking_of(request)),
         wants_tool: !policy.answer_tool.is_empty() || forces,
         client_forces: forces,
         may_none: capability.none,

@@ -2,7 +2,7 @@
 
 use softland_wire::json::Cursor;
 use softland_wire::responses::Event;
-use softland_wire::responses::respond::{Renumber, write_renumbered};
+use softland_wire::responses::respond::{Renumber, write_renumbered_event};
 use softland_wire::sse::Decoder;
 
 /// The counter of the client's events. Numbers stay as they are as long as they fit.
@@ -78,7 +78,7 @@ impl SequenceNumbers {
         let numbers = Renumber { sequence_number, output_index: index, ..Renumber::default() };
         let at = out.len();
         // The event was read before, so it is JSON.
-        if write_renumbered(out, raw, &numbers).is_err() {
+        if write_renumbered_event(out, raw, &numbers).is_err() {
             out.truncate(at);
             out.extend_from_slice(raw);
         }

@@ -1,15 +1,13 @@
 //! Error responses of the API: JSON bodies, and the garbage that proxies send in their place.
 //!
-//! Each error states what failed, who is at fault, and whether the same request may succeed later.
-//! The time of a retry is left to the caller and the `retry-after` header. Sources: the vendor's
-//! errors page (table of statuses and types); its SDKs, which retry 408, 409, 429 and 5xx.
+//! Whether and when to retry is left to the caller. Source: the vendor's errors page (table of
+//! statuses and types).
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use crate::blame::Blame;
 use crate::error_text::{bound_message, describe_garbage};
 use crate::json::{Cursor, Error, Kind, Str};
 
@@ -18,40 +16,12 @@ use crate::json::{Cursor, Error, Kind, Str};
 pub struct ApiError {
     /// The HTTP status, or 200 for an error event in a stream.
     pub status: u16,
-    /// The kind of error.
-    pub kind: ErrorKind,
+    /// The error's `type`. If the body names none, it is derived from the status.
+    pub kind: String,
     /// The provider's message, cut at 1,000 characters, with anything that looks like a key masked.
     pub message: String,
     /// The id to quote to the provider's support.
     pub request_id: Option<String>,
-}
-
-/// The error's `type`. If the body names none, the kind is derived from the status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// `invalid_request_error`, 400
-    InvalidRequest,
-    /// `authentication_error`, 401
-    Authentication,
-    /// `billing_error`, 402 or 403
-    Billing,
-    /// `permission_error`, 403
-    Permission,
-    /// `not_found_error`, 404
-    NotFound,
-    /// `request_too_large`, 413
-    TooLarge,
-    /// `rate_limit_error`, 429
-    RateLimit,
-    /// `api_error`, 500
-    Api,
-    /// `timeout_error`, 504
-    Timeout,
-    /// `overloaded_error`, 529
-    Overloaded,
-    /// Any other type or, if there is none, a description of the status.
-    Other(String),
 }
 
 impl ApiError {
@@ -62,58 +32,13 @@ impl ApiError {
         let found = Cursor::from_bytes(body)
             .and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor))
             .ok();
-        match found {
-            Some(ErrorBody { kind, message: Some(message), request_id }) => Self {
-                status,
-                kind: kind
-                    .map_or_else(|| ErrorKind::from_status(status), |k| ErrorKind::from_name(&k)),
-                message: bound_message(&message),
-                request_id,
-            },
-            _ => Self {
-                status,
-                kind: ErrorKind::from_status(status),
-                message: describe_garbage(body),
-                request_id: None,
-            },
-        }
-    }
-
-    /// Converts an `error` event of a stream, which came with status 200.
-    #[must_use]
-    pub fn from_event(kind: &str, message: &str) -> Self {
-        Self {
-            status: 200,
-            kind: ErrorKind::from_name(kind),
-            message: bound_message(message),
-            request_id: None,
-        }
-    }
-
-    /// Returns the party at fault.
-    #[must_use]
-    pub const fn blame(&self) -> Blame {
-        match self.kind {
-            ErrorKind::InvalidRequest | ErrorKind::NotFound | ErrorKind::TooLarge => Blame::Request,
-            ErrorKind::Authentication | ErrorKind::Billing | ErrorKind::Permission => {
-                Blame::Account
-            }
-            ErrorKind::RateLimit | ErrorKind::Api | ErrorKind::Timeout | ErrorKind::Overloaded => {
-                Blame::Provider
-            }
-            ErrorKind::Other(_) => match self.status {
-                408 | 409 | 429 => Blame::Provider,
-                401..=403 | 407 => Blame::Account,
-                400..=499 => Blame::Request,
-                _ => Blame::Provider,
-            },
-        }
-    }
-
-    /// Returns true if the same request may succeed later.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self.blame(), Blame::Provider)
+        let Some(ErrorBody { kind, message: Some(message), request_id }) = found else {
+            let (kind, message) = (kind_of_status(status).to_owned(), describe_garbage(body));
+            return Self { status, kind, message, request_id: None };
+        };
+        let kind = kind.as_deref().unwrap_or_else(|| kind_of_status(status));
+        let (kind, message) = (bound_message(kind), bound_message(&message));
+        Self { status, kind, message, request_id }
     }
 }
 
@@ -129,63 +54,20 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-impl ErrorKind {
-    /// Returns the kind that the API calls `name`.
-    #[must_use]
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "invalid_request_error" => Self::InvalidRequest,
-            "authentication_error" => Self::Authentication,
-            "billing_error" => Self::Billing,
-            "permission_error" => Self::Permission,
-            "not_found_error" => Self::NotFound,
-            "request_too_large" => Self::TooLarge,
-            "rate_limit_error" => Self::RateLimit,
-            "api_error" => Self::Api,
-            "timeout_error" => Self::Timeout,
-            "overloaded_error" => Self::Overloaded,
-            other => Self::Other(bound_message(other)),
-        }
-    }
-
-    /// Returns the API's name for the kind.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::InvalidRequest => "invalid_request_error",
-            Self::Authentication => "authentication_error",
-            Self::Billing => "billing_error",
-            Self::Permission => "permission_error",
-            Self::NotFound => "not_found_error",
-            Self::TooLarge => "request_too_large",
-            Self::RateLimit => "rate_limit_error",
-            Self::Api => "api_error",
-            Self::Timeout => "timeout_error",
-            Self::Overloaded => "overloaded_error",
-            Self::Other(name) => name,
-        }
-    }
-
-    fn from_status(status: u16) -> Self {
-        match status {
-            400 => Self::InvalidRequest,
-            401 => Self::Authentication,
-            402 => Self::Billing,
-            403 => Self::Permission,
-            404 => Self::NotFound,
-            413 => Self::TooLarge,
-            429 => Self::RateLimit,
-            504 => Self::Timeout,
-            529 => Self::Overloaded,
-            500..=599 => Self::Api,
-            _ => Self::Other("unexpected_answer".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// Returns the API's `type` for a status.
+fn kind_of_status(status: u16) -> &'static str {
+    match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        504 => "timeout_error",
+        529 => "overloaded_error",
+        500..=599 => "api_error",
+        _ => "unexpected_answer",
     }
 }
 

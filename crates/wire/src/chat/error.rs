@@ -1,9 +1,8 @@
 //! Error responses of Chat Completions APIs: JSON bodies in every vendor's shape, and the garbage
 //! that proxies send in their place.
 //!
-//! Each error states what failed, who is at fault, and whether the same request may succeed later.
-//! The time of a retry is left to the caller and the `retry-after` header. Sources: OpenAI's error
-//! guide and SDK (which retries 408, 409, 429 and 5xx), the vendors' error pages, and recordings.
+//! Whether and when to retry is left to the caller. Sources: OpenAI's error guide, the vendors' error
+//! pages, and recordings.
 
 mod body;
 #[cfg(test)]
@@ -12,7 +11,6 @@ mod tests;
 use std::fmt;
 
 use super::chunk::StreamError;
-use crate::blame::Blame;
 use crate::error_text::{bound_message, describe_garbage};
 use crate::json::Cursor;
 
@@ -21,49 +19,15 @@ use crate::json::Cursor;
 pub struct ApiError {
     /// The HTTP status. For an error with status 200, the status it states itself, otherwise 200.
     pub status: u16,
-    /// The kind of error.
-    pub kind: ErrorKind,
+    /// The kind of error, in one word for all vendors: by its `code`, otherwise its status, otherwise
+    /// its `type`, because OpenAI gives every refusal the type `invalid_request_error`.
+    pub kind: String,
     /// `code` as the vendor states it, a word or digits.
     pub code: Option<String>,
     /// The provider's message, cut at 1,000 characters, with anything that looks like a key masked.
     pub message: String,
     /// The id to quote to the provider's support, if the body names one.
     pub request_id: Option<String>,
-}
-
-/// The kind of an error: by its `code`, otherwise its status, otherwise its `type`, because OpenAI
-/// gives every refusal the type `invalid_request_error`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The request is malformed or asks for something impossible; 400, 422
-    InvalidRequest,
-    /// The input is longer than the model's context window.
-    ContextLength,
-    /// A filter refused the input or the output.
-    ContentFilter,
-    /// Groq: the model wrote a malformed call. A retry may succeed.
-    ToolUseFailed,
-    /// The key is missing or wrong; 401
-    Authentication,
-    /// The account has no money or quota left; 402, and OpenAI's 429 with `insufficient_quota`
-    Billing,
-    /// The key may not do this; 403
-    Permission,
-    /// No such model or path; 404
-    NotFound,
-    /// The body is too large; 413
-    TooLarge,
-    /// Too many requests or tokens within a time window; 429
-    RateLimit,
-    /// The provider failed; 500, 502
-    Server,
-    /// No response arrived in time; 408, 504
-    Timeout,
-    /// The provider is overloaded or down; 503, 529
-    Overloaded,
-    /// Any other, by its own name.
-    Other(String),
 }
 
 impl ApiError {
@@ -80,8 +44,7 @@ impl ApiError {
             }
             _ => Self {
                 status,
-                kind: ErrorKind::from_status(status)
-                    .unwrap_or_else(|| ErrorKind::Other("unexpected_answer".to_owned())),
+                kind: kind_of_status(status).unwrap_or(UNEXPECTED).to_owned(),
                 code: None,
                 message: describe_garbage(body),
                 request_id: None,
@@ -99,7 +62,7 @@ impl ApiError {
     pub(super) fn new_unexplained() -> Self {
         Self {
             status: 200,
-            kind: ErrorKind::Server,
+            kind: "server_error".to_owned(),
             code: None,
             message: "the provider ended the response with finish_reason `error`".to_owned(),
             request_id: None,
@@ -119,43 +82,11 @@ impl ApiError {
         }
         Self {
             status,
-            kind: ErrorKind::from_error(status, &kind, &code),
+            kind: find_kind(status, &kind, &code),
             code: Some(bound_message(&code)).filter(|code| !code.is_empty()),
             message: bound_message(&message),
             request_id: body.request_id.map(|id| bound_message(&id.unescape())),
         }
-    }
-
-    /// Returns the party at fault.
-    #[must_use]
-    pub const fn blame(&self) -> Blame {
-        match self.kind {
-            ErrorKind::InvalidRequest
-            | ErrorKind::ContextLength
-            | ErrorKind::ContentFilter
-            | ErrorKind::NotFound
-            | ErrorKind::TooLarge => Blame::Request,
-            ErrorKind::Authentication | ErrorKind::Billing | ErrorKind::Permission => {
-                Blame::Account
-            }
-            ErrorKind::ToolUseFailed
-            | ErrorKind::RateLimit
-            | ErrorKind::Server
-            | ErrorKind::Timeout
-            | ErrorKind::Overloaded => Blame::Provider,
-            ErrorKind::Other(_) => match self.status {
-                409 => Blame::Provider,
-                407 => Blame::Account,
-                400..=499 => Blame::Request,
-                _ => Blame::Provider,
-            },
-        }
-    }
-
-    /// Returns true if the same request may succeed later.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self.blame(), Blame::Provider)
     }
 }
 
@@ -171,75 +102,53 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-impl ErrorKind {
-    /// Returns the name of the kind: OpenAI's `type` or `code` for it, if it has one.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::InvalidRequest => "invalid_request_error",
-            Self::ContextLength => "context_length_exceeded",
-            Self::ContentFilter => "content_filter",
-            Self::ToolUseFailed => "tool_use_failed",
-            Self::Authentication => "authentication_error",
-            Self::Billing => "insufficient_quota",
-            Self::Permission => "permission_error",
-            Self::NotFound => "not_found_error",
-            Self::TooLarge => "request_too_large",
-            Self::RateLimit => "rate_limit_exceeded",
-            Self::Server => "server_error",
-            Self::Timeout => "timeout_error",
-            Self::Overloaded => "overloaded_error",
-            Self::Other(name) => name,
-        }
-    }
+/// The kind of an error that states none.
+const UNEXPECTED: &str = "unexpected_answer";
 
-    fn from_error(status: u16, kind: &str, code: &str) -> Self {
-        let worded = || Self::from_name(code).or_else(|| Self::from_name(kind));
-        let named = || [kind, code].into_iter().find(|name| !name.is_empty());
-        worded()
-            .or_else(|| Self::from_status(status))
-            .or_else(|| (kind == "invalid_request_error").then_some(Self::InvalidRequest))
-            .unwrap_or_else(|| Self::Other(bound_message(named().unwrap_or("unexpected_answer"))))
+fn find_kind(status: u16, kind: &str, code: &str) -> String {
+    let worded = kind_of_word(code).or_else(|| kind_of_word(kind));
+    let invalid = Some("invalid_request_error").filter(|word| kind == *word);
+    if let Some(kind) = worded.or_else(|| kind_of_status(status)).or(invalid) {
+        return kind.to_owned();
     }
-
-    /// Returns the kind for a word that is more specific than a status.
-    fn from_name(word: &str) -> Option<Self> {
-        Some(match word {
-            "context_length_exceeded" => Self::ContextLength,
-            "content_filter" | "content_policy_violation" => Self::ContentFilter,
-            "tool_use_failed" => Self::ToolUseFailed,
-            "invalid_api_key" | "authentication_error" => Self::Authentication,
-            "insufficient_quota" | "billing_hard_limit_reached" | "billing_error" => Self::Billing,
-            "permission_error" => Self::Permission,
-            "model_not_found" | "not_found_error" => Self::NotFound,
-            "request_too_large" => Self::TooLarge,
-            "rate_limit_exceeded" | "rate_limit_error" => Self::RateLimit,
-            "server_error" | "api_error" | "internal_server_error" => Self::Server,
-            "timeout_error" => Self::Timeout,
-            "overloaded_error" => Self::Overloaded,
-            _ => return None,
-        })
-    }
-
-    fn from_status(status: u16) -> Option<Self> {
-        Some(match status {
-            400 | 422 => Self::InvalidRequest,
-            401 => Self::Authentication,
-            402 => Self::Billing,
-            403 => Self::Permission,
-            404 => Self::NotFound,
-            408 | 504 => Self::Timeout,
-            413 => Self::TooLarge,
-            429 => Self::RateLimit,
-            503 | 529 => Self::Overloaded,
-            500..=599 => Self::Server,
-            _ => return None,
-        })
-    }
+    let named = [kind, code].into_iter().find(|name| !name.is_empty());
+    bound_message(named.unwrap_or(UNEXPECTED))
 }
 
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+/// Returns the kind for a word that is more specific than a status: OpenAI's `type` or `code` for it,
+/// if it has one.
+fn kind_of_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "context_length_exceeded" => "context_length_exceeded",
+        "content_filter" | "content_policy_violation" => "content_filter",
+        "tool_use_failed" => "tool_use_failed",
+        "invalid_api_key" | "authentication_error" => "authentication_error",
+        "insufficient_quota" | "billing_hard_limit_reached" | "billing_error" => {
+            "insufficient_quota"
+        }
+        "permission_error" => "permission_error",
+        "model_not_found" | "not_found_error" => "not_found_error",
+        "request_too_large" => "request_too_large",
+        "rate_limit_exceeded" | "rate_limit_error" => "rate_limit_exceeded",
+        "server_error" | "api_error" | "internal_server_error" => "server_error",
+        "timeout_error" => "timeout_error",
+        "overloaded_error" => "overloaded_error",
+        _ => return None,
+    })
+}
+
+fn kind_of_status(status: u16) -> Option<&'static str> {
+    Some(match status {
+        400 | 422 => "invalid_request_error",
+        401 => "authentication_error",
+        402 => "insufficient_quota",
+        403 => "permission_error",
+        404 => "not_found_error",
+        408 | 504 => "timeout_error",
+        413 => "request_too_large",
+        429 => "rate_limit_exceeded",
+        503 | 529 => "overloaded_error",
+        500..=599 => "server_error",
+        _ => return None,
+    })
 }

@@ -25,7 +25,7 @@ use crate::json::{self, Cursor, Kind, Span, Str};
 use crate::request::{PricingTerms, RequestError};
 
 /// A borrowed view of a Chat Completions request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestBody<'a> {
     /// The whole body; every span points into it.
     pub text: &'a str,
@@ -85,23 +85,8 @@ impl<'a> RequestBody<'a> {
             text: cursor.text(),
             span,
             model: found.model.ok_or(RequestError::Missing { member: "model" })?,
-            stream: found.stream,
-            stream_options: found.stream_options,
-            max_tokens: found.max_tokens,
-            max_completion_tokens: found.max_completion_tokens,
-            tools: found.tools,
-            functions: found.functions,
-            tool_choice: found.tool_choice,
-            parallel_tool_calls: found.parallel_tool_calls,
-            thinking: found.thinking,
-            user: found.user,
-            metadata: found.metadata,
-            prompt_cache_key: found.prompt_cache_key,
-            store: found.store,
-            n: found.n,
-            response_format: found.response_format,
-            terms: found.terms,
             messages: found.messages.ok_or(RequestError::Missing { member: "messages" })?,
+            ..found.body
         })
     }
 
@@ -120,27 +105,12 @@ impl<'a> RequestBody<'a> {
     }
 }
 
-/// The top-level members read so far.
+/// The top-level members read so far. Those that must be there are kept apart from the body.
 #[derive(Default)]
 struct RequestMembers<'a> {
     model: Option<Str<'a>>,
-    stream: bool,
-    stream_options: Option<StreamOptions>,
-    max_tokens: Option<MaxTokens>,
-    max_completion_tokens: Option<MaxTokens>,
-    tools: Option<RequestTools<'a>>,
-    functions: Option<Span>,
-    tool_choice: Option<RequestToolChoice<'a>>,
-    parallel_tool_calls: Option<Flag>,
-    thinking: RequestThinking<'a>,
-    user: Option<Str<'a>>,
-    metadata: Option<Span>,
-    prompt_cache_key: Option<Str<'a>>,
-    store: Option<bool>,
-    n: Option<u64>,
-    response_format: Option<ResponseFormat<'a>>,
-    terms: PricingTerms,
     messages: Option<RequestMessages<'a>>,
+    body: RequestBody<'a>,
 }
 
 impl<'a> RequestMembers<'a> {
@@ -149,37 +119,37 @@ impl<'a> RequestMembers<'a> {
         cursor: &mut Cursor<'a>,
         member: json::MemberKey<'a>,
     ) -> Result<(), RequestError> {
-        let key = member.span;
+        let (key, body) = (member.span, &mut self.body);
         match &*member.key.unescape() {
             "model" => self.model = cursor.read_text_or_skip()?,
-            "stream" => self.stream = cursor.read_bool_or_skip()? == Some(true),
-            "stream_options" => self.stream_options = members::read_stream_options(cursor)?,
-            "max_tokens" => self.max_tokens = members::read_max_tokens(cursor, key)?,
+            "stream" => body.stream = cursor.read_bool_or_skip()? == Some(true),
+            "stream_options" => body.stream_options = members::read_stream_options(cursor)?,
+            "max_tokens" => body.max_tokens = members::read_max_tokens(cursor, key)?,
             "max_completion_tokens" => {
-                self.max_completion_tokens = members::read_max_tokens(cursor, key)?;
+                body.max_completion_tokens = members::read_max_tokens(cursor, key)?;
             }
-            "tools" => self.tools = members::read_tools(cursor)?,
+            "tools" => body.tools = members::read_tools(cursor)?,
             "functions" => {
                 let list = cursor.peek()? == Kind::Array;
-                self.functions = Some(cursor.skip_value()?).filter(|_| list);
+                body.functions = Some(cursor.skip_value()?).filter(|_| list);
             }
-            "tool_choice" => self.tool_choice = members::read_tool_choice(cursor, key)?,
-            "parallel_tool_calls" => self.parallel_tool_calls = members::read_flag(cursor)?,
-            "user" => self.user = cursor.read_text_or_skip()?,
-            "metadata" => self.metadata = cursor.skip_unless_null()?,
-            "prompt_cache_key" => self.prompt_cache_key = cursor.read_text_or_skip()?,
-            "store" => self.store = cursor.read_bool_or_skip()?,
+            "tool_choice" => body.tool_choice = members::read_tool_choice(cursor, key)?,
+            "parallel_tool_calls" => body.parallel_tool_calls = members::read_flag(cursor)?,
+            "user" => body.user = cursor.read_text_or_skip()?,
+            "metadata" => body.metadata = cursor.skip_unless_null()?,
+            "prompt_cache_key" => body.prompt_cache_key = cursor.read_text_or_skip()?,
+            "store" => body.store = cursor.read_bool_or_skip()?,
             "n" => {
                 // Some servers accept `"2"` for 2.
                 let absent = cursor.peek()? == Kind::Null;
                 let other = (!absent).then_some(u64::MAX);
-                self.n = cursor.read_uint_or_skip()?.or(other);
+                body.n = cursor.read_uint_or_skip()?.or(other);
             }
-            "response_format" => self.response_format = members::read_response_format(cursor)?,
+            "response_format" => body.response_format = members::read_response_format(cursor)?,
             "messages" => self.messages = Some(messages::read_messages(cursor)?),
             key => {
-                self.terms.read_member(key, cursor, false)?;
-                self.thinking.read_member(key, cursor)?;
+                body.terms.read_member(key, cursor, false)?;
+                body.thinking.read_member(key, cursor)?;
             }
         }
         Ok(())

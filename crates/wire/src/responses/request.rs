@@ -22,7 +22,7 @@ use crate::json::{self, Cursor, Kind, Span, Str};
 use crate::request::{PricingTerms, RequestError};
 
 /// A borrowed view of a Responses request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestBody<'a> {
     /// The whole body; every span points into it.
     pub text: &'a str,
@@ -94,32 +94,8 @@ impl<'a> RequestBody<'a> {
         let mut found = RequestMembers::default();
         let span = cursor.read_members(|cursor, member| found.read_member(cursor, member))?;
         cursor.expect_end()?;
-        Ok(Self {
-            text: cursor.text(),
-            span,
-            model: found.model.ok_or(RequestError::Missing { member: "model" })?,
-            stream: found.stream,
-            background: found.background,
-            store: found.store,
-            max_output_tokens: found.max_output_tokens,
-            max_tool_calls: found.max_tool_calls,
-            instructions: found.instructions,
-            tools: found.tools,
-            tool_choice: found.tool_choice,
-            parallel_tool_calls: found.parallel_tool_calls,
-            reasoning: found.reasoning,
-            include: found.include,
-            previous_response_id: found.previous_response_id,
-            conversation: found.conversation,
-            metadata: found.metadata,
-            client_metadata: found.client_metadata,
-            user: found.user,
-            prompt_cache_key: found.prompt_cache_key,
-            text_format: found.text_format,
-            terms: found.terms,
-            input: found.input,
-            members: found.members,
-        })
+        let model = found.model.ok_or(RequestError::Missing { member: "model" })?;
+        Ok(Self { text: cursor.text(), span, model, ..found.body })
     }
 
     /// Returns the span of a top-level member's value. Of a repeated key the last value wins.
@@ -138,31 +114,11 @@ impl<'a> RequestBody<'a> {
     }
 }
 
-/// The top-level members read so far.
+/// The top-level members read so far. The model, which must be there, is kept apart from the body.
 #[derive(Default)]
 struct RequestMembers<'a> {
     model: Option<Str<'a>>,
-    stream: bool,
-    background: bool,
-    store: Option<bool>,
-    max_output_tokens: Option<Count>,
-    max_tool_calls: Option<Count>,
-    instructions: Option<Span>,
-    tools: Option<RequestTools<'a>>,
-    tool_choice: Option<RequestToolChoice<'a>>,
-    parallel_tool_calls: Option<Flag>,
-    reasoning: Option<Reasoning<'a>>,
-    include: Option<Include>,
-    previous_response_id: Option<(Str<'a>, Span)>,
-    conversation: Option<Conversation<'a>>,
-    metadata: Option<Span>,
-    client_metadata: Option<Span>,
-    user: Option<Str<'a>>,
-    prompt_cache_key: Option<Str<'a>>,
-    text_format: Option<Str<'a>>,
-    terms: PricingTerms,
-    input: Input<'a>,
-    members: Vec<Member<'a>>,
+    body: RequestBody<'a>,
 }
 
 impl<'a> RequestMembers<'a> {
@@ -174,12 +130,12 @@ impl<'a> RequestMembers<'a> {
         let value = match &*member.key.unescape() {
             "input" => {
                 let (input, span) = items::read_input(cursor)?;
-                self.input = input;
+                self.body.input = input;
                 span
             }
             "tools" => {
                 let (tools, span) = members::read_tools(cursor)?;
-                self.tools = tools;
+                self.body.tools = tools;
                 span
             }
             name => {
@@ -191,7 +147,7 @@ impl<'a> RequestMembers<'a> {
                 span
             }
         };
-        self.members.push(Member { key: member.key, value });
+        self.body.members.push(Member { key: member.key, value });
         Ok(())
     }
 
@@ -204,28 +160,34 @@ impl<'a> RequestMembers<'a> {
     ) -> Result<(), RequestError> {
         match name {
             "model" => self.model = cursor.read_text_or_skip()?,
-            "stream" => self.stream = cursor.read_bool_or_skip()? == Some(true),
+            "stream" => self.body.stream = cursor.read_bool_or_skip()? == Some(true),
             "background" => {
                 // Some servers accept `"true"` for true.
                 let absent = cursor.peek()? == Kind::Null;
-                self.background = cursor.read_bool_or_skip()?.unwrap_or(!absent);
+                self.body.background = cursor.read_bool_or_skip()?.unwrap_or(!absent);
             }
-            "store" => self.store = cursor.read_bool_or_skip()?,
-            "max_output_tokens" => self.max_output_tokens = members::read_count(cursor, value)?,
-            "max_tool_calls" => self.max_tool_calls = members::read_count(cursor, value)?,
-            "instructions" => self.instructions = value,
-            "tool_choice" => self.tool_choice = members::read_tool_choice(cursor, value)?,
-            "parallel_tool_calls" => self.parallel_tool_calls = members::read_flag(cursor, value)?,
-            "reasoning" => self.reasoning = members::read_reasoning(cursor, value)?,
-            "include" => self.include = members::read_include(cursor, value)?,
-            "previous_response_id" => self.previous_response_id = cursor.read_string_or_skip()?,
-            "conversation" => self.conversation = members::read_conversation(cursor, value)?,
-            "metadata" => self.metadata = value,
-            "client_metadata" => self.client_metadata = value,
-            "user" => self.user = cursor.read_text_or_skip()?,
-            "prompt_cache_key" => self.prompt_cache_key = cursor.read_text_or_skip()?,
-            "text" => self.text_format = members::read_text_format(cursor)?,
-            name => self.terms.read_member(name, cursor, false)?,
+            "store" => self.body.store = cursor.read_bool_or_skip()?,
+            "max_output_tokens" => {
+                self.body.max_output_tokens = members::read_count(cursor, value)?
+            }
+            "max_tool_calls" => self.body.max_tool_calls = members::read_count(cursor, value)?,
+            "instructions" => self.body.instructions = value,
+            "tool_choice" => self.body.tool_choice = members::read_tool_choice(cursor, value)?,
+            "parallel_tool_calls" => {
+                self.body.parallel_tool_calls = members::read_flag(cursor, value)?
+            }
+            "reasoning" => self.body.reasoning = members::read_reasoning(cursor, value)?,
+            "include" => self.body.include = members::read_include(cursor, value)?,
+            "previous_response_id" => {
+                self.body.previous_response_id = cursor.read_string_or_skip()?
+            }
+            "conversation" => self.body.conversation = members::read_conversation(cursor, value)?,
+            "metadata" => self.body.metadata = value,
+            "client_metadata" => self.body.client_metadata = value,
+            "user" => self.body.user = cursor.read_text_or_skip()?,
+            "prompt_cache_key" => self.body.prompt_cache_key = cursor.read_text_or_skip()?,
+            "text" => self.body.text_format = members::read_text_format(cursor)?,
+            name => self.body.terms.read_member(name, cursor, false)?,
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ mod whole;
 pub use items::{
     custom_tool_call, custom_tool_call_output, function_call, function_call_output, request_message,
 };
-pub use renumber::{Renumber, write_renumbered};
+pub use renumber::{Renumber, write_renumbered_event};
 pub use whole::{Changes, Head, ResponseEnd, apply_changes, error_body, format_response};
 
 use super::{

@@ -172,35 +172,6 @@ impl Response {
         self.items.iter().filter_map(OutputItem::text).collect()
     }
 
-    /// Returns true if the client must answer before the model continues: there is a call of a
-    /// client's tool, or a call of a built-in tool that the client runs and whose output is not
-    /// among the items.
-    #[must_use]
-    pub fn awaits_client(&self) -> bool {
-        self.items.iter().any(|item| match &item.kind {
-            OutputKind::Call { .. } => true,
-            OutputKind::Other { kind, call_id } => match kind.as_str() {
-                "local_shell_call" | "computer_call" | "apply_patch_call" | "shell_call"
-                | "tool_search_call" => !self.has_output_of(kind, call_id),
-                "mcp_approval_request" => true,
-                _ => false,
-            },
-            OutputKind::Message { .. } | OutputKind::Reasoning { .. } => false,
-        })
-    }
-
-    /// Returns true if the output of a built-in tool's call is among the items.
-    fn has_output_of(&self, call: &str, call_id: &str) -> bool {
-        let output = |kind: &str| kind.strip_prefix(call) == Some("_output");
-        let search = |kind: &str| call == "tool_search_call" && kind == "tool_search_output";
-        self.items.iter().any(|item| match &item.kind {
-            OutputKind::Other { kind, call_id: id } => {
-                (output(kind) || search(kind)) && id == call_id
-            }
-            _ => false,
-        })
-    }
-
     /// Takes over the members of a response object, except for its output.
     fn apply_snapshot(&mut self, found: &Snapshot<'_>) {
         let set = |target: &mut String, text: Str<'_>| {

@@ -156,10 +156,9 @@ fn error_answers_say_what_their_json_says() {
         if name.starts_with("error_") && !name.ends_with(".req.json") {
             let value: Value = serde_json::from_slice(&bytes).unwrap();
             let error = ApiError::from_response(400, &bytes);
-            assert_eq!(error.kind.name(), value["error"]["type"], "{name}");
+            assert_eq!(error.kind, value["error"]["type"], "{name}");
             assert_eq!(error.message, value["error"]["message"].as_str().unwrap(), "{name}");
             assert_eq!(error.request_id.as_deref(), value["request_id"].as_str(), "{name}");
-            assert!(!error.is_retryable(), "{name}");
         }
     }
 }

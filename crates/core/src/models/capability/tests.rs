@@ -2,7 +2,6 @@
 
 use super::rows::ROWS;
 use super::*;
-use alloc::string::ToString;
 use proptest::prelude::*;
 
 extern crate std;
@@ -44,24 +43,26 @@ fn forcing() {
         "claude-fable-5",
     ] {
         for mode in [None, Some(Disabled), Some(Adaptive)] {
-            assert!(!claude(model).may_force(mode), "{model}");
+            assert!(!claude(model).may_force_tool(mode), "{model}");
         }
     }
     // Off or adaptive: fact 3 there.
     for model in ["claude-opus-5", "claude-opus-4-8", "claude-opus-4-6", "claude-sonnet-5"] {
-        assert!(claude(model).may_force(None), "{model}");
-        assert!(claude(model).may_force(Some(Adaptive)), "{model}");
-        assert!(!claude(model).may_force(Some(Enabled)), "{model}");
+        assert!(claude(model).may_force_tool(None), "{model}");
+        assert!(claude(model).may_force_tool(Some(Adaptive)), "{model}");
+        assert!(!claude(model).may_force_tool(Some(Enabled)), "{model}");
     }
-    assert!(!claude("claude-sonnet-4-5-20250929").may_force(Some(Enabled)));
-    assert!(claude("claude-sonnet-4-5-20250929").may_force(None));
+    assert!(!claude("claude-sonnet-4-5-20250929").may_force_tool(Some(Enabled)));
+    assert!(claude("claude-sonnet-4-5-20250929").may_force_tool(None));
     let deepseek = find_capability(Some("deepseek"), "deepseek-v4-flash");
-    assert!(!deepseek.may_force(None), "it thinks by default");
-    assert!(deepseek.may_force(Some(Disabled)));
-    assert!(find_capability(Some("openai"), "gpt-5.6-sol").may_force(None));
-    assert!(!find_capability(Some("openrouter"), "anthropic/claude-sonnet-4.5").may_force(None));
+    assert!(!deepseek.may_force_tool(None), "it thinks by default");
+    assert!(deepseek.may_force_tool(Some(Disabled)));
+    assert!(find_capability(Some("openai"), "gpt-5.6-sol").may_force_tool(None));
+    assert!(
+        !find_capability(Some("openrouter"), "anthropic/claude-sonnet-4.5").may_force_tool(None)
+    );
     let bedrock = find_capability(Some("bedrock"), "us.anthropic.claude-sonnet-5-v1:0");
-    assert!(bedrock.may_force(Some(Disabled)) && !bedrock.may_force(None));
+    assert!(bedrock.may_force_tool(Some(Disabled)) && !bedrock.may_force_tool(None));
 }
 
 #[test]
@@ -142,32 +143,8 @@ fn nudges() {
 fn unlisted_models_get_the_safest_row() {
     for model in ["", "fake-model", "claude-opus-6", "claude-opus-5-6", "my-llama"] {
         assert_eq!(claude(model), Capability::SAFEST, "{model}");
-        assert!(!claude(model).may_force(Some(Thinking::Disabled)));
+        assert!(!claude(model).may_force_tool(Some(Thinking::Disabled)));
     }
-}
-
-#[test]
-fn user_rows_go_first_and_change_what_they_name() {
-    let row = CapabilityRow {
-        pattern: "my-*".to_string(),
-        forced: Some(ForcedChoice::Yes),
-        ..CapabilityRow::default()
-    };
-    let rows = [row.clone()];
-    let mine = find_capability_with(&rows, None, "my-llama");
-    assert!(mine.listed && mine.may_force(None));
-    assert_eq!(mine.cache_minimum, Capability::SAFEST.cache_minimum);
-    assert_eq!(find_capability_with(&rows, None, "other"), Capability::SAFEST);
-    let there = CapabilityRow { provider: Some("vllm".to_string()), ..row };
-    assert!(there.is_for(Some("VLLM"), "my-x"));
-    assert!(!there.is_for(None, "my-x") && !there.is_for(Some("openai"), "my-x"));
-    let opus = CapabilityRow {
-        pattern: "claude-opus-5".to_string(),
-        mid_system: Some(false),
-        ..CapabilityRow::default()
-    };
-    let changed = find_capability_with(&[opus], Some("anthropic"), "claude-opus-5");
-    assert_eq!(changed, Capability { mid_system: false, ..claude("claude-opus-5") });
 }
 
 #[test]

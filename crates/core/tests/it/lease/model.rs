@@ -22,7 +22,6 @@ pub(crate) struct Node {
     pub(crate) caps: Caps,
     pub(crate) reserve: Amount,
     reserve_time: Millis,
-    expires: Option<Millis>,
     opened: Millis,
     pub(crate) open: bool,
     /// Spent by this account alone.
@@ -50,30 +49,28 @@ pub(crate) enum Move {
     Hold { node: usize, reserve: Amount },
     Explore { node: usize, ask: LeaseRequest, reserve: Amount },
     Answer { node: usize, ask: LeaseRequest },
-    Lower { lease: usize, to: Amount },
     Settle { lease: usize, actual: Amount },
     Close { node: usize },
     Advance { by: u64 },
-    Renew { node: usize, expires: Millis },
 }
 
 /// The caps or the amounts of each kind.
-pub(crate) type Each = [Option<u64>; 3];
+pub(crate) type Each = [Option<u64>; 2];
 
 /// The kinds of caps.
-pub(crate) const WHAT: [fn(&Amounts) -> Option<u64>; 3] = [|a| a.0[0], |a| a.0[1], |a| a.0[2]];
+pub(crate) const WHAT: [fn(&Amounts) -> Option<u64>; 2] = [|a| a.0[0], |a| a.0[1]];
 
 pub(crate) struct Amounts(Each);
 
 impl From<Amount> for Amounts {
     fn from(amount: Amount) -> Self {
-        Self([Some(amount.money.0), Some(amount.tokens), Some(amount.calls)])
+        Self([Some(amount.money.0), Some(amount.tokens)])
     }
 }
 
 impl Node {
     pub(crate) fn caps_as_amounts(&self) -> Amounts {
-        Amounts([self.caps.money.map(|money| money.0), self.caps.tokens, self.caps.calls])
+        Amounts([self.caps.money.map(|money| money.0), self.caps.tokens])
     }
 }
 
@@ -221,17 +218,6 @@ impl Model {
                 }
                 outcome
             }
-            Move::Lower { lease, to } => {
-                let lease = &mut self.leases[*lease];
-                if lease.open {
-                    let back = lease.amount.saturating_sub(*to).min(lease.of_reserve);
-                    lease.amount = lease.amount.min(*to);
-                    lease.of_reserve = lease.of_reserve.saturating_sub(back);
-                    let node = &mut self.nodes[lease.node];
-                    node.reserve = node.reserve.saturating_add(back);
-                }
-                Outcome::Done
-            }
             Move::Settle { lease, actual } => {
                 self.settle(*lease, *actual);
                 Outcome::Done
@@ -242,16 +228,6 @@ impl Model {
             }
             Move::Advance { by } => {
                 self.now = Millis(self.now.0 + by);
-                for node in 0..self.nodes.len() {
-                    let over = self.nodes[node].expires.is_some_and(|at| at <= self.now);
-                    if self.nodes[node].open && over {
-                        self.close(node);
-                    }
-                }
-                Outcome::Done
-            }
-            Move::Renew { node, expires } => {
-                self.nodes[*node].expires = Some(*expires);
                 Outcome::Done
             }
         }
@@ -261,7 +237,7 @@ impl Model {
         if self.is_late(parent, true) {
             return late();
         }
-        let &AccountTerms { caps, reserve, reserve_time, expires } = terms;
+        let &AccountTerms { caps, reserve, reserve_time } = terms;
         let (opened, spent) = (self.now, Amount::default());
         let parent = Some(parent);
         let held = Amount::default();
@@ -270,7 +246,6 @@ impl Model {
             caps,
             reserve: held,
             reserve_time,
-            expires,
             opened,
             open: true,
             spent,
@@ -305,7 +280,6 @@ impl ReferenceStateMachine for Model {
             caps,
             reserve: Amount::default(),
             reserve_time: Millis(0),
-            expires: None,
             opened: Millis(0),
             open: true,
             spent: Amount::default(),
@@ -325,14 +299,8 @@ impl ReferenceStateMachine for Model {
         let nodes = 0..model.nodes.len();
         let open: Vec<usize> = nodes.filter(|node| model.nodes[*node].open).collect();
         let node = || prop::sample::select(open.clone());
-        let now = model.now.0;
         let mut moves = vec![
-            (
-                3,
-                (node(), terms(now))
-                    .prop_map(|(parent, terms)| Move::Open { parent, terms })
-                    .boxed(),
-            ),
+            (3, (node(), terms()).prop_map(|(parent, terms)| Move::Open { parent, terms }).boxed()),
             (
                 1,
                 (node(), amount(20))
@@ -347,12 +315,6 @@ impl ReferenceStateMachine for Model {
             ),
             (3, (node(), ask()).prop_map(|(node, ask)| Move::Answer { node, ask }).boxed()),
             (1, (1..60_u64).prop_map(|by| Move::Advance { by }).boxed()),
-            (
-                1,
-                (node(), now..now + 200)
-                    .prop_map(|(node, at)| Move::Renew { node, expires: Millis(at) })
-                    .boxed(),
-            ),
         ];
         let below: Vec<usize> = open.iter().copied().filter(|node| *node > 0).collect();
         if !below.is_empty() {
@@ -370,11 +332,8 @@ impl ReferenceStateMachine for Model {
             let lease = prop::sample::select(taken);
             let part = (lease, 0..=100_u64).prop_map(|((lease, amount), percent)| {
                 let of = |whole: u64| whole * percent / 100;
-                let (tokens, calls) = (of(amount.tokens), of(amount.calls));
-                (lease, Amount { money: NanoUsd(of(amount.money.0)), tokens, calls })
+                (lease, Amount { money: NanoUsd(of(amount.money.0)), tokens: of(amount.tokens) })
             });
-            let lower = part.clone().prop_map(|(lease, to)| Move::Lower { lease, to });
-            moves.push((1, lower.boxed()));
             moves
                 .push((6, part.prop_map(|(lease, actual)| Move::Settle { lease, actual }).boxed()));
         }
@@ -394,9 +353,7 @@ impl ReferenceStateMachine for Model {
             | Move::Hold { node, .. }
             | Move::Explore { node, .. }
             | Move::Answer { node, .. }
-            | Move::Close { node }
-            | Move::Renew { node, .. } => open(node),
-            Move::Lower { lease, .. } => *lease < model.leases.len(),
+            | Move::Close { node } => open(node),
             Move::Settle { lease, actual } => {
                 *lease < model.leases.len() && model.is_settled_within(*lease, *actual)
             }
@@ -406,35 +363,24 @@ impl ReferenceStateMachine for Model {
 }
 
 fn amount(most: u64) -> impl Strategy<Value = Amount> {
-    (0..=most, 0..=most, 0..=most / 4).prop_map(|(nano, tokens, calls)| Amount {
-        money: NanoUsd(nano),
-        tokens,
-        calls,
-    })
+    (0..=most, 0..=most).prop_map(|(nano, tokens)| Amount { money: NanoUsd(nano), tokens })
 }
 
 fn caps(range: std::ops::Range<u64>) -> impl Strategy<Value = Caps> {
     let cap = || prop::option::weighted(0.7, range.clone());
-    (cap(), cap(), cap(), prop::option::weighted(0.3, 1..300_u64)).prop_map(
-        |(money, tokens, calls, time)| Caps {
-            money: money.map(NanoUsd),
-            tokens,
-            calls,
-            time: time.map(Millis),
-        },
-    )
+    (cap(), cap(), prop::option::weighted(0.3, 1..300_u64)).prop_map(|(money, tokens, time)| Caps {
+        money: money.map(NanoUsd),
+        tokens,
+        time: time.map(Millis),
+    })
 }
 
-fn terms(now: u64) -> impl Strategy<Value = AccountTerms> {
-    let expires = prop::option::weighted(0.3, now..now + 150);
-    (caps(5..200), amount(20), 0..40_u64, expires).prop_map(
-        |(caps, reserve, reserve_time, expires)| AccountTerms {
-            caps,
-            reserve,
-            reserve_time: Millis(reserve_time),
-            expires: expires.map(Millis),
-        },
-    )
+fn terms() -> impl Strategy<Value = AccountTerms> {
+    (caps(5..200), amount(20), 0..40_u64).prop_map(|(caps, reserve, reserve_time)| AccountTerms {
+        caps,
+        reserve,
+        reserve_time: Millis(reserve_time),
+    })
 }
 
 fn ask() -> impl Strategy<Value = LeaseRequest> {

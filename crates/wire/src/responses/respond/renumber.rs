@@ -26,7 +26,7 @@ pub struct Renumber<'a> {
 ///
 /// # Errors
 /// Fails if the frame's data is not a JSON object.
-pub fn write_renumbered(
+pub fn write_renumbered_event(
     out: &mut Vec<u8>,
     raw: &[u8],
     numbers: &Renumber<'_>,

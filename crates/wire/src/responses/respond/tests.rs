@@ -165,7 +165,7 @@ fn a_frame_is_renumbered_where_it_stands() {
     };
     let renumbered = |raw: &str| {
         let mut out = Vec::new();
-        write_renumbered(&mut out, raw.as_bytes(), &numbers).unwrap();
+        write_renumbered_event(&mut out, raw.as_bytes(), &numbers).unwrap();
         String::from_utf8(out).unwrap()
     };
     for (before, after) in [
@@ -188,7 +188,7 @@ fn a_frame_is_renumbered_where_it_stands() {
         assert_eq!(renumbered(before), after);
     }
     let mut out = Vec::new();
-    assert!(write_renumbered(&mut out, b"data: [DONE]\n\n", &numbers).is_err());
+    assert!(write_renumbered_event(&mut out, b"data: [DONE]\n\n", &numbers).is_err());
 }
 
 #[test]

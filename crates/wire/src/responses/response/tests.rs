@@ -171,21 +171,6 @@ fn repetitions_cost_no_memory() {
 }
 
 #[test]
-fn the_calls_a_client_must_answer_are_known() {
-    let waits = |output: &str| {
-        let body = format!(r#"{{"status":"completed","output":[{output}]}}"#);
-        Response::from_json(body.as_bytes()).unwrap().awaits_client()
-    };
-    assert!(waits(r#"{"type":"function_call","arguments":"{}"}"#));
-    assert!(waits(r#"{"type":"local_shell_call","call_id":"a"}"#));
-    assert!(waits(r#"{"type":"mcp_approval_request"}"#));
-    assert!(!waits(r#"{"type":"web_search_call"},{"type":"message","content":[]}"#));
-    let ran = r#"{"type":"shell_call","call_id":"a"},{"type":"shell_call_output","call_id":"a"}"#;
-    assert!(!waits(ran));
-    assert!(waits(&ran.replace(r#"_output","call_id":"a""#, r#"_output","call_id":"b""#)));
-}
-
-#[test]
 fn a_body_that_is_no_response_is_named() {
     let error = |body: &str| Response::from_json(body.as_bytes()).unwrap_err();
     assert_eq!(error(r#"{"error":{"message":"no"}}"#), ResponseError::NoOutput);

@@ -44,7 +44,7 @@ fn items_are_json(response: &Response) {
         item.write_json(&mut out);
         json::check_text(std::str::from_utf8(&out).unwrap()).unwrap();
     }
-    let _ = (response.text(), response.awaits_client());
+    let _ = response.text();
 }
 
 /// The response with its own items and usage as its output and usage is a response with them.
@@ -83,14 +83,14 @@ fn renumbered(raw: &[u8]) {
         ..Renumber::default()
     };
     let (mut out, mut back) = (Vec::new(), Vec::new());
-    respond::write_renumbered(&mut out, raw, &other).unwrap();
+    respond::write_renumbered_event(&mut out, raw, &other).unwrap();
     alone(&out, |moved| {
         assert_eq!(moved.sequence_number, sequence.map(|_| 9_000_000));
         assert_eq!(moved.output_index, index.map(|_| 7_000_000));
     })
     .unwrap();
     let own = Renumber { sequence_number: sequence, output_index: index, ..Renumber::default() };
-    respond::write_renumbered(&mut back, &out, &own).unwrap();
+    respond::write_renumbered_event(&mut back, &out, &own).unwrap();
     alone(raw, |event| alone(&back, |again| assert_eq!(again, event)).unwrap()).unwrap();
 }
 
