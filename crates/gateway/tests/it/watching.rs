@@ -10,8 +10,6 @@ use softland_gateway::{Secret, Settings};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::support;
-
 async fn running(change: impl FnOnce(&mut Settings)) -> (Provider, Running) {
     let provider = Provider::says(response("200 OK", &[], "ok")).await;
     let mut settings = settings(&provider.url());
