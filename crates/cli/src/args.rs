@@ -21,7 +21,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use audit::{AuditArgs, ReportFormat};
+pub(crate) use audit::{AuditArgs, GroupedBy, ReportFormat};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
@@ -149,7 +149,7 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         Some(("wrap", matches)) => gateway::wrap_args(matches).map(Command::Wrap),
         Some(("runs", matches)) => ledger::runs_args(matches).map(Command::Runs),
         Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
-        Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches))),
+        Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches)?)),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
         Some(("check", matches)) => {
             Ok(Command::Check(CheckArgs { files: get_values(matches, "FILE") }))

@@ -16,12 +16,14 @@ use crate::config::Config;
 use crate::failure::{Failure, status};
 use crate::render::{OutputLoss, Writer, format_count};
 
+mod csv;
 mod html;
 mod locations;
 mod pages;
 mod table;
 mod worst;
 
+use locations::SessionLocation;
 pub(crate) use pages::PageReports;
 
 /// The most files that a message names.
@@ -38,10 +40,13 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
             "a page does not fit a terminal: --out FILE says where it goes",
         ));
     }
-    let (policy, prices) = match &args.policy {
+    let (mut policy, prices) = match &args.policy {
         Some(file) => load_policy(file)?,
         None => (Policy::default(), Vec::new()),
     };
+    for (key, value) in &args.keys {
+        policy.set_key(key, value).map_err(|error| Failure::usage(error.to_string()))?;
+    }
     let paths = if args.paths.is_empty() { find_usual_paths(writer)? } else { args.paths.clone() };
     let mut settings =
         ReplaySettings { policy, prices, steps: format == ReportFormat::Html, trees: None };
@@ -54,6 +59,7 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
             report = read_all(&paths, &settings, writer);
         }
     }
+    report.keep_runs(&args.filter);
     if let Some(out) = &args.out {
         let known = report.sources.iter().filter(|source| source.kind.is_some());
         ensure_not_input(out, known.map(|source| &source.path))?;
@@ -65,9 +71,10 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
     let text = match format {
         ReportFormat::Text => {
             let width = writer.stdout_is_terminal() && args.out.is_none();
-            table::render_table(&report, width.then(|| writer.width()))
+            table::render_table(&report, width.then(|| writer.width()), args.by)
         }
-        ReportFormat::Json => render_json(&report)?,
+        ReportFormat::Json => render_json(&report, args.json_version)?,
+        ReportFormat::Csv => csv::render_csv(&report, args.by),
         ReportFormat::Html => html::render_page(&report),
     };
     write_report(&text, args, writer)?;
@@ -112,8 +119,9 @@ fn choose_format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
         None | Some("txt" | "text" | "log" | "md") => Ok(ReportFormat::Text),
         Some("json") => Ok(ReportFormat::Json),
         Some("html" | "htm") => Ok(ReportFormat::Html),
+        Some("csv") => Ok(ReportFormat::Csv),
         Some(other) => Err(Failure::usage(format!(
-            "no report ends in `.{other}`: --format text, json or html says what it is"
+            "no report ends in `.{other}`: --format text, json, csv or html says what it is"
         ))),
     }
 }
@@ -175,17 +183,26 @@ fn find_usual_paths(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
     let (there, missing): (Vec<_>, Vec<_>) =
         places.into_iter().partition(|place| place.path.exists());
     if there.is_empty() {
-        let names: Vec<String> =
-            missing.iter().map(|place| place.path.display().to_string()).collect();
-        return Err(Failure::usage(format!(
-            "no PATH is given, and none of the usual folders is there: {}",
-            names.join(", ")
-        )));
+        return Err(Failure::from_text(describe_missing(&missing)));
     }
     for place in &there {
         writer.write_note(&format!("reading {} ({})", place.path.display(), place.whose));
     }
     Ok(there.into_iter().map(|place| place.path).collect())
+}
+
+/// Describes where sessions were looked for, and what to type.
+fn describe_missing(places: &[SessionLocation]) -> String {
+    let mut text = "No sessions were found: none of the usual folders is there.\n".to_owned();
+    for place in places {
+        text += &format!("  {:<12} {}\n", place.whose, place.path.display());
+    }
+    text += "\nSay where they are:\n\
+             \x20 softland audit ~/backup/.claude/projects   a folder or a file of sessions\n\
+             \x20 softland audit activity.csv                OpenRouter's activity, as exported\n\
+             \x20 softland audit softland.db                 a gateway's ledger\n\
+             softland audit --help names all kinds that are read.";
+    text
 }
 
 fn nothing_read(report: &Report) -> Vec<String> {
@@ -208,9 +225,13 @@ fn nothing_read(report: &Report) -> Vec<String> {
     messages
 }
 
-fn render_json(report: &Report) -> Result<String, Failure> {
-    let text = serde_json::to_string(report)
-        .map_err(|error| Failure::usage(format!("the report cannot be written: {error}")))?;
+fn render_json(report: &Report, version: u32) -> Result<String, Failure> {
+    let text = match version {
+        1 => serde_json::to_string(report),
+        _ => serde_json::to_string(&report.to_full()),
+    };
+    let text =
+        text.map_err(|error| Failure::usage(format!("the report cannot be written: {error}")))?;
     Ok(text + "\n")
 }
 

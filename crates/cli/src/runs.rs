@@ -192,7 +192,7 @@ pub(crate) fn read_failure(error: softland_ledger::ReadError) -> Failure {
 }
 
 /// Returns the time that long ago, in milliseconds since 1970.
-fn time_ago(time: Millis) -> u64 {
+pub(crate) fn time_ago(time: Millis) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_sub(time.0)
 }

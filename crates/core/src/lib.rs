@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod addition;
 mod because;
+mod context_watch;
 mod digest;
 mod event;
 mod human;
@@ -26,6 +27,7 @@ mod nearest;
 mod outcome;
 mod pinned;
 pub mod policy;
+mod prompt_cache;
 mod rules;
 mod run;
 mod rung;
@@ -34,9 +36,11 @@ mod time;
 mod transcript;
 mod turn;
 mod used;
+mod waste;
 
 pub use addition::{Addition, AdditionKind, LinePlace};
 pub use because::{Because, Quantity, Reason};
+pub use context_watch::ContextWatch;
 pub use digest::Digest;
 pub use event::{
     AccountAbove, Call, Facts, FinishedTurn, Stop, ToolResult, UserMessage, UserText, VisibleText,
@@ -47,6 +51,10 @@ pub use money::{NanoUsd, ParseMoneyError};
 pub use nearest::{find_nearest, near_distance};
 pub use outcome::{Outcome, Remaining, RunEnding};
 pub use pinned::{CarriedUsage, FactDecision, PinnedRecord, PinnedRecords};
+pub use prompt_cache::{
+    CacheChange, CacheTurn, LEAST_REWRITE, LossCause, PromptCache, Rewrite, SpendClasses,
+    TurnTokens,
+};
 pub use rules::cost::is_short_of_money;
 pub use rules::trivial::looks_trivial;
 pub use rules::{Evidence, Signal, SignalKind};
@@ -56,3 +64,4 @@ pub use time::{Millis, ParseTimeError};
 pub use transcript::{MessageEffects, MessagePosition, Transcript};
 pub use turn::{TurnClass, classify_turn, is_known_answer_tool};
 pub use used::RunUsage;
+pub use waste::{RecordedLoop, unite_signals};

@@ -45,11 +45,16 @@ pub enum SignalKind {
     Echo,
     Sweep,
     Truncated,
+    Compaction,
+    Oversized,
+    Reread,
+    Flood,
+    Edited,
 }
 
 impl SignalKind {
     /// Every kind, in the order of the declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::Empty,
         Self::Trivial,
         Self::Stale,
@@ -59,7 +64,22 @@ impl SignalKind {
         Self::Echo,
         Self::Sweep,
         Self::Truncated,
+        Self::Compaction,
+        Self::Oversized,
+        Self::Reread,
+        Self::Flood,
+        Self::Edited,
     ];
+
+    /// Returns true if the signal is about what is in the context, and not about a loop: nothing is
+    /// done about it, and its turns are no waste.
+    #[must_use]
+    pub const fn is_of_context(self) -> bool {
+        matches!(
+            self,
+            Self::Compaction | Self::Oversized | Self::Reread | Self::Flood | Self::Edited
+        )
+    }
 
     /// Returns the word of `docs/reference/events.md`.
     #[must_use]
@@ -74,6 +94,11 @@ impl SignalKind {
             Self::Echo => "echo",
             Self::Sweep => "sweep",
             Self::Truncated => "truncated",
+            Self::Compaction => "compaction",
+            Self::Oversized => "oversized",
+            Self::Reread => "reread",
+            Self::Flood => "flood",
+            Self::Edited => "edited",
         }
     }
 }
@@ -82,6 +107,7 @@ impl SignalKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The turns that belong to it, 1-based within the run.
+    #[serde(default)]
     pub turns: Vec<u64>,
     /// The call: the tool's name and its arguments, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +118,9 @@ pub struct Evidence {
     /// The text, shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The tokens that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
 /// A signal with its evidence.

@@ -30,8 +30,8 @@ pub use texts::{
     is_harness_only, is_nudge, is_telling_nudge, is_validation_retry, names_a_person, own_words,
 };
 pub use tools::{
-    ToolKind, bare_name, ending_command, is_answer_tool, is_presentation_argument, kind_of_call,
-    kind_of_tool,
+    ToolKind, bare_name, ending_command, is_agent_tool, is_answer_tool, is_presentation_argument,
+    kind_of_call, kind_of_tool, reads_file,
 };
 
 use core::cmp::Ordering;

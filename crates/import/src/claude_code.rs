@@ -6,11 +6,12 @@ mod line;
 use std::collections::{BTreeMap, HashSet};
 
 use softland_session::core::Digest;
+use softland_session::wire::Tokens;
 
 use crate::draft::{Results, TurnDraft, parse_time};
 use crate::input::Input;
 use crate::message::Message;
-use crate::step::{ConversationId, ConversationStart};
+use crate::step::{ConversationId, ConversationStart, KnownTurn};
 use crate::step_output::{MessageFacts, StepOutput};
 use line::Line;
 
@@ -104,6 +105,9 @@ impl Reader<'_> {
             id.map_or_else(|| number.to_string().into(), |id| id.unescape()).as_bytes(),
         );
         if self.known.messages.contains(&id) {
+            if let Some((tokens, _)) = said.usage {
+                self.open_chain(out, line, agent, number).take_known(out, said, tokens, line);
+            }
             return Ok(());
         }
         self.ids.messages.insert(id);
@@ -151,9 +155,11 @@ impl Reader<'_> {
         let session = self.session.as_deref();
         self.chains.entry(agent.clone().unwrap_or_default()).or_insert_with(|| {
             let agent = agent.as_deref();
+            let project = line.folder.map(|folder| folder.unescape());
             let begin = ConversationStart {
                 session,
                 agent,
+                project: project.as_deref(),
                 line: Some(number),
                 ..ConversationStart::default()
             };
@@ -186,6 +192,20 @@ impl Chain {
         of.texts.extend(texts.into_iter().filter(|_| !machine));
         of.media |= media;
         (of.time, of.line) = (of.time.or(time), of.line.or(Some(number)));
+    }
+
+    /// Takes a line of a response that counts in another file.
+    fn take_known(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        said: &Message<'_>,
+        tokens: Tokens,
+        line: &Line<'_>,
+    ) {
+        self.close_response(out);
+        let model = said.model.map(|model| model.unescape());
+        let time = line.time.and_then(|at| parse_time(&at.unescape()));
+        out.send_known_turn(self.talk, &KnownTurn { model: model.as_deref(), tokens, time });
     }
 
     fn take_block(

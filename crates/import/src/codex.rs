@@ -14,6 +14,7 @@ struct Reader {
     talk: Option<ConversationId>,
     session: Option<String>,
     agent: Option<String>,
+    project: Option<String>,
     model: Option<String>,
     draft: Option<TurnDraft>,
     results: Results,
@@ -38,6 +39,7 @@ impl Reader {
             "session_meta" => {
                 self.session =
                     payload.owned_text("id").or_else(|| payload.owned_text("session_id"));
+                self.project = payload.owned_text("cwd");
                 let source = payload.object("source");
                 let spawned = source.as_ref().and_then(|source| source.raw("subagent"));
                 self.agent = spawned.map(|raw| {
@@ -66,9 +68,13 @@ impl Reader {
     }
 
     fn open_conversation(&mut self, out: &mut StepOutput<'_>, line: u64) -> ConversationId {
-        let (session, agent) = (self.session.as_deref(), self.agent.as_deref());
-        let begin =
-            ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
+        let begin = ConversationStart {
+            session: self.session.as_deref(),
+            agent: self.agent.as_deref(),
+            project: self.project.as_deref(),
+            line: Some(line),
+            ..ConversationStart::default()
+        };
         *self.talk.get_or_insert_with(|| out.begin_conversation(&begin))
     }
 

@@ -15,6 +15,7 @@ use crate::step_output::{MessageFacts, StepOutput};
 #[derive(Default)]
 struct Reader {
     session: Option<String>,
+    project: Option<String>,
     model: Option<String>,
     /// Conversations by sub-agent, named by the call that it works for. The session's own has no
     /// name.
@@ -41,6 +42,7 @@ impl Reader {
             "session.start" => {
                 self.session = data.owned_text("sessionId");
                 self.model = data.owned_text("selectedModel");
+                self.project = data.object("context").and_then(|own| own.owned_text("cwd"));
             }
             "session.model_change" => {
                 self.model = data.owned_text("newModel").or_else(|| self.model.take())
@@ -99,11 +101,12 @@ impl Reader {
         agent: &str,
         line: u64,
     ) -> (ConversationId, &mut Results) {
-        let session = self.session.as_deref();
+        let (session, project) = (self.session.as_deref(), self.project.as_deref());
         let (talk, results) = self.chains.entry(agent.to_owned()).or_default();
         let agent = (!agent.is_empty()).then_some(agent);
+        let line = Some(line);
         let begin =
-            ConversationStart { session, agent, line: Some(line), ..ConversationStart::default() };
+            ConversationStart { session, agent, project, line, ..ConversationStart::default() };
         (*talk.get_or_insert_with(|| out.begin_conversation(&begin)), results)
     }
 }

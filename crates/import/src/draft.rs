@@ -7,7 +7,7 @@ use softland_session::core::{
 use softland_session::wire::Tokens;
 use softland_session::wire::json::Str;
 
-use crate::step::{ActivityRow, ConversationId, TurnStep, TurnUsage, UserStep};
+use crate::step::{ActivityRow, ConversationId, RequestUsage, TurnStep, TurnUsage, UserStep};
 use crate::step_output::StepOutput;
 
 /// Output tokens that may be no real count (`docs/audit.md`): Claude Code mostly records 1 to 10.
@@ -31,6 +31,8 @@ pub(crate) struct TurnDraft {
     pub(crate) time: Option<u64>,
     pub(crate) line: Option<u64>,
     pub(crate) row: Option<ActivityRow>,
+    /// The requests that it took, where each is recorded.
+    pub(crate) requests: Vec<RequestUsage>,
     /// True if one of its calls submits the answer.
     pub(crate) submits: bool,
 }
@@ -86,7 +88,9 @@ impl TurnDraft {
         let usage = TurnUsage { tokens, estimated, recorded, chars: self.chars };
         let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);
         let (model, submits) = (self.model.as_deref(), self.submits);
-        out.send_turn(talk, &TurnStep { finished, model, usage, submits, cost, time, line, row });
+        let requests = &self.requests;
+        let turn = TurnStep { finished, model, usage, submits, cost, time, line, requests, row };
+        out.send_turn(talk, &turn);
     }
 }
 

@@ -1,33 +1,39 @@
 //! Replays recorded conversations through the core's fold: once as an observer, for what the
 //! detectors see, and once under the policy, for what it would have done.
 
+mod carried;
 mod current;
 mod judge;
 mod listed;
 mod money;
 mod shared_spending;
+mod spending;
 mod turn_log;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use softland_session::core::models::Price;
 use softland_session::core::policy::{Mode, Policy, RunBoundary};
 use softland_session::core::{
-    Call, Digest, Facts, FinishedTurn, NanoUsd, Role, Stop, Transcript, TurnClass, UserMessage,
-    UserText, VisibleText, classify_turn, looks_trivial,
+    Call, ContextWatch, Digest, Facts, FinishedTurn, NanoUsd, PromptCache, Role, Stop, Transcript,
+    TurnClass, UserMessage, UserText, VisibleText, classify_turn, looks_trivial,
 };
 
 use crate::report::RunReport;
 use crate::step::{
-    ActivityRow, ConversationId, ConversationStart, RecordedSignal, Sink, TurnStep, UserStep,
+    ActivityRow, ConversationId, ConversationStart, KnownTurn, RecordedSignal, Sink, TurnStep,
+    UserStep,
 };
+use carried::CarriedResults;
 use current::OpenRun;
 use judge::Judge;
 use listed::SeenSignals;
 use money::{InputBound, Prices, compute_held, with_price};
 use shared_spending::RunMoment;
-pub use shared_spending::{SharedSpending, TurnSpend};
+pub use shared_spending::SharedSpending;
+use spending::shorten_title;
 
 /// The stand-in for a message that a program wrote and that carries no information.
 const MACHINE: &str = "<system-reminder></system-reminder>";
@@ -67,7 +73,7 @@ impl<'s> FileReplay<'s> {
     #[must_use]
     pub fn into_runs(mut self) -> Vec<RunReport> {
         for (_, mut talk) in std::mem::take(&mut self.talks) {
-            talk.finish_run(&mut self.runs);
+            talk.finish_conversation(&mut self.runs);
         }
         self.runs
     }
@@ -77,7 +83,7 @@ impl Sink for FileReplay<'_> {
     fn begin_conversation(&mut self, talk: ConversationId, begin: &ConversationStart<'_>) {
         let conversation = ConversationReplay::new(self.settings, &self.path, begin);
         if let Some(mut before) = self.talks.insert(talk, conversation) {
-            before.finish_run(&mut self.runs);
+            before.finish_conversation(&mut self.runs);
         }
     }
 
@@ -90,6 +96,12 @@ impl Sink for FileReplay<'_> {
     fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>) {
         if let Some(talk) = self.talks.get_mut(&talk) {
             talk.take_turn(turn, &mut self.runs);
+        }
+    }
+
+    fn take_known_turn(&mut self, talk: ConversationId, turn: &KnownTurn<'_>) {
+        if let Some(talk) = self.talks.get_mut(&talk) {
+            talk.take_known_turn(turn);
         }
     }
 
@@ -113,7 +125,7 @@ impl Sink for FileReplay<'_> {
 
     fn end_conversation(&mut self, talk: ConversationId) {
         if let Some(mut talk) = self.talks.remove(&talk) {
-            talk.finish_run(&mut self.runs);
+            talk.finish_conversation(&mut self.runs);
         }
         // There may be a million small files: release unused capacity.
         if self.talks.is_empty() {
@@ -143,6 +155,12 @@ struct ConversationReplay<'s> {
     transcript: Transcript,
     judge: Judge,
     prices: Prices,
+    cache: PromptCache,
+    carried: CarriedResults,
+    watch: ContextWatch,
+    /// True if the newest message holds no results.
+    asked: bool,
+    project: Option<Arc<str>>,
     run: Option<OpenRun>,
     runs: u64,
     /// The signals' state that the run before leaves to the detectors.
@@ -181,6 +199,11 @@ impl<'s> ConversationReplay<'s> {
             limits,
             judge: Judge::new(&settings.policy, run_boundary),
             prices: Prices::default(),
+            cache: PromptCache::default(),
+            carried: CarriedResults::default(),
+            watch: ContextWatch::default(),
+            asked: false,
+            project: begin.project.map(Arc::from),
             run: None,
             runs: 0,
             seen: SeenSignals::default(),
@@ -222,12 +245,17 @@ impl<'s> ConversationReplay<'s> {
             self.finish_run(done);
             self.runs += 1;
             let first = if self.runs == 1 { self.line.or(line) } else { line };
-            self.run =
-                Some(OpenRun::new(first, self.settings.steps, std::mem::take(&mut self.seen)));
+            let mut run = OpenRun::new(first, self.settings.steps, std::mem::take(&mut self.seen));
+            self.watch.begin_run();
+            run.spending.title = user.texts.first().and_then(|text| shorten_title(text.text()));
+            self.run = Some(run);
         }
         let Some(run) = &mut self.run else { return };
         run.clock.tick(time);
         run.attach_results(user);
+        self.carried.take_message(user);
+        run.spending.note_signals(self.watch.take_results(&user.results));
+        self.asked = user.results.is_empty();
         self.input.add_user(user);
         let next = run.turn_count() + 1;
         for signal in step.signals {
@@ -246,7 +274,8 @@ impl<'s> ConversationReplay<'s> {
         }
         self.spoke = true;
         let settings = self.settings;
-        let cost = self.prices.turn_cost(turn, &settings.prices);
+        let bill = self.prices.bill_turn(turn, &settings.prices);
+        let cost = bill.cost;
         let facts = self.compute_facts(turn, cost);
         let Some(run) = &mut self.run else { return };
         let number = run.turn_count() + 1;
@@ -267,6 +296,8 @@ impl<'s> ConversationReplay<'s> {
         let class = classify_turn(finished, answers);
         let held = compute_held(&facts, turn, &settings.policy);
         run.count_turn(turn, (cost, held), class);
+        self.count_spending(turn, &bill, done);
+        let Some(run) = &mut self.run else { return };
         if let Some(reason) =
             run.check_turn(turn, finished, class, (&self.limits, &settings.policy))
         {
@@ -310,6 +341,12 @@ impl<'s> ConversationReplay<'s> {
         with_price(facts, most, price, cost)
     }
 
+    /// Ends the conversation, with the run that is open.
+    fn finish_conversation(&mut self, done: &mut Vec<RunReport>) {
+        self.finish_run(done);
+        self.carried.clear(None, done);
+    }
+
     /// Ends the open run.
     fn finish_run(&mut self, done: &mut Vec<RunReport>) {
         let Some(run) = self.run.take() else { return };
@@ -321,6 +358,7 @@ impl<'s> ConversationReplay<'s> {
             return;
         }
         let mut report = run.into_report(verdict, self.inferred, &self.limits);
+        self.carried.finish_run(done.len(), &mut report.spending);
         if !self.settings.policy.counts_usage() {
             report.beside.spends = Vec::new();
         }
@@ -329,6 +367,7 @@ impl<'s> ConversationReplay<'s> {
         report.beside.caller.clone_from(&self.caller);
         report.session.clone_from(&self.session);
         report.agent.clone_from(&self.agent);
+        report.spending.project.clone_from(&self.project);
         report.source.clone_from(&self.path);
         done.push(report);
     }

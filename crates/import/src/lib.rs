@@ -35,10 +35,11 @@ mod swe_agent;
 mod totals;
 mod walk;
 
-pub use fold::{FileReplay, ReplaySettings, SharedSpending, TurnSpend};
+pub use fold::{FileReplay, ReplaySettings, SharedSpending};
+pub use report::TurnSpend;
 pub use step::{
-    ActivityRow, ConversationId, ConversationStart, RecordedSignal, Sink, TurnStep, TurnUsage,
-    UserStep,
+    ActivityRow, ConversationId, ConversationStart, KnownTurn, RecordedSignal, RequestUsage, Sink,
+    TurnStep, TurnUsage, UserStep,
 };
 pub use suggest::is_good_run;
 pub use totals::build_report;

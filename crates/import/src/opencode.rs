@@ -19,6 +19,8 @@ pub(crate) use storage::Storage;
 pub(crate) struct KnownMessages {
     /// The parent of each session that has one.
     parents: HashMap<String, String>,
+    /// The folder of each session.
+    folders: HashMap<String, String>,
     messages: Vec<MessageInfo>,
     by_id: HashMap<String, usize>,
 }
@@ -51,7 +53,11 @@ fn each_row(
 impl KnownMessages {
     pub(crate) fn read_sessions(&mut self, input: &mut Input<'_>, out: &mut StepOutput<'_>) {
         each_row(input, out, &mut |_, row, _| {
-            if let (Some(id), Some(parent)) = (row.owned_text("id"), row.owned_text("parent_id")) {
+            let Some(id) = row.owned_text("id") else { return Ok(()) };
+            if let Some(folder) = row.owned_text("directory") {
+                self.folders.insert(id.clone(), folder);
+            }
+            if let Some(parent) = row.owned_text("parent_id") {
                 self.parents.insert(id, parent);
             }
             Ok(())
@@ -100,6 +106,7 @@ impl KnownMessages {
         Session::begin_conversation(
             out,
             self.parents.get(&first.session).map(String::as_str),
+            self.folders.get(&first.session).map(String::as_str),
             first,
         )
     }
@@ -167,14 +174,15 @@ impl OpenSession {
 
 /// Reads the output of `opencode export`: one session, its messages with their parts.
 pub(crate) fn read_export(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
-    let mut parent = None;
+    let (mut parent, mut folder) = (None, None);
     let mut session: Option<Session> = None;
     let read = input.take_object(&mut |input, key| {
         match key {
             "info" => {
                 let info = input.take_value()?;
                 let info = info.as_ref().and_then(|piece| Fields::from_json(&piece.text).ok());
-                parent = info.and_then(|info| info.owned_text("parentID"));
+                parent = info.as_ref().and_then(|info| info.owned_text("parentID"));
+                folder = info.and_then(|info| info.owned_text("directory"));
             }
             "messages" if input.peek() == Some(b'[') => each_row(input, out, &mut |out, row, _| {
                 let info = row.object("info").ok_or("no message: it has no `info`")?;
@@ -183,7 +191,8 @@ pub(crate) fn read_export(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
                     None,
                     &info,
                 );
-                let begin = || Session::begin_conversation(out, parent.as_deref(), &message);
+                let (parent, folder) = (parent.as_deref(), folder.as_deref());
+                let begin = || Session::begin_conversation(out, parent, folder, &message);
                 let session = session.get_or_insert_with(begin);
                 for part in array_elements(row.raw("parts").unwrap_or_default()) {
                     session.take_part(message.assistant, &Fields::from_json(part)?);

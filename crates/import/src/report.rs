@@ -1,11 +1,18 @@
 //! The report of an audit: the shape that programs read (`docs/reference/events.md`), and the
 //! details that only tables and charts need.
 
+pub mod carried;
+pub mod filter;
+pub mod findings;
+pub mod full;
+pub mod spending;
+
 use serde::Serialize;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Evidence, NanoUsd, SignalKind};
 
-use crate::fold::TurnSpend;
+use crate::step::TurnUsage;
+use spending::RunSpending;
 
 /// A whole report.
 #[derive(Debug, Default, Serialize)]
@@ -91,6 +98,18 @@ pub struct UsageSum {
 }
 
 impl UsageSum {
+    /// Returns the tokens of one turn.
+    pub(crate) const fn from_turn(usage: &TurnUsage) -> Self {
+        let tokens = usage.tokens;
+        Self {
+            input: tokens.input,
+            output: tokens.output,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
+            estimated: usage.estimated,
+        }
+    }
+
     /// Adds another sum, saturating.
     pub fn add(&mut self, other: &Self) {
         self.input = self.input.saturating_add(other.input);
@@ -149,6 +168,9 @@ pub struct RunReport {
     /// The end of the run as softland recorded it, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunEnded>,
+    /// Where the money of the run went; version 2 of the report has it.
+    #[serde(skip)]
+    pub spending: RunSpending,
     /// The details that only tables, charts and sums need.
     #[serde(skip)]
     pub beside: RunDetails,
@@ -237,6 +259,19 @@ pub struct RunDetails {
     pub steps_left_out: u64,
 }
 
+/// The position of a turn among those of other runs: its time, and its line among equal times.
+pub(crate) type Moment = (u64, u64);
+
+/// One turn, as far as it concerns other runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnSpend {
+    pub(crate) at: Moment,
+    pub(crate) cost: NanoUsd,
+    pub(crate) tokens: u64,
+    /// Money and tokens that are held back for an answer after the turn.
+    pub(crate) held: (NanoUsd, u64),
+}
+
 /// One turn of a run, for a person.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StepLine {
@@ -269,6 +304,23 @@ pub struct SuggestedPolicy {
     /// The explanation of the numbers, one line each.
     #[serde(skip)]
     pub why: Vec<String>,
+    /// The effect that the limits would have had on the runs.
+    #[serde(skip)]
+    pub effect: SuggestionEffect,
+    /// Limits for each kind of work, where the kinds clearly differ.
+    #[serde(skip)]
+    pub kinds: Vec<(String, Self)>,
+}
+
+/// The effect of limits on the runs that they are made from, by counts and costs alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SuggestionEffect {
+    /// Runs that were not good and would have been landed.
+    pub landed: u64,
+    /// The most that this would have saved.
+    pub saved_usd: NanoUsd,
+    /// Good runs that would have been cut.
+    pub cut: u64,
 }
 
 impl SuggestedPolicy {

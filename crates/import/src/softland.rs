@@ -15,7 +15,7 @@ use softland_session::wire::Tokens;
 use crate::draft::{Results, TurnDraft, parse_time};
 use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::Input;
-use crate::step::{ConversationId, ConversationStart, RecordedSignal};
+use crate::step::{ConversationId, ConversationStart, RecordedSignal, RequestUsage};
 use crate::step_output::StepOutput;
 pub(crate) use journal::read_journal as journal;
 pub(crate) use ledger::{is_ledger, read_ledger as ledger};
@@ -263,6 +263,7 @@ impl RecordedRun {
         let model = fields.owned_text("model");
         let draft = self.open_turn(out, talk, event);
         let first = draft.tokens.is_none();
+        draft.requests.push(RequestUsage { tokens, cost });
         draft.tokens = Some(draft.tokens.unwrap_or_default().saturating_add(tokens));
         draft.cost = if first { cost } else { draft.cost.zip(cost).map(|(a, b)| a + b) };
         draft.model = model.or_else(|| draft.model.take());
@@ -327,5 +328,6 @@ fn read_signal(turn: u64, fields: &Fields<'_>) -> Option<RecordedSignal> {
     let digest =
         |digits: &str| Digest::deserialize(digits.into_deserializer()).map_err(|e: Error| e);
     let result = evidence.text("result").and_then(|digits| digest(&digits).ok());
-    Some(RecordedSignal { signal, evidence: Evidence { turns, call, result, text } })
+    let tokens = evidence.uint("tokens");
+    Some(RecordedSignal { signal, evidence: Evidence { turns, call, result, text, tokens } })
 }

@@ -1,6 +1,8 @@
 //! The steps of a recording, one after the other.
 
-use softland_session::core::{Evidence, FinishedTurn, NanoUsd, SignalKind, UserMessage};
+use softland_session::core::{
+    Digest, Evidence, FinishedTurn, NanoUsd, Signal, SignalKind, UserMessage,
+};
 use softland_session::wire::Tokens;
 
 /// A conversation of a file, counted from 0. Several may be open at the same time.
@@ -18,6 +20,8 @@ pub trait Sink: Send {
     fn take_user_step(&mut self, talk: ConversationId, step: &UserStep<'_>);
     /// Takes a turn of the model.
     fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>);
+    /// Takes a turn that stands here, too, but counts in another file: the next turn goes on from it.
+    fn take_known_turn(&mut self, _talk: ConversationId, _turn: &KnownTurn<'_>) {}
     /// Takes the recorded total of a conversation's tool calls, whatever its turns say about them.
     fn take_call_total(&mut self, _talk: ConversationId, _calls: u64) {}
     /// Takes a signal that softland's own loop, or a gateway, saw in the conversation at the time.
@@ -41,6 +45,8 @@ pub struct ConversationStart<'a> {
     pub agent: Option<&'a str>,
     /// The recording's own name of the run that called this one, if it is recorded.
     pub caller: Option<&'a str>,
+    /// The folder that the agent worked in, or another name of the project, if it is recorded.
+    pub project: Option<&'a str>,
     /// True if the conversation was inferred and is not recorded as one.
     pub inferred: bool,
     /// Line of the file where the conversation begins, from 1, if the file is read by lines.
@@ -54,6 +60,28 @@ pub struct RecordedSignal {
     pub signal: SignalKind,
     /// The evidence to check the signal by. Its turns are those of the conversation, from 1.
     pub evidence: Evidence,
+}
+
+impl RecordedSignal {
+    /// Returns the signal as the core has it. Signals of one kind at one place are the same.
+    pub(crate) fn into_signal(self) -> Signal {
+        let Self { signal, evidence } = self;
+        let first = evidence.turns.first().copied().unwrap_or(0);
+        let call = Digest::from_bytes(evidence.call.as_deref().unwrap_or_default().as_bytes());
+        let identity = call.followed_by(Digest::from_bytes(&first.to_le_bytes()));
+        Signal { signal, evidence, because: None, identity }
+    }
+}
+
+/// A turn that counts in another file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KnownTurn<'a> {
+    /// The model, as recorded.
+    pub model: Option<&'a str>,
+    /// The tokens.
+    pub tokens: Tokens,
+    /// Time in milliseconds since 1970.
+    pub time: Option<u64>,
 }
 
 /// A user's message.
@@ -88,9 +116,20 @@ pub struct TurnStep<'a> {
     pub time: Option<u64>,
     /// The line, from 1.
     pub line: Option<u64>,
+    /// The requests of the turn, if several are recorded.
+    pub requests: &'a [RequestUsage],
     /// The numbers of the turn, if a row of numbers is all that is recorded. `finished` is empty
     /// then.
     pub row: Option<ActivityRow>,
+}
+
+/// One of several requests that a turn took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestUsage {
+    /// The tokens.
+    pub tokens: Tokens,
+    /// The cost, if it is recorded.
+    pub cost: Option<NanoUsd>,
 }
 
 /// The tokens of a turn.

@@ -3,7 +3,9 @@
 use softland_session::core::{UserMessage, UserText};
 
 use crate::input::{Input, JsonError, Piece};
-use crate::step::{ConversationId, ConversationStart, RecordedSignal, Sink, TurnStep, UserStep};
+use crate::step::{
+    ConversationId, ConversationStart, KnownTurn, RecordedSignal, Sink, TurnStep, UserStep,
+};
 
 /// Problems that are listed of one file: a file of an unknown kind has one in every line.
 const LISTED: usize = 100;
@@ -57,6 +59,11 @@ impl<'s> StepOutput<'s> {
             self.send_user_step(talk, &step);
         }
         self.sink.take_turn(talk, turn);
+    }
+
+    /// Hands on a turn that counts in another file.
+    pub(crate) fn send_known_turn(&mut self, talk: ConversationId, turn: &KnownTurn<'_>) {
+        self.sink.take_known_turn(talk, turn);
     }
 
     fn mark_asked(&mut self, talk: ConversationId) {

@@ -33,8 +33,15 @@ pub fn build_report(read: Recordings<FileReplay<'_>>) -> Report {
         })
         .collect();
     add_called_costs(&mut runs);
-    let suggested_policy = suggest::suggest_policy(&runs);
-    Report { v: 1, sources, unreadable, totals: sum_totals(&runs), runs, suggested_policy }
+    let mut report = Report { v: 1, sources, unreadable, runs, ..Report::default() };
+    sum_report(&mut report);
+    report
+}
+
+/// Sums the runs up, and suggests limits for them.
+pub(crate) fn sum_report(report: &mut Report) {
+    report.totals = sum_totals(&report.runs);
+    report.suggested_policy = suggest::suggest_policy(&report.runs);
 }
 
 fn sum_totals(runs: &[RunReport]) -> Totals {

@@ -10,8 +10,8 @@ use softland_agent::core::policy::Policy;
 use softland_gateway::{Audit, AuditFormat, AuditRequest};
 use softland_import::report::{Report, UnreadableLine};
 use softland_import::{
-    ConversationId, ConversationStart, FileReplay, ReadOptions, RecordedSignal, ReplaySettings,
-    Sink, TurnStep, UserStep, read_paths_while,
+    ConversationId, ConversationStart, FileReplay, KnownTurn, ReadOptions, RecordedSignal,
+    ReplaySettings, Sink, TurnStep, UserStep, read_paths_while,
 };
 
 use super::html::{self, RunSource};
@@ -104,7 +104,7 @@ impl Audit for PageReports {
     fn write_report(&self, asked: &AuditRequest<'_>) -> String {
         let report = self.read_report(asked);
         match asked.form {
-            AuditFormat::Json => serde_json::to_string(&report).unwrap_or_default(),
+            AuditFormat::Json => serde_json::to_string(&report.to_full()).unwrap_or_default(),
             AuditFormat::Page if report.runs.is_empty() => html::render_empty(&report),
             AuditFormat::Page => {
                 let of =
@@ -148,6 +148,12 @@ impl Sink for BoundedSink<'_, '_> {
     fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>) {
         if self.take_step() {
             self.inner.take_turn(talk, turn);
+        }
+    }
+
+    fn take_known_turn(&mut self, talk: ConversationId, turn: &KnownTurn<'_>) {
+        if self.take_step() {
+            self.inner.take_known_turn(talk, turn);
         }
     }
 

@@ -1,38 +1,52 @@
 //! The report for a terminal: sums, the worst runs, unreadable parts and a suggested policy. No
 //! figure is ever cut: one that does not fit gets a line of its own.
 
+mod columns;
+mod groups;
+mod overview;
+
 use std::collections::BTreeMap;
 
 use softland_import::report::{Report, RunReport};
 use unicode_width::UnicodeWidthStr as _;
 
+use columns::Columns;
+
 use super::worst::{
-    describe_end, describe_ended_runs, describe_signal, describe_simulated, describe_what_if,
-    format_partial_money, format_tokens, source_position, worst_runs,
+    describe_end, describe_ended_runs, describe_lost, describe_signal, describe_simulated,
+    describe_what_if, format_partial_money, format_tokens, source_position, worst_runs,
 };
+use crate::args::GroupedBy;
 use crate::render::{MIN_WIDTH, flow_items, format_count, group_digits, harmless_line};
 
 /// The most runs that are shown.
-const SHOWN: usize = 20;
+pub(super) const SHOWN: usize = 20;
 /// The most unreadable parts that are shown.
 const UNREADABLE: usize = 10;
 /// The default width, in columns.
 const WIDTH: usize = 100;
 
-/// Renders the whole report; `width` is the terminal's width in columns, if the report goes to one.
-pub(super) fn render_table(report: &Report, width: Option<usize>) -> String {
+/// Renders the report: the money by one part, or the overview. `width` is the terminal's width in
+/// columns, if the report goes to one.
+pub(super) fn render_table(report: &Report, width: Option<usize>, by: Option<GroupedBy>) -> String {
     let wide = width.unwrap_or(WIDTH).max(MIN_WIDTH);
     let mut text = render_sums(report, wide);
     text.push('\n');
+    if let Some(by) = by {
+        return text + &groups::render_groups(report, by, wide) + &render_unreadable(report, width);
+    }
+    text += &overview::render_classes(report, wide);
+    text += &overview::render_findings(report, wide);
     text += &render_runs(report, wide);
+    text += &groups::render_short(report, wide);
     text += &render_unreadable(report, width);
     let head = "A policy that fits these runs:".to_owned();
-    text += &format!("\n{}\n", flow_lines(&[head], wide, ""));
+    text += &format!("\n{}", flow_lines(&[head], wide, ""));
     text += &render_policy(report, wide);
     text
 }
 
-fn flow_lines(items: &[String], width: usize, indent: &str) -> String {
+pub(super) fn flow_lines(items: &[String], width: usize, indent: &str) -> String {
     let room = width.saturating_sub(indent.len()).max(MIN_WIDTH / 2);
     flow_items(items, room).into_iter().map(|line| format!("{indent}{line}\n")).collect()
 }
@@ -67,6 +81,7 @@ fn render_sums(report: &Report, width: usize) -> String {
     let mut spent =
         vec![format!("spent {}", format_partial_money(totals.cost_usd, totals.unpriced_turns))];
     spent.extend(describe_simulated(totals.simulated_usd));
+    spent.extend(describe_lost(report));
     let unpriced = report.runs.iter().map(|run| run.beside.wasted_unpriced).sum();
     let wasted = format_partial_money(totals.wasted_usd, unpriced);
     spent.push(match (totals.wasted_usd, totals.cost_usd) {
@@ -94,42 +109,25 @@ fn render_sums(report: &Report, width: usize) -> String {
 /// The headings of the numeric columns.
 const HEADS: [&str; 4] = ["WASTED", "COST", "TURNS", "CALLS"];
 
+/// Renders the worst runs; without one, the dearest.
 fn render_runs(report: &Report, width: usize) -> String {
     let worst = worst_runs(report);
     if worst.is_empty() {
-        return "No signal reached its limit, and the policy would have ended no run.\n".to_owned();
+        return groups::render_dearest(report, width);
     }
-    let rows: Vec<(&RunReport, [String; 4])> = worst
-        .iter()
-        .take(SHOWN)
-        .map(|run| {
-            let cells = [
-                format_partial_money(run.wasted_usd, run.beside.wasted_unpriced),
-                format_partial_money(run.cost_usd, run.beside.unpriced_turns),
-                group_digits(run.turns),
-                group_digits(run.tool_calls),
-            ];
-            (*run, cells)
-        })
-        .collect();
-    let widths: Vec<usize> = (0..HEADS.len())
-        .map(|at| {
-            let cells = rows.iter().filter_map(|(_, cells)| cells.get(at)).map(|cell| cell.width());
-            cells.max().unwrap_or(0).max(HEADS.get(at).map_or(0, |head| head.len()))
-        })
-        .collect();
-    let shown = fitting_columns(&widths, width);
-    let aligned = |cells: &[&str]| {
-        let cell = |at: &usize| {
-            let (cell, width) = (cells.get(*at)?, widths.get(*at)?);
-            Some(format!("{}{cell}", " ".repeat(width.saturating_sub(cell.width()))))
-        };
-        shown.iter().filter_map(cell).collect::<Vec<_>>().join("  ")
+    let cells = |run: &&RunReport| {
+        vec![
+            format_partial_money(run.wasted_usd, run.beside.wasted_unpriced),
+            format_partial_money(run.cost_usd, run.beside.unpriced_turns),
+            group_digits(run.turns),
+            group_digits(run.tool_calls),
+        ]
     };
-    let mut text = format!("{}  WHAT\n", aligned(&HEADS));
-    for (run, cells) in &rows {
-        let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-        text += &render_run(run, &aligned(&cells), width);
+    let rows: Vec<Vec<String>> = worst.iter().take(SHOWN).map(cells).collect();
+    let columns = Columns::fit(&HEADS, &rows, width);
+    let mut text = format!("{}  WHAT\n", columns.align(&HEADS));
+    for (run, cells) in worst.iter().zip(&rows) {
+        text += &render_run(run, &columns.align(cells), width);
     }
     let more = worst.len().saturating_sub(SHOWN) as u64;
     if more > 0 {
@@ -137,18 +135,6 @@ fn render_runs(report: &Report, width: usize) -> String {
         text += &flow_lines(&[format!("and {what}; --format json has all of them")], width, "");
     }
     text
-}
-
-/// Selects the columns that leave room for text beside them. The money columns are dropped last.
-fn fitting_columns(widths: &[usize], width: usize) -> Vec<usize> {
-    let mut shown: Vec<usize> = (0..widths.len()).collect();
-    let taken = |shown: &[usize]| -> usize {
-        shown.iter().filter_map(|at| widths.get(*at)).map(|width| width + 2).sum()
-    };
-    while shown.len() > 1 && taken(&shown) + MIN_WIDTH > width {
-        shown.pop();
-    }
-    shown
 }
 
 /// Renders one run: its figures, its signals, the policy that would have stopped it, and its
@@ -266,7 +252,7 @@ mod tests {
     #[test]
     fn no_figure_is_cut_in_any_width() {
         for width in 20..160 {
-            let text = render_table(&report(), Some(width));
+            let text = render_table(&report(), Some(width), None);
             for figure in ["$20.00", "$10.00", "12,340 turns", "987,654,321", "$98765.00"] {
                 assert!(text.contains(figure), "{width}: no {figure} in\n{text}");
             }
@@ -275,8 +261,8 @@ mod tests {
                 assert!(line.width() <= width, "{width}: {line}");
             }
         }
-        let text = render_table(&report(), Some(80));
+        let text = render_table(&report(), Some(80), None);
         assert!(text.contains("12,345") && text.contains("98,765"), "{text}");
-        assert!(text.find("more#1") < text.find("less#1"), "the worst first: {text}");
+        assert!(text.rfind("more#1") < text.rfind("less#1"), "the worst first: {text}");
     }
 }

@@ -73,6 +73,15 @@ pub(super) fn describe_end(run: &RunReport) -> Option<String> {
     Some(format!("was {} at the time ({})", ended.outcome, ended.reason))
 }
 
+/// Describes what was lost to the cache, if anything was.
+pub(super) fn describe_lost(report: &Report) -> Option<String> {
+    let spent = report.spent();
+    let (lost, all) = (spent.classes.lost, spent.classes.total());
+    let share = lost.to_dollars() * 100.0 / all.to_dollars().max(f64::MIN_POSITIVE);
+    let lost = (lost > NanoUsd::ZERO).then(|| format_money(Some(lost)))?;
+    Some(format!("lost to the cache {lost} ({share:.1}%)"))
+}
+
 /// Describes the simulated part of an amount.
 pub(super) fn describe_simulated(amount: Option<NanoUsd>) -> Option<String> {
     amount.map(|amount| format!("{} of it simulated", format_money(Some(amount))))

@@ -113,8 +113,15 @@ fn json_has_the_documented_shape() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let mut top = keys(&report);
     top.sort();
-    assert_eq!(top, ["runs", "sources", "suggested_policy", "totals", "unreadable", "v"]);
-    assert_eq!(report["v"], json!(1));
+    let parts = ["agents", "days", "findings", "models", "projects", "tools"];
+    let mut old: Vec<&str> =
+        vec!["runs", "sources", "suggested_policy", "totals", "unreadable", "v"];
+    let one = audit(&[&path, &missing, "--json-version", "1"]);
+    assert_eq!((keys(&one).len(), &one["v"], &report["v"]), (old.len(), &json!(1), &json!(2)));
+    assert!(one["runs"][0].get("where").is_none() && one["totals"].get("where").is_none(), "{one}");
+    old.extend(parts);
+    old.sort_unstable();
+    assert_eq!(top, old);
     assert_eq!(report["sources"][0]["kind"], json!("messages"));
     assert_eq!(report["sources"][0]["runs"], json!(2));
     assert_eq!(report["unreadable"][0]["line"], Value::Null);
@@ -166,6 +173,8 @@ fn a_policy_file_is_tried_with_its_prices() {
     assert_eq!(run["what_if"]["ended_at_turn"], json!(5));
     assert_eq!(run["what_if"]["reason"], json!("tool_calls"));
     assert_eq!(run["what_if"]["saved_usd"], json!(4.0));
+    let flagged = audit(&[&path, "--policy", &policy, "--tool-calls-limit", "6"]);
+    assert_eq!(runs(&flagged)[0]["what_if"]["ended_at_turn"], json!(7), "a flag goes first");
     let two = file(folder.path(), "two.toml", "[policy.a]\n[policy.b]\n");
     said(&["audit", &path, "--policy", &two]).status(2).says("none is named `default`");
     said(&["audit", &path, "--policy", "coding"]).status(2).says("the FILE of a config");
@@ -416,7 +425,10 @@ fn simulated_money_is_called_so_and_what_was_decided_then_is_said() {
     let run = &runs(&report)[0];
     assert_eq!(run["simulated_usd"], run["cost_usd"]);
     assert_eq!(report["totals"]["simulated_usd"], report["totals"]["cost_usd"]);
-    assert_eq!(run["ended"], json!({"outcome": "landed", "reason": "repeat"}));
+    let ended = json!({"outcome": "landed", "reason": "repeat"});
+    assert_eq!((&run["end"], &report["v"]), (&ended, &json!(2)));
+    let one = audit(&[&recorded, "--json-version", "1"]);
+    assert_eq!(runs(&one)[0]["ended"], ended, "the older shape calls it so");
     let text = said(&["audit", &recorded]).status(0).stdout;
     for words in
         ["of it simulated", "softland ended at the time: 1 landed (repeat)", "simulated money"]
@@ -447,13 +459,15 @@ fn the_report_takes_its_form_from_its_ending_and_never_an_inputs_place() {
     let path = file(folder.path(), "runs.jsonl", &healthy("good", 2));
     let out = |name: &str| folder.path().join(name).display().to_string();
     for (name, begins) in
-        [("r.html", "<!doctype html>"), ("r.json", "{\"v\":1"), ("r.txt", "1 run")]
+        [("r.html", "<!doctype html>"), ("r.json", "{\"v\":2"), ("r.txt", "1 run")]
     {
         said(&["audit", &path, "--out", &out(name)]).status(0);
         let text = std::fs::read_to_string(out(name)).unwrap();
         assert!(text.starts_with(begins), "{name}: {text}");
     }
-    said(&["audit", &path, "--out", &out("r.pdf")]).status(2).says("--format text, json or html");
+    said(&["audit", &path, "--out", &out("r.pdf")])
+        .status(2)
+        .says("--format text, json, csv or html");
     said(&["audit", &path, "--format", "json", "--out", &out("r.pdf")]).status(0);
     let before = std::fs::read(&path).unwrap();
     let all = folder.path().display().to_string();
@@ -527,4 +541,31 @@ fn help_says_what_it_reads() {
     for word in ["Claude Code", "--policy", "--format", "--out", "Exit status"] {
         assert!(help.contains(word), "{word}:\n{help}");
     }
+}
+
+#[test]
+fn the_money_is_grouped_as_asked_and_runs_are_chosen() {
+    let folder = TempDir::new().unwrap();
+    let lines = [looping("bad", 6), healthy("good", 3)].join("\n");
+    let other = healthy("other", 2).replace("claude-sonnet-4-5", "gpt-5");
+    let path = file(folder.path(), "runs.jsonl", &format!("{lines}\n{other}"));
+    let by_model = said(&["audit", &path, "--by", "model", "--format", "csv"]).status(0).stdout;
+    let rows: Vec<&str> = by_model.lines().collect();
+    assert!(rows[0].starts_with("model,runs,turns,cost_usd,"), "{by_model}");
+    assert!(rows[1].starts_with("claude-sonnet-4-5,2,11,0.0495,0,"), "{by_model}");
+    assert!(rows[2].starts_with("gpt-5,1,3,"), "{by_model}");
+    let runs_csv = said(&["audit", &path, "--out", folder.path().join("r.csv").to_str().unwrap()]);
+    runs_csv.status(0);
+    let written = std::fs::read_to_string(folder.path().join("r.csv")).unwrap();
+    assert_eq!(written.lines().count(), 4, "{written}");
+    let table = said(&["audit", &path, "--by", "run"]).status(0).stdout;
+    assert!(table.contains("bad#1  Look into it."), "{table}");
+    let chosen = audit(&[&path, "--model", "GPT"]);
+    assert_eq!(
+        (&chosen["totals"]["runs"], &chosen["runs"][0]["session"]),
+        (&json!(1), &json!("other"))
+    );
+    let none = audit(&[&path, "--since", "1d"]);
+    assert_eq!(none["totals"]["runs"], json!(0), "they have no times");
+    said(&["audit", &path, "--since", "soon"]).status(2).says("--since must be a day such as");
 }

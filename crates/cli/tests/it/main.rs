@@ -2,6 +2,7 @@
 //! run it.
 
 mod audit;
+mod audit_ledger;
 mod bad_input;
 mod check;
 mod documented;

@@ -97,6 +97,7 @@ impl ErrorDetector {
                 call: first.map(|call| String::from(call.words.label())),
                 result: first.and_then(|call| call.result),
                 text,
+                ..Evidence::default()
             },
             because: Some(Because::from_counts(Reason::Errors, count as u64, policy.error_limit)),
             identity,

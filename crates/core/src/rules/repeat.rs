@@ -92,7 +92,7 @@ impl RepeatDetector {
                 turns,
                 call: Some(call.words.label().into()),
                 result: Some(result),
-                text: None,
+                ..Evidence::default()
             },
             because: Some(Because::from_counts(Reason::Repeat, count, limit)),
             identity: call.key.followed_by(result),

@@ -7,7 +7,8 @@ use super::texts::{
     RETRY_ENDS, WHOLE_NUDGES,
 };
 use super::tools::{
-    ANSWER_TOOLS, BY_ARGUMENT, ELSE_WRITES, PRESENTATION, PRESENTATION_BUT_IN_WRITES, TOOLS,
+    AGENT_TOOLS, ANSWER_TOOLS, BY_ARGUMENT, ELSE_WRITES, FILE_READERS, PRESENTATION,
+    PRESENTATION_BUT_IN_WRITES, TOOLS,
 };
 use super::*;
 use alloc::string::String;
@@ -46,6 +47,8 @@ fn every_row_has_a_source_and_no_row_is_there_twice() {
         ("presentation", PRESENTATION),
         ("presentation but in writes", PRESENTATION_BUT_IN_WRITES),
         ("else writes", ELSE_WRITES),
+        ("file readers", FILE_READERS),
+        ("agent tools", AGENT_TOOLS),
     ];
     for (name, table) in tables {
         assert!(!table.is_empty(), "{name}");
@@ -66,8 +69,15 @@ fn every_row_has_a_source_and_no_row_is_there_twice() {
 
 #[test]
 fn searched_tables_are_sorted_and_folded() {
-    let folded_tables =
-        [VOLATILE_FIELDS, ANSWER_TOOLS, PRESENTATION, PRESENTATION_BUT_IN_WRITES, ELSE_WRITES];
+    let folded_tables = [
+        VOLATILE_FIELDS,
+        ANSWER_TOOLS,
+        PRESENTATION,
+        PRESENTATION_BUT_IN_WRITES,
+        ELSE_WRITES,
+        FILE_READERS,
+        AGENT_TOOLS,
+    ];
     for table in folded_tables {
         assert!(table.is_sorted_by(|a, b| a.word < b.word), "{table:?}");
         for row in table {

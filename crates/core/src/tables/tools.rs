@@ -183,6 +183,27 @@ pub(super) static ELSE_WRITES: &[TableWord] = &[
     w("strreplaceeditor", "OpenHands, Anthropic text editor tool"),
 ];
 
+/// Tools that read one file, sorted by folded name.
+pub(super) static FILE_READERS: &[TableWord] = &[
+    w("cat", "agents that wrap shell tools"),
+    w("notebookread", "Claude Code NotebookRead (to 2.0)"),
+    w("read", "Claude Code Read, opencode read"),
+    w("readfile", "Gemini CLI, Cursor, Cline, softland read_file"),
+    w("readtextfile", "MCP filesystem read_text_file"),
+    w("view", "Copilot CLI view, crush view"),
+    w("viewfile", "Windsurf view_file"),
+];
+
+/// Tools that start a sub-agent, sorted by folded name.
+pub(super) static AGENT_TOOLS: &[TableWord] = &[
+    w("agent", "Claude Code Agent (from 2.1)"),
+    w("delegatetoagent", "Gemini CLI delegate_to_agent"),
+    w("newtask", "Cline, Roo Code new_task"),
+    w("runsubagent", "VS Code runSubagent"),
+    w("spawnagent", "Codex spawn_agent"),
+    w("task", "Claude Code Task, opencode task, Qwen Code task"),
+];
+
 /// Arguments that hold a command line; the first that is found counts.
 static COMMAND_ARGUMENTS: &[&str] = &["command", "cmd", "CommandLine", "script", "commands"];
 
@@ -293,6 +314,18 @@ pub fn kind_of_call<'a>(
     }
     let command = COMMAND_ARGUMENTS.iter().find_map(|key| argument(key));
     Some(command.and_then(shell_kind).unwrap_or(ToolKind::Shell))
+}
+
+/// Returns true if a tool is known to read one file.
+#[must_use]
+pub fn reads_file(tool: &str) -> bool {
+    has_name(FILE_READERS, bare_name(tool))
+}
+
+/// Returns true if a tool is known to start a sub-agent.
+#[must_use]
+pub fn is_agent_tool(tool: &str) -> bool {
+    has_name(AGENT_TOOLS, bare_name(tool))
 }
 
 /// Returns true if a tool is known to take the final answer.

@@ -2,5 +2,6 @@
 //! run it.
 
 mod behaviours;
+mod context_watch;
 mod lease;
 mod pinned;

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use softland_ledger::{Query, Reader};
-use softland_session::core::{NanoUsd, Outcome};
+use softland_ledger::{Query, Reader, Run};
+use softland_session::core::policy::Policy;
+use softland_session::core::{
+    Evidence, NanoUsd, Outcome, Reason, RecordedLoop, SignalKind, unite_signals,
+};
 
 const DAY: u64 = 24 * 3600 * 1000;
 /// The number of runs that are added up at most, the newest ones.
@@ -33,7 +36,7 @@ pub(super) fn sum_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Resul
     let since = now.saturating_sub(days.saturating_mul(DAY));
     let query = Query { since: Some(since), limit: Some(RUNS), ..Query::default() };
     let runs = reader.list_runs(&query).map_err(|error| error.to_string())?;
-    let wasted = wasted_by_run(&reader, since);
+    let wasted = wasted_by_run(&reader, &runs, since);
     let mut all = RunTotals::default();
     let mut by: [BTreeMap<String, RunTotals>; 3] = Default::default();
     for run in &runs {
@@ -84,24 +87,34 @@ fn program_name(client: &str) -> String {
     client.split(['/', ' ']).next().unwrap_or(client).to_owned()
 }
 
-/// Returns the cost of the turns that signals name, by run, each turn once. The first turn of a
-/// repetition is not waste.
-fn wasted_by_run(reader: &Reader, since: u64) -> BTreeMap<String, NanoUsd> {
-    let mut turns: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+/// Returns the cost of the turns that signals count as waste, by run, each turn once.
+fn wasted_by_run(reader: &Reader, runs: &[Run], since: u64) -> BTreeMap<String, NanoUsd> {
+    let mut signals: BTreeMap<String, Vec<(SignalKind, Evidence)>> = BTreeMap::new();
     for signal in reader.list_signals(since).unwrap_or_default() {
-        let Ok(fields) = serde_json::from_str::<Value>(&signal.fields) else { continue };
-        let kind = fields.get("signal").and_then(Value::as_str).unwrap_or_default();
-        let named = fields.pointer("/evidence/turns").and_then(Value::as_array);
-        let named = named.into_iter().flatten().filter_map(Value::as_u64);
-        let first = usize::from(matches!(kind, "repeat" | "cycle" | "errors"));
-        // A `sweep` signals much reading by one tool, which is not waste.
-        if kind != "sweep" {
-            turns.entry(signal.run).or_default().extend(named.skip(first));
+        if let Ok(fields) = serde_json::from_str::<SignalFields>(&signal.fields) {
+            signals.entry(signal.run).or_default().push((fields.signal, fields.evidence));
         }
     }
-    let cost = |run: &str, turns: &BTreeSet<u64>| {
-        let costs = turns.iter().filter_map(|turn| reader.turn_cost(run, *turn).ok());
-        costs.fold(NanoUsd::ZERO, |sum, cost| sum + cost)
+    let limits = Policy::default();
+    let silenced: BTreeSet<&str> = runs
+        .iter()
+        .filter(|run| run.end.as_ref().is_some_and(|end| end.reason == Reason::Empty))
+        .map(|run| run.run.as_str())
+        .collect();
+    let cost = |(run, signals): (String, Vec<(SignalKind, Evidence)>)| {
+        let loops = unite_signals(signals, silenced.contains(run.as_str()), &limits);
+        let turns: BTreeSet<u64> = loops.iter().flat_map(RecordedLoop::wasted_turns).collect();
+        let costs = turns.iter().filter_map(|turn| reader.turn_cost(&run, *turn).ok());
+        let sum = costs.fold(NanoUsd::ZERO, |sum, cost| sum + cost);
+        (run, sum)
     };
-    turns.iter().map(|(run, turns)| (run.clone(), cost(run, turns))).collect()
+    signals.into_iter().map(cost).collect()
+}
+
+/// The fields of a recorded signal that tell its waste.
+#[derive(Deserialize)]
+struct SignalFields {
+    signal: SignalKind,
+    #[serde(default)]
+    evidence: Evidence,
 }

@@ -17,6 +17,8 @@ pub(super) struct Line<'a> {
     pub(super) parent: Option<Str<'a>>,
     pub(super) request: Option<Str<'a>>,
     pub(super) time: Option<Str<'a>>,
+    /// The folder that the agent works in.
+    pub(super) folder: Option<Str<'a>>,
     pub(super) sidechain: bool,
     /// True if a program wrote the line in the user's name.
     pub(super) machine: bool,
@@ -54,6 +56,7 @@ impl<'a> Line<'a> {
             "parentUuid" => &mut self.parent,
             "requestId" => &mut self.request,
             "timestamp" => &mut self.time,
+            "cwd" => &mut self.folder,
             _ => return Ok(()),
         };
         *target = cursor.read_string_or_skip()?.map(|(text, _)| text);

@@ -10,11 +10,11 @@ use softland_session::core::{
 use super::judge::Verdict;
 use super::listed::{Listing, SeenSignals};
 use super::money::{Clock, is_simulated, min_cost_limit};
-use super::shared_spending::Moment;
 use super::turn_log::{TurnLog, TurnRecord};
 use super::{class_word, may_be_trivial};
+use crate::report::spending::RunSpending;
 use crate::report::{
-    ListedSignal, RunDetails, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum_costs,
+    ListedSignal, Moment, RunDetails, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum_costs,
     sum_tokens,
 };
 use crate::step::{RecordedSignal, TurnStep};
@@ -42,6 +42,7 @@ pub(crate) struct OpenRun {
     answered: bool,
     rows: bool,
     simulated: Option<NanoUsd>,
+    pub(crate) spending: RunSpending,
     needed: Option<NanoUsd>,
     unknown_need: bool,
     steps: Option<Vec<StepLine>>,
@@ -64,6 +65,7 @@ impl OpenRun {
             answered: false,
             rows: false,
             simulated: None,
+            spending: RunSpending::default(),
             needed: None,
             unknown_need: false,
             steps: steps.then(Vec::new),
@@ -112,14 +114,7 @@ impl OpenRun {
         (cost, held): (Option<NanoUsd>, (NanoUsd, u64)),
         class: TurnClass,
     ) {
-        let tokens = turn.usage.tokens;
-        let usage = UsageSum {
-            input: tokens.input,
-            output: tokens.output,
-            cache_read: tokens.cache_read,
-            cache_write: tokens.cache_write_5m.saturating_add(tokens.cache_write_1h),
-            estimated: turn.usage.estimated,
-        };
+        let usage = UsageSum::from_turn(&turn.usage);
         self.usage.add(&usage);
         let own = turn.finished.calls.iter().filter(|call| !call.server);
         self.tool_calls += own.count() as u64;
@@ -197,7 +192,12 @@ impl OpenRun {
     ) -> RunReport {
         let silenced = Reason::Empty.to_string();
         let silenced = self.ended.as_ref().is_some_and(|ended| ended.reason == silenced);
-        self.seen.list_recorded(std::mem::take(&mut self.noted), silenced, limits);
+        let (of_context, noted): (Vec<_>, Vec<_>) = std::mem::take(&mut self.noted)
+            .into_iter()
+            .partition(|noted| noted.signal.is_of_context());
+        self.spending
+            .note_signals(of_context.into_iter().map(RecordedSignal::into_signal).collect());
+        self.seen.list_recorded(noted, silenced, limits);
         self.seen.finish_run();
         let signals: Vec<ListedSignal> =
             self.seen.listings().iter().map(|listing| self.describe_listing(listing)).collect();
@@ -234,6 +234,7 @@ impl OpenRun {
             signals,
             what_if,
             ended: self.ended,
+            spending: self.spending,
             beside: RunDetails {
                 name: None,
                 caller: None,

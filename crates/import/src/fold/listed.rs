@@ -63,6 +63,7 @@ impl Listing {
             call: self.call.clone(),
             result: self.result,
             text: self.text.clone(),
+            ..Evidence::default()
         }
     }
 }

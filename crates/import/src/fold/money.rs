@@ -7,6 +7,7 @@ use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, Millis, NanoUsd, UserMessage};
 use softland_session::price::Fees;
+use softland_session::wire::{ExtraCharges, Tokens};
 
 use crate::step::TurnStep;
 
@@ -21,6 +22,17 @@ pub(crate) struct Prices {
     found: Option<PriceSource>,
 }
 
+/// The bill of one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TurnBill {
+    /// The cost, if it is known.
+    pub(crate) cost: Option<NanoUsd>,
+    /// The part of the cost that no token causes.
+    pub(crate) fees: NanoUsd,
+    /// The standard price of the tokens, if it is known.
+    pub(crate) price: Option<Price>,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum PriceSource {
     Given(Price),
@@ -28,26 +40,30 @@ enum PriceSource {
 }
 
 impl Prices {
-    /// Returns a turn's cost, if it is recorded or can be computed.
-    pub(crate) fn turn_cost(
-        &mut self,
-        turn: &TurnStep<'_>,
-        given: &[(String, Price)],
-    ) -> Option<NanoUsd> {
-        if turn.cost.is_some() {
-            return turn.cost;
-        }
-        if !turn.usage.recorded {
-            return None;
-        }
+    /// Returns a turn's cost, if it is recorded or can be computed, and the price of its tokens.
+    pub(crate) fn bill_turn(&mut self, turn: &TurnStep<'_>, given: &[(String, Price)]) -> TurnBill {
         let tokens = turn.usage.tokens;
         let minute = turn.time.and_then(|time| u16::try_from(time / 60_000 % 1440).ok());
-        let price = match self.find_price(turn.model, given)? {
+        let price = self.find_price(turn.model, given).map(|price| match price {
             PriceSource::Given(price) => price,
             PriceSource::Table(model) => model.price_for(tokens.input_total(), minute),
-        };
+        });
+        if turn.cost.is_some() || !turn.usage.recorded {
+            return TurnBill { cost: turn.cost, fees: NanoUsd::ZERO, price };
+        }
+        let Some(of) = price else { return TurnBill::default() };
         let model = turn.model.unwrap_or_default();
-        Some(Fees::for_vendor(vendor_of(model)).bill_response(posed_model(model), &tokens, &price))
+        let fees = Fees::for_vendor(vendor_of(model));
+        let bill = |tokens| fees.bill_response(posed_model(model), tokens, &of);
+        let ExtraCharges { served, in_one_country, stated, .. } = tokens.beside;
+        let beside = ExtraCharges { served, in_one_country, stated, ..ExtraCharges::default() };
+        let cost = bill(&tokens);
+        let fees = if beside == tokens.beside {
+            NanoUsd::ZERO
+        } else {
+            cost.saturating_sub(bill(&Tokens { beside, ..tokens }))
+        };
+        TurnBill { cost: Some(cost), fees, price }
     }
 
     /// Returns the highest price at which a request with `input` tokens can be billed.

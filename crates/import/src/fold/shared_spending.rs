@@ -7,20 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use softland_session::core::{AccountAbove, Facts, NanoUsd};
 
-use crate::report::{Report, RunReport};
-
-/// The position of a turn among those of other runs: its time, and its line among equal times.
-pub(super) type Moment = (u64, u64);
-
-/// One turn, as far as it concerns other runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TurnSpend {
-    pub(super) at: Moment,
-    pub(super) cost: NanoUsd,
-    pub(super) tokens: u64,
-    /// Money and tokens that are held back for an answer after the turn.
-    pub(super) held: (NanoUsd, u64),
-}
+use crate::report::{Moment, Report, RunReport, TurnSpend};
 
 /// The identity of a run's conversation: its file, its name there, and its sub-agent.
 type ConversationKey = (String, Option<String>, Option<String>);

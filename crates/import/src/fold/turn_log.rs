@@ -3,7 +3,7 @@
 
 use softland_session::core::NanoUsd;
 
-use super::shared_spending::{Moment, TurnSpend};
+use crate::report::{Moment, TurnSpend};
 
 /// Turns between two positions where reading can begin.
 const STRIDE: usize = 32;

@@ -41,6 +41,11 @@ pub(crate) fn read_database(
         Ok(())
     })
     .ok();
+    query_rows(connection, "SELECT id, directory FROM session", &mut |row| {
+        known.folders.extend(column_text(row, 0).zip(column_text(row, 1)));
+        Ok(())
+    })
+    .ok();
     let messages = "SELECT id, session_id, time_created, data FROM message ORDER BY id";
     let read = query_rows(connection, messages, &mut |row| {
         let id = column_text(row, 0).unwrap_or_default();

@@ -69,6 +69,7 @@ impl Session {
     pub(super) fn begin_conversation(
         out: &mut StepOutput<'_>,
         parent: Option<&str>,
+        project: Option<&str>,
         first: &MessageInfo,
     ) -> Self {
         let agent = parent.map(|_| first.agent.as_deref().unwrap_or("subagent"));
@@ -77,6 +78,7 @@ impl Session {
             talk: out.begin_conversation(&ConversationStart {
                 session,
                 agent,
+                project,
                 ..ConversationStart::default()
             }),
             draft: TurnDraft::default(),

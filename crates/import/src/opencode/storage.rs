@@ -52,6 +52,9 @@ impl<'f> Storage<'f> {
         for &at in sessions {
             text(at, &mut |data| {
                 let id = data.owned_text("id").ok_or("no `id`")?;
+                if let Some(folder) = data.owned_text("directory") {
+                    self.known.folders.insert(id.clone(), folder);
+                }
                 if let Some(parent) = data.owned_text("parentID") {
                     self.known.parents.insert(id.clone(), parent);
                 }

@@ -7,11 +7,18 @@ use crate::fields::Fields;
 use crate::input::GIVEN_UP;
 use crate::step_output::StepOutput;
 
-/// The events of a ledger, run by run in the order in which they began, each run in order.
+/// The events of a ledger, run by run in the order in which they began, each run in order. A row of
+/// the event `lines` holds several events: `[[seq, at, turn, event, fields], …]`.
 const EVENTS: &str = "
     SELECT r.run, r.session, r.agent, r.model, e.at, e.turn, e.event, e.fields, r.id, e.seq,
            NULL, NULL, NULL, NULL, NULL, NULL
       FROM runs r JOIN events e ON e.run_id = r.id
+     WHERE e.event <> 'lines' OR NOT json_valid(e.fields)
+    UNION ALL
+    SELECT r.run, r.session, r.agent, r.model, l.value ->> 1, l.value ->> 2, l.value ->> 3,
+           l.value -> 4, r.id, l.value ->> 0, NULL, NULL, NULL, NULL, NULL, NULL
+      FROM runs r JOIN events e ON e.run_id = r.id,
+           json_each(iif(e.event = 'lines' AND json_valid(e.fields), e.fields, '[]')) l
     UNION ALL
     SELECT r.run, r.session, r.agent, r.model, q.at, q.turn, 'usage', NULL, r.id, q.seq,
            q.input, q.output, q.cache_read, q.cache_write, q.cost, q.model

@@ -10,6 +10,7 @@ mod reading;
 mod recorded;
 
 mod replay;
+mod spending;
 mod stale;
 mod suggest;
 mod support;

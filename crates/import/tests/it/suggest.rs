@@ -57,3 +57,27 @@ fn few_runs_suggest_nothing() {
     assert_eq!(few.to_policy(), Policy::default());
     assert!(few.to_toml().contains("19 good runs"), "{}", few.to_toml());
 }
+
+#[test]
+fn one_run_far_above_the_others_sets_no_limit() {
+    let usual: Vec<u64> = (0..60).map(|n| 5 + n % 20).collect();
+    let with_outlier: Vec<u64> = usual.iter().copied().chain([4000]).collect();
+    let plain = audited(&ReplaySettings::default(), &usual).suggested_policy;
+    let robust = audited(&ReplaySettings::default(), &with_outlier).suggested_policy;
+    assert_eq!(robust.tool_calls_limit, plain.tool_calls_limit);
+    assert!(robust.to_toml().contains("one run far above left out"), "{}", robust.to_toml());
+    assert_eq!((plain.effect.cut, robust.effect.cut), (0, 1), "and it would have been cut");
+    assert_eq!(plain.effect.landed, 1, "the loop");
+}
+
+#[test]
+fn kinds_of_work_that_differ_have_limits_of_their_own() {
+    let chats = [0; 30];
+    let mixed: Vec<u64> = (0..30).map(|n| 20 + n).chain(chats).collect();
+    let suggested = audited(&ReplaySettings::default(), &mixed).suggested_policy;
+    let names: Vec<&str> = suggested.kinds.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["chat", "work"]);
+    assert!(suggested.to_toml().contains("\n[policy.chat]\n"), "{}", suggested.to_toml());
+    let alike = audited(&ReplaySettings::default(), &[10; 40]).suggested_policy;
+    assert!(alike.kinds.is_empty(), "{alike:?}");
+}

@@ -51,7 +51,8 @@ impl Reader {
     /// Returns an error if the file cannot be read.
     pub fn list_signals(&self, since: u64) -> Result<Vec<RecordedSignal>, ReadError> {
         let sql = "SELECT runs.run, events.fields FROM events JOIN runs ON runs.id = events.run_id \
-                   WHERE events.event = 'signal' AND runs.started >= ?1";
+                   WHERE events.event = 'signal' AND runs.started >= ?1 \
+                   ORDER BY events.run_id, events.seq";
         let since = i64::try_from(since).unwrap_or(i64::MAX);
         let read = || {
             let mut rows = self.connection.prepare_cached(sql)?;

@@ -45,7 +45,7 @@ fn pages() -> PageReports {
 #[test]
 fn a_recording_has_the_documented_shape_under_its_own_name() {
     let report = json_of(&pages(), session(6).as_bytes(), false);
-    assert_eq!((&report["v"], &report["totals"]["turns"]), (&json!(1), &json!(6)));
+    assert_eq!((&report["v"], &report["totals"]["turns"]), (&json!(2), &json!(6)));
     assert_eq!(report["sources"][0]["path"], "a <i>name");
     assert_eq!(report["runs"][0]["signals"][0]["signal"], "repeat");
     let page = asked(&pages(), session(6).as_bytes(), AuditFormat::Page, false);

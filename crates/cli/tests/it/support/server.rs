@@ -142,6 +142,13 @@ impl Server {
         status(&self.address, path, host)
     }
 
+    /// The response to `GET PATH`.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        rest(self.send(&request))
+    }
+
     fn send(&self, request: &str) -> TcpStream {
         send(&self.address, request)
     }

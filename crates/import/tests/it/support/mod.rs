@@ -153,6 +153,7 @@ impl<'s> Script<'s> {
         };
         let tokens = Tokens { input: prompt, output: completion, ..Tokens::default() };
         let turn = TurnStep {
+            requests: &[],
             finished: finished("", Vec::new(), Stop::Unknown),
             submits: false,
             model: Some("z-ai/glm-4.6"),
@@ -202,6 +203,7 @@ impl<'s> Script<'s> {
     fn turn(&mut self, text: &str, calls: Vec<Call<'_>>, stop: Stop) {
         let chars = (text.len() + calls.iter().map(|call| call.input.len()).sum::<usize>()) as u64;
         let turn = TurnStep {
+            requests: &[],
             finished: finished(text, calls, stop),
             submits: self.submits,
             model: self.model,

@@ -1,0 +1,139 @@
+//! Where the money went, and what stands out.
+
+use softland_agent::core::NanoUsd;
+use softland_import::report::Report;
+use softland_import::report::carried::sum_tools;
+use softland_import::report::findings::{Finding, FindingPlace};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::super::worst::format_money;
+use super::columns::Columns;
+use super::flow_lines;
+use crate::render::{flow_items, format_count, harmless_line};
+
+/// The most findings that are shown.
+const FINDINGS: usize = 10;
+/// The places of a finding that are shown, and the findings that show them.
+const PLACES: usize = 2;
+const WITH_PLACES: usize = 5;
+/// The widest bar.
+const BAR: usize = 32;
+
+/// Renders the classes of the money, with a bar for each.
+pub(super) fn render_classes(report: &Report, width: usize) -> String {
+    let spent = report.spent();
+    let classes = &spent.classes;
+    let total = classes.total();
+    if total == NanoUsd::ZERO {
+        return String::new();
+    }
+    let mut rows = vec![
+        (classes.cache_read, "read from the cache"),
+        (classes.cache_write, "written to the cache"),
+        (classes.cache_rewrite, "written or sent again"),
+        (classes.input, "other input"),
+        (classes.output, "output"),
+    ];
+    rows.retain(|(money, _)| *money > NanoUsd::ZERO);
+    rows.sort_by_key(|(money, _)| std::cmp::Reverse(*money));
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|(money, _)| vec![format_money(Some(*money)), format_share(*money, total)])
+        .collect();
+    let heads = ["", ""];
+    let columns = Columns::fit(&heads, &cells, width.saturating_sub(2));
+    let mut text = "Where the money went:\n".to_owned();
+    let named = rows.iter().map(|(_, name)| name.width()).max().unwrap_or(0);
+    for ((money, name), cells) in rows.iter().zip(&cells) {
+        let line = format!("  {}  {name}", columns.align(cells));
+        let room = width.saturating_sub(line.width() + named - name.width() + 2).min(BAR);
+        let share = (money.to_dollars() / total.to_dollars() * room as f64).round() as usize;
+        let gap = " ".repeat(named - name.width() + 2);
+        let bar = "█".repeat(share);
+        text += format!("{line}{gap}{bar}").trim_end();
+        text.push('\n');
+    }
+    let tools: NanoUsd = sum_tools(&report.runs).iter().map(|(_, line)| line.carried_usd).sum();
+    let system: NanoUsd = report.runs.iter().map(|run| run.spending.system_usd).sum();
+    let agents = report.runs.iter().filter(|run| run.agent.is_some());
+    let agents: NanoUsd = agents.filter_map(|run| run.cost_usd).sum();
+    let parts = [
+        (classes.lost, "lost to the cache"),
+        (tools, "for results of tools"),
+        (system, "for what stands before the first message"),
+        (agents, "by sub-agents"),
+    ];
+    let parts = parts.into_iter().filter(|(money, _)| *money > NanoUsd::ZERO);
+    let parts: Vec<String> = parts
+        .map(|(money, name)| {
+            format!("{} ({}) {name}", format_money(Some(money)), format_share(money, total))
+        })
+        .collect();
+    if !parts.is_empty() {
+        text += &flow_lines(&["of it".to_owned() + " " + &parts.join(" · ")], width, "  ");
+    }
+    text.push('\n');
+    text
+}
+
+/// Renders the dearest findings, each with what to do.
+pub(super) fn render_findings(report: &Report, width: usize) -> String {
+    let found = report.find();
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut text = "What stands out:\n".to_owned();
+    let cells: Vec<Vec<String>> =
+        found.iter().take(FINDINGS).map(|one| vec![format_price(one)]).collect();
+    let columns = Columns::fit(&["COST"], &cells, width);
+    for (at, (one, cells)) in found.iter().zip(&cells).enumerate() {
+        let price = columns.align(cells);
+        let room = width.saturating_sub(price.width() + 4);
+        let margin = " ".repeat(price.width() + 4);
+        for (line, words) in flow_items(&[one.what.clone() + "."], room).iter().enumerate() {
+            let start = if line == 0 { format!("  {price}  ") } else { margin.clone() };
+            text += &format!("{start}{words}\n");
+        }
+        for line in one.advice.lines().filter(|line| !line.is_empty()) {
+            for words in flow_items(&[line.to_owned()], room) {
+                text += &format!("{margin}{words}\n");
+            }
+        }
+        let places = if at < WITH_PLACES { PLACES } else { 0 };
+        for place in one.evidence.iter().take(places) {
+            let line = format!("{margin}{}", format_place(place));
+            text += &harmless_line(&line, Some(width));
+            text.push('\n');
+        }
+    }
+    let more = found.len().saturating_sub(FINDINGS) as u64;
+    if more > 0 {
+        let what = format_count(more, "more finding");
+        text += &flow_lines(&[format!("and {what}; --format json has all of them")], width, "  ");
+    }
+    text.push('\n');
+    text
+}
+
+/// Formats the place of a finding in a line.
+fn format_place(place: &FindingPlace) -> String {
+    let mut parts = vec![format_money(place.usd), format_count(place.tokens, "token")];
+    parts.extend(place.time.as_ref().map(|time| time.replace('T', " ").replace('Z', "")));
+    let turn = place.turn.map(|turn| format!(" turn {turn}")).unwrap_or_default();
+    parts.push(format!("{}{turn}", place.run));
+    if !place.what.is_empty() {
+        parts.push(place.what.clone());
+    }
+    parts.join(" · ")
+}
+
+fn format_price(one: &Finding) -> String {
+    match one.usd {
+        Some(usd) => format_money(Some(usd)),
+        None => "?".to_owned(),
+    }
+}
+
+fn format_share(part: NanoUsd, whole: NanoUsd) -> String {
+    format!("{:.1}%", part.to_dollars() * 100.0 / whole.to_dollars())
+}

@@ -1,0 +1,181 @@
+//! Findings about the prompt cache, by the cause of the loss.
+
+use std::collections::BTreeMap;
+
+use softland_session::core::{LossCause, NanoUsd};
+
+use super::{Finding, FindingPlace, digits, dollars, keep_dearest, percent, span};
+use crate::report::spending::{LossEvent, format_time};
+use crate::report::{Report, RunReport};
+
+const HOUR: u64 = 3_600_000;
+
+/// Lists the losses, one finding for each cause.
+pub(super) fn find_losses(report: &Report) -> Vec<Finding> {
+    LossCause::ALL.into_iter().filter_map(|cause| find_loss(report, cause)).collect()
+}
+
+fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
+    let lost = |run: &&RunReport| run.spending.r#where.lost_by(cause) > NanoUsd::ZERO;
+    let runs: Vec<&RunReport> = report.runs.iter().filter(lost).collect();
+    let usd: NanoUsd = runs.iter().map(|run| run.spending.r#where.lost_by(cause)).sum();
+    let sums = || runs.iter().filter_map(|run| run.spending.losses.get(cause as usize));
+    let (turns, tokens) = (sums().map(|sum| sum.turns).sum(), sums().map(|sum| sum.tokens).sum());
+    if usd == NanoUsd::ZERO {
+        return None;
+    }
+    let events: Vec<(&RunReport, &LossEvent)> = runs
+        .iter()
+        .flat_map(|run| run.spending.dearest_losses.iter().map(move |event| (*run, event)))
+        .filter(|(_, event)| event.cause == cause)
+        .collect();
+    let mut evidence: Vec<FindingPlace> =
+        events.iter().map(|(run, event)| describe_event(run, event)).collect();
+    keep_dearest(&mut evidence);
+    let mut found = Finding {
+        kind: match cause {
+            LossCause::Model => "lost_model",
+            LossCause::Compaction => "lost_compaction",
+            LossCause::Idle => "lost_idle",
+            LossCause::Edited => "lost_edited",
+            LossCause::Unknown => "lost_unknown",
+        },
+        usd: Some(usd),
+        tokens,
+        runs: runs.len() as u64,
+        evidence,
+        ..Finding::default()
+    };
+    let again = format!("{} tokens again", digits(tokens));
+    match cause {
+        LossCause::Idle => describe_idle(&mut found, &events, turns, report),
+        LossCause::Edited => describe_edited(&mut found, &events, turns),
+        LossCause::Model => {
+            found.what =
+                format!("{turns} switches of the model within a conversation sent {again}");
+            found.saves_at_most_usd = Some(usd);
+            found.advice = format!(
+                "Choose the model before the first message, or give the other model's part to a \
+                 sub-agent: that would have saved at most {}.",
+                dollars(usd)
+            );
+        }
+        LossCause::Compaction => {
+            found.what = format!("{turns} compactions rebuilt the context and wrote {again}");
+        }
+        LossCause::Unknown => {
+            found.what = format!(
+                "{turns} turns sent {again} that had been cached; the recording does not tell why"
+            );
+            found.advice = "Where a router picks the provider, pin one: caches are not shared \
+                            between providers."
+                .to_owned();
+        }
+    }
+    Some(found)
+}
+
+fn describe_event(run: &RunReport, event: &LossEvent) -> FindingPlace {
+    let pause = event.pause_ms.map(|pause| format!("{} after the turn before", span(pause)));
+    let message = if event.new_message { "with a new message" } else { "with results of tools" };
+    let still = format!("{} tokens were still read", digits(event.still_read));
+    let seen: Vec<String> = pause.into_iter().chain([message.to_owned(), still]).collect();
+    FindingPlace {
+        run: run.run.clone(),
+        turn: Some(event.turn),
+        time: event.time.map(format_time),
+        usd: Some(event.usd),
+        tokens: event.tokens,
+        what: seen.join(", "),
+    }
+}
+
+/// A pause: what a compaction before it, or a cache of an hour, would have saved at most.
+fn describe_idle(
+    found: &mut Finding,
+    events: &[(&RunReport, &LossEvent)],
+    turns: u64,
+    report: &Report,
+) {
+    found.what = format!(
+        "{turns} pauses longer than the cache keeps a prompt wrote {} tokens again",
+        digits(found.tokens)
+    );
+    // A compacted context has the system prompt and the tools at least.
+    let beyond = |(run, event): &(&RunReport, &LossEvent)| {
+        let fixed = run.spending.system_tokens.saturating_sub(event.still_read);
+        share(event.usd, event.tokens.saturating_sub(fixed), event.tokens)
+    };
+    let saved: NanoUsd = events.iter().map(beyond).sum();
+    found.saves_at_most_usd = Some(saved);
+    found.advice = format!(
+        "`/compact`, or a new session, before a pause would have saved at most {}.",
+        dollars(saved)
+    );
+    // Writing for an hour costs 2 instead of 1.25 times the input's price.
+    let kept_short = |event: &LossEvent| event.kept_ms == Some(5 * 60_000);
+    let within = |event: &LossEvent| event.pause_ms.is_some_and(|pause| pause <= HOUR);
+    let within_hour: NanoUsd = events
+        .iter()
+        .filter(|(_, event)| kept_short(event) && within(event))
+        .map(|(_, event)| event.usd)
+        .sum();
+    let written: NanoUsd = report.runs.iter().map(|run| run.spending.written_5m_usd).sum();
+    let gain = within_hour.saturating_sub(share(written, 75, 125));
+    if gain > NanoUsd::ZERO {
+        found.advice += &format!(
+            " Caches of one hour instead of five minutes would have saved at most {}.",
+            dollars(gain)
+        );
+    }
+}
+
+/// Something earlier had changed: where, and when.
+fn describe_edited(found: &mut Finding, events: &[(&RunReport, &LossEvent)], turns: u64) {
+    let usd = |events: &[&LossEvent]| events.iter().map(|event| event.usd).sum::<NanoUsd>();
+    let all: Vec<&LossEvent> = events.iter().map(|(_, event)| *event).collect();
+    let asked: Vec<&LossEvent> = all.iter().filter(|event| event.new_message).copied().collect();
+    let of_asked = usd(&asked);
+    found.what = format!(
+        "{turns} turns wrote {} tokens again that the cache still held: something earlier in the \
+         request had changed",
+        digits(found.tokens)
+    );
+    let mut advice = format!(
+        "{} of this money was lost as a new message came in.",
+        percent(of_asked, usd(&all))
+    );
+    let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+    for event in &all {
+        *sizes.entry(event.still_read).or_insert(0) += 1;
+    }
+    let common = sizes.iter().max_by_key(|(size, count)| (**count, **size));
+    if let Some((size, count)) = common.filter(|(_, count)| **count > 1) {
+        advice += &match size {
+            0 => format!(
+                " In {count} cases nothing was read any more: the system prompt or the tools had \
+                 changed (a clock in the prompt, a server that connects late)."
+            ),
+            size => format!(
+                " In {count} cases the first {} tokens were still read: the change is in the \
+                 messages right behind them (the client drops earlier thinking, or puts a \
+                 reminder, a skill or a changed file in front).",
+                digits(*size)
+            ),
+        };
+    }
+    if of_asked > NanoUsd::ZERO {
+        found.saves_at_most_usd = Some(of_asked);
+        advice += &format!(
+            " A new session (`/clear`) for each new task would have saved at most {}.",
+            dollars(of_asked)
+        );
+    }
+    found.advice = advice;
+}
+
+/// Returns `amount` × `part` / `whole`.
+pub(super) fn share(amount: NanoUsd, part: u64, whole: u64) -> NanoUsd {
+    let nano = u128::from(amount.0) * u128::from(part) / u128::from(whole.max(1));
+    NanoUsd(u64::try_from(nano).unwrap_or(u64::MAX))
+}
