@@ -87,6 +87,9 @@ pub enum EventKind {
         because: Option<Because>,
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<String>,
+        /// True if it was not carried out, since the policy only observes.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        observed: bool,
     },
     Usage {
         input: u64,

@@ -213,7 +213,8 @@ impl Agent {
         let cost_before = conversation.session_cost();
         let purse = SpendingBudget::for_session(&setup.policy, cost_before, journal.clock());
         let sink = Mutex::new(events);
-        let emit = Emitter::new(&sink, journal.clone(), agent.options.show_thinking);
+        let emit = Emitter::new(&sink, journal.clone(), agent.options.show_thinking)
+            .with_policy(&setup.policy);
         let mut under_way =
             ActiveRun::new(&agent, setup, conversation, purse, emit, (journal, cancel));
         under_way.update_prompt_head();

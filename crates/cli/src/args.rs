@@ -11,6 +11,7 @@ use softland_agent::http::Api;
 use crate::failure::Failure;
 
 mod audit;
+mod first_steps;
 mod gateway;
 mod generated;
 mod ledger;
@@ -22,6 +23,7 @@ mod spec;
 mod tests;
 
 pub(crate) use audit::{AuditArgs, GroupedBy, ReportFormat};
+pub(crate) use first_steps::{InitArgs, PagesArgs};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
@@ -46,6 +48,10 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// `softland show`.
     Show(ShowArgs),
+    /// `softland pages`.
+    Pages(PagesArgs),
+    /// `softland init`.
+    Init(InitArgs),
     /// `softland audit`.
     Audit(AuditArgs),
     /// `softland sim`.
@@ -139,6 +145,9 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
     if first == Some(SUPERVISE) && args.len() == 2 {
         return Ok(Command::Supervise);
     }
+    if args.len() == 1 {
+        return Ok(Command::Print(first_steps::WELCOME.to_owned()));
+    }
     let matches = match spec::build_command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) => return command_from_error(&error),
@@ -149,6 +158,8 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         Some(("wrap", matches)) => gateway::wrap_args(matches).map(Command::Wrap),
         Some(("runs", matches)) => ledger::runs_args(matches).map(Command::Runs),
         Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
+        Some(("pages", matches)) => first_steps::pages_args(matches).map(Command::Pages),
+        Some(("init", matches)) => Ok(Command::Init(first_steps::init_args(matches))),
         Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches)?)),
         Some(("sim", matches)) => Ok(Command::Sim(sim_args(matches))),
         Some(("check", matches)) => {

@@ -69,10 +69,9 @@ fn check_file(file: &Path, writer: &Writer) -> Vec<String> {
             Ok(config) => config.serve_problem().into_iter().collect(),
             Err(problems) => problems,
         },
-        _ => vec![format!(
-            "{}: not known what to check it as; agent files end in .md, configs in .toml",
-            file.display()
-        )],
+        _ => {
+            vec![format!("{}: is neither an agent file (.md) nor a config (.toml)", file.display())]
+        }
     }
 }
 

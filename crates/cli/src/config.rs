@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
+use softland_agent::core::find_nearest;
 use softland_agent::core::models::{self, Price};
 use softland_agent::core::policy::{Policy, PolicyValue};
 use toml::de::{DeTable, DeValue};
@@ -23,6 +24,7 @@ mod tests;
 mod upstream;
 
 pub(crate) use entry::{LISTEN, parse_listen_address};
+pub(crate) use gateway::LedgerSetting;
 pub(crate) use policy::find_unlimitable_tools;
 pub(crate) use resolve::{Env, LEDGER, Overrides};
 pub(crate) use upstream::UpstreamConfig;
@@ -155,8 +157,11 @@ impl Config {
 pub(crate) fn unknown_policy_message(name: &str, config: &Config) -> String {
     let mut names: Vec<&str> = Policy::NAMES.to_vec();
     names.extend(config.policy_names().filter(|name| !Policy::NAMES.contains(name)));
+    let near = find_nearest(name, names.iter().copied());
+    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     format!(
-        "no policy is named `{name}`; there are {} (others come from --config FILE, [policy.NAME])",
+        "no policy is named `{name}`; there are {} (others come from --config FILE, \
+         [policy.NAME]){near}",
         names.join(", ")
     )
 }
@@ -164,7 +169,9 @@ pub(crate) fn unknown_policy_message(name: &str, config: &Config) -> String {
 fn read_file(path: &Path) -> Result<String, String> {
     use std::io::ErrorKind;
     let explain = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => "the file does not exist".to_owned(),
+        ErrorKind::NotFound => {
+            "the file does not exist (`softland init` writes a first softland.toml)".to_owned()
+        }
         ErrorKind::PermissionDenied => "the file may not be read (permission denied)".to_owned(),
         ErrorKind::IsADirectory => "is a folder; a config file is needed".to_owned(),
         ErrorKind::InvalidData => "is not UTF-8 text; save it as UTF-8".to_owned(),

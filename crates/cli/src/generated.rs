@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Command;
 use clap_mangen::Man;
+use softland_agent::core::find_nearest;
 
 use crate::args::{CompletionsArgs, ManArgs, command_line};
 use crate::failure::Failure;
@@ -39,7 +40,13 @@ pub(crate) fn print_man(args: &ManArgs, writer: &mut Writer) -> Result<ExitCode,
     };
     let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
         let command = args.command.as_deref().unwrap_or_default();
-        return Err(Failure::usage(format!("softland has no command `{command}`")));
+        let names: Vec<_> =
+            pages.iter().filter_map(|(name, _)| name.strip_prefix("softland-")).collect();
+        let hint = match find_nearest(command, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names.join(", ")),
+        };
+        return Err(Failure::usage(format!("softland has no command `{command}`; {hint}")));
     };
     writer.write_result(page);
     Ok(output_status(writer))

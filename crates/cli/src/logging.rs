@@ -46,7 +46,8 @@ pub(crate) fn log_to_file(path: &Path) -> Result<LogGuard, Failure> {
 }
 
 fn start_log(out: impl Write + Send + 'static, colour: bool) -> Result<LogGuard, Failure> {
-    let cannot = |error: &dyn Display| Failure::usage(format!("the log cannot begin: {error}"));
+    let cannot =
+        |error: &dyn Display| Failure::usage(format!("the log cannot be started: {error}"));
     let filter = parse_filter()?;
     let (lines, log) = queue::start_writer(out).map_err(|error| cannot(&error))?;
     let layer = tracing_subscriber::fmt::layer()

@@ -8,11 +8,15 @@ mod audit;
 mod check;
 mod config;
 mod failure;
+mod gateway_start;
 mod generated;
+mod init;
+mod ledger_file;
 mod logging;
 mod mcp;
 #[cfg(feature = "notebook")]
 mod notebook;
+mod pages;
 mod programs;
 mod provider_status;
 mod render;
@@ -23,6 +27,7 @@ mod settings;
 mod show;
 mod signals;
 mod sim;
+mod state_folder;
 mod threads;
 mod wrap;
 
@@ -64,6 +69,8 @@ fn main() -> ExitCode {
         Command::Wrap(args) => wrap::run_command(&args),
         Command::Runs(args) => runs::run_command(&args, &mut writer),
         Command::Show(args) => show::run_command(&args, &mut writer),
+        Command::Pages(args) => pages::run_command(&args),
+        Command::Init(args) => init::run_command(&args, &mut writer),
         Command::Audit(args) => audit::run_command(&args, &mut writer),
         Command::Sim(args) => sim::run_command(&args),
         Command::Mcp(args) => mcp::run_command(&args),

@@ -42,7 +42,7 @@ pub(crate) fn run_command(args: RunArgs) -> Result<ExitCode, Failure> {
         return Ok(origin::print_ended_run(finished, named.as_deref(), listener));
     }
     if let (RunOrigin::Open { was, .. }, OutputFormat::Text) = (&begun, args.format) {
-        writer.write_note(&format!("going on with {}", was.run));
+        writer.write_note(&format!("resuming {}", was.run));
     }
     let args = begun.recall_args(args);
     let system = |error| Failure::usage(format!("the run cannot begin: {error}"));

@@ -1,15 +1,18 @@
 //! `softland serve`: runs the gateway until a signal stops it. The gateway crate handles requests;
 //! this module has the config, the signals and the exit status.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use softland_gateway::{Gateway, Handle, Settings, Summary};
+use softland_gateway::{Handle, Settings, Summary};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, LEDGER, Overrides};
 use crate::failure::{Failure, status};
+use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
+use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
 use crate::logging;
 use crate::render::Writer;
 use crate::signals::{Hangups, Signals};
@@ -18,21 +21,28 @@ use crate::threads;
 /// Serves until a signal stops the gateway.
 pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let _log = logging::log_to_stderr()?;
-    let (settings, warnings) = read_settings(args).map_err(Failure::from_messages)?;
+    let ReadSettings { settings, ledger, warnings } =
+        read_settings(args).map_err(Failure::from_messages)?;
     let writer = Writer::for_process();
     for warning in &warnings {
         writer.write_warning(warning);
     }
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let runtime = threads::build_serving_runtime().map_err(system)?;
-    let served = runtime.block_on(serve_gateway(args, settings, &writer));
+    let served = runtime.block_on(serve_gateway(args, settings, ledger, &writer));
     // The process does not wait for requests that a second signal cut off.
     runtime.shutdown_background();
     served
 }
 
-/// Reads the gateway's settings from the flags and the current config, with warnings.
-fn read_settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String>> {
+/// The gateway's settings, from the flags and the current config.
+struct ReadSettings {
+    settings: Settings,
+    ledger: LedgerChoice,
+    warnings: Vec<String>,
+}
+
+fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
     let config = match &args.config {
         Some(path) => Config::load(path)?,
         None => Config::default(),
@@ -44,26 +54,32 @@ fn read_settings(args: &ServeArgs) -> Result<(Settings, Vec<String>), Vec<String
         keys: args.keys.clone(),
         private: false,
     };
-    let settings = config.resolve_settings(&asked, &|name| std::env::var(name).ok())?;
-    Ok((settings, config.list_warnings(&asked)))
+    let env = |name: &str| std::env::var(name).ok();
+    let settings = config.resolve_settings(&asked, &env)?;
+    let here = args.config.is_some() || Path::new(LEDGER).exists();
+    let flags = LedgerFlags { off: args.no_ledger, here };
+    let ledger = choose_ledger(&config, flags, &env).map_err(|failure| failure.messages)?;
+    Ok(ReadSettings { settings, ledger, warnings: config.list_warnings(&asked) })
 }
 
 async fn serve_gateway(
     args: &ServeArgs,
     settings: Settings,
+    ledger: LedgerChoice,
     writer: &Writer,
 ) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let mut signals = Signals::listen().map_err(system)?;
     let mut hangups = Hangups::listen().map_err(system)?;
-    let gateway =
-        Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
+    let StartedGateway { gateway, ledger: used } =
+        start_gateway(settings, ledger.clone(), writer).await?;
     let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());
     let pages = gateway.pages_url();
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
     writer.write_note(&format!("listening on http://{address}"));
     writer.write_note(&format!("pages: {pages}"));
+    writer.write_note(&ledger_line(used.as_ref(), &ledger));
     if let Some(admin) = admin {
         writer.write_note(&format!("health, readiness and metrics also on http://{admin}"));
     }
@@ -71,10 +87,10 @@ async fn serve_gateway(
         tokio::select! {
             ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
-            () = hangups.next() => reload_config(args, &handle),
+            () = hangups.next() => reload_config(args, used.as_deref(), &handle),
         }
     }
-    tracing::info!("stopping; requests under way may end, a second signal ends them at once");
+    tracing::info!("stopping: running requests may end; a second signal cuts them off");
     stop.cancel();
     Ok(drain_requests(serving, &handle, signals, hangups).await)
 }
@@ -100,7 +116,7 @@ async fn drain_requests(
                 if cut {
                     return cancelled;
                 }
-                tracing::warn!("requests under way are cut off; the ledger is written to its end");
+                tracing::warn!("running requests are cut off; the ledger is still written");
                 handle.cut_off();
                 cut = true;
             }
@@ -112,7 +128,11 @@ async fn drain_requests(
 fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
     match ended {
         Ok(summary) => {
-            let Summary { requests, spend, answered, landed, stopped, .. } = summary;
+            let Summary { requests, spend, answered, landed, stopped, lost_records, .. } = summary;
+            if lost_records > 0 {
+                let why = summary.ledger_fault.unwrap_or_default();
+                tracing::error!(lost_records, "the ledger lacks records of this process: {why}");
+            }
             tracing::info!(requests, %spend, answered, landed, stopped, "stopped");
             ExitCode::SUCCESS
         }
@@ -124,12 +144,12 @@ fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
 }
 
 /// Reads the config again and applies it, or logs the reason why not.
-fn reload_config(args: &ServeArgs, handle: &Handle) {
+fn reload_config(args: &ServeArgs, ledger: Option<&Path>, handle: &Handle) {
     if args.config.is_none() {
         tracing::warn!("there is no config to read again (--config FILE)");
         return;
     }
-    let (settings, warnings) = match read_settings(args) {
+    let ReadSettings { mut settings, ledger: choice, warnings } = match read_settings(args) {
         Ok(read) => read,
         Err(problems) => {
             for problem in problems {
@@ -138,6 +158,12 @@ fn reload_config(args: &ServeArgs, handle: &Handle) {
             tracing::error!("the config has mistakes; the old settings stay");
             return;
         }
+    };
+    // A default ledger stays as it is, also if it could not be used at the start.
+    settings.ledger = match &choice {
+        LedgerChoice::Named(path) => Some(path.clone()),
+        LedgerChoice::Off(_) => None,
+        LedgerChoice::Default(_) | LedgerChoice::NoPlace(_) => ledger.map(Path::to_owned),
     };
     for warning in warnings {
         tracing::warn!("{warning}");

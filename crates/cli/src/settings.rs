@@ -59,7 +59,13 @@ impl RunSettings {
         let (file, warnings) = AgentFile::load(path);
         let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let file = file.map_err(|problems| {
-            Failure::from_messages(problems.iter().map(ToString::to_string).collect())
+            let mut messages: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            if let [only] = messages.as_mut_slice()
+                && !path.exists()
+            {
+                *only += " (`softland init` writes a first agent file)";
+            }
+            Failure::from_messages(messages)
         })?;
         let config = match &args.config {
             Some(path) => Config::load(path).map_err(Failure::from_messages)?,

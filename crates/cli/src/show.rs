@@ -1,5 +1,6 @@
 //! `softland show RUN`: shows one run of a ledger, or all runs with that client's name, step by
-//! step, with the reason of each decision; or one complete call of a kept run. A run that `softland
+//! step, with the reason of each decision; or one complete call of a kept run. `last` is the run
+//! that was written last. A run that `softland
 //! run` has kept is shown from its journal.
 
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use softland_ledger::{Run, format_timestamp};
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::render::{Writer, flow_items, format_count};
-use crate::runs::{self, describe_end, format_cost, format_tokens};
+use crate::runs::{self, Ledgers, OpenLedger, describe_end, format_cost, format_tokens};
 
 mod call;
 mod kept;
@@ -18,20 +19,68 @@ mod steps;
 /// The width of the heading if there is no terminal, in columns.
 const WIDTH: usize = 100;
 
+/// The word for the run that was written last.
+const LAST: &str = "last";
+
 /// Shows the run, or each of the runs.
 pub(crate) fn run_command(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    if args.run == LAST {
+        return show_last(args, writer);
+    }
     if !args.call.is_empty() {
         return call::show_call(args, writer);
     }
     if let Some(journal) = kept::find_journal(args) {
         return kept::show_run(&journal, args, writer);
     }
-    let path = runs::ledger_path(&args.of)?;
-    let Some(reader) = runs::open_ledger(&path)? else {
-        return Err(Failure::usage(format!("{} holds no runs yet", path.display())));
+    let ledgers = match Ledgers::open(&args.of, writer) {
+        Err(failure) if !Ledgers::exist(&args.of) => {
+            return Err(kept::describe_missing(&args.run).unwrap_or(failure));
+        }
+        ledgers => ledgers?,
     };
-    for (at, run) in runs::find_runs(&reader, &path, &args.run)?.iter().enumerate() {
-        let steps = reader.read_steps(&run.run).map_err(runs::read_failure)?;
+    if ledgers.open.is_empty() {
+        return Err(Failure::usage(ledgers.describe_empty()));
+    }
+    let found = ledgers.find_runs(&args.run)?;
+    show_runs(&found, args, writer)
+}
+
+/// Shows the run that was written last, of a ledger or of a journal.
+fn show_last(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let named = args.of.ledger.is_some() || args.of.config.is_some();
+    let journal = if named { None } else { runs::find_latest_journal() };
+    if !args.call.is_empty() {
+        let (path, _) = journal.ok_or_else(|| {
+            Failure::usage(
+                "no run is kept yet; --call shows calls of runs that `softland run` kept",
+            )
+        })?;
+        let args = ShowArgs { run: path.display().to_string(), ..args.clone() };
+        return call::show_call(&args, writer);
+    }
+    let ledgers = match Ledgers::open(&args.of, writer) {
+        Err(_) if journal.is_some() && !Ledgers::exist(&args.of) => Ledgers::default(),
+        ledgers => ledgers?,
+    };
+    let latest = ledgers.find_latest()?;
+    match (journal, latest) {
+        (Some((path, at)), latest) if latest.as_ref().is_none_or(|(_, run)| run.last < at) => {
+            let args = ShowArgs { run: path.display().to_string(), ..args.clone() };
+            kept::show_run(&path, &args, writer)
+        }
+        (_, Some(found)) => show_runs(&[found], args, writer),
+        (_, None) => Err(Failure::usage(ledgers.describe_empty())),
+    }
+}
+
+fn show_runs(
+    found: &[(&OpenLedger, Run)],
+    args: &ShowArgs,
+    writer: &mut Writer,
+) -> Result<ExitCode, Failure> {
+    for (at, (ledger, run)) in found.iter().enumerate() {
+        let steps = ledger.reader.read_steps(&run.run).map_err(runs::read_failure)?;
         if args.of.json {
             for step in steps.iter().filter(|step| !step.late) {
                 writer.write_result(&(step.to_json(&run.run) + "\n"));
@@ -58,7 +107,7 @@ fn render_head(run: &Run, width: usize) -> String {
         named("model", &run.model),
         named("policy", &run.policy),
         named("client", &run.client),
-        named("goes on from", &run.continues),
+        named("continues", &run.continues),
     ];
     let calls = run.tool_calls.map(|calls| format_count(calls, "tool call"));
     let cost = match format_cost(run).as_str() {

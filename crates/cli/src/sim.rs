@@ -1,6 +1,7 @@
 //! `softland sim`: serves the simulated provider over HTTP. The submodule is the simulator as a
 //! transport in this process.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,8 +19,10 @@ pub(crate) use in_process::{InProcessSim, SIMULATOR, posed_model, simulated_name
 
 /// Serves until a signal stops the simulator.
 pub(crate) fn run_command(args: &SimArgs) -> Result<ExitCode, Failure> {
-    let scenario = Scenario::from_name_or_path(&args.scenario)
-        .map_err(|wrong| Failure::usage(format!("--scenario: {wrong}")))?;
+    let scenario = Scenario::from_name_or_path(&args.scenario).map_err(|wrong| {
+        let near = in_process::suggest_scenario(&args.scenario);
+        Failure::usage(format!("--scenario: {wrong}{near}"))
+    })?;
     let mut config = Config::new(scenario);
     config.accept_foreign_signatures = args.accept_foreign_signatures;
     let system = |error| Failure::usage(format!("the simulator cannot run: {error}"));
@@ -34,9 +37,13 @@ pub(crate) fn run_command(args: &SimArgs) -> Result<ExitCode, Failure> {
 async fn serve_until_signal(args: &SimArgs, sim: Arc<Sim>) -> Result<(), Failure> {
     let listen = &args.listen;
     let fail = |error: std::io::Error| {
-        Failure::usage(format!(
-            "--listen {listen}: {error}; an address is HOST:PORT, port 0 a free one"
-        ))
+        Failure::usage(match error.kind() {
+            ErrorKind::AddrInUse => format!(
+                "cannot listen on {listen}: another program uses this port; --listen 127.0.0.1:0 \
+                 takes a free port"
+            ),
+            _ => format!("--listen {listen}: {error}; an address is HOST:PORT, port 0 a free one"),
+        })
     };
     let listener = TcpListener::bind(listen).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;

@@ -1,18 +1,20 @@
 //! `softland wrap`: runs a program with a gateway of its own, for as long as the program runs. The
-//! program has the terminal: apart from the address of the pages, which is printed before it
-//! starts, nothing is printed until it has ended.
+//! program has the terminal: apart from the pages' address and the ledger's file, which are printed
+//! before it starts, nothing is printed until it has ended.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softland_gateway::{Gateway, Settings, Summary};
+use softland_gateway::{Settings, Summary};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WrapArgs;
 use crate::config::{Config, Overrides};
 use crate::failure::Failure;
+use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
+use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
 use crate::logging;
 use crate::render::Writer;
 use crate::threads;
@@ -36,16 +38,17 @@ pub(crate) fn run_command(args: &WrapArgs) -> Result<ExitCode, Failure> {
     let _log = args.log.as_deref().map(logging::log_to_file).transpose()?;
     let writer = Writer::for_process();
     let client = detect_client(args)?;
-    let settings = read_settings(args, &client, &writer)?;
+    let (settings, ledger) = read_settings(args, &client, &writer)?;
     let runtime = threads::build_serving_runtime().map_err(system_failure)?;
-    let wrapped = runtime.block_on(wrap_program(args, &client, settings, &writer));
+    let wrapped = runtime.block_on(wrap_program(args, &client, (settings, ledger), &writer));
     runtime.shutdown_background();
-    let (code, summary) = wrapped?;
-    let name = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-    for line in summary::summary_lines(&summary, &name) {
+    let Wrapped { status, summary, ledger } = wrapped?;
+    let program = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let place = summary::Place { program: &program, ledger: ledger.as_deref() };
+    for line in summary::summary_lines(&summary, place) {
         writer.write_note(&line);
     }
-    Ok(ExitCode::from(code))
+    Ok(ExitCode::from(status))
 }
 
 fn read_variable(name: &str) -> Option<String> {
@@ -63,7 +66,11 @@ fn detect_client(args: &WrapArgs) -> Result<Client, Failure> {
     clients::detect_client(&args.command, place).map_err(Failure::usage)
 }
 
-fn read_settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Settings, Failure> {
+fn read_settings(
+    args: &WrapArgs,
+    client: &Client,
+    writer: &Writer,
+) -> Result<(Settings, LedgerChoice), Failure> {
     let config = match &args.config {
         Some(path) => Config::load(path).map_err(Failure::from_messages)?,
         None => Config::default(),
@@ -86,18 +93,28 @@ fn read_settings(args: &WrapArgs, client: &Client, writer: &Writer) -> Result<Se
     for warning in named.warnings.iter().chain(&config.list_warnings(&asked)) {
         writer.write_warning(warning);
     }
-    Ok(settings)
+    let flags = LedgerFlags { off: args.no_ledger, here: false };
+    Ok((settings, choose_ledger(&config, flags, &read_variable)?))
 }
 
-/// Runs the program behind a gateway. Returns the program's exit status and the gateway's summary.
+/// The end of a wrapped program.
+struct Wrapped {
+    /// The program's exit status.
+    status: u8,
+    summary: Summary,
+    /// The ledger that was written.
+    ledger: Option<PathBuf>,
+}
+
+/// Runs the program behind a gateway.
 async fn wrap_program(
     args: &WrapArgs,
     client: &Client,
-    settings: Settings,
+    (settings, choice): (Settings, LedgerChoice),
     writer: &Writer,
-) -> Result<(u8, Summary), Failure> {
-    let gateway =
-        Gateway::bind(settings).await.map_err(|error| Failure::usage(error.to_string()))?;
+) -> Result<Wrapped, Failure> {
+    let StartedGateway { gateway, ledger } =
+        start_gateway(settings, choice.clone(), writer).await?;
     let url = format!("http://{}", gateway.local_addr());
     let pages = gateway.pages_url();
     // From here on signals are passed on to the program.
@@ -108,6 +125,7 @@ async fn wrap_program(
     let mut variables = environment::program_variables(&read_variable, &url);
     variables.extend(given.variables);
     writer.write_note(&format!("pages: {pages}"));
+    writer.write_note(&ledger_line(ledger.as_ref(), &choice));
     let program = program::spawn_program(&args.command, &given.arguments, &variables)?;
     let ended = program::wait_for_end(program, heard).await.map_err(system_failure)?;
     stop.cancel();
@@ -115,5 +133,5 @@ async fn wrap_program(
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => Summary::default(),
     });
-    Ok((program::exit_status(ended), summary))
+    Ok(Wrapped { status: program::exit_status(ended), summary, ledger })
 }

@@ -285,7 +285,7 @@ function facts() {
   const parent = parentOf(row);
   const before = row.continues, after = [...rows.values()].find((other) => other.continues === view.run);
   const key = JSON.stringify([state, row, spent, all, read, output, family.map((f) => [f.run, stateOf(f), f.cost_usd]), after?.run, ledger]);
-  view.cancel.hidden = state !== "open" || !row.run;
+  view.cancel.hidden = state !== "open" || !row.run || Boolean(ledger.read_only);
   if (key === factsText && view.facts.childElementCount) return;
   factsText = key;
   set(view.named, clean(view.run));

@@ -9,6 +9,7 @@ mod audit;
 mod metrics;
 mod page_files;
 mod pages;
+mod recap;
 mod records;
 mod run_row;
 mod run_steps;
@@ -22,6 +23,7 @@ mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
+pub use recap::{Recap, RecapRun};
 pub use secret::Secret;
 pub use serve::server::{Gateway, Handle};
 pub use settings::{

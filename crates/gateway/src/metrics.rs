@@ -17,6 +17,8 @@ use softland_govern::Meter;
 use softland_govern::runs::ObservedEnd;
 use softland_session::core::{NanoUsd, Outcome};
 
+use crate::recap::Recap;
+
 /// The label of requests for the pages.
 pub(crate) const PAGES: &str = "pages";
 
@@ -64,7 +66,7 @@ struct Tally {
 }
 
 /// A summary of what a gateway has done since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Requests of clients, of every kind.
     pub requests: u64,
@@ -82,6 +84,12 @@ pub struct Summary {
     pub cancelled: u64,
     /// The interventions in runs that were only observed, had they been carried out.
     pub would: ObservedSummary,
+    /// The runs by themselves, if [`Settings::recap`](crate::Settings::recap) asks for them.
+    pub recap: Recap,
+    /// The number of records that the ledger has lost.
+    pub lost_records: u64,
+    /// The last fault of the ledger's disk, if it has had one.
+    pub ledger_fault: Option<String>,
 }
 
 /// The interventions of policies that only observe, had they been carried out.
@@ -353,6 +361,7 @@ impl Metrics {
                 stopped: read(&tally.would_stop),
                 times: tally.would.each_ref().map(read),
             },
+            ..Summary::default()
         }
     }
 }

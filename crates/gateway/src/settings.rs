@@ -47,6 +47,10 @@ pub struct Settings {
     pub allow_unmetered: bool,
     /// The ledger's file; `None`: off.
     pub ledger: Option<PathBuf>,
+    /// True if the ledger is only read, for pages that show what other processes write.
+    pub ledger_read_only: bool,
+    /// True if the runs are recapped in the [`Summary`](crate::Summary).
+    pub recap: bool,
     /// True if the ledger keeps whole contents, false if it keeps digests of them.
     pub ledger_full: bool,
     /// The time for which the ledger keeps a run; `None`: for ever.

@@ -141,7 +141,7 @@ impl GatewayState {
         let bodies = BodyBudget::from_limit(settings.limits.bodies);
         let shared = settings.shared.clone();
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
-        let watch = Arc::new(Watch::new(ledger));
+        let watch = Arc::new(Watch::new(ledger, settings.recap));
         let live = LiveConfig::new(settings, &upstreams).map_err(StartError::Upstream)?;
         let services = Arc::new(make_services(shared, &clock, &watch));
         Ok(Self {
@@ -221,7 +221,7 @@ fn ledger_settings(settings: &Settings) -> impl PartialEq + '_ {
 /// Opens the one writer for the ledger and the event log, if either is configured.
 fn open_ledger(settings: &Settings, clock: &Clock) -> Result<Option<Ledger>, OpenError> {
     let (path, events_path) = (settings.ledger.clone(), settings.log.events.clone());
-    if path.is_none() && events_path.is_none() {
+    if settings.ledger_read_only || path.is_none() && events_path.is_none() {
         return Ok(None);
     }
     let options = Options {

@@ -10,7 +10,8 @@ use softland_ledger::{self as ledger, Ledger};
 use softland_session::Event;
 use softland_session::wire::request::Request;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Summary};
+use crate::recap::RecapNotes;
 use crate::records::ledger_record;
 use crate::run_steps;
 use crate::tape::Tapes;
@@ -22,11 +23,24 @@ pub(crate) struct Watch {
     pub(crate) ledger: Option<Ledger>,
     /// The events of runs that somebody is watching.
     pub(crate) tapes: Tapes,
+    /// The notes for a recap, if one is asked for.
+    recap: Option<RecapNotes>,
 }
 
 impl Watch {
-    pub(crate) fn new(ledger: Option<Ledger>) -> Self {
-        Self { metrics: Arc::new(Metrics::new()), ledger, tapes: Tapes::default() }
+    pub(crate) fn new(ledger: Option<Ledger>, recap: bool) -> Self {
+        let recap = recap.then(RecapNotes::default);
+        Self { metrics: Arc::new(Metrics::new()), ledger, tapes: Tapes::default(), recap }
+    }
+
+    /// Returns a summary of what has been done so far.
+    pub(crate) fn to_summary(&self) -> Summary {
+        Summary {
+            recap: self.recap.as_ref().map(RecapNotes::to_recap).unwrap_or_default(),
+            lost_records: self.ledger.as_ref().map_or(0, Ledger::lost_records),
+            ledger_fault: self.ledger.as_ref().and_then(Ledger::last_fault),
+            ..self.metrics.to_summary()
+        }
     }
 
     /// Hands a record to the ledger, if there is one, and to the page that watches the run.
@@ -42,7 +56,7 @@ impl Watch {
 
 impl Watcher for Watch {
     fn wants_records(&self) -> bool {
-        self.ledger.is_some() || !self.tapes.is_idle()
+        self.ledger.is_some() || self.recap.is_some() || !self.tapes.is_idle()
     }
 
     fn keeps_contents(&self) -> bool {
@@ -50,7 +64,12 @@ impl Watcher for Watch {
     }
 
     fn write_record(&self, record: Record<'_>) {
-        self.write_ledger(ledger_record(record));
+        if let Some(notes) = &self.recap {
+            notes.note_record(&record);
+        }
+        if self.ledger.is_some() || !self.tapes.is_idle() {
+            self.write_ledger(ledger_record(record));
+        }
     }
 
     fn is_watched(&self, run: &Arc<str>) -> bool {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use softland_session::core::{Digest, NanoUsd, Outcome, Reason, RunEnding};
+use softland_session::core::{Digest, NanoUsd, Outcome, Reason, Remaining, RunEnding};
 use softland_session::wire::Tokens;
 
 /// The totals of a run, or of one of its requests.
@@ -24,12 +24,16 @@ pub struct RunTotals {
     pub before: (u64, u64),
     /// True if the newest request brought no turn because the provider failed.
     pub failed: bool,
+    /// The rest of every limit after the newest request.
+    #[serde(default)]
+    pub remaining: Remaining,
 }
 
 impl RunTotals {
     /// Adds the totals of a request. Turns and calls are the run's, tokens and cost the request's.
     pub fn add_request(&mut self, request: &Self) {
         self.failed = request.failed;
+        self.remaining.clone_from(&request.remaining);
         self.last = self.last.max(request.last);
         self.turns = self.turns.max(request.turns);
         self.calls = self.calls.max(request.calls);
@@ -47,10 +51,12 @@ impl RunTotals {
     /// Returns how the run ended, if nobody continues it.
     #[must_use]
     pub fn abandoned_end(&self) -> RunEnding {
-        match self.failed {
-            true => RunEnding::without_limit(Outcome::Failed, Reason::Provider),
-            false => RunEnding::without_limit(Outcome::Cancelled, Reason::User),
-        }
+        let (outcome, reason) = match self.failed {
+            true => (Outcome::Failed, Reason::Provider),
+            false => (Outcome::Cancelled, Reason::User),
+        };
+        let remaining = self.remaining.clone();
+        RunEnding { remaining, ..RunEnding::without_limit(outcome, reason) }
     }
 }
 

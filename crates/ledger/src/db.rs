@@ -95,30 +95,26 @@ impl Database {
     }
 
     /// Returns the records that complete what a dead process left open: its requests, at the most
-    /// that they can have cost, and the ends of its runs. There are at most `most` of each. Returns
-    /// none while another process has the file open.
+    /// that they can have cost, and the ends of its runs. There are at most `most` of each. While
+    /// another process has the file open, only what has no record since `old` counts as left open.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub(crate) fn abandoned_records(&self, most: usize) -> rusqlite::Result<Vec<Record>> {
-        let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
-        let read = || -> rusqlite::Result<(Vec<RunRow>, Vec<Request>)> {
-            let mut open = self.connection.prepare(&sql)?;
-            let runs = open.query_map([limit], read_run_row)?.collect::<Result<_, _>>()?;
-            Ok((runs, open_requests::read_oldest(&self.connection, limit)?))
-        };
-        let (runs, requests) = read()?;
+    pub(crate) fn abandoned_records(&self, most: usize, old: u64) -> rusqlite::Result<Vec<Record>> {
+        let (runs, requests) = self.read_left_open(most)?;
         if runs.is_empty() && requests.is_empty() {
             return Ok(Vec::new());
         }
-        if !self.is_alone() {
-            let (path, runs) = (self.path.display(), runs.len());
-            tracing::info!(%path, runs, "another process has the ledger open, too: runs stay open");
-            return Ok(Vec::new());
-        }
-        // Read again, now that no other process can have written in between.
-        let (runs, requests) = read()?;
+        let (runs, requests) = match self.read_alone(|| self.read_left_open(most))? {
+            Some(all) => all,
+            None => {
+                let (path, open) = (self.path.display(), runs.len());
+                tracing::info!(%path, open, "another process has the ledger open, too: runs stay open");
+                let runs = runs.into_iter().filter(|row| row.last < old).collect();
+                let requests = requests.into_iter().filter(|request| request.at < old).collect();
+                (runs, requests)
+            }
+        };
         let mut runs: BTreeMap<_, _> = runs.into_iter().map(|row| (row.run.clone(), row)).collect();
         for request in &requests {
             let run = request.run.as_ref().and_then(|run| runs.get_mut(run));
@@ -126,6 +122,15 @@ impl Database {
         }
         let ends = runs.into_values().map(|row| Record::RunEnd(row.into_abandoned_end()));
         Ok(requests.into_iter().map(Record::Request).chain(ends).collect())
+    }
+
+    /// Reads the runs and the requests that have not ended, at most `most` of each.
+    fn read_left_open(&self, most: usize) -> rusqlite::Result<(Vec<RunRow>, Vec<Request>)> {
+        let limit = i64::try_from(most).unwrap_or(i64::MAX);
+        let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
+        let mut open = self.connection.prepare(&sql)?;
+        let runs = open.query_map([limit], read_run_row)?.collect::<Result<_, _>>()?;
+        Ok((runs, open_requests::read_oldest(&self.connection, limit)?))
     }
 
     /// Returns the newest open runs. This works on a deleted file, too, while it is held open here.
@@ -142,18 +147,27 @@ impl Database {
         self.left = runs;
     }
 
-    /// True if no other process has the file open. Only then does SQLite leave its write-ahead
-    /// mode, which is turned on again.
-    fn is_alone(&self) -> bool {
-        let set = |mode: &str| {
-            let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-            self.connection.pragma_update_and_check(None, "journal_mode", mode, read)
+    /// Reads while no other process has the file open, and none can open it; `None` if another
+    /// process has. Only a process that is alone can leave SQLite's write-ahead mode, and in the
+    /// exclusive mode it then stays alone until that mode ends.
+    fn read_alone<T>(
+        &self,
+        read: impl FnOnce() -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Option<T>> {
+        let set = |pragma: &str, mode: &str| {
+            let value = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+            self.connection.pragma_update_and_check(None, pragma, mode, value)
         };
-        let alone = set("delete").is_ok_and(|mode| mode == "delete");
-        if let Err(error) = set("wal") {
+        set("locking_mode", "exclusive")?;
+        let alone = set("journal_mode", "delete").is_ok_and(|mode| mode == "delete");
+        let found = alone.then(read).transpose();
+        set("locking_mode", "normal")?;
+        // The next access gives the file free again.
+        self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        if let Err(error) = set("journal_mode", "wal") {
             tracing::warn!(%error, "the ledger is written without a write-ahead log for now");
         }
-        alone
+        found
     }
 
     /// True if the path leads to another file than the one that was opened.

@@ -18,6 +18,10 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// The time that waiting records get to be written after the last handle was dropped unclosed.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The time after which an open run without a new record is that of a dead process, in
+/// milliseconds. Gateways end idle runs much earlier, and no request takes so long.
+const LONG_GONE: u64 = 24 * 60 * 60 * 1000;
+
 /// A ledger that is open for writing. Handles are cheap to clone; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Ledger {
@@ -63,7 +67,9 @@ impl Ledger {
             gather: options.gather,
         }));
         let left = match &db {
-            Some(db) if options.end_left_open => read_abandoned(db, options.queue_records / 4),
+            Some(db) if options.end_left_open => {
+                read_abandoned(db, options.queue_records / 4, clock().saturating_sub(LONG_GONE))
+            }
             _ => Vec::new(),
         };
         for record in left {
@@ -90,6 +96,13 @@ impl Ledger {
     #[must_use]
     pub fn lost_records(&self) -> u64 {
         self.inner.queue.lost_records()
+    }
+
+    /// Returns the last fault that kept records from being written, if there was one. It may have
+    /// passed.
+    #[must_use]
+    pub fn last_fault(&self) -> Option<String> {
+        self.inner.queue.last_fault()
     }
 
     /// Returns the number of records that wait to be written.
@@ -136,8 +149,8 @@ impl Ledger {
 }
 
 /// Reads the records that a process which died left unfinished. A failure is logged.
-fn read_abandoned(db: &Database, most: usize) -> Vec<Record> {
-    match db.abandoned_records(most) {
+fn read_abandoned(db: &Database, most: usize, old: u64) -> Vec<Record> {
+    match db.abandoned_records(most, old) {
         Ok(left) => {
             if !left.is_empty() {
                 tracing::warn!(records = left.len(), "what was left open is ended");

@@ -28,8 +28,9 @@ pub struct Options {
     /// The maximum size of the waiting records, in bytes.
     pub queue_bytes: usize,
     /// True to end the runs that a dead process left open. They end as cancelled, with their sums
-    /// so far, when the file is opened. Nothing is ended while another process has the file open:
-    /// the file does not say which process a run belongs to, or whether that process is alive.
+    /// so far, when the file is opened. While another process has the file open, only runs without
+    /// a record of the last 24 hours are ended: the file does not say which process a run belongs
+    /// to, or whether that process is alive.
     pub end_left_open: bool,
     /// The time that a first record waits for others to be written with it.
     pub gather: Duration,

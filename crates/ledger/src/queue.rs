@@ -18,6 +18,8 @@ pub(crate) struct Queue {
     /// Wakes the threads that wait for the writer.
     progress: Condvar,
     lost: AtomicU64,
+    /// The last fault of the disk, for people.
+    fault: Mutex<Option<String>>,
     limits: QueueLimits,
 }
 
@@ -76,6 +78,7 @@ impl Queue {
             work: Condvar::new(),
             progress: Condvar::new(),
             lost: AtomicU64::new(0),
+            fault: Mutex::new(None),
             limits,
         }
     }
@@ -114,6 +117,15 @@ impl Queue {
 
     pub(crate) fn lost_records(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Remembers a fault of the disk.
+    pub(crate) fn note_fault(&self, why: &str) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+    }
+
+    pub(crate) fn last_fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the number of accepted records that are neither on disk nor lost.

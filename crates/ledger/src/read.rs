@@ -193,6 +193,19 @@ impl Reader {
         read().map_err(|error| self.read_error(error))
     }
 
+    /// Returns the run with the newest record.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read.
+    pub fn find_latest(&self) -> Result<Option<Run>, ReadError> {
+        let sql = db::run_sql("SELECT ", " FROM runs ORDER BY last DESC, id DESC LIMIT 1");
+        let read = || {
+            let row = self.connection.query_row(&sql, [], db::read_run_row).optional()?;
+            Ok(row.map(Run::from_row))
+        };
+        read().map_err(|error| self.read_error(error))
+    }
+
     /// Returns the totals of the requests that belong to no run. Of the query, only `session` and
     /// `since` apply.
     ///

@@ -264,6 +264,7 @@ impl Writer {
                 format!("{}: {error}", path.display())
             }
         };
+        self.queue.note_fault(&why);
         let now = (self.clock)();
         let (lost, waiting) = (self.queue.lost_records(), self.queue.waiting_records());
         let first = self.trouble.is_none();

@@ -88,12 +88,17 @@ impl Server {
     pub async fn bind_loopback(address: SocketAddr) -> Result<TcpListener, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
-                "{address} is not on the loopback: whoever reaches the page runs programs on this \
-                 machine; forward a port to reach it from elsewhere"
+                "{address} is not a loopback address: anybody who reaches the page can run programs \
+                 on this machine; to reach it from elsewhere, forward a port"
             ));
         }
         let listener = TcpListener::bind(address).await;
-        listener.map_err(|error| format!("cannot listen on {address}: {error}"))
+        listener.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                format!("another program uses this port ({address}); port 0 takes a free one")
+            }
+            _ => format!("cannot listen on {address}: {error}"),
+        })
     }
 
     /// Creates a server for a notebook and its assistant, at an address that [`Self::bind_loopback`] has

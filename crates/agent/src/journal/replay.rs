@@ -11,8 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Journal, JournalError, JournalErrorKind, StartRecord, file};
 use crate::event::Event;
-use crate::http::Api;
-use crate::http::{Request, Response, Transport, TransportError};
+use crate::http::{Api, Request, Response, ServedModel, Transport, TransportError};
 use crate::run::{Agent, Conversation, SetupError};
 use crate::sub_agents::{DEPTH_LIMIT, SubAgent, SubAgents};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, ToolSet};
@@ -39,6 +38,18 @@ impl ReplayedJournal {
     /// Returns an error if the file is not a journal or names an API that this softland does not
     /// speak.
     pub async fn from_path(path: &Path) -> Result<Self, SetupError> {
+        Self::from_path_as(path, &|_, _| None).await
+    }
+
+    /// Replays the journal like [`from_path`](Self::from_path). Journals of earlier versions do not
+    /// name the model that a simulated one posed as; `served` returns it.
+    ///
+    /// # Errors
+    /// The same as those of [`from_path`](Self::from_path).
+    pub async fn from_path_as(
+        path: &Path,
+        served: &(dyn Fn(Api, &str) -> Option<ServedModel> + Sync),
+    ) -> Result<Self, SetupError> {
         let mut runs = file::read_only(path).map_err(SetupError::Journal)?;
         let empty = || SetupError::Journal(JournalError::new(path, JournalErrorKind::Empty));
         let root = runs.root.clone().ok_or_else(empty)?;
@@ -51,8 +62,8 @@ impl ReplayedJournal {
         if !ended {
             runs.reopen_tree();
         }
-        let mut agent = recorded_agent(start)?;
-        agent.crew = recorded_sub_agents(&starts, &root)?;
+        let mut agent = recorded_agent(start, served)?;
+        agent.crew = recorded_sub_agents(&starts, &root, served)?;
         let journal = Journal::with_runs(path, None, runs);
         let run = journal.root_run(&root);
         let mut events = Vec::new();
@@ -71,12 +82,16 @@ impl ReplayedJournal {
 }
 
 /// Returns an agent as it was recorded, without access to the world.
-fn recorded_agent(start: &StartRecord) -> Result<Agent, SetupError> {
+fn recorded_agent(
+    start: &StartRecord,
+    served: &(dyn Fn(Api, &str) -> Option<ServedModel> + Sync),
+) -> Result<Agent, SetupError> {
     let other = |what: String| SetupError::OtherAgent { what };
     let api = Api::from_name(&start.api)
         .ok_or_else(|| other(format!("it asks the API {}", start.api)))?;
     let mut agent = Agent::new(&start.agent, &start.model, Arc::new(NoTransport));
     agent.options.api = api;
+    agent.options.served = start.served.clone().or_else(|| served(api, &start.model));
     let mut tools = ToolSet::new();
     for told in &start.tools {
         tools
@@ -91,10 +106,11 @@ fn recorded_agent(start: &StartRecord) -> Result<Agent, SetupError> {
 fn recorded_sub_agents(
     starts: &BTreeMap<String, StartRecord>,
     root: &str,
+    served: &(dyn Fn(Api, &str) -> Option<ServedModel> + Sync),
 ) -> Result<Option<SubAgents>, SetupError> {
     let mut members: Vec<SubAgent> = Vec::new();
     for start in starts.iter().filter(|(run, _)| *run != root).map(|(_, start)| start) {
-        let agent = recorded_agent(start)?;
+        let agent = recorded_agent(start, served)?;
         if let Some(known) = members.iter_mut().find(|known| known.agent.name == agent.name) {
             // An agent that asked several models used the models of its callers.
             known.inherits |= known.agent.model != agent.model;

@@ -59,9 +59,12 @@ impl std::fmt::Display for ListenError {
         match self {
             Self::NotLoopback(address) => write!(
                 f,
-                "{address} is not of the loopback: whoever reaches it could spend; use \
-                 127.0.0.1:PORT or [::1]:PORT"
+                "{address} is not a loopback address: anybody who reaches it could spend your \
+                 money; use 127.0.0.1:PORT or [::1]:PORT"
             ),
+            Self::Io(address, error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                write!(f, "another program uses this port ({address}); port 0 takes a free one")
+            }
             Self::Io(address, error) => write!(f, "{address} cannot be listened on: {error}"),
         }
     }

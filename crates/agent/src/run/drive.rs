@@ -361,8 +361,8 @@ fn emit_shown(
             cost_usd: cost.map(softland_session::core::NanoUsd::to_dollars),
             request_id,
         });
-    } else if let Some(kind) = emit::event_kind(shown) {
-        emit.emit_event(kind);
+    } else {
+        emit.emit_shown(shown);
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Emitter<'a> {
     hidden: bool,
     /// True once the model was told what is left.
     counts: bool,
+    /// True if the policy only observes.
+    observed: bool,
     /// The provider's name for the request whose answer is being emitted.
     pub(super) request_id: Option<String>,
 }
@@ -42,8 +44,13 @@ pub(super) struct Emitter<'a> {
 impl<'a> Emitter<'a> {
     pub(super) fn new(sink: &'a dyn EventSink, journal: RunJournal, thinking: bool) -> Self {
         let (seq, turn, calls_of) = (0, 0, 0);
-        let (hidden, counts, request_id) = (false, false, None);
-        Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts, request_id }
+        let (hidden, counts, observed, request_id) = (false, false, false, None);
+        Self { sink, journal, seq, turn, calls_of, thinking, hidden, counts, observed, request_id }
+    }
+
+    /// Marks what the session says as observed, if the policy only observes.
+    pub(super) fn with_policy(self, policy: &Policy) -> Self {
+        Self { observed: policy.is_observing(), ..self }
     }
 
     /// Returns the listener.
@@ -54,6 +61,13 @@ impl<'a> Emitter<'a> {
     /// Returns the number of the next event.
     pub(super) fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// Emits a session's event, unless it has no form as an event of a run.
+    pub(super) fn emit_shown(&mut self, shown: Shown) {
+        if let Some(kind) = event_kind(shown, self.observed) {
+            self.emit_event(kind);
+        }
     }
 
     pub(super) fn emit_event(&mut self, kind: EventKind) {
@@ -109,6 +123,8 @@ impl<'a> Emitter<'a> {
     pub(super) fn begin_turn(&mut self, run: &Run, policy: &Policy) {
         self.turn = run.used().turns + 1;
         let phase = match run.phase() {
+            // Whatever would have been said to the model was not said.
+            _ if self.observed => "silent",
             Phase::Open if self.counts => "countdown",
             Phase::Open => "silent",
             Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
@@ -124,7 +140,7 @@ impl<'a> Emitter<'a> {
 
 /// Returns a session's event as the event of a run. Usage is left out here, because its
 /// event needs the price.
-pub(super) fn event_kind(shown: Shown) -> Option<EventKind> {
+fn event_kind(shown: Shown, observed: bool) -> Option<EventKind> {
     Some(match shown {
         Shown::TextStart => EventKind::TextStart,
         Shown::TextDelta(text) => EventKind::TextDelta { text },
@@ -139,7 +155,7 @@ pub(super) fn event_kind(shown: Shown) -> Option<EventKind> {
             EventKind::Signal { signal: signal.signal.word(), evidence: signal.evidence }
         }
         Shown::Intervention { intervention, because, text } => {
-            EventKind::Intervention { intervention: intervention.word(), because, text }
+            EventKind::Intervention { intervention: intervention.word(), because, text, observed }
         }
         Shown::Usage(_) | Shown::Shaped(_) | Shown::Advice(_) => return None,
     })

@@ -270,7 +270,8 @@ impl SubAgentRun {
         Box::pin(async move {
             let Self { journal, agent, setup, mut conversation, purse, call, result } = self;
             let began = Instant::now();
-            let emit = Emitter::new(sink, journal.clone(), agent.options.show_thinking);
+            let emit = Emitter::new(sink, journal.clone(), agent.options.show_thinking)
+                .with_policy(&setup.policy);
             let within = (&journal, &cancel);
             let mut under_way =
                 ActiveRun::new(&agent, setup, &mut conversation, purse, emit, within);

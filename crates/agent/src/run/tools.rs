@@ -142,6 +142,7 @@ impl ActiveRun<'_> {
                 intervention: "ask",
                 because,
                 text,
+                observed: false,
             });
         }
     }
@@ -175,6 +176,7 @@ impl ActiveRun<'_> {
                 intervention: "refuse",
                 because: refusal_reason(&call.admission),
                 text: Some(content.clone()),
+                observed: false,
             });
             self.emit_note(call, &content);
         }

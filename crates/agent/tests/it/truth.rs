@@ -95,6 +95,13 @@ async fn what_only_observes_counts_on_and_touches_nothing() {
         events.iter().filter(|event| is_turn_start(event)).map(|e| e.turn).collect();
     assert_eq!(turns, [1, 2, 3, 4, 5, 6, 7]);
     assert!(interventions(&events).contains(&"ask"), "it says what it would have done");
+    for event in &events {
+        match &event.kind {
+            EventKind::TurnStart { phase, .. } => assert_eq!(*phase, "silent"),
+            EventKind::Intervention { observed, .. } => assert!(observed, "{event:?}"),
+            _ => {}
+        }
+    }
 }
 
 fn is_turn_start(event: &Event) -> bool {

@@ -18,6 +18,8 @@ use crate::failure::Failure;
 pub(crate) struct ServeArgs {
     pub(crate) config: Option<PathBuf>,
     pub(crate) listen: Option<SocketAddr>,
+    /// True if no ledger is kept.
+    pub(crate) no_ledger: bool,
     /// Upstreams whose address was set by a flag.
     pub(crate) upstreams: Vec<(&'static str, BaseUrl)>,
     pub(crate) policy: Option<String>,
@@ -33,6 +35,8 @@ pub(crate) struct WrapArgs {
     /// Policy keys given as flags, each already validated; `--observe` is one of them.
     pub(crate) keys: Vec<(&'static str, PolicyValue)>,
     pub(crate) log: Option<PathBuf>,
+    /// True if no ledger is kept.
+    pub(crate) no_ledger: bool,
     /// The program and its arguments, at least one.
     pub(crate) command: Vec<OsString>,
 }
@@ -43,22 +47,31 @@ Examples:
   ANTHROPIC_BASE_URL=http://127.0.0.1:4141 claude
   softland serve --config softland.toml
 
-Without --config: Anthropic's and OpenAI's own addresses, the clients' own keys, the ledger in
-softland.db, and the policy `default`: no limits; loops and empty turns are handled.
-SIGHUP reads the config again; one with mistakes is refused and the old one stays. SIGTERM and
-Ctrl-C let requests under way end; a second one does not. SOFTLAND_LOG=debug says more.";
+Without --config, requests go to Anthropic and OpenAI with the clients' own keys, and the policy is
+`default`: no limits; loops and empty turns are handled. The ledger is softland.db in the user's
+state folder, or softland.db in the current folder if that file exists. With --config, it is the
+file that [ledger] names, or softland.db in the current folder.
+
+SIGHUP reads the config again. A config with mistakes is refused, and the old one stays in force.
+The first SIGTERM or Ctrl-C lets running requests end; a second one cuts them off.
+SOFTLAND_LOG=debug makes the log more detailed.";
 
 const WRAP_EXAMPLES: &str = "\
 Examples:
   softland wrap --observe -- claude
   softland wrap --tool-calls-limit 60 --cost-limit-usd 5 -- claude -p \"Fix the failing test\"
 
-Runs CMD with ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE pointing at a gateway of its
-own; the gateway asks whom these variables name now, or else the vendors, with CMD's own keys.
-Codex gets the address as arguments (-c), opencode as OPENCODE_CONFIG_CONTENT; where settings of
-theirs or of aider's stand in the way, that is said and CMD is not run.
-Exit status: CMD's; 128 and the signal's number where a signal ended it; 2 usage or configuration,
-126 and 127 where CMD cannot be run or is not there.";
+softland starts a gateway of its own and runs CMD with ANTHROPIC_BASE_URL, OPENAI_BASE_URL and
+OPENAI_API_BASE pointing at it. The gateway sends requests to the addresses that these variables had
+before, or else to Anthropic and OpenAI, with CMD's own keys. Codex gets the address as arguments
+(-c), and opencode gets it in OPENCODE_CONFIG_CONTENT. If settings of Codex, opencode or aider would
+lead requests past the gateway, softland says so and does not run CMD.
+
+At the end softland prints what was spent, and how each run ended and why. The runs are recorded in
+softland.db in the user's state folder: `softland show last` shows the last one.
+
+Exit status: that of CMD; 128 plus the signal's number if a signal ended CMD; 2 for a mistake in the
+command or the config; 126 if CMD cannot be run; 127 if CMD is not found.";
 
 /// The flags that set an upstream's address, with the upstream's name.
 const BASE_URLS: [(&str, &str); 2] =
@@ -66,26 +79,28 @@ const BASE_URLS: [(&str, &str); 2] =
 
 pub(super) fn serve_command() -> Command {
     let serve = Command::new("serve")
-        .about("Serves the gateway: any agent's requests are governed by a change of base URL")
+        .about("Serves a gateway that counts and limits the model requests of any agent")
         .max_term_width(100)
         .after_help(SERVE_EXAMPLES)
         .arg(config_arg())
         .arg(spec::text_flag("listen", "ADDR").help(
-            "Address to listen on; port 0 takes a free one [default: 127.0.0.1:4141, or the \
-             config's]",
+            "The address to listen on; port 0 takes a free one [default: that of the config, or \
+             127.0.0.1:4141]",
         ))
         .args(BASE_URLS.map(|(flag, upstream)| {
             spec::text_flag(flag, "URL").help(format!(
-                "Where upstream `{upstream}` is, in place of the config's address and its key"
+                "The address of upstream `{upstream}`, in place of the one in the config; the \
+                 config's key is then not used"
             ))
         }))
-        .arg(policy_arg());
+        .arg(policy_arg())
+        .arg(no_ledger_arg());
     spec::with_policy_flags(serve)
 }
 
 pub(super) fn wrap_command() -> Command {
     let wrap = Command::new("wrap")
-        .about("Runs a program with its model requests governed")
+        .about("Runs one program behind a gateway that counts and limits its model requests")
         .max_term_width(100)
         .override_usage("softland wrap [OPTIONS] -- <CMD> [ARGS]...")
         .after_help(WRAP_EXAMPLES)
@@ -100,17 +115,16 @@ pub(super) fn wrap_command() -> Command {
         )
         .arg(config_arg())
         .arg(policy_arg())
-        .arg(
-            spec::bool_flag("observe")
-                .conflicts_with("mode")
-                .help("Change nothing and say what would have been done (mode observe)"),
-        )
+        .arg(spec::bool_flag("observe").conflicts_with("mode").help(
+            "Change nothing, and report what would have been done (the same as --mode observe)",
+        ))
         .arg(
             spec::path_arg("log")
                 .long("log")
                 .value_name("FILE")
-                .help("Append the gateway's log to a file; CMD has the terminal to itself"),
-        );
+                .help("Append the gateway's log to a file; without it there is no log"),
+        )
+        .arg(no_ledger_arg());
     spec::with_policy_flags(wrap)
 }
 
@@ -118,12 +132,17 @@ fn config_arg() -> Arg {
     spec::path_arg("config")
         .long("config")
         .value_name("FILE")
-        .help("A config; `softland check FILE` validates one")
+        .help("A config; `softland check FILE` validates it")
+}
+
+fn no_ledger_arg() -> Arg {
+    spec::bool_flag("no-ledger")
+        .help("Record nothing (SOFTLAND_LEDGER=off turns off the default ledger only)")
 }
 
 fn policy_arg() -> Arg {
     spec::text_flag("policy", "NAME").help(format!(
-        "The policy of every request, of the config or a built-in one: {}",
+        "The policy of every request: one of the config, or a built-in one: {}",
         Policy::NAMES.join(", ")
     ))
 }
@@ -143,6 +162,7 @@ pub(super) fn serve_args(matches: &ArgMatches) -> Result<ServeArgs, Failure> {
     Ok(ServeArgs {
         config: get_value(matches, "config"),
         listen: listen.transpose()?,
+        no_ledger: matches.get_flag("no-ledger"),
         upstreams,
         policy: get_value(matches, "policy"),
         keys: collect_policy_keys(matches)?,
@@ -159,6 +179,7 @@ pub(super) fn wrap_args(matches: &ArgMatches) -> Result<WrapArgs, Failure> {
         policy: get_value(matches, "policy"),
         keys,
         log: get_value(matches, "log"),
+        no_ledger: matches.get_flag("no-ledger"),
         command: super::get_values(matches, "CMD"),
     })
 }

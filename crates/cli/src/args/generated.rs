@@ -39,7 +39,7 @@ Examples:
 
 pub(super) fn completions_command() -> Command {
     Command::new("completions")
-        .about("Prints what completes softland's commands and flags in a shell")
+        .about("Prints a script that completes softland's commands and flags in a shell")
         .max_term_width(100)
         .after_help(COMPLETIONS_EXAMPLES)
         .arg(Arg::new("SHELL").required(true).value_parser(value_parser!(Shell)).help("The shell"))
@@ -47,7 +47,7 @@ pub(super) fn completions_command() -> Command {
 
 pub(super) fn man_command() -> Command {
     Command::new("man")
-        .about("Prints the manual page, of softland or of one command")
+        .about("Prints the manual page of softland or of one command")
         .max_term_width(100)
         .after_help(MAN_EXAMPLES)
         .arg(Arg::new("COMMAND").help("The command whose page is printed"))

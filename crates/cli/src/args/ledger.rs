@@ -56,68 +56,85 @@ Examples:
   softland runs --json --limit 0 | jq -s 'map(.cost_usd) | add'
   softland runs --delete --before 30d
 
---delete takes runs out of the ledger, not out of event logs; it cannot be undone.
+Without --ledger and --config, the list has the runs of softland.db in the current folder, of
+softland.db in the user's state folder, and those that `softland run` recorded itself; --json names
+the file of the latter as `journal`.
 
-Runs that `softland run` has kept in the user's state folder are listed, too, unless --ledger,
---config or --session is given; --json names the file of each as `journal`.";
+--delete removes runs from the ledger and not from event logs. It cannot be undone.";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  softland show last
+  softland show run-20261127T102520-39f2ec13
+  softland show run-20261127T102520-39f2ec13 --call 2.1
+
+RUN is one of these:
+  last              the run that was written last
+  a run's id        in a ledger its unique beginning is enough; RUN.2 is the run of the second
+                    sub-agent of a run that `softland run` recorded
+  a name            what the client called its runs (x-softland-run); all of them are shown
+  a journal's path  the file that `softland run` wrote";
 
 pub(super) fn runs_command() -> Command {
     let runs = Command::new("runs")
-        .about("Lists the runs of a ledger and those that are kept, the newest first")
+        .about("Lists recorded runs, the newest first, or deletes them")
         .max_term_width(100)
         .after_help(RUNS_EXAMPLES);
     with_ledger_flags(runs)
         .arg(
             spec::text_flag("limit", "N")
-                .help(format!("At most so many; 0: all [default: {LIMIT}]")),
+                .help(format!("The most runs that are listed; 0 lists all [default: {LIMIT}]")),
         )
-        .arg(spec::text_flag("session", "ID").help("Runs of this session only"))
-        .arg(spec::text_flag("since", "TIME").help("Runs that began within this time, such as 1d"))
+        .arg(spec::text_flag("session", "ID").help("Only runs of this session"))
         .arg(
-            spec::text_flag("delete", "RUN")
-                .num_args(0..=1)
-                .help("Delete this run (by id, unique prefix or name), or those --before"),
+            spec::text_flag("since", "TIME")
+                .help("Only runs that began within this time, such as 1d"),
         )
-        .arg(
-            spec::text_flag("before", "TIME")
-                .requires("delete")
-                .help("With --delete: runs last heard of longer ago, such as 30d"),
-        )
+        .arg(spec::text_flag("delete", "RUN").num_args(0..=1).help(
+            "Delete this run (its id, a unique beginning of it, or its name), or those --before",
+        ))
+        .arg(spec::text_flag("before", "TIME").requires("delete").help(
+            "With --delete: delete all runs whose last record is older than this, such as 30d",
+        ))
 }
 
 pub(super) fn show_command() -> Command {
     let show = Command::new("show")
         .about("Shows one run, step by step, with the reason of each decision")
-        .max_term_width(100)
-        .arg(Arg::new("RUN").required(true).help(
-            "A kept run's id (RUN.2: its second sub-agent's) or journal; in a ledger the run's id, a \
-             unique prefix of it, or the client's name for it (x-softland-run); with --call: the id \
-             or the journal of a run that is kept",
-        ));
+        .after_help(SHOW_EXAMPLES)
+        .arg(
+            Arg::new("RUN").required(true).help("`last`, a run's id or name, or a journal's path"),
+        );
     with_ledger_flags(show).arg(
-        spec::text_flag("call", "TURN.N")
-            .conflicts_with_all(["ledger", "config"])
-            .help("One call of a kept run: its input and its result, whole"),
+        spec::text_flag("call", "TURN.N").conflicts_with_all(["ledger", "config"]).help(
+            "Show the full input and result of one call of a run that `softland run` recorded",
+        ),
     )
 }
 
 /// Adds the flags that select a ledger and the output format.
 fn with_ledger_flags(command: Command) -> Command {
+    with_ledger_choice(command).arg(spec::bool_flag("json").help("Print one JSON object a line"))
+}
+
+/// Adds the flags that select a ledger.
+pub(super) fn with_ledger_choice(command: Command) -> Command {
     command
         .arg(
             spec::path_arg("ledger")
                 .long("ledger")
                 .value_name("FILE")
                 .conflicts_with("config")
-                .help("The ledger's file [default: softland.db]"),
+                .help(
+                    "The ledger's file [default: softland.db here and in the user's state folder]",
+                ),
         )
         .arg(
             spec::path_arg("config")
                 .long("config")
                 .value_name("FILE")
-                .help("The config whose [ledger] is meant"),
+                .help("A config; its [ledger] names the file"),
         )
-        .arg(spec::bool_flag("json").help("One JSON object a line"))
 }
 
 pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
@@ -183,10 +200,10 @@ fn parse_call_path(text: &str) -> Option<Vec<CallPosition>> {
     text.split('/').map(place).collect()
 }
 
-fn ledger_args(matches: &ArgMatches) -> LedgerArgs {
+pub(super) fn ledger_args(matches: &ArgMatches) -> LedgerArgs {
     LedgerArgs {
         ledger: get_value(matches, "ledger"),
         config: get_value(matches, "config"),
-        json: matches.get_flag("json"),
+        json: matches.try_get_one::<bool>("json").ok().flatten().is_some_and(|json| *json),
     }
 }

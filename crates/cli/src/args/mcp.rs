@@ -25,11 +25,11 @@ Examples:
   claude mcp add specialists -- softland mcp ~/agents --root . --model anthropic/claude-sonnet-5-5
   softland mcp agents --listen 127.0.0.1:4143 --cost-limit-usd 0.20
 
-Each agent file (*.md) is a tool named as its agent, with one argument, `prompt`. Every call is a \
-run of its own, as `softland run` has it, under the file's limits and these flags, and is answered: \
-with the answer, marked where it is landed or softland's own, or with an error that says why not. \
-Files that name the tool `agent` may call the others of the folder. Standard output carries the \
-protocol and nothing else; the end of standard input stops every run.";
+Each agent file (*.md) becomes a tool with the agent's name and one argument, `prompt`. Each call is
+a run of its own, with the limits of the file and of these flags. The call returns the answer, which
+says if it is landed or softland's own, or an error with the reason. Files that name the tool
+`agent` may call the others of the folder. Standard output carries the protocol only. The end of
+standard input stops every run.";
 
 pub(super) fn mcp_command() -> Command {
     let command = Command::new("mcp")
@@ -38,8 +38,8 @@ pub(super) fn mcp_command() -> Command {
         .max_term_width(100)
         .arg(spec::path_arg("DIR").required(true).help("The folder of agent files (*.md)"))
         .arg(spec::text_flag("listen", "ADDR").help(
-            "Serve streamable HTTP at http://ADDR/mcp, on the loopback only, in place of standard \
-             input and output; port 0 takes a free one",
+            "Serve streamable HTTP at http://ADDR/mcp in place of standard input and output; a \
+             loopback address; port 0 takes a free one",
         ));
     let command = spec::with_setup_flags(command);
     spec::with_policy_flags(spec::with_model_flags(command))

@@ -29,29 +29,30 @@ Examples:
   softland notebook analysis.ipynb --model anthropic/claude-sonnet-5-5 --tool-calls-limit 30
   softland notebook new.ipynb --model sim/notebook
 
-The page's address, with its token, is printed on standard error. Cells run in a Jupyter kernel of
-this machine (ipykernel, for Python) and can do whatever you can. Every change is saved at once; a
-file that is not there is made. What is said to the assistant is kept as softland run keeps its
-runs, not in the notebook. Where no page has been open for 60 s the assistant is stopped.";
+The address of the page, with its token, is printed on standard error. Cells run in a Jupyter kernel
+of this machine (ipykernel for Python) and can do whatever you can. Each change is saved at once,
+and a file that does not exist is created. The conversation with the assistant is recorded as
+`softland run` records its runs, and not in the notebook. The assistant is stopped when no page has
+been open for 60 seconds.";
 
 pub(super) fn notebook_command() -> Command {
     let command = Command::new("notebook")
-        .about("Opens a Jupyter notebook in a page with an assistant that works in it")
+        .about("Opens a Jupyter notebook in a page, with an assistant that works in it")
         .after_help(EXAMPLES)
         .max_term_width(100)
         .arg(
             spec::path_arg("FILE")
                 .value_name("FILE.ipynb")
                 .required(true)
-                .help("The notebook; one that is not there is made"),
+                .help("The notebook; it is created if it does not exist"),
         )
         .arg(spec::text_flag("listen", "ADDR").help(format!(
-            "Where the page is, on the loopback only; port 0 takes a free one [default: \
+            "The address of the page, a loopback address; port 0 takes a free one [default: \
              {NOTEBOOK_LISTEN}]"
         )))
         .arg(spec::text_flag("kernel", "NAME").help(
-            "The kernel, as `jupyter kernelspec list` names it [default: the one that the \
-             notebook names, else python3]",
+            "The kernel, as `jupyter kernelspec list` names it [default: that of the notebook, or \
+             python3]",
         ))
         .arg(spec::text_flag("policy", "NAME").help(spec::policy_help()))
         .arg(

@@ -95,7 +95,7 @@ fn wrong_values_name_flag_and_what_is_allowed() {
 #[test]
 fn what_stands_below_a_help_is_not_broken_twice() {
     for command in command_line().get_subcommands() {
-        let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let below = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
         let lines: Vec<&str> = below.lines().collect();
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.len() > 100) {
             let next = lines.get(at + 1).copied().unwrap_or_default();
@@ -121,7 +121,9 @@ fn the_help_lists_every_command() {
         "wrap",
         "runs",
         "show",
+        "pages",
         "audit",
+        "init",
         "sim",
         "check",
         "completions",
@@ -131,6 +133,52 @@ fn the_help_lists_every_command() {
         "notebook",
     ];
     assert_eq!(commands, listed);
+}
+
+#[test]
+fn each_command_has_a_short_help_and_a_long_one_that_names_a_page() {
+    let print = |args: &[&str]| match parsed(args) {
+        Ok(Command::Print(help)) => help,
+        other => panic!("{other:?}"),
+    };
+    for command in command_line().get_subcommands() {
+        let name = command.get_name();
+        let (short, long) = (print(&[name, "-h"]), print(&[name, "--help"]));
+        assert!(short.lines().count() <= 50 && short.len() < long.len(), "{name}:\n{short}");
+        assert!(short.contains(&format!("More: softland {name} --help")), "{short}");
+        let page = long.split("/blob/main/").nth(1).unwrap_or_else(|| panic!("{name}:\n{long}"));
+        let page = page.split_whitespace().next().unwrap();
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        assert!(file.is_file(), "{name}: {page}");
+        assert!(spec::PAGES.iter().any(|(known, _)| *known == name), "{name} has no page");
+    }
+    assert!(!print(&["run", "-h"]).contains("--tool-calls-limit <"));
+    assert!(print(&["run", "-h"]).contains("with policy keys as flags"));
+}
+
+#[test]
+fn without_arguments_eight_lines_say_what_one_can_do() {
+    let Ok(Command::Print(text)) = parsed(&[]) else { panic!() };
+    assert_eq!(text.lines().count(), 8, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    // Every command that it names exists.
+    for line in text.lines().filter(|line| line.starts_with("  softland ")) {
+        let name = line.split_whitespace().nth(1).unwrap();
+        assert!(command_line().find_subcommand(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn pages_and_init_have_their_defaults() {
+    let Ok(Command::Init(init)) = parsed(&["init"]) else { panic!() };
+    assert_eq!(init.folder, PathBuf::from("."));
+    let Ok(Command::Pages(pages)) = parsed(&["pages"]) else { panic!() };
+    assert_eq!(
+        (pages.listen.to_string().as_str(), pages.of),
+        ("127.0.0.1:4145", LedgerArgs::default())
+    );
+    let far = refused(&["pages", "--listen", "0.0.0.0:80"]);
+    assert!(far.contains("--listen must be a loopback address"), "{far}");
 }
 
 #[test]

@@ -183,7 +183,8 @@ pub(super) fn explain_misplaced_key(key: &str) -> Option<String> {
 }
 
 /// The allowed forms of a listen address, for messages.
-pub(crate) const LISTEN: &str = "an address and a port such as 127.0.0.1:4141, [::1]:4141 or localhost:4141 (port 0: a free one)";
+pub(crate) const LISTEN: &str = "an address and a port such as 127.0.0.1:4141, [::1]:4141 or \
+     localhost:4141 (port 0 takes a free one)";
 
 /// Parses an address to listen on. Names other than `localhost` are not looked up: the address they
 /// resolve to decides who can connect.

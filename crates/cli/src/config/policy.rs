@@ -71,7 +71,8 @@ impl ConfigReader<'_> {
 pub(crate) fn find_unlimitable_tools(policy: &Policy) -> Vec<String> {
     let wrong = policy.tool_limits.keys().filter_map(|tool| {
         let why = match policy.answer_tool.contains(tool) {
-            true => "cannot be held: it is an answer_tool, and answers are not counted".to_owned(),
+            true => "cannot be enforced: the tool is an answer_tool, and answers are not counted"
+                .to_owned(),
             false => tables::explain_unlimitable(tool)?,
         };
         Some(format!("the limit of `{tool}` {why}"))

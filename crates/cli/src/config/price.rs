@@ -32,7 +32,7 @@ impl ConfigReader<'_> {
         }
         let named = model.as_deref().map(str::trim);
         if self.config.prices.iter().any(|(known, _)| Some(known.as_str()) == named) {
-            self.note_problem(at, "price.model", "names a model that another row has already");
+            self.note_problem(at, "price.model", "names a model that an earlier row names already");
         }
         let input = self.read_per_million(at, table, "input", true);
         let output = self.read_per_million(at, table, "output", true);

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,8 @@ use crate::audit::PageReports;
 /// The default address of the gateway.
 const LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4141);
-/// The default ledger of `serve`.
+/// The name of a ledger that is not named: of `serve` with a config in the current folder, else in
+/// the user's state folder.
 pub(crate) const LEDGER: &str = "softland.db";
 /// The default time for which a ledger keeps a run.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -40,12 +40,13 @@ pub(crate) struct Overrides {
     /// Policy keys that are set on the policy of every request.
     pub(crate) keys: Vec<(&'static str, PolicyValue)>,
     /// True for a gateway that one person runs for one program: it listens on loopback, ignores the
-    /// config's `[admin]` and `[clients]`, and keeps a ledger only if the config names one.
+    /// config's `[admin]` and `[clients]`, and recaps its runs at the end.
     pub(crate) private: bool,
 }
 
 impl Config {
-    /// Returns the gateway's settings.
+    /// Returns the gateway's settings. The ledger is the one that the file names; the caller sets
+    /// the default one.
     ///
     /// # Errors
     /// Returns at least one problem, each with its place in the file: a variable that is not set or
@@ -85,7 +86,12 @@ impl Config {
             forced_policy: forced_policy.map(|(name, _)| name),
             header_policies: self.header_policies(),
             allow_unmetered: gateway.allow_unmetered,
-            ledger: self.ledger_path(asked.private),
+            ledger: match &gateway.ledger {
+                Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
+                Some(LedgerSetting::Off) | None => None,
+            },
+            ledger_read_only: false,
+            recap: asked.private,
             ledger_full: gateway.ledger_full,
             retention: match gateway.retention {
                 None => Some(RETENTION),
@@ -147,18 +153,13 @@ impl Config {
         let own = self.upstream_address(upstream)?;
         let place = &self.find_upstream(upstream)?.key.as_ref()?.place;
         (own != *asked).then(|| {
-            format!("{place}: is not used: the key belongs to {own}, and {asked} is asked")
+            format!("{place}: is not used: the key belongs to {own}, and requests go to {asked}")
         })
     }
 
-    /// Returns the ledger's file; `None` if no ledger is kept.
-    pub(crate) fn ledger_path(&self, private: bool) -> Option<PathBuf> {
-        match &self.gateway.ledger {
-            Some(LedgerSetting::Off) => None,
-            Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
-            None if private => None,
-            None => Some(PathBuf::from(LEDGER)),
-        }
+    /// Returns what the file says of the ledger, if it says anything.
+    pub(crate) fn ledger_setting(&self) -> Option<&LedgerSetting> {
+        self.gateway.ledger.as_ref()
     }
 
     fn resolve_listen(&self, asked: &Overrides) -> SocketAddr {

@@ -110,7 +110,7 @@ fn every_problem_names_file_line_and_key() {
         ),
         (
             "[[price]]\nmodel = '*'\ninput = 2\noutput = 1\n[[price]]\nmodel = '*'\ninput = 3\noutput = 1",
-            "c.toml:5: price.model: names a model that another row has already",
+            "c.toml:5: price.model: names a model that an earlier row names already",
         ),
     ] {
         assert_eq!(problems(text), [wanted], "{text}");

@@ -91,8 +91,10 @@ impl SharedQueue {
             let lost = self.take_lines(&mut text);
             let _ = out.write_all(&text);
             if lost > 0 {
-                let _ =
-                    writeln!(out, "softland: {lost} lines of this log are lost: nobody read it");
+                let _ = writeln!(
+                    out,
+                    "softland: {lost} lines of this log were lost, because nothing read it"
+                );
             }
             let _ = out.flush();
             text.clear();
@@ -188,7 +190,7 @@ mod tests {
         let written = String::from_utf8(written).unwrap();
         assert_eq!(written.lines().count(), 1 + 16 + 1);
         let said = written.lines().last().unwrap();
-        assert_eq!(said, "softland: 4 lines of this log are lost: nobody read it");
+        assert_eq!(said, "softland: 4 lines of this log were lost, because nothing read it");
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn describe_end(report: &Report) -> String {
     let why = describe_reason(report);
     let whose = match (report.answered_by, ended.outcome, ended.rung) {
         (Some(AnsweredBy::Local), ..) => {
-            "; the model gave no answer, the one above is softland's".to_owned()
+            "; the model gave no answer; the one above is softland's".to_owned()
         }
         (_, Outcome::Landed, Some(rung)) => format!("; the model answered (rung {})", rung.word()),
         (_, Outcome::Landed, None) => "; the model answered".to_owned(),
@@ -60,10 +60,10 @@ fn describe_reason(report: &Report) -> String {
         (reason, Some(_)) => format!("the run was in a loop ({reason}: {limit})"),
         (Reason::Final, None) => "the model ended by itself".to_owned(),
         (Reason::Refusal, None) => "the model refused".to_owned(),
-        (Reason::Truncated, None) => "the output was cut off again and again".to_owned(),
+        (Reason::Truncated, None) => "the output was cut off repeatedly".to_owned(),
         (Reason::Provider, None) => "the provider failed".to_owned(),
         (Reason::User, None) => "by you".to_owned(),
-        (Reason::Journal, None) => "what happens cannot be kept".to_owned(),
+        (Reason::Journal, None) => "the journal could not be written".to_owned(),
         (reason, None) => reason.to_string(),
     }
 }
@@ -159,8 +159,7 @@ mod tests {
             (
                 RunEnding::from_because(Outcome::Stopped, &by, None),
                 Some(AnsweredBy::Local),
-                "stopped: the run was in a loop (repeat: repeat_limit 3); the model gave no \
-                 answer, the one above is softland's\n",
+                "stopped: the run was in a loop (repeat: repeat_limit 3); the model gave no answer; the one above is softland's\n",
             ),
             (
                 RunEnding::without_limit(Outcome::Failed, Reason::Provider),

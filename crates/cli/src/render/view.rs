@@ -122,8 +122,9 @@ impl RunView {
                 self.show_result((id, name), *ok, content, *ms);
             }
             EventKind::Signal { signal, evidence } => self.show_signal(signal, evidence),
-            EventKind::Intervention { intervention, because, text } => {
-                let mut what = (*intervention).to_owned();
+            EventKind::Intervention { intervention, because, text, observed } => {
+                let would = if *observed { "would " } else { "" };
+                let mut what = format!("{would}{intervention}");
                 // A narrow line has room for the text only.
                 if let Some(because) = because.as_ref().filter(|_| self.width >= NARROW) {
                     // Writing into a string cannot fail.

@@ -14,6 +14,7 @@ use crate::args::{RunArgs, RunSelection};
 use crate::failure::Failure;
 use crate::render::CallLocator as Shown;
 use crate::settings::RunSettings;
+use crate::state_folder::create_folder;
 
 /// The origin of a run.
 pub(super) enum RunOrigin {
@@ -117,9 +118,8 @@ impl RunOrigin {
                     state_folder().as_deref(),
                 )?)?);
                 if was.finished.is_none() {
-                    let message = format!(
-                        "{run} has not ended: softland run --resume {run} goes on with it first"
-                    );
+                    let message =
+                        format!("{run} has not ended; softland run --resume {run} goes on with it");
                     return Err(Failure::usage(message));
                 }
                 Ok(Self::Further { was })
@@ -251,7 +251,7 @@ fn create_journal(args: &RunArgs, settings: &mut RunSettings) -> Result<StoredRu
     }
     let made = match state_folder() {
         None => Err("HOME is not set".to_owned()),
-        Some(folder) => state::create_folder(&folder)
+        Some(folder) => create_folder(&folder)
             .map_err(|error| format!("{} cannot be made: {error}", folder.display()))
             .and_then(|()| {
                 let journal = Journal::create(&state::journal_file(&folder, &run));
@@ -265,7 +265,7 @@ fn create_journal(args: &RunArgs, settings: &mut RunSettings) -> Result<StoredRu
         }
         Err(why) => {
             settings.warnings.push(format!(
-                "the run is not kept and cannot be gone on with: {why} (--journal FILE names a \
+                "the run is not recorded and cannot be resumed: {why} (--journal FILE names a \
                  place)"
             ));
             let (journal, conversation) = (RunJournal::without_journal(), Conversation::new());
@@ -280,7 +280,7 @@ fn warn_seen_by_tools(args: &RunArgs, journal: &Path) -> Option<String> {
     let journal = std::fs::canonicalize(journal).ok()?;
     journal.starts_with(root).then(|| {
         format!(
-            "the journal {} lies in --root, where the agent's tools see it; --journal FILE names \
+            "the journal {} is inside --root, where the agent's tools can see it; --journal FILE names \
              another place",
             journal.display()
         )

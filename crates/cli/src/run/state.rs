@@ -5,32 +5,14 @@ use std::path::{Path, PathBuf};
 use softland_agent::journal::JournalSummary;
 
 use crate::failure::Failure;
+use crate::state_folder::find_state_folder;
 
 /// The most runs that an error names.
 const NAMED: usize = 3;
 
-/// Returns the folder of journals by the platform's convention; `None` if the environment names no
-/// home folder.
+/// Returns the folder of journals; `None` if the environment names no home folder.
 pub(crate) fn journal_folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let absolute = |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| {
-        if cfg!(windows) {
-            absolute("LOCALAPPDATA")
-        } else if cfg!(target_os = "macos") {
-            absolute("HOME").map(|home| home.join("Library/Application Support"))
-        } else {
-            absolute("HOME").map(|home| home.join(".local/state"))
-        }
-    })?;
-    Some(state.join("softland").join("runs"))
-}
-
-/// Creates the folder, with access for its owner only.
-pub(super) fn create_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(folder)
+    Some(find_state_folder(env)?.join("runs"))
 }
 
 /// Returns the path of a run's journal in the folder.
@@ -46,8 +28,7 @@ pub(crate) fn find_journal(named: &str, folder: Option<&Path>) -> Result<PathBuf
     let path = Path::new(named);
     if let Some((root, _)) = folder.and_then(|folder| find_enclosing_run(named, folder)) {
         return Err(Failure::usage(format!(
-            "{named} is a sub-agent's run of {root}, in whose journal it is kept: name {root}, and \
-             all runs of the tree go on ({named} is shown by softland show {named})"
+            "{named} is the run of a sub-agent of {root}: name {root} to go on with all runs of the tree (softland show {named} shows this one)"
         )));
     }
     if path.components().count() > 1 || path.extension().is_some() {
@@ -69,7 +50,7 @@ pub(crate) fn find_journal(named: &str, folder: Option<&Path>) -> Result<PathBuf
         false => format!("; the newest there: {}", newest.join(", ")),
     };
     Err(Failure::usage(format!(
-        "no run {named} is kept in {}{newest} (--journal FILE names another file)",
+        "no run {named} is recorded in {}{newest} (--journal FILE names another file)",
         folder.display()
     )))
 }
@@ -109,29 +90,4 @@ pub(crate) fn run_ids(folder: &Path) -> Vec<String> {
 /// Returns a failure if the file is not a journal.
 pub(super) fn read_glance(path: &Path) -> Result<JournalSummary, Failure> {
     JournalSummary::from_path(path).map_err(|error| Failure::usage(error.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(all(unix, not(target_os = "macos")))]
-    fn the_folder_is_the_users() {
-        let of = |set: &[(&str, &str)]| {
-            let set: Vec<(String, String)> =
-                set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            journal_folder(&move |name| {
-                set.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone())
-            })
-        };
-        let path = |text: &str| Some(PathBuf::from(text));
-        assert_eq!(of(&[("HOME", "/me")]), path("/me/.local/state/softland/runs"));
-        let both = [("HOME", "/me"), ("XDG_STATE_HOME", "/state")];
-        assert_eq!(of(&both), path("/state/softland/runs"));
-        // The XDG specification requires relative paths to be ignored.
-        let relative = [("HOME", "/me"), ("XDG_STATE_HOME", "state")];
-        assert_eq!(of(&relative), path("/me/.local/state/softland/runs"));
-        assert_eq!(of(&[]), None);
-    }
 }

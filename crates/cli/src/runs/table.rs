@@ -116,7 +116,7 @@ fn fitting_columns(widths: &[usize], cells: &[Vec<String>], width: Option<usize>
 /// Describes the outcome of a run and its reason, or that the run has not ended.
 pub(crate) fn describe_end(run: &Run) -> String {
     let Some(end) = &run.end else {
-        return format!("going on, last heard of {}", format_minute(run.last));
+        return format!("open, last record at {}", format_minute(run.last));
     };
     let mut text = format!("{}: {}", end.outcome.word(), end.reason);
     if let (Some(limit), Some(value)) = (&end.limit, &end.value) {
@@ -229,7 +229,7 @@ mod tests {
              run-1         2026-09-21 14:13  claude-opus-5-5     12     30  12,345  $0.0123  \
              landed: tool_calls (tool_calls_limit 30), rung ask\n\
              run-2-longer  2026-09-21 14:13  claude-opus-5-5     12      -  12,345  $0.0123  \
-             going on, last heard of 2026-09-21 14:18\n"
+             open, last record at 2026-09-21 14:18\n"
         );
     }
 

@@ -48,7 +48,7 @@ pub(super) fn build_sub_agents(
     }
     if !delegates {
         warnings.push(format!(
-            "--agents: {} does not name the tool `{AGENT_TOOL}`, so it calls nobody",
+            "--agents: {} does not name the tool `{AGENT_TOOL}`, so --agents has no effect",
             agent_file(args).display()
         ));
         return Ok(None);

@@ -30,7 +30,7 @@ pub(super) fn show_call(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode
     let found = found.map_err(|error| Failure::usage(error.to_string()))?;
     let Some(call) = found else {
         let (path, place) = (path.display(), format_call_path(&args.call));
-        return Err(Failure::usage(format!("{path} holds no call {place} that was run")));
+        return Err(Failure::usage(format!("{path} has no call {place} that was executed")));
     };
     let text = if args.of.json { render_json(&call) } else { render_text(&call) };
     match writer.stdout_is_terminal() {

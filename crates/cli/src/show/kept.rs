@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::render::{Writer, flow_items, format_count, group_digits};
 use crate::run::state;
 use crate::runs::{self, format_dollars};
+use crate::sim::posed_model;
 
 /// Finds the journal of the named run, if there is one. The name is an id of the state folder,
 /// including a sub-agent's (`RUN.2`), or the file of a journal.
@@ -29,6 +30,13 @@ pub(super) fn find_journal(args: &ShowArgs) -> Option<PathBuf> {
     let env = |name: &str| std::env::var(name).ok();
     let path = state::journal_file(&state::journal_folder(&env)?, root_run(&args.run));
     (path.components().count() > 1 && path.is_file()).then_some(path)
+}
+
+/// Returns the failure for a run that is not kept, if any run is.
+pub(super) fn describe_missing(run: &str) -> Option<Failure> {
+    let folder = state::journal_folder(&|name| std::env::var(name).ok())?;
+    let any = !state::run_ids(&folder).is_empty();
+    any.then(|| state::find_journal(run, Some(&folder)).err()).flatten()
 }
 
 /// Returns the id of the run at the top of the tree.
@@ -46,7 +54,7 @@ pub(super) fn show_run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| failed(&error))?;
     let told = runtime
-        .block_on(Box::pin(ReplayedJournal::from_path(path)))
+        .block_on(Box::pin(ReplayedJournal::from_path_as(path, &posed_model)))
         .map_err(|unfit| failed(&unfit))?;
     let run = if Path::new(&args.run).is_file() { &told.root } else { &args.run };
     let Some(start) = told.starts.get(run) else {
@@ -64,7 +72,7 @@ pub(super) fn show_run(
         writer.write_result(&steps::render_replayed(&told, width));
     }
     if let Some(error) = &told.differs {
-        writer.write_warning(&format!("what stands behind this is not shown: {error}"));
+        writer.write_warning(&format!("the rest of the run is not shown: {error}"));
     }
     Ok(runs::output_status(writer))
 }
@@ -75,7 +83,7 @@ fn render_head(told: &ReplayedJournal, run: &str, start: &StartRecord, width: us
     let what = [
         Some(format!("agent {}", start.agent)),
         Some(format!("model {}", start.model)),
-        start.continues.as_ref().map(|run| format!("goes on from {run}")),
+        start.continues.as_ref().map(|run| format!("continues {run}")),
         start
             .parent
             .as_ref()

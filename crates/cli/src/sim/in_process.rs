@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
+use softland_agent::core::find_nearest;
 use softland_agent::http::{
     Api, ByteStream, Request, Response, ResponseHead, ServedModel, Transport, TransportError,
     TransportErrorKind,
@@ -34,6 +35,12 @@ pub(crate) fn posed_model(api: Api, model: &str) -> Option<ServedModel> {
     Some(ServedModel::new(vendor, id).with_request_name(name))
 }
 
+/// Returns the end of a message about an unknown scenario: the known one that is probably meant.
+pub(super) fn suggest_scenario(name: &str) -> String {
+    let near = find_nearest(name, Scenario::builtin_names().map(|(name, _)| name));
+    near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
 /// A simulator in this process.
 pub(crate) struct InProcessSim {
     sim: Sim,
@@ -58,7 +65,8 @@ impl InProcessSim {
     pub(crate) fn find_scenario(model: &str) -> Result<Scenario, String> {
         let full = format!("sim/{model}");
         let scenario = parse_model_name(&full).map_or(model, |(scenario, _)| scenario);
-        Scenario::from_name(scenario).map_err(|wrong| format!("the model `{full}`: {wrong}"))
+        Scenario::from_name(scenario)
+            .map_err(|wrong| format!("the model `{full}`: {wrong}{}", suggest_scenario(scenario)))
     }
 }
 

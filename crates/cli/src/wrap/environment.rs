@@ -94,7 +94,7 @@ pub(super) fn read_upstreams(env: Env<'_>) -> Result<EnvUpstreams, Vec<String>> 
                 (Ok(url), None) => first = Some((name, url)),
                 (Ok(url), Some((counts, other))) if url != *other => {
                     named.warnings.push(format!(
-                        "{counts} and {name} name different addresses; that of {counts} is asked"
+                        "{counts} and {name} name different addresses; requests go to that of {counts}"
                     ));
                 }
                 (Ok(_), Some(_)) => {}
@@ -116,8 +116,7 @@ pub(super) fn find_bypass(env: Env<'_>) -> Option<String> {
     };
     let (variable, cloud) = ELSEWHERE.iter().find(|(variable, _)| on(variable))?;
     Some(format!(
-        "{variable} is set: Claude Code then asks {cloud} directly, past ANTHROPIC_BASE_URL, and \
-         nothing would be governed; unset it (env -u {variable} softland wrap …) and use an API \
+        "{variable} is set, so Claude Code sends its requests directly to {cloud}, past ANTHROPIC_BASE_URL, and softland would see none of them; unset it (env -u {variable} softland wrap …) and use an API \
          key or a claude.ai login"
     ))
 }
@@ -200,8 +199,8 @@ mod tests {
         assert_eq!(named.upstreams, [("openai", url("http://a"))]);
         assert_eq!(
             named.warnings,
-            ["OPENAI_BASE_URL and OPENAI_API_BASE name different addresses; that of \
-              OPENAI_BASE_URL is asked"]
+            ["OPENAI_BASE_URL and OPENAI_API_BASE name different addresses; requests go \
+              to that of OPENAI_BASE_URL"]
         );
     }
 

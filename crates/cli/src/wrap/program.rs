@@ -73,13 +73,14 @@ pub(super) fn spawn_program(
         let name = name.to_string_lossy();
         match error.kind() {
             io::ErrorKind::NotFound if name.contains('/') => Failure::usage(format!(
-                "`{name}` is not there, or what its first line names is not"
+                "`{name}` does not exist, or the program that its first line names does not"
             ))
             .with_status(status::NOT_FOUND),
-            io::ErrorKind::NotFound => {
-                Failure::usage(format!("`{name}` was not found in any folder of PATH"))
-                    .with_status(status::NOT_FOUND)
-            }
+            io::ErrorKind::NotFound => Failure::usage(format!(
+                "`{name}` was not found in any folder of PATH: is it installed, and is its \
+                     name right?"
+            ))
+            .with_status(status::NOT_FOUND),
             io::ErrorKind::PermissionDenied => {
                 Failure::usage(format!("`{name}` may not be run (permission denied)"))
                     .with_status(status::NOT_RUNNABLE)

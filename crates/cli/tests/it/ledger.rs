@@ -118,7 +118,7 @@ fn runs_that_are_kept_are_listed_among_them() {
     assert!(lines[1].contains("  journal  ") && lines[1].contains("sim/reader"), "{listed}");
     let id = lines[1].split(' ').next().unwrap();
     in_folder(folder, &["show", id]).status(0);
-    in_folder(folder, &["runs", "--delete", id]).status(2).says("is no run of a ledger: ");
+    in_folder(folder, &["runs", "--delete", id]).status(2).says("is in no ledger: ");
     // A killed run names the command that resumes it; an empty journal is not a run.
     let runs = folder.join("state/softland/runs");
     let whole = std::fs::read_to_string(runs.join(format!("{id}.ndjson"))).unwrap();
@@ -164,7 +164,7 @@ fn runs_are_listed_newest_first() {
     let lines: Vec<&str> = listed.stdout.lines().collect();
     assert_eq!(lines.len(), 4, "{}", listed.stdout);
     for (line, (run, end)) in lines.iter().skip(1).zip([
-        ("run-b ", "going on, last heard of "),
+        ("run-b ", "open, last record at "),
         ("run-a2 ", "landed: tool_calls (tool_calls_limit 30), rung none"),
         ("run-a1 ", "landed: tool_calls (tool_calls_limit 30), rung none"),
     ]) {
@@ -249,14 +249,14 @@ fn a_unique_prefix_is_enough_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = ledger(folder.path());
     let show = |run: &str| in_folder(folder.path(), &["show", run]);
-    assert!(show("run-b").status(0).stdout.starts_with("run-b · going on"));
+    assert!(show("run-b").status(0).stdout.starts_with("run-b · open, last record at "));
     assert!(show("run-a2").status(0).stdout.starts_with("run-a2 · landed"));
     show("run-a").status(2).says("`run-a` begins the ids of several runs: run-a1, run-a2");
     show("run-x")
         .status(2)
         .says("softland.db has no run `run-x`; the newest are run-b, run-a2, run-a1");
     let elsewhere = tempfile::tempdir().unwrap();
-    in_folder(elsewhere.path(), &["runs"]).status(2).says("softland.db: there is no such ledger");
+    in_folder(elsewhere.path(), &["runs"]).status(2).says("there is no ledger yet");
     std::fs::write(elsewhere.path().join("softland.db"), "").unwrap();
     let empty =
         in_folder(elsewhere.path(), &["runs"]).status(0).says("no such runs in softland.db");

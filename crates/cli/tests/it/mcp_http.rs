@@ -107,7 +107,7 @@ fn over_http_a_session_is_guarded_and_its_end_stops_its_runs() {
         "sim/reader",
         "--allow-shell",
     ]));
-    open.status(2).says("is not of the loopback");
+    open.status(2).says("is not a loopback address");
 }
 
 #[test]

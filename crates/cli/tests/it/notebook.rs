@@ -31,7 +31,7 @@ fn it_serves_a_page_until_it_is_told_to_stop() {
     let text = std::fs::read_to_string(folder.path().join("new.ipynb")).unwrap();
     let notebook: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(notebook["nbformat"], 4);
-    said_by(command().arg("0.0.0.0:0")).status(2).says("is not on the loopback");
+    said_by(command().arg("0.0.0.0:0")).status(2).says("is not a loopback address");
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn a_start_that_is_refused_leaves_nothing_behind() {
     };
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    refused("new.ipynb", &["--listen", &taken]).says("cannot listen on");
-    refused("new.ipynb", &["--listen", "0.0.0.0:0"]).says("is not on the loopback");
+    refused("new.ipynb", &["--listen", &taken]).says("another program uses this port");
+    refused("new.ipynb", &["--listen", "0.0.0.0:0"]).says("is not a loopback address");
     let free = ["--listen", "127.0.0.1:0"];
     refused("new.ipynb", &["--kernel", "nowhere", free[0], free[1]]).says("there are: ");
     refused("a.txt", &free).says("FILE.ipynb");

@@ -199,7 +199,7 @@ fn what_cannot_be_gone_on_with_is_said() {
     let (run, file) = (id(&journal), journal.to_str().unwrap());
     said_by(at(&state).args(["run", "--resume", "run-1"]))
         .status(2)
-        .says("no run run-1 is kept in ");
+        .says("no run run-1 is recorded in ");
     said_by(at(&state).args(["run", "--resume", "run-1", "--journal", file]))
         .status(2)
         .says(&format!("{file} is the journal of {run}"));
@@ -236,9 +236,9 @@ fn a_journal_holds_no_key_and_is_said_to_lie_among_the_tools_files() {
     let state = folder.path().join("state");
     let mut run = at(&state);
     run.arg("run").arg(analyst()).arg(QUESTION).arg("--root").arg(folder.path());
-    said_by(&mut run).status(0).says("lies in --root, where the agent's tools see it");
+    said_by(&mut run).status(0).says("is inside --root, where the agent's tools can see it");
     // Without a home folder there is no place for the journal, which causes a warning.
     let mut run = softland();
     run.env_remove("XDG_STATE_HOME").arg("run").arg(analyst()).arg(QUESTION).arg("--root");
-    said_by(run.arg(notes())).status(0).says("the run is not kept and cannot be gone on with");
+    said_by(run.arg(notes())).status(0).says("the run is not recorded and cannot be resumed");
 }

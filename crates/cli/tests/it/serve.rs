@@ -33,7 +33,9 @@ fn an_agent_gets_through_it_what_it_gets_without() {
     gateway.signal("INT");
     let (status, said) = gateway.ended();
     assert_eq!(status.code(), Some(0), "{said}");
-    assert!(folder.path().join("softland.db").exists(), "the ledger is where it is by default");
+    let ledger = folder.path().join("softland/softland.db");
+    assert!(ledger.exists() && !folder.path().join("softland.db").exists(), "{said}");
+    assert!(said.contains(&format!("ledger: {}", ledger.display())), "{said}");
 }
 
 #[test]
@@ -64,7 +66,8 @@ fn it_says_where_it_listens_and_nothing_secret_however_much_it_logs() {
     let (_, said) = gateway.ended();
     assert!(said.contains("/v1/messages"), "requests are logged:\n{said}");
     assert!(!said.contains(SECRET) && !said.contains(token), "{said}");
-    assert!(!folder.path().join("softland.db").exists(), "the ledger is off");
+    assert!(!folder.path().join("softland").exists(), "the ledger is off");
+    assert!(said.contains("ledger: off ([ledger] url)"), "{said}");
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn it_stops_when_the_requests_under_way_have_ended() {
     let head = read_until(&mut stream, "message_start");
     assert!(!head.contains("message_stop"), "too fast for this test:\n{head}");
     gateway.signal("TERM");
-    gateway.until("stopping; requests under way may end");
+    gateway.until("stopping: running requests may end");
     assert!(gateway.runs());
     let tail = rest(stream);
     assert!(tail.contains("event: message_stop"), "the stream was cut:\n{tail}");
@@ -170,7 +173,7 @@ fn on_one_core_streams_are_served_side_by_side_and_to_their_ends() {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let core = allowed.trim().split([',', '-']).next().unwrap();
     let mut command = std::process::Command::new("taskset");
-    command.env_clear().env("XDG_STATE_HOME", state()).current_dir(folder.path());
+    command.env_clear().env("XDG_STATE_HOME", folder.path()).current_dir(folder.path());
     command.args(["-c", core]).arg(softland().get_program());
     command.args(["serve", "--listen", "127.0.0.1:0", "--anthropic-base-url", &sim.url()]);
     let mut gateway = Server::start(&mut command);
@@ -180,7 +183,7 @@ fn on_one_core_streams_are_served_side_by_side_and_to_their_ends() {
     }
     assert_eq!(gateway.status("/healthz", &gateway.address), 200, "while streams are open");
     gateway.signal("TERM");
-    gateway.until("stopping; requests under way may end");
+    gateway.until("stopping: running requests may end");
     for stream in streams {
         assert!(rest(stream).contains("event: message_stop"), "a stream was cut");
     }
@@ -256,11 +259,11 @@ fn a_second_signal_does_not_wait_and_loses_nothing() {
     let mut stream = gateway.ask_as_agent(MODEL, true);
     read_until(&mut stream, "message_start");
     gateway.signal("TERM");
-    gateway.until("stopping; requests under way may end");
+    gateway.until("stopping: running requests may end");
     gateway.signal("TERM");
     let (status, said) = gateway.ended();
     assert_eq!(status.code(), Some(130), "{said}");
-    assert!(said.contains("requests under way are cut off"), "{said}");
+    assert!(said.contains("running requests are cut off"), "{said}");
     assert!(!rest(stream).contains("message_stop"), "it was cut");
     let runs = runs(folder.path(), |_| true);
     assert_eq!(runs.len(), 1, "{runs:?}");
@@ -298,7 +301,13 @@ fn what_a_killed_gateway_left_open_is_ended_by_the_next() {
     )
     .status(0);
     assert!(table.stdout.contains("cancelled: user"), "{}", table.stdout);
-    let shown = said_by(softland().current_dir(folder.path()).args(["show", id])).status(0);
+    let shown = said_by(
+        softland()
+            .current_dir(folder.path())
+            .env("XDG_STATE_HOME", folder.path())
+            .args(["show", id]),
+    )
+    .status(0);
     assert!(shown.stdout.contains("cancelled: user"), "{}", shown.stdout);
 
     // Another gateway does not end this one's runs.

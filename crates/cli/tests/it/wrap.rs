@@ -54,8 +54,7 @@ fn a_limit_of_the_gateway_lands_an_agent_that_knows_none() {
     let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
     let said = wrapped_run(&sim, folder.path(), &["--tool-calls-limit", "3"]).status(0);
     assert!(!said.stdout.trim().is_empty(), "{}", said.stderr);
-    let account = said.stderr.lines().last().unwrap();
-    assert!(account.contains("1 landed"), "{}", said.stderr);
+    said.says("1 landed").says(" landed: tool_calls_limit 3 was reached; ");
 }
 
 #[test]
@@ -64,12 +63,11 @@ fn what_is_observed_is_told_at_the_end() {
     let flags = ["--observe", "--tool-calls-limit", "3"];
     let said = wrapped_run(&sim, folder.path(), &flags).status(0);
     assert_eq!(said.stdout, run(QUESTION, &[]).status(0).stdout, "nothing is changed");
-    let lines: Vec<&str> = said.stderr.lines().collect();
-    let [.., account, would] = lines.as_slice() else { panic!("{}", said.stderr) };
-    assert!(account.contains("1 run: ") && account.contains(" 0 landed, 0 stopped"), "{account}");
-    let says = "softland: nothing was changed; of 1 run observed, 1 would have landed, 0 been \
-                stopped; what would have been done: ";
-    assert!(would.starts_with(says) && would.contains(" × ask"), "{would}");
+    let said = said.says("; 1 run: 1 answered, 0 landed, 0 stopped\n");
+    let says = "softland: nothing was changed. Of 1 run observed, 1 would have landed and 0 would \
+                have been stopped; interventions that would have been made: ";
+    let would = said.stderr.lines().find(|line| line.starts_with(says));
+    assert!(would.is_some_and(|would| would.contains(" × ask")), "{}", said.stderr);
 }
 
 #[test]
@@ -79,13 +77,13 @@ fn its_status_is_the_programs() {
     let broken = file(folder.path(), "broken", "#!/no/such/shell\n");
     std::fs::set_permissions(&broken, PermissionsExt::from_mode(0o755)).unwrap();
     for (command, status, said) in [
-        (&["sh", "-c", "exit 0"][..], 0, "no request came by; `sh`"),
-        (&["sh", "-c", "exit 7"], 7, "no request came by"),
-        (&["sh", "-c", "kill -9 $$"], 137, "no request came by"),
-        (&["sh", "-c", "kill -TERM $$"], 143, "no request came by"),
+        (&["sh", "-c", "exit 0"][..], 0, "`sh` sent no request through softland"),
+        (&["sh", "-c", "exit 7"], 7, "sent no request through softland"),
+        (&["sh", "-c", "kill -9 $$"], 137, "sent no request through softland"),
+        (&["sh", "-c", "kill -TERM $$"], 143, "sent no request through softland"),
         (&["no-such-program"], 127, "error: `no-such-program` was not found in any folder of"),
-        (&["./no-such-program"], 127, "error: `./no-such-program` is not there"),
-        (&[broken.as_str()], 127, "or what its first line names is not"),
+        (&["./no-such-program"], 127, "error: `./no-such-program` does not exist"),
+        (&[broken.as_str()], 127, "or the program that its first line names does not"),
         (&[script.as_str()], 126, "may not be run (permission denied)"),
         (&["/"], 126, "error: `/` "),
     ] {
@@ -123,7 +121,9 @@ fn the_program_finds_the_gateway_and_nothing_else_is_changed() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     let (pages, rest) = stderr.split_once('\n').unwrap();
     assert!(pages.starts_with(&format!("pages: {url}/#token=")), "{stderr}");
-    assert!(rest.starts_with("to stderr\nsoftland: no request came by"), "{stderr}");
+    let (ledger, rest) = rest.split_once('\n').unwrap();
+    assert!(ledger.starts_with("ledger: "), "{stderr}");
+    assert!(rest.starts_with("to stderr\nsoftland: `sh` sent no request"), "{stderr}");
 }
 
 #[test]
@@ -231,8 +231,7 @@ fn codex_gets_its_provider_in_arguments_and_is_landed_there() {
     let said = said_by(command.args(["--tool-calls-limit", "3", "--", &codex, "exec", "hi"]));
     let said = said.status(0).says("-c model_provider=\"softland\" -c exec hi");
     assert!(!said.stdout.trim().is_empty() && !said.stderr.contains(SECRET), "{}", said.stderr);
-    let account = said.stderr.lines().last().unwrap();
-    assert!(account.contains("1 landed"), "{}", said.stderr);
+    said.says("1 landed");
 }
 
 #[test]

@@ -18,9 +18,9 @@ const LISTED: usize = 1000;
 /// The number of runs in one list, from memory and the ledger.
 const MOST: usize = 10_000;
 
-/// Returns all open runs and the newest ended ones, what the ledger keeps, and whether there are
-/// more. Of the ledger's runs, it returns only those with `search` in a name and with the outcome
-/// `state`.
+/// Returns the open runs and the newest ended ones, what the ledger keeps, and whether there are
+/// more. With `search` it returns only the runs with that text in a name, with `state` only those
+/// with that outcome.
 ///
 /// # Errors
 /// Returns an error if the shared state cannot be reached.
@@ -33,6 +33,9 @@ pub(super) async fn list_runs(
     let settings = &settings.settings;
     let content = if settings.ledger_full { "full" } else { "digests" };
     let mut ledger = json!({"on": settings.ledger.is_some(), "content": content});
+    if settings.ledger_read_only {
+        ledger["read_only"] = true.into();
+    }
     let live = gate.services.state.list_runs(0).await?;
     // A page that reads on from this version misses nothing.
     let at = format!("{}.{}", live.version, gate.pages.stamp);
@@ -40,7 +43,8 @@ pub(super) async fn list_runs(
     let mut known = BTreeSet::new();
     for row in live.runs.into_iter().rev() {
         if known.insert(Arc::clone(&row.run)) {
-            runs.extend(serde_json::to_value(RunRow::from_snapshot(&row)));
+            let row = serde_json::to_value(RunRow::from_snapshot(&row)).ok();
+            runs.extend(row.filter(|row| matches_query(row, search, state)));
         }
     }
     let mut more = false;
@@ -69,6 +73,24 @@ pub(super) async fn list_runs(
     runs.truncate(MOST);
     let runs = with_questions(gate, runs).await;
     Ok(json!({"v": 1, "ledger": ledger, "at": at, "runs": runs, "more": more}))
+}
+
+/// Returns true if a run in memory matches, by the rules of [`Query`].
+fn matches_query(row: &Value, search: Option<&str>, state: Option<&str>) -> bool {
+    let text = |name: &str| row.get(name).and_then(Value::as_str);
+    let in_state = match state {
+        None => true,
+        Some("open") => text("outcome").is_none(),
+        Some(outcome) => text("outcome") == Some(outcome),
+    };
+    let found = |search: &str| {
+        let search = search.to_ascii_lowercase();
+        let searched =
+            ["run", "name", "agent", "model", "client", "policy", "session", "reason", "outcome"];
+        let texts: Vec<&str> = searched.into_iter().filter_map(text).collect();
+        texts.join("\n").to_ascii_lowercase().contains(&search)
+    };
+    in_state && search.is_none_or(found)
 }
 
 /// Returns one run, from memory or the ledger.

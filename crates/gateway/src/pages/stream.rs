@@ -1,8 +1,9 @@
 //! Server-sent events: of one run, from its tape, and of the list of runs, by versions.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -205,7 +206,12 @@ async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: 
         piece.extend_from_slice(b"event: resync\ndata: {}\n\n");
     }
     let mut quiet = Duration::ZERO;
+    let mut file = watched_file(gate);
     loop {
+        // The file of another process has changed, so the page reads the list again.
+        if file.as_mut().is_some_and(WatchedFile::has_changed) {
+            piece.extend_from_slice(b"event: resync\ndata: {}\n\n");
+        }
         // A state that cannot be reached is asked again; the page stays.
         let newest = gate.services.state.list_runs(version).await.unwrap_or_default();
         if newest.version > version {
@@ -234,6 +240,37 @@ async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: 
         tokio::time::sleep(LOOK).await;
         quiet += LOOK;
     }
+}
+
+/// The ledger of other processes, and its state when it was last looked at.
+struct WatchedFile {
+    path: PathBuf,
+    state: [Option<(u64, SystemTime)>; 2],
+}
+
+/// Returns the ledger to be watched, if other processes write it.
+fn watched_file(gate: &GatewayState) -> Option<WatchedFile> {
+    let settings = &gate.live_config().settings;
+    let path = settings.ledger.clone().filter(|_| settings.ledger_read_only)?;
+    let state = file_states(&path);
+    Some(WatchedFile { path, state })
+}
+
+impl WatchedFile {
+    fn has_changed(&mut self) -> bool {
+        let old = std::mem::replace(&mut self.state, file_states(&self.path));
+        old != self.state
+    }
+}
+
+/// Returns the size and time of a database and of its write-ahead log.
+fn file_states(path: &Path) -> [Option<(u64, SystemTime)>; 2] {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    [path, Path::new(&log)].map(|path| {
+        let file = std::fs::metadata(path).ok()?;
+        Some((file.len(), file.modified().ok()?))
+    })
 }
 
 fn open_stream() -> (BodySender, Response<Body>) {

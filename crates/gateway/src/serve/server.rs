@@ -149,7 +149,7 @@ impl Gateway {
         drop(admin);
         looks.drain_tasks(LAST_LOOKS).await;
         close_accounts(&gate).await;
-        gate.watch.metrics.to_summary()
+        gate.watch.to_summary()
     }
 }
 
@@ -172,7 +172,7 @@ impl Handle {
     /// Returns a summary of what the gateway has done so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        self.gate.watch.metrics.to_summary()
+        self.gate.watch.to_summary()
     }
 
     /// Cuts off running requests once the gateway is told to stop, instead of letting them end.

@@ -14,7 +14,7 @@ use crate::support::sim::governed;
 use softland_gateway::{Clock, Settings};
 use softland_ledger::{Ledger, Options, Query, Reader, Run};
 use softland_session::core::policy::PolicyValue as Key;
-use softland_session::core::{Outcome, Reason};
+use softland_session::core::{Outcome, Quantity, Reason};
 use tempfile::TempDir;
 
 use crate::support;
@@ -87,6 +87,8 @@ async fn ten_minutes_without_a_request_end_a_run_and_whoever_comes_back_names_it
         let [old, new] = runs.as_slice() else { panic!("looks {looks}: {runs:?}") };
         assert!(is_cancelled(old), "looks {looks}: {old:?}");
         assert_eq!((old.requests, old.tool_calls), (2, Some(2)));
+        let left = old.end.as_ref().and_then(|end| end.remaining.get("tool_calls_limit").copied());
+        assert_eq!(left, Some(Quantity::Count(7)), "what the limits left is kept: {old:?}");
         assert!(old.cost.is_some_and(|cost| cost.0 > 0), "what it spent is kept: {old:?}");
         assert_eq!(new.continues.as_deref(), Some(&*old.run));
         let end = new.end.as_ref().expect("it ended");

@@ -86,10 +86,16 @@ impl GovernedRequest {
     /// Returns the end of the request, for the run's totals.
     fn request_end(&self, run: Arc<str>, done: Option<&Done>, at: u64) -> RequestEnd {
         let used = done.map_or_else(|| self.exchange.run().used(), |done| &done.used);
+        // A call that the client is given counts, also if its result never comes.
+        let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
+        let own_cost = self.account.cost().unwrap_or_default();
+        let facts = report::refresh_spent(self.account.current_facts(at, None), own_cost, &[]);
+        let counted = RunUsage { calls, ..used.clone() };
         let totals = RunTotals {
             last: at,
             turns: used.turns,
-            calls: used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64),
+            calls,
+            remaining: counted.remaining_limits(self.exchange.run().policy(), &facts),
             tokens: self.account.used(),
             cost: self.account.cost(),
             before: (0, 0),

@@ -49,6 +49,15 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Op
         connection.pragma_update_and_check(None, "journal_mode", "wal", mode).map_err(fail)?;
         run_migrations(connection, STEPS).map_err(fail)?;
     }
+    // A process that ended at a bad moment, or that was not alone, may have left another mode.
+    let found = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
+    if found.map_err(fail)? != "wal" {
+        let mode = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+        // A file that others use at the moment stays in its mode, in which it can be written, too.
+        if let Err(error) = connection.pragma_update_and_check(None, "journal_mode", "wal", mode) {
+            tracing::warn!(%error, "the ledger is written without a write-ahead log for now");
+        }
+    }
     // Another process may have migrated the file first, perhaps to a later version.
     read_version(connection, path).map(drop)
 }

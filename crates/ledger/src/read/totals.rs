@@ -45,6 +45,16 @@ impl Reader {
         read().map_err(|error| self.read_error(error))
     }
 
+    /// Returns true if the ledger holds contents of requests.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read.
+    pub fn has_contents(&self) -> Result<bool, ReadError> {
+        let sql = "SELECT EXISTS(SELECT 1 FROM contents)";
+        let found = self.connection.query_row(sql, [], |row| row.get(0));
+        found.map_err(|error| self.read_error(error))
+    }
+
     /// Returns the signals of all runs that began at `since` or later.
     ///
     /// # Errors

@@ -6,5 +6,6 @@
 mod crash;
 mod faults;
 mod keep;
+mod many;
 mod numbers;
 mod support;

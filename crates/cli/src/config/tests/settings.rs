@@ -42,7 +42,7 @@ fn without_a_config_there_are_defaults() {
         ]
     );
     assert!(settings.upstreams.values().all(|upstream| upstream.key.is_none()));
-    assert_eq!(settings.ledger.as_deref(), Some(Path::new("softland.db")));
+    assert_eq!(settings.ledger, None, "the caller chooses the default one");
     assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
     assert!(settings.policies.is_empty() && settings.forced_policy.is_none());
     assert!(settings.client_tokens.is_none() && !settings.ledger_full);
@@ -138,7 +138,7 @@ fn another_address_does_not_get_the_key() {
     assert_eq!(
         config.list_warnings(&asked("https://b.example")),
         ["c.toml:3: upstream.anthropic.api_key_env: is not used: the key belongs to \
-             https://a.example, and https://b.example is asked"]
+             https://a.example, and requests go to https://b.example"]
     );
     // The same address, given twice.
     let same = settings(text, &asked("https://a.example/v1")).unwrap();

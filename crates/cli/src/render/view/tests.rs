@@ -48,7 +48,7 @@ fn ran(name: &str, ok: bool, content: &str) -> Vec<EventKind> {
 
 fn did(intervention: &'static str, used: u64, text: &str) -> EventKind {
     let because = Some(Because::from_counts(Reason::ToolCalls, used, 2));
-    EventKind::Intervention { intervention, because, text: Some(text.to_owned()) }
+    EventKind::Intervention { intervention, because, text: Some(text.to_owned()), observed: false }
 }
 
 fn report(outcome: Outcome, answer: Option<&str>) -> Box<Report> {

@@ -28,8 +28,7 @@ pub(super) fn find_client(arguments: &[&str], place: SettingsLookup<'_>) -> Resu
     match argument.or(variable).or_else(file) {
         None => Ok(Client::default()),
         Some(setting) => Err(format!(
-            "{setting} has the address of a provider, which aider would ask past softland, or not \
-             at all; take it out and name it in OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
+            "{setting} has the address of a provider, so aider's requests would not go through softland; remove it and set OPENAI_BASE_URL or ANTHROPIC_BASE_URL instead"
         )),
     }
 }

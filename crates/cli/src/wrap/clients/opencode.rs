@@ -34,8 +34,7 @@ pub(super) fn find_client(place: SettingsLookup<'_>) -> Result<Client, String> {
             config_names_address(&config, provider).then(|| format!("the variable {VARIABLE}"));
         if let Some(place) = own.into_iter().chain(files).next() {
             return Err(format!(
-                "{place} has a baseURL for opencode's provider `{provider}`, before which wrap's \
-                 address would go, so that the key would be sent to another; set {variable} to it"
+                "{place} has a baseURL for opencode's provider `{provider}`, which wrap would replace, so that the key would go to another address; set {variable} to that address instead"
             ));
         }
     }

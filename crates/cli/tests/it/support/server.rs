@@ -32,11 +32,11 @@ impl Server {
         Self::start(&mut command)
     }
 
-    /// `softland serve` in a folder, on a free port.
+    /// `softland serve` in a folder, which is the state folder's parent, too, on a free port.
     pub(crate) fn serve(folder: &Path, flags: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = softland();
         command.current_dir(folder).args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
-        command.envs(variables.iter().copied());
+        command.env("XDG_STATE_HOME", folder).envs(variables.iter().copied());
         Self::start(&mut command)
     }
 

@@ -408,6 +408,8 @@ pub(crate) fn settings(url: &str) -> Settings {
         header_policies: Vec::new(),
         allow_unmetered: false,
         ledger: None,
+        ledger_read_only: false,
+        recap: false,
         ledger_full: false,
         retention: None,
         audit: None,

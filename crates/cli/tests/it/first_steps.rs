@@ -1,0 +1,86 @@
+//! The first commands of a new user: `softland` alone, `softland init`, and the helps.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use crate::support::*;
+use tempfile::tempdir;
+
+#[test]
+fn without_arguments_it_says_what_one_can_do() {
+    let said = said(&[]).status(0);
+    assert_eq!(said.stdout.lines().count(), 8, "{}", said.stdout);
+    assert!(said.stderr.is_empty());
+}
+
+#[test]
+fn what_init_writes_is_valid_and_runs() {
+    let folder = tempdir().unwrap();
+    let here = |args: &[&str]| said_by(softland().current_dir(folder.path()).args(args));
+    let wrote = here(&["init"]).status(0).stdout;
+    assert!(wrote.contains("wrote ./softland.toml\n"), "{wrote}");
+    let checked = here(&["check", "softland.toml", "agents/reader.md"]).status(0);
+    assert!(checked.stderr.is_empty(), "{}", checked.stderr);
+    // The command that it names works, and the config that it wrote does, too.
+    let run = ["run", "agents/reader.md", "What is here?", "--model", "sim/reader"];
+    let ran = here(&run).status(0);
+    assert!(!ran.stdout.trim().is_empty());
+    here(&[&run[..], &["--config", "softland.toml", "--policy", "research"]].concat()).status(0);
+    let mut serve = softland();
+    serve.current_dir(folder.path()).args(["serve", "--config", "softland.toml"]);
+    let gateway = server::Server::start(serve.args(["--listen", "127.0.0.1:0"]));
+    assert_eq!(gateway.status("/healthz", &gateway.address), 200);
+}
+
+#[test]
+fn the_keys_of_the_written_config_are_valid_without_their_marks_too() {
+    let text = include_str!("../../src/init/softland.toml");
+    // A commented key or table is a line of TOML behind `# `.
+    let is_toml = |line: &str| {
+        line.starts_with('[') || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '))
+    };
+    let uncommented: Vec<&str> = text
+        .lines()
+        .map(|line| line.strip_prefix("# ").filter(|line| is_toml(line)).unwrap_or(line))
+        .collect();
+    assert!(uncommented.contains(&"[[route]]") && uncommented.len() > 40);
+    let folder = tempdir().unwrap();
+    let path = file(folder.path(), "all.toml", &uncommented.join("\n"));
+    said(&["check", &path]).status(0);
+}
+
+#[test]
+fn init_overwrites_nothing() {
+    let folder = tempdir().unwrap();
+    let config = file(folder.path(), "softland.toml", "# mine\n");
+    let target = folder.path().to_str().unwrap();
+    let wrote = said(&["init", target]).status(0).stdout;
+    assert!(wrote.contains("kept (it was there already) ") && wrote.contains("wrote "), "{wrote}");
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "# mine\n");
+    let again = said(&["init", target]).status(0).stdout;
+    assert_eq!(again.matches("kept (it was there already) ").count(), 2, "{again}");
+    let new = folder.path().join("a/b");
+    said(&["init", new.to_str().unwrap()]).status(0);
+    assert!(new.join("agents/reader.md").is_file());
+    said(&["init", &config]).status(2).says("needs a folder");
+}
+
+#[test]
+fn a_journal_of_an_earlier_version_is_shown_to_its_end() {
+    let folder = tempdir().unwrap();
+    let journal = folder.path().join("run.ndjson");
+    let journal = journal.to_str().unwrap();
+    run("What did we decide?", &["--model", "sim/reader", "--journal", journal]).status(0);
+    let whole = said(&["show", journal, "--json"]).status(0);
+    // Earlier versions did not record the model that a simulated one poses as.
+    let text = std::fs::read_to_string(journal).unwrap();
+    let at = text.find("\"served\":{").unwrap();
+    let end = at + text[at..].find("},").unwrap() + 2;
+    std::fs::write(journal, [&text[..at], &text[end..]].concat()).unwrap();
+    let said = said(&["show", journal, "--json"]).status(0);
+    assert!(said.stderr.is_empty(), "{}", said.stderr);
+    let kinds = |said: &Said| {
+        said.events().into_iter().map(|event| event["event"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&said), kinds(&whole));
+    assert_eq!(kinds(&said).last().unwrap(), "done");
+}
