@@ -153,12 +153,15 @@ fn read_abandoned(db: &Database, most: usize, old: u64) -> Vec<Record> {
     match db.abandoned_records(most, old) {
         Ok(left) => {
             if !left.is_empty() {
-                tracing::warn!(records = left.len(), "what was left open is ended");
+                tracing::warn!(
+                    records = left.len(),
+                    "runs and requests of a process that died are ended"
+                );
             }
             left
         }
         Err(error) => {
-            tracing::warn!(%error, "runs that were left open stay so");
+            tracing::warn!(%error, "runs of a process that died could not be ended");
             Vec::new()
         }
     }

@@ -97,8 +97,12 @@ fn describe_runs(summary: &Summary) -> Vec<String> {
 
 fn describe_run(run: &RecapRun) -> String {
     let ended = &run.ended;
-    let why = match (&ended.limit, &ended.value) {
-        (Some(limit), Some(value)) => format!("{limit} {value} was reached"),
+    let why = match (&ended.limit, &ended.value, ended.needed) {
+        (Some(limit), Some(value), Some(needed)) => {
+            let needed = format_dollars(needed);
+            format!("{limit} {value} left too little for one more request (up to {needed})")
+        }
+        (Some(limit), Some(value), None) => format!("{limit} {value} was reached"),
         _ => ended.reason.to_string(),
     };
     let agent = run.agent.as_ref().map(|agent| format!(" ({agent})")).unwrap_or_default();

@@ -1,7 +1,5 @@
 //! The first commands of a new user: `softland` alone, `softland init`, and the helps.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-
 use crate::support::*;
 use tempfile::tempdir;
 

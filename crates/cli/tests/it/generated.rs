@@ -69,6 +69,7 @@ fn there_is_a_page_for_every_command() {
         let whole = page(&format!("softland-{command}"));
         assert_eq!(whole, said(&["man", &command]).status(0).stdout);
         assert!(whole.contains(&format!(".TH softland-{command} 1  \"softland ")), "{whole}");
+        assert!(whole.contains("/blob/main/docs/"), "no page of the documentation: {whole}");
         assert!(
             whole.contains("\n.SH SYNOPSIS\n") && whole.contains(&format!("softland {command}"))
         );

@@ -209,7 +209,7 @@ fn what_cannot_be_gone_on_with_is_said() {
     said_by(at(&state).args(limit)).status(2).says("--tool-calls-limit cannot be given with");
     said_by(at(&state).args(["run", "--continue", file, "And?"]))
         .status(2)
-        .says("has not ended: softland run --resume");
+        .says("has not ended; softland run --resume");
     let other = ["run", "--resume", &run, "--model", "sim/looper", "--journal", file];
     said_by(at(&state).args(other)).status(2).says("it asks sim/slow:40, not sim/looper");
     said_by(&mut slow(&journal, &[])).status(2).says("is there already");

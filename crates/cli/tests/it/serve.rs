@@ -124,6 +124,15 @@ fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
     gateway.until("the old settings stay");
     assert_eq!(gateway.status("/healthz", &name), 200);
 
+    // A gateway with the default ledger keeps it.
+    let plain = tempdir().unwrap();
+    let config_of_plain = file(plain.path(), "softland.toml", "[policy.x]\nturns_limit = 3\n");
+    let mut other = Server::serve(plain.path(), &["--config", &config_of_plain], &[]);
+    assert!(plain.path().join("softland.db").exists());
+    file(plain.path(), "softland.toml", "[policy.x]\nturns_limit = 4\n");
+    other.signal("HUP");
+    other.until("is in force");
+
     // Changes that need a restart are refused, too.
     with("[ledger]\nurl = \"sqlite:other.db\"\n");
     gateway.signal("HUP");

@@ -17,6 +17,6 @@ pub(super) async fn cancel_run(
     run: &str,
 ) -> Result<Option<Value>, StoreError> {
     let Some(family) = gate.services.cancel_run(run).await? else { return Ok(None) };
-    tracing::warn!(run, others = family.len() - 1, "cancelled by whoever watches");
+    tracing::warn!(run, others = family.len() - 1, "a run was cancelled from the pages");
     Ok(Some(json!({"v": 1, "cancelled": family})))
 }

@@ -402,7 +402,14 @@ async fn of_many_runs_the_newest_are_listed_and_the_others_found() {
     assert!(found.contains(&"old-7".to_owned()) && found.contains(&"old-799".to_owned()));
     assert!(!found.contains(&"old-8".to_owned()));
     let none = json_of(&gateway, "/api/runs?search=old-7&state=landed").await;
-    assert_eq!(names(&none), vec![open], "what is open is told in any case");
+    assert_eq!(names(&none), Vec::<String>::new(), "what is in memory is filtered, too");
+    let id = open.to_ascii_uppercase();
+    for query in ["state=open", &format!("search={id}"), &format!("search={id}&state=open")] {
+        let found = names(&json_of(&gateway, &format!("/api/runs?{query}")).await);
+        assert_eq!(found, std::slice::from_ref(&open), "{query}");
+    }
+    let other = json_of(&gateway, &format!("/api/runs?search={id}&state=answered")).await;
+    assert!(names(&other).is_empty());
     assert_eq!(get(&gateway, "/api/runs/old-").await.status(), 404, "half a name");
     let totals = json_of(&gateway, "/api/totals?days=3660").await;
     assert_eq!(totals["more"], false);

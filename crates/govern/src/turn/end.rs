@@ -6,7 +6,7 @@ mod store_update;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use softland_session::core::{Admission, NanoUsd};
+use softland_session::core::{Admission, NanoUsd, RunUsage};
 use softland_session::wire::Tokens;
 use softland_session::{Done, PendingCall};
 
@@ -88,8 +88,7 @@ impl GovernedRequest {
         let used = done.map_or_else(|| self.exchange.run().used(), |done| &done.used);
         // A call that the client is given counts, also if its result never comes.
         let calls = used.calls + done.map_or(0, |done| calls_to_run(done).count() as u64);
-        let own_cost = self.account.cost().unwrap_or_default();
-        let facts = report::refresh_spent(self.account.current_facts(at, None), own_cost, &[]);
+        let facts = self.account.current_facts(at, None);
         let counted = RunUsage { calls, ..used.clone() };
         let totals = RunTotals {
             last: at,

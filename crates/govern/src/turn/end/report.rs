@@ -77,7 +77,7 @@ impl EndReport {
 
 /// Returns the facts with what the run and its session have spent, after this request's own cost was
 /// booked: other requests may have spent more since it began.
-pub(super) fn refresh_spent(facts: Facts, own_cost: NanoUsd, balances: &[Balance]) -> Facts {
+fn refresh_spent(facts: Facts, own_cost: NanoUsd, balances: &[Balance]) -> Facts {
     let [run, session] = balances else { return facts };
     Facts { cost: run.spent.max(own_cost), session_cost: session.spent.max(own_cost), ..facts }
 }
