@@ -1,7 +1,7 @@
 //! The shared state: what every implementation does, that its values can be carried as text, and how
 //! often a request calls it.
 
-#![expect(clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
