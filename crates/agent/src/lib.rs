@@ -41,6 +41,7 @@ pub mod http;
 pub mod journal;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+pub mod platform;
 mod run;
 mod sub_agents;
 pub mod testing;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Env, LEDGER, LedgerSetting};
 use crate::failure::Failure;
-use crate::state_folder::{create_folder, find_state_folder};
+use crate::platform;
 
 /// The variable that turns the default ledger off.
 pub(crate) const VARIABLE: &str = "SOFTLAND_LEDGER";
@@ -71,7 +71,7 @@ fn read_variable(env: Env<'_>) -> Result<bool, Failure> {
 
 /// Returns the path of the default ledger; `None` if the environment names no home folder.
 pub(crate) fn default_ledger(env: Env<'_>) -> Option<PathBuf> {
-    Some(find_state_folder(env)?.join(LEDGER))
+    Some(platform::state_folder(env)?.join(LEDGER))
 }
 
 /// Returns the ledgers that are read if no other is named, those that exist: the one in the current
@@ -99,7 +99,7 @@ impl LedgerChoice {
     pub(crate) fn with_folder(self) -> Self {
         let Self::Default(path) = &self else { return self };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match folder.map(|folder| (folder, create_folder(folder))) {
+        match folder.map(|folder| (folder, platform::create_folder(folder))) {
             Some((folder, Err(error))) => {
                 Self::NoPlace(format!("the folder {} cannot be created: {error}", folder.display()))
             }

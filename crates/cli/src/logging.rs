@@ -9,7 +9,6 @@ mod queue;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use tracing::level_filters::LevelFilter;
@@ -19,6 +18,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
+use crate::platform::make_private;
 use crate::render::Writer;
 pub(crate) use queue::LogGuard;
 
@@ -38,7 +38,7 @@ pub(crate) fn log_to_stderr() -> Result<LogGuard, Failure> {
 /// # Errors
 /// Returns a failure if the filter is invalid or the file cannot be written.
 pub(crate) fn log_to_file(path: &Path) -> Result<LogGuard, Failure> {
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let file = make_private(OpenOptions::new().create(true).append(true)).open(path);
     let file = file.map_err(|error| {
         Failure::usage(format!("--log {}: the file cannot be written: {error}", path.display()))
     })?;

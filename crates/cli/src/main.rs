@@ -17,6 +17,7 @@ mod mcp;
 #[cfg(feature = "notebook")]
 mod notebook;
 mod pages;
+mod platform;
 mod programs;
 mod provider_status;
 mod render;
@@ -25,9 +26,7 @@ mod runs;
 mod serve;
 mod settings;
 mod show;
-mod signals;
 mod sim;
-mod state_folder;
 mod threads;
 mod wrap;
 
@@ -49,7 +48,7 @@ use mimalloc as _;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    signals::let_long_writes_fail();
+    platform::let_long_writes_fail();
     let mut writer = Writer::for_process();
     let command = match args::parse_args(std::env::args_os()) {
         Ok(command) => command,

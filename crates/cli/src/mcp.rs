@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{McpArgs, RunArgs};
 use crate::failure::{Failure, status};
+use crate::platform::Signals;
 use crate::render::Writer;
 use crate::settings::{RunSettings, folder};
-use crate::signals::Signals;
 
 mod servers;
 

@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use crate::args::NotebookArgs;
 use crate::config::Config;
 use crate::failure::{Failure, status};
+use crate::platform::Signals;
 use crate::programs;
 use crate::render::Writer;
 use crate::run::state;
 use crate::settings::RunSettings;
-use crate::signals::Signals;
 
 /// The agent file of the assistant.
 const ASSISTANT: &str = include_str!("notebook/assistant.md");

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::gateway_start::start_failure;
 use crate::render::Writer;
 use crate::runs;
-use crate::signals::Signals;
+use crate::platform::Signals;
 use crate::threads;
 
 /// Serves the pages until a signal stops them.

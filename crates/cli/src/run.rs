@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{OutputFormat, RunArgs};
 use crate::failure::{Failure, status};
 use crate::mcp;
+use crate::platform::Signals;
 use crate::provider_status::ProviderStatuses;
 use crate::render::{
     CallLocator as Shown, OutputLoss, RunTreeView, ViewOptions, Writer, render_summary,
     status as status_line,
 };
 use crate::settings::RunSettings;
-use crate::signals::Signals;
 
 mod origin;
 pub(crate) mod state;

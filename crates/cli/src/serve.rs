@@ -14,8 +14,8 @@ use crate::failure::{Failure, status};
 use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
 use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
 use crate::logging;
+use crate::platform::{Reloads, Signals};
 use crate::render::Writer;
-use crate::signals::{Hangups, Signals};
 use crate::threads;
 
 /// Serves until a signal stops the gateway.
@@ -70,7 +70,7 @@ async fn serve_gateway(
 ) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let mut signals = Signals::listen().map_err(system)?;
-    let mut hangups = Hangups::listen().map_err(system)?;
+    let mut reloads = Reloads::listen(args.config.as_deref()).map_err(system)?;
     let StartedGateway { gateway, ledger: used } =
         start_gateway(settings, ledger.clone(), writer).await?;
     let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());
@@ -87,12 +87,12 @@ async fn serve_gateway(
         tokio::select! {
             ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
-            () = hangups.next() => reload_config(args, used.as_deref(), &handle),
+            () = reloads.next() => reload_config(args, used.as_deref(), &handle),
         }
     }
     tracing::info!("stopping: running requests may end; a second signal cuts them off");
     stop.cancel();
-    Ok(drain_requests(serving, &handle, signals, hangups).await)
+    Ok(drain_requests(serving, &handle, signals, reloads).await)
 }
 
 /// Waits for the requests under way. A second signal cuts them off; their results are still
@@ -101,7 +101,7 @@ async fn drain_requests(
     mut serving: JoinHandle<Summary>,
     handle: &Handle,
     mut signals: Signals,
-    mut hangups: Hangups,
+    mut reloads: Reloads,
 ) -> ExitCode {
     let cancelled = ExitCode::from(status::CANCELLED);
     let mut cut = false;
@@ -120,7 +120,7 @@ async fn drain_requests(
                 handle.cut_off();
                 cut = true;
             }
-            () = hangups.next() => tracing::warn!("stopping: the config is not read again"),
+            () = reloads.next() => tracing::warn!("stopping: the config is not read again"),
         }
     }
 }

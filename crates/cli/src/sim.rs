@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 
 use crate::args::SimArgs;
 use crate::failure::Failure;
+use crate::platform::Signals;
 use crate::render::Writer;
-use crate::signals::Signals;
 
 mod in_process;
 

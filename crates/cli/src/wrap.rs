@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
 use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
 use crate::logging;
+use crate::platform::{self, SignalListener};
 use crate::render::Writer;
 use crate::threads;
 use clients::{Client, SettingsLookup};
@@ -118,7 +119,7 @@ async fn wrap_program(
     let url = format!("http://{}", gateway.local_addr());
     let pages = gateway.pages_url();
     // From here on signals are passed on to the program.
-    let heard = program::SignalListener::listen().map_err(system_failure)?;
+    let heard = SignalListener::listen().map_err(system_failure)?;
     let stop = CancellationToken::new();
     let serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
     let given = client.launch_options(&url);
@@ -127,11 +128,11 @@ async fn wrap_program(
     writer.write_note(&format!("pages: {pages}"));
     writer.write_note(&ledger_line(ledger.as_ref(), &choice));
     let program = program::spawn_program(&args.command, &given.arguments, &variables)?;
-    let ended = program::wait_for_end(program, heard).await.map_err(system_failure)?;
+    let ended = platform::wait_for_end(program, heard).await.map_err(system_failure)?;
     stop.cancel();
     let summary = serving.await.unwrap_or_else(|failed| match failed.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => Summary::default(),
     });
-    Ok(Wrapped { status: program::exit_status(ended), summary, ledger })
+    Ok(Wrapped { status: platform::exit_status(ended), summary, ledger })
 }

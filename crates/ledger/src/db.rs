@@ -11,9 +11,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::batch::BatchPart;
-use crate::file::{self, FileIdentity};
 use crate::log::LineId;
 use crate::options::{OpenError, OpenProblem};
+use crate::platform::{self, FileIdentity, open_or_create};
 use crate::record::{Record, Request};
 use crate::registry::{Numbering, RunRegistry, RunRow};
 
@@ -251,12 +251,12 @@ impl Database {
 /// has then.
 fn create_file(path: &Path) -> Result<(), OpenError> {
     let fail = |error| OpenError::new(path, OpenProblem::File(error));
-    let file = file::open_or_create(path, false).map_err(fail)?;
+    let file = open_or_create(path, false).map_err(fail)?;
     if file.metadata().map_err(fail)?.len() > 0 {
         let sqlite = |error| OpenError::new(path, OpenProblem::Sqlite(error));
         check_version(&open_connection(path, BUSY).map_err(sqlite)?, path)?;
     }
-    file::restrict_to_owner(&file).map_err(fail)
+    platform::restrict_to_owner(&file).map_err(fail)
 }
 
 /// Opens a connection that may write to an existing file.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fields;
-use crate::file::{self, FileIdentity};
+use crate::platform::{self, FileIdentity, open_or_create};
 use crate::registry::{RowEnd, RunRow};
 
 /// The number of bytes at the end of an existing log that are read at the start.
@@ -37,14 +37,14 @@ impl EventLog {
     /// Returns an error if the file cannot be opened or created, or is not an event log.
     pub(crate) fn open(path: &Path, max: u64, keep: u32) -> io::Result<(Self, bool)> {
         let mut log = Self { path: path.to_owned(), max, keep, file: None };
+        let may_be_alone = platform::may_be_unused(path);
         let file = log.current_file()?;
-        let alone = file.try_lock().is_ok();
+        let alone = may_be_alone && platform::try_claim(file);
         if alone {
             cut_torn_line(file)?;
-            file.unlock()?;
+            platform::release_claim(file)?;
         }
-        // This tells the next process that the log is in use. Some file systems ignore it.
-        let _ = file.try_lock_shared();
+        platform::mark_in_use(file);
         Ok((log, alone))
     }
 
@@ -85,14 +85,14 @@ impl EventLog {
         let stale = self.file.as_ref().is_none_or(|(_, known)| now.is_none() || *known != now);
         if stale {
             self.file = None;
-            let mut file = file::open_or_create(&self.path, true)?;
+            let mut file = open_or_create(&self.path, true)?;
             if !is_event_log(&mut file)? {
                 let what = "is no event log of softland; it is left as it is";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
-            file::restrict_to_owner(&file)?;
-            let _ = file.try_lock_shared();
-            let identity = FileIdentity::from_metadata(&file.metadata()?);
+            platform::restrict_to_owner(&file)?;
+            platform::mark_in_use(&file);
+            let identity = Some(FileIdentity::from_file(&file)?);
             return Ok(&mut self.file.insert((file, identity)).0);
         }
         match &mut self.file {

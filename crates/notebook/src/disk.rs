@@ -2,10 +2,11 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::document::MAX_FILE;
+pub(crate) use crate::platform::FileStamp;
+use crate::platform::make_private;
 use crate::types::OpenError;
 
 #[cfg(test)]
@@ -19,26 +20,6 @@ pub(crate) struct LockedFile {
     /// The lock is held as long as this file is open.
     _lock: File,
     made: bool,
-}
-
-/// The facts that tell one state of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileStamp {
-    inode: u64,
-    length: u64,
-    seconds: i64,
-    nanoseconds: i64,
-}
-
-impl FileStamp {
-    fn from_metadata(metadata: &fs::Metadata) -> Self {
-        Self {
-            inode: metadata.ino(),
-            length: metadata.len(),
-            seconds: metadata.mtime(),
-            nanoseconds: metadata.mtime_nsec(),
-        }
-    }
 }
 
 impl LockedFile {
@@ -179,8 +160,8 @@ fn lock_file(path: &Path, locks: &Path) -> Result<File, OpenError> {
     fs::create_dir_all(locks).map_err(io)?;
     let place = locks.join(format!("{}.lock", state_key(path)));
     let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(&place).map_err(io)?;
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = make_private(&mut options).open(&place).map_err(io)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -16,6 +16,7 @@ mod document;
 mod kernel;
 mod mend;
 mod notebook;
+mod platform;
 mod server;
 mod tools;
 mod types;

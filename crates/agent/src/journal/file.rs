@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{JournalError, JournalErrorKind};
 use super::record::{CallRecord, ParentCall, Record, RecordKind, RequestRecord, VERSION};
 use super::recorded_run::RecordedRun;
+use crate::platform::files;
 
 /// The largest journal that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -42,21 +43,15 @@ pub(super) struct RecordedRuns {
 pub(super) fn create_file(path: &Path) -> Result<File, JournalError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    files::make_private(&mut options);
     let failed = |error| JournalError::from_io(path, "made", &error);
     check_regular(path)?;
-    let file = options.open(path).map_err(failed)?;
-    lock_file(path, &file)?;
+    let file = open_for_writer(path, &options, "made")?;
     if file.metadata().map_err(failed)?.len() > 0 {
         return Err(JournalError::new(path, JournalErrorKind::Exists));
     }
-    #[cfg(unix)]
-    {
-        // The file may have existed, empty.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        file.set_permissions(mode).map_err(failed)?;
-    }
+    // The file may have existed, empty.
+    files::restrict_to_owner(&file).map_err(failed)?;
     Ok(file)
 }
 
@@ -77,9 +72,7 @@ fn check_regular(path: &Path) -> Result<(), JournalError> {
 /// never a record and is dropped.
 pub(super) fn open_file(path: &Path) -> Result<(File, RecordedRuns), JournalError> {
     check_regular(path)?;
-    let opened = OpenOptions::new().read(true).write(true).open(path);
-    let mut file = opened.map_err(|error| JournalError::from_io(path, "opened", &error))?;
-    lock_file(path, &file)?;
+    let mut file = open_for_writer(path, OpenOptions::new().read(true).write(true), "opened")?;
     let (runs, whole) = read_records(path, &file)?;
     let ready = file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole)));
     ready.map_err(|error| JournalError::from_io(path, "made ready", &error))?;
@@ -95,30 +88,34 @@ pub(super) fn read_only(path: &Path) -> Result<RecordedRuns, JournalError> {
 
 /// Returns true if a process has the journal open to write to it.
 pub(super) fn is_in_use(path: &Path) -> bool {
-    let locked = File::open(path).map(|file| file.try_lock_shared());
-    matches!(locked, Ok(Err(TryLockError::WouldBlock)))
+    files::has_writer(path)
 }
 
-/// The time for which a lock is tried. The lock of a killed process is released with the process,
+/// The time for which a file is tried. The lock of a killed process is released with the process,
 /// but not at once.
 const DYING: Duration = Duration::from_millis(300);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
-fn lock_file(path: &Path, file: &File) -> Result<(), JournalError> {
+/// Opens a file that no other process writes to.
+fn open_for_writer(
+    path: &Path,
+    options: &OpenOptions,
+    doing: &'static str,
+) -> Result<File, JournalError> {
     let began = Instant::now();
-    let mut locked = file.try_lock();
-    while matches!(locked, Err(TryLockError::WouldBlock)) && began.elapsed() < DYING {
-        std::thread::sleep(BETWEEN_TRIES);
-        locked = file.try_lock();
-    }
-    match locked {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(JournalError::new(path, JournalErrorKind::InUse)),
-        // Some file systems have no locks. Two processes on one journal are rare there too.
-        Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
-            Ok(())
+    loop {
+        match files::open_for_writer(path, options) {
+            Ok(file) => return Ok(file),
+            Err(TryLockError::WouldBlock) if began.elapsed() < DYING => {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(JournalError::new(path, JournalErrorKind::InUse));
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(JournalError::from_io(path, doing, &error));
+            }
         }
-        Err(TryLockError::Error(error)) => Err(JournalError::from_io(path, "locked", &error)),
     }
 }
 

@@ -1,17 +1,19 @@
-//! A server that is a program: started with a small environment, ended with its process group.
+//! A server that is a program: started with a small environment, ended with everything that
+//! it started.
 
 use std::collections::VecDeque;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::client::StderrHandler;
 use super::file::ServerProgram;
+use crate::platform::server::ServerTree;
+use crate::platform::{SERVER_VARIABLES, find_program};
 use crate::tool::cut_line;
 
 /// The time for a server to end after its input is closed, and again after it is asked to.
@@ -23,13 +25,6 @@ const LINE: usize = 400;
 
 /// The longest piece of standard error that counts as a line, in bytes.
 const PIECE: u64 = 64 * 1024;
-
-/// The variables of this process that a server gets: those that other clients pass, and those for
-/// language and time. All other variables are given by `env`.
-const PASSED: [&str; 11] = [
-    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
-    "USER",
-];
 
 /// The last lines of a server's standard error.
 #[derive(Clone, Debug, Default)]
@@ -57,17 +52,10 @@ impl StderrTail {
     }
 }
 
-/// The script of the guard of a server's process group. If its input ends before it is told that
-/// everything is over, this process has died, and the guard kills the group.
-const GUARD: &str = r#"read -r over || kill -KILL "-$1""#;
-
-/// The process of a server. On drop it is killed with its group, and also if this process dies
-/// suddenly.
+/// The process of a server. On drop it is killed with everything that it started, and also if this
+/// process dies suddenly.
 pub(super) struct ServerProcess {
-    child: Child,
-    /// The guard, whose input is held open. It is killed before the group's id can be reused.
-    guard: Option<Child>,
-    group: Option<Pid>,
+    tree: ServerTree,
     pub(super) words: StderrTail,
     /// Cancelled when the program has ended. A child of the program may still hold its output open.
     pub(super) exited: CancellationToken,
@@ -84,26 +72,10 @@ impl ServerProcess {
         env: &dyn Fn(&str) -> Option<String>,
         heard: &StderrHandler,
     ) -> Result<(Self, ChildStdout, ChildStdin), String> {
-        let mut command = Command::new(&program.command);
-        command
-            .args(&program.args)
-            .env_clear()
-            .envs(PASSED.iter().filter_map(|name| Some((*name, env(name)?))))
-            .envs(&program.env)
-            // Ctrl-C in the terminal is meant for this process, which then ends the server.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(folder) = &program.cwd {
-            command.current_dir(folder);
-        }
-        let mut child = command.spawn().map_err(|error| spawn_error(program, &error))?;
-        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
-        let (Some(output), Some(input), Some(errors)) = pipes else {
-            return Err("its pipes cannot be had".to_owned());
-        };
+        let command = build_command(program, env);
+        let started = ServerTree::start(command);
+        let (tree, input, output, errors) =
+            started.map_err(|error| spawn_error(program, &error))?;
         let words = StderrTail::default();
         let (kept, heard, server) = (words.clone(), Arc::clone(heard), server.to_owned());
         tokio::spawn(async move {
@@ -116,73 +88,48 @@ impl ServerProcess {
                 line.clear();
             }
         });
-        let exited = CancellationToken::new();
-        if let Some(program) = group {
-            watch_exit(program, exited.clone())?;
-        }
-        let guard = group.and_then(spawn_guard);
-        Ok((Self { child, guard, group, words, exited }, output, input))
+        let exited = tree.exited();
+        Ok((Self { tree, words, exited }, output, input))
     }
 
     /// Returns the exit status if the program ends within a moment.
     pub(super) async fn exit_status(&mut self) -> Option<ExitStatus> {
-        tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await.ok()?.ok()
+        tokio::time::timeout(Duration::from_millis(500), self.tree.wait()).await.ok()?
     }
 
-    /// Ends the server, whose input must be closed: waits for it, then asks it and its group to
-    /// end. On drop the group is killed.
+    /// Ends the server, whose input must be closed: waits for it, then asks it, and what it has
+    /// started, to end. On drop all of it is killed.
     pub(super) async fn shut_down(mut self) {
-        let waited = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let waited = tokio::time::timeout(PATIENCE, self.tree.wait()).await;
         // Processes that the server has started may outlive it.
-        self.signal_group(Signal::TERM);
+        self.tree.ask_to_end();
         if waited.is_err() {
-            let _ = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        }
-    }
-
-    fn signal_group(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // An error means that no process is left.
-            let _ = kill_process_group(group, signal);
+            let _ = tokio::time::timeout(PATIENCE, self.tree.wait()).await;
         }
     }
 }
 
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        self.signal_group(Signal::KILL);
-        if let Some(guard) = &mut self.guard {
-            // Otherwise the guard would end by itself.
-            let _ = guard.start_kill();
-        }
-    }
-}
-
-/// Waits for the end of a program, on a thread of its own. The program is not reaped, so that the
-/// id of its group cannot be reused.
-fn watch_exit(program: Pid, exited: CancellationToken) -> Result<(), String> {
-    let wait = move || {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // Any other error means that the program was already reaped.
-        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(program), options) {}
-        exited.cancel();
-    };
-    let begun = std::thread::Builder::new().name("mcp-watch".to_owned()).spawn(wait);
-    begun.map(drop).map_err(|error| format!("it cannot be watched: {error}"))
-}
-
-/// Starts the guard, a program that outlives this process by a moment and ignores the terminal;
-/// `None` without a shell.
-fn spawn_guard(group: Pid) -> Option<Child> {
-    let guard = Command::new("/bin/sh")
-        .args(["-c", GUARD, "sh", &group.as_raw_nonzero().to_string()])
+/// Builds the command of a program, which gets a few variables of this process, and those that are
+/// declared for it.
+fn build_command(program: &ServerProgram, env: &dyn Fn(&str) -> Option<String>) -> Command {
+    let own = |name: &str| program.env.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+    let variable = |name: &str| own(name).map(|(_, value)| value.clone()).or_else(|| env(name));
+    let folder = program.cwd.clone().unwrap_or_default();
+    let name =
+        find_program(program.command.as_ref(), &folder, &|name| variable(name).map(Into::into));
+    let mut command = Command::new(name);
+    command
+        .args(&program.args)
         .env_clear()
-        .process_group(0)
+        .envs(SERVER_VARIABLES.iter().filter_map(|name| Some((*name, env(name)?))))
+        .envs(&program.env)
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    guard.ok()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(folder) = &program.cwd {
+        command.current_dir(folder);
+    }
+    command
 }
 
 fn spawn_error(program: &ServerProgram, error: &std::io::Error) -> String {

@@ -9,22 +9,19 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path, PathBuf, is_separator};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cap_std::fs::{
-    Dir, File, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt as _, Permissions,
-    PermissionsExt as _,
-};
-use rustix::fs::{Gid, Uid, fchown};
+use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use softland_session::core::Digest;
 use tokio_util::sync::CancellationToken;
 
 use super::root::{
-    FileAction, MAX_FILE_BYTES, NonBlockingOpen as _, Root, check_readable, is_binary, read_bytes,
+    FileAction, MAX_FILE_BYTES, Root, check_names, check_readable, is_binary, read_bytes,
     shorten_path,
 };
+use crate::platform::folder;
 
 /// Serialises the changes of all runs. Calls of one batch run concurrently, and of two edits of a
 /// file neither may be lost.
@@ -97,10 +94,11 @@ impl Files {
     ) -> Result<ChangeEffect, String> {
         let _one = lock_changes(cancel)?;
         let path = self.root.relative_path(given);
-        let names_folder = given.ends_with('/') || given.ends_with("/.");
+        let names_folder = given.strip_suffix('.').unwrap_or(given).ends_with(is_separator);
         if given.contains('\0') || names_folder || path.file_name().is_none() {
             return Err(no_file_message(given));
         }
+        check_names(given, &path)?;
         match self.root.dir().symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.create_file(given, &path, content)
@@ -262,7 +260,7 @@ impl<'a> FileLocation<'a> {
             return Err(format!("`{}` is read-only and stays as it is", shorten_path(self.given)));
         }
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).without_blocking();
+        let options = folder::open_without_blocking(options.read(true).write(true));
         let file = self.folder.open_with(self.name, options).map_err(fail)?;
         check_readable(self.given, &file.metadata().map_err(fail)?)?;
         let bytes = read_bytes(self.given, file, |error| self.explain_error(error))?;
@@ -314,7 +312,7 @@ impl<'a> TempFile<'a> {
         let draft = Self { folder, name };
         file.write_all(content)?;
         if let Some(old) = old {
-            copy_metadata(&file, old)?;
+            folder::copy_metadata(&file, old)?;
         }
         file.sync_data()?;
         Ok(draft)
@@ -324,7 +322,7 @@ impl<'a> TempFile<'a> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         if private {
-            options.mode(0o600);
+            folder::make_private(&mut options);
         }
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -338,7 +336,7 @@ impl<'a> TempFile<'a> {
     }
 
     fn rename_to(self, name: &OsStr) -> io::Result<()> {
-        self.folder.rename(&self.name, self.folder, name)
+        folder::rename(self.folder, &self.name, name)
     }
 }
 
@@ -347,17 +345,4 @@ impl Drop for TempFile<'_> {
         // After a rename the name is free.
         let _ = self.folder.remove_file(&self.name);
     }
-}
-
-/// Gives a file the mode of another file and, if permitted, its owner.
-fn copy_metadata(file: &File, old: &Metadata) -> io::Result<()> {
-    let now = file.metadata()?;
-    let mut mode = old.permissions().mode() & 0o7777;
-    if (now.uid(), now.gid()) != (old.uid(), old.gid())
-        && fchown(file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid()))).is_err()
-    {
-        // With another owner, a set-user-id file would run as somebody else.
-        mode &= 0o777;
-    }
-    file.set_permissions(Permissions::from_mode(mode))
 }

@@ -2,11 +2,11 @@
 //! standard input. They are not confined to the root folder.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::programs::{GRACE, ProgramRunner, ProgramSpec, TIME};
 use super::root::Root;
-use super::shell;
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
 
 /// A program of an agent file.
@@ -25,9 +25,10 @@ pub struct CommandDef {
 }
 
 /// The command line or program of a command, which runs in the root folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RunLine {
-    /// A line for `sh -c`.
+    /// A line for `sh -c`, on Windows for `cmd /c`.
     Shell(String),
     /// A program and its arguments; never empty.
     Program(Vec<String>),
@@ -47,11 +48,7 @@ impl Tool for Command {
     }
 
     async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
-        let order = match &self.def.run {
-            RunLine::Shell(line) => shell::shell_spec(line),
-            RunLine::Program(program) => ProgramSpec { program: program.clone(), input: None },
-        };
-        let order = ProgramSpec { input: Some(input.to_string()), ..order };
+        let order = ProgramSpec { run: self.def.run.clone(), input: Some(input.to_string()) };
         self.programs.run_program(self.root.path(), &order, TIME).await
     }
 

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::unix::pipe::Receiver;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::Instant;
 
+use super::command::RunLine;
+use crate::platform::programs;
 use crate::tool::ToolOutput;
 
 mod background;
@@ -57,8 +58,8 @@ pub struct ProgramRunner {
 /// The program that a supervisor is to run, as a line of JSON on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ProgramSpec {
-    /// The program and its arguments.
-    pub(super) program: Vec<String>,
+    #[serde(flatten)]
+    pub(super) run: RunLine,
     /// The standard input of the program; `None` is empty.
     pub(super) input: Option<String>,
 }
@@ -96,7 +97,7 @@ impl ProgramRunner {
         order: &ProgramSpec,
     ) -> io::Result<RunningProgram> {
         let (reader, writer) = io::pipe()?;
-        let output = Receiver::from_owned_fd(reader.into())?;
+        let output = programs::read_pipe(reader)?;
         let mut command = Command::new(&self.supervisor);
         command
             .arg(&self.argument)
@@ -106,6 +107,7 @@ impl ProgramRunner {
             .stdin(Stdio::piped())
             .stdout(writer.try_clone()?)
             .stderr(writer);
+        programs::prepare_supervisor(&mut command);
         let mut supervisor = command.spawn()?;
         // The command holds the other end of the pipe, which would never be closed.
         drop(command);
@@ -122,7 +124,7 @@ struct RunningProgram {
     supervisor: Child,
     /// Closing this pipe ends the program.
     hold: Option<ChildStdin>,
-    output: Receiver,
+    output: ChildStdout,
     kept: BoundedOutput,
 }
 

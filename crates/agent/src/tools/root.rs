@@ -10,10 +10,9 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(unix)]
-use cap_std::fs::OpenOptionsExt as _;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+use crate::platform::folder;
 use crate::tool::cut_line;
 use softland_session::core::near_distance;
 
@@ -74,7 +73,7 @@ impl Root {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RootError> {
         let given = path.as_ref();
         let fail = |source| RootError { path: given.to_owned(), source };
-        let path = given.canonicalize().map_err(fail)?;
+        let path = folder::plain_path(given.canonicalize().map_err(fail)?);
         if !path.metadata().map_err(fail)?.is_dir() {
             return Err(fail(io::ErrorKind::NotADirectory.into()));
         }
@@ -113,6 +112,7 @@ impl Root {
             return Err(format!("`{}` is not a path: it holds a NUL byte", shorten_path(given)));
         }
         let path = self.relative_path(given);
+        check_names(given, &path)?;
         match self.inner.dir.metadata(&path) {
             Ok(metadata) => Ok((path, metadata)),
             Err(error) => Err(self.explain_read_error(given, &path, &error)),
@@ -139,7 +139,7 @@ impl Root {
         let fail = |error| self.explain_read_error(given, path, &error);
         check_readable(given, &self.inner.dir.metadata(path).map_err(fail)?)?;
         let mut options = OpenOptions::new();
-        let options = options.read(true).without_blocking();
+        let options = folder::open_without_blocking(options.read(true));
         let file = self.inner.dir.open_with(path, options).map_err(fail)?;
         // Another file may have taken its place since it was checked.
         check_readable(given, &file.metadata().map_err(fail)?)?;
@@ -151,7 +151,8 @@ impl Root {
         let fits = |metadata: &Metadata| metadata.is_file() && metadata.len() <= max;
         self.inner.dir.metadata(path).ok().filter(fits)?;
         let mut options = OpenOptions::new();
-        let file = self.inner.dir.open_with(path, options.read(true).without_blocking()).ok()?;
+        let options = folder::open_without_blocking(options.read(true));
+        let file = self.inner.dir.open_with(path, options).ok()?;
         file.metadata().ok().filter(fits)?;
         let mut bytes = Vec::new();
         file.take(max).read_to_end(&mut bytes).ok()?;
@@ -235,16 +236,11 @@ impl FileAction {
     }
 }
 
-/// Opens that never wait for a process at the other end, as opening a pipe does. A path may have
-/// become a pipe since it was checked.
-pub(super) trait NonBlockingOpen {
-    fn without_blocking(&mut self) -> &mut Self;
-}
-
-impl NonBlockingOpen for OpenOptions {
-    fn without_blocking(&mut self) -> &mut Self {
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-        self.custom_flags(flags.bits().cast_signed())
+/// Refuses paths that name no file on this system.
+pub(super) fn check_names(given: &str, path: &Path) -> Result<(), String> {
+    match folder::forbidden_name(path) {
+        Some(why) => Err(format!("`{}` is not a path: {why}", shorten_path(given))),
+        None => Ok(()),
     }
 }
 

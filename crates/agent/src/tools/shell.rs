@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use super::command::RunLine;
 use super::programs::{GRACE, ProgramRunner, ProgramSpec, TIME};
 use super::root::Root;
+use crate::platform::programs::{SHELL, check_command_line};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput};
 
 pub(super) struct Shell {
@@ -18,7 +20,7 @@ impl Tool for Shell {
         ToolDef {
             name: "shell".to_owned(),
             description: format!(
-                "Runs a command line with `sh -c` in the root folder, and returns what it prints \
+                "Runs a command line with `{SHELL}` in the root folder, and returns what it prints \
                  and its exit code where that is not 0. It is not confined to the root folder: it \
                  can read, change and delete whatever the user can. It gets no input and no \
                  credentials, and is ended after {} s. What it leaves in the background is ended \
@@ -46,15 +48,14 @@ impl Tool for Shell {
         if command.contains('\0') {
             return ToolOutput::error("`command` holds a NUL byte, which no command line may");
         }
-        self.programs.run_program(self.root.path(), &shell_spec(command), TIME).await
+        if let Err(why) = check_command_line(command) {
+            return ToolOutput::error(why);
+        }
+        let order = ProgramSpec { run: RunLine::Shell(command.to_owned()), input: None };
+        self.programs.run_program(self.root.path(), &order, TIME).await
     }
 
     fn timeout(&self) -> Option<std::time::Duration> {
         Some(TIME + GRACE)
     }
-}
-
-/// Returns the program spec of a shell command line.
-pub(super) fn shell_spec(command: &str) -> ProgramSpec {
-    ProgramSpec { program: ["sh", "-c", command].map(str::to_owned).to_vec(), input: None }
 }

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::platform;
+
 /// A function that reads an environment variable.
 pub(crate) type OsEnv<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
@@ -20,7 +22,7 @@ pub(crate) fn usual_locations(env: OsEnv<'_>) -> Vec<SessionLocation> {
     let home = set("HOME").or_else(|| set("USERPROFILE"));
     let below = |path: &str| home.as_ref().map(|home| home.join(path));
     let data = set("XDG_DATA_HOME").or_else(|| below(".local/share"));
-    let state = set("XDG_STATE_HOME").or_else(|| below(".local/state"));
+    let state = platform::state_folder(&|name| env(name)?.into_string().ok());
     let config = set("XDG_CONFIG_HOME").or_else(|| below(".config"));
     let mut places = Vec::new();
     let mut add = |whose, path: Option<PathBuf>| {
@@ -49,7 +51,7 @@ pub(crate) fn usual_locations(env: OsEnv<'_>) -> Vec<SessionLocation> {
     add("Gemini CLI", below(".gemini/tmp"));
     add("Copilot CLI", below(".copilot/session-state"));
     add("softland", Some(PathBuf::from(crate::config::LEDGER)));
-    add("softland", state.map(|state| state.join("softland")));
+    add("softland", state);
     places
 }
 

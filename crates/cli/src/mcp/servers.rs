@@ -10,10 +10,9 @@ use tokio::runtime::Runtime;
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, status};
-use crate::programs;
+use crate::platform::{self, Signals};
 use crate::render::Writer;
 use crate::settings::folder;
-use crate::signals::Signals;
 
 /// Starts the servers that the agent files of a run name.
 ///
@@ -38,7 +37,7 @@ pub(crate) fn start_servers(
             file.label
         ));
     }
-    programs::close_to_others();
+    platform::close_to_others();
     let verbose = args.verbose;
     let heard: StderrHandler = Arc::new(move |server: &str, line: &str| {
         if verbose > 0 {

@@ -11,6 +11,7 @@ use super::progress::ProgressBar;
 use super::status::{self, StatusLine};
 use super::text::make_harmless;
 use crate::failure::Failure;
+use crate::platform;
 
 /// The columns if there is no terminal.
 const NO_TERMINAL: usize = 100;
@@ -35,6 +36,8 @@ pub(crate) enum OutputLoss {
 pub(crate) struct Writer {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
+    /// True if the terminal understands colours and movements of its cursor.
+    able: bool,
     colour: bool,
     answer_colour: bool,
     lost: OutputLoss,
@@ -44,15 +47,17 @@ impl Writer {
     /// Creates a writer for the streams of this process.
     pub(crate) fn for_process() -> Self {
         let stderr_is_terminal = io::stderr().is_terminal();
-        let env = |name: &str| std::env::var(name).ok();
         let stdout_is_terminal = io::stdout().is_terminal();
+        let able = (stderr_is_terminal || stdout_is_terminal) && platform::prepare_terminal();
+        let env = |name: &str| std::env::var(name).ok();
         Self {
             stdout_is_terminal,
             stderr_is_terminal,
-            colour: wants_colour(stderr_is_terminal, &env),
+            able,
+            colour: wants_colour(stderr_is_terminal && able, &env),
             // An answer that is not written to a terminal keeps its bytes, even if colours are
             // forced.
-            answer_colour: stdout_is_terminal && wants_colour(true, &env),
+            answer_colour: stdout_is_terminal && wants_colour(able, &env),
             lost: OutputLoss::Nothing,
         }
     }
@@ -74,8 +79,8 @@ impl Writer {
 
     /// Returns a progress bar, if standard error is a terminal that can show one.
     pub(crate) fn progress_bar(&self) -> Option<ProgressBar> {
-        let can = std::env::var("TERM").is_ok_and(|term| term != "dumb");
-        (self.stderr_is_terminal && can).then(|| ProgressBar::new(self.width()))
+        let can = platform::moves_cursor(std::env::var("TERM").ok().as_deref());
+        (self.stderr_is_terminal && self.able && can).then(|| ProgressBar::new(self.width()))
     }
 
     /// Returns the loss on standard output. After a loss nothing more is written there.
@@ -86,7 +91,7 @@ impl Writer {
     /// Shows a status line, if standard error is a terminal that a person looks at.
     pub(crate) fn show_status(&self) -> Option<StatusLine> {
         let env = |name: &str| std::env::var(name).ok();
-        wants_status(self.stderr_is_terminal, &env).then(|| {
+        wants_status(self.stderr_is_terminal && self.able, &env).then(|| {
             let remote = env("SSH_CONNECTION").or_else(|| env("SSH_TTY")).is_some();
             StatusLine::show_line(remote, || {
                 terminal_columns(terminal_size::terminal_size_of(io::stderr()))
@@ -236,7 +241,7 @@ fn wants_colour(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool
 /// person who looks at it.
 fn wants_status(is_terminal: bool, env: &dyn Fn(&str) -> Option<String>) -> bool {
     let in_ci = env("CI").is_some_and(|value| !value.is_empty());
-    is_terminal && !in_ci && env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+    is_terminal && !in_ci && platform::moves_cursor(env("TERM").as_deref())
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use softland_agent::{Conversation, Event, EventKind, Journal};
 use super::{EventPrinter, exit_status, state};
 use crate::args::{RunArgs, RunSelection};
 use crate::failure::Failure;
+use crate::platform;
 use crate::render::CallLocator as Shown;
 use crate::settings::RunSettings;
-use crate::state_folder::create_folder;
 
 /// The origin of a run.
 pub(super) enum RunOrigin {
@@ -250,8 +250,8 @@ fn create_journal(args: &RunArgs, settings: &mut RunSettings) -> Result<StoredRu
         return Ok(kept(journal.map_err(|error| Failure::usage(error.to_string()))?));
     }
     let made = match state_folder() {
-        None => Err("HOME is not set".to_owned()),
-        Some(folder) => create_folder(&folder)
+        None => Err(platform::missing_state_folder()),
+        Some(folder) => platform::create_folder(&folder)
             .map_err(|error| format!("{} cannot be made: {error}", folder.display()))
             .and_then(|()| {
                 let journal = Journal::create(&state::journal_file(&folder, &run));

@@ -1,18 +1,18 @@
 //! The default place of journals: the user's state folder.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 use softland_agent::journal::JournalSummary;
 
 use crate::failure::Failure;
-use crate::state_folder::find_state_folder;
+use crate::platform;
 
 /// The most runs that an error names.
 const NAMED: usize = 3;
 
 /// Returns the folder of journals; `None` if the environment names no home folder.
 pub(crate) fn journal_folder(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    Some(find_state_folder(env)?.join("runs"))
+    Some(platform::state_folder(env)?.join("runs"))
 }
 
 /// Returns the path of a run's journal in the folder.
@@ -36,8 +36,9 @@ pub(crate) fn find_journal(named: &str, folder: Option<&Path>) -> Result<PathBuf
     }
     let Some(folder) = folder else {
         return Err(Failure::usage(format!(
-            "there is no state folder to look for {named} in (HOME is not set): name its journal \
-             with --journal FILE"
+            "there is no state folder to look for {named} in ({}): name its journal with \
+             --journal FILE",
+            platform::missing_state_folder()
         )));
     };
     let path = journal_file(folder, named);
@@ -61,7 +62,8 @@ pub(crate) fn find_enclosing_run<'a>(named: &'a str, folder: &Path) -> Option<(&
     let (root, below) = named.split_once('.')?;
     let numbers = below.split('.').all(|part| part.parse::<u64>().is_ok());
     let path = journal_file(folder, root);
-    let holds = numbers && !root.contains('/') && !Path::new(named).exists() && path.is_file();
+    let holds =
+        numbers && !root.contains(is_separator) && !Path::new(named).exists() && path.is_file();
     holds.then_some((root, path))
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use softland_gateway::BaseUrl;
 
 use crate::config::Env;
+use crate::platform;
 
 mod aider;
 mod codex;
@@ -99,6 +100,11 @@ impl SettingsLookup<'_> {
     /// Returns the folder that a variable names, or else one below the home folder.
     fn home_folder(&self, variable: &str, below: &str) -> Option<PathBuf> {
         let own = self.read_variable(variable).map(PathBuf::from);
-        own.or_else(|| Some(Path::new(&self.read_variable("HOME")?).join(below)))
+        own.or_else(|| Some(self.user_home()?.join(below)))
+    }
+
+    /// Returns the user's home folder.
+    fn user_home(&self) -> Option<PathBuf> {
+        platform::home_folder(self.env)
     }
 }

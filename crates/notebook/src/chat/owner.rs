@@ -13,6 +13,7 @@ use softland_agent::core::Digest;
 
 use crate::document::MAX_FILE;
 use crate::mend::replace_surrogates;
+use crate::platform::make_private;
 
 /// The number of notebooks that are searched for one that was moved.
 const MOST: usize = 10_000;
@@ -62,9 +63,7 @@ fn write_known(place: &Path, known: &KnownNotebook) -> std::io::Result<()> {
     let temporary = place.with_extension("cells-tmp");
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&temporary)?.write_all(&text)?;
+    make_private(&mut options).open(&temporary)?.write_all(&text)?;
     std::fs::rename(temporary, place)
 }
 

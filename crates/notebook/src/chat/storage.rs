@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::history::EventHistory;
 use super::owner::{self, ListOwner};
 use super::{ChatOptions, StoppedBy, is_cancelled, mark_stop, note_event, question_event};
+use crate::platform::{make_folder_private, make_private};
 
 /// Bytes of a list that are read.
 const LIST: u64 = 64 << 20;
@@ -276,10 +277,7 @@ async fn cancel_interrupted(
 /// Opens a list for appending.
 fn open_list(list: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(list)
+    make_private(options.append(true).create(true)).open(list)
 }
 
 fn read_list(list: &Path) -> std::io::Result<Vec<Value>> {
@@ -315,7 +313,5 @@ fn list_name(notebook: &Path) -> String {
 /// Creates a folder, for its owner only.
 fn create_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(folder)
+    make_folder_private(builder.recursive(true)).create(folder)
 }

@@ -1,6 +1,7 @@
 //! The connection to one kernel: requests on `shell` and `control`, messages on `iopub`, and which
 //! of them belong to the current run.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use jupyter_protocol::connection_info::ConnectionInfo;
@@ -66,6 +67,8 @@ struct CurrentRun {
     untold: Option<Value>,
     /// True if an error came on `iopub`.
     errored: bool,
+    /// True if it was told that the kernel cannot be interrupted.
+    refused: bool,
     /// The time until which the end of the outputs is waited for.
     until: Option<Instant>,
 }
@@ -145,7 +148,11 @@ impl KernelConnection {
                         let _ = self.control.send(self.key.sign_message(&asked)).await;
                     }
                     Some(KernelCommand::Interrupt) => {
-                        let _ = program.interrupt().await;
+                        let refused = program.interrupt().await.err();
+                        let refused = refused.filter(|e| e.kind() == ErrorKind::Unsupported);
+                        if let Some((error, run)) = refused.zip(current.as_mut()) {
+                            run.refuse_interrupt(&error.to_string(), &tell).await;
+                        }
                     }
                 },
                 Some((heard, message)) = self.heard.recv() => {
@@ -189,7 +196,8 @@ impl KernelConnection {
         // If it cannot be asked, the kernel has ended, which is reported.
         let _ = self.shell.send(self.key.sign_message(&asked)).await;
         let (reply, untold, until) = (None, None, None);
-        Some(CurrentRun { run, id, reply, idle: false, untold, errored: false, until })
+        let (idle, errored, refused) = (false, false, false);
+        Some(CurrentRun { run, id, reply, idle, untold, errored, refused, until })
     }
 
     /// Handles a kernel that has ended: takes its remaining messages, then reports its end.
@@ -229,6 +237,14 @@ impl KernelConnection {
 }
 
 impl CurrentRun {
+    /// Tells once, in the cell's output, why the run goes on.
+    async fn refuse_interrupt(&mut self, why: &str, tell: &mpsc::Sender<KernelEvent>) {
+        if !std::mem::replace(&mut self.refused, true) {
+            let text = format!("{why}: restart the kernel to end this cell\n");
+            let _ = tell.send(KernelEvent::Text(self.run, "stderr".to_owned(), text)).await;
+        }
+    }
+
     async fn take_message(
         &mut self,
         heard: MessageSource,

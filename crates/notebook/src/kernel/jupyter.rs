@@ -16,6 +16,7 @@ use super::connection::KernelConnection;
 use super::signed::encode_hex;
 use super::specs::{self, KernelSpec};
 use super::{KernelHandle, KernelRequest, KernelStarter};
+use crate::platform::make_private;
 
 /// The longest time that a kernel may take until it answers.
 const START: Duration = Duration::from_secs(60);
@@ -134,13 +135,12 @@ struct ConnectionFile(PathBuf);
 impl ConnectionFile {
     /// Writes the file. Only its owner may read the key.
     fn write_info(&self, info: &ConnectionInfo) -> std::io::Result<()> {
-        use std::os::unix::fs::OpenOptionsExt as _;
-
         if let Some(folder) = self.0.parent() {
             std::fs::create_dir_all(folder)?;
         }
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&self.0)?;
+        let options = options.write(true).create_new(true);
+        let mut file = make_private(options).open(&self.0)?;
         file.write_all(&serde_json::to_vec(info)?)
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::platform;
+
 /// The command and the settings of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KernelSpec {
@@ -61,7 +63,7 @@ pub(super) fn find_spec(
         }
     }
     if name == PYTHON {
-        let program = ["python3", "-m", "ipykernel_launcher", "-f", PLACE];
+        let program = [platform::PYTHON_COMMAND, "-m", "ipykernel_launcher", "-f", PLACE];
         return Ok(KernelSpec {
             name: name.to_owned(),
             program: program.map(str::to_owned).into(),
@@ -103,17 +105,15 @@ fn spec_folders(env: &dyn Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     if let Some(paths) = set("JUPYTER_PATH") {
         folders.extend(std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()));
     }
-    let home = set("HOME").map(PathBuf::from);
-    let custom = if cfg!(target_os = "macos") { "Library/Jupyter" } else { ".local/share/jupyter" };
     let user = set("JUPYTER_DATA_DIR")
         .map(PathBuf::from)
         .or_else(|| set("XDG_DATA_HOME").map(|folder| PathBuf::from(folder).join("jupyter")))
-        .or_else(|| home.map(|home| home.join(custom)));
+        .or_else(|| platform::user_jupyter(env));
     folders.extend(user);
     for prefix in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
         folders.extend(set(prefix).map(|prefix| PathBuf::from(prefix).join("share/jupyter")));
     }
-    folders.extend(["/usr/local/share/jupyter", "/usr/share/jupyter"].map(PathBuf::from));
+    folders.extend(platform::shared_jupyter(env));
     folders.into_iter().map(|folder| folder.join("kernels")).collect()
 }
 

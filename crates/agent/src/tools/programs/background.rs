@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin};
 
-use super::supervise::INTERRUPT;
+use super::super::command::RunLine;
 use super::{DREGS, ProgramRunner, ProgramSpec, RunningProgram};
+use crate::platform::programs;
 
 /// The bytes of the program's last output that are kept.
 const WORDS: usize = 4 * 1024;
@@ -39,7 +40,7 @@ impl ProgramRunner {
     ) -> io::Result<BackgroundProgram> {
         let mut with_these = self.clone();
         with_these.environment.extend(environment);
-        let order = ProgramSpec { program, input: None };
+        let order = ProgramSpec { run: RunLine::Program(program), input: None };
         let RunningProgram { supervisor, hold, mut output, .. } =
             with_these.start_program(folder, &order).await?;
         let words = Arc::new(Mutex::new(VecDeque::new()));
@@ -66,10 +67,11 @@ impl BackgroundProgram {
     /// Interrupts the program and its process group, as Ctrl-C in a terminal would.
     ///
     /// # Errors
-    /// Returns an error if the program has ended.
+    /// Returns an error if the program has ended, and on Windows, where programs without a console
+    /// cannot be interrupted.
     pub async fn interrupt(&mut self) -> io::Result<()> {
         match &mut self.hold {
-            Some(hold) => hold.write_all(&[INTERRUPT]).await,
+            Some(hold) => hold.write_all(programs::interrupt_orders()?).await,
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
@@ -79,8 +81,7 @@ impl BackgroundProgram {
         let status = self.supervisor.wait().await;
         let _ = tokio::time::timeout(DREGS, &mut self.reading).await;
         match status.map(|status| status.code()) {
-            Ok(Some(code @ 129..=192)) => format!("it was killed by signal {}", code - 128),
-            Ok(Some(code)) => format!("it ended with exit code {code}"),
+            Ok(Some(code)) => programs::describe_exit_code(code),
             Ok(None) => "its supervisor was killed".to_owned(),
             Err(error) => format!("it is not known how it ended: {error}"),
         }

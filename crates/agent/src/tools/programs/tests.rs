@@ -31,7 +31,10 @@ async fn under(script: &str, time: Duration) -> ToolOutput {
     let variables = [("PATH", std::env::var("PATH").unwrap()), ("A_TOKEN", "x".to_owned())];
     let variables = variables.map(|(name, value)| (name.into(), value.into()));
     let programs = ProgramRunner::new("/bin/sh", path.to_str().unwrap(), variables, &[]);
-    let order = ProgramSpec { program: vec!["a\nb".to_owned()], input: Some("{}".to_owned()) };
+    let order = ProgramSpec {
+        run: RunLine::Program(vec!["a\nb".to_owned()]),
+        input: Some("{}".to_owned()),
+    };
     programs.run_program(folder.path(), &order, time).await
 }
 
@@ -63,7 +66,7 @@ async fn results_say_how_a_program_ended() {
     assert!(!flood.is_error && flood.content.len() < 60_000);
     assert!(flood.content.starts_with("y\ny\n") && flood.content.ends_with("y\nend\n"));
     let none = ProgramRunner::new("/no/such/file", "x", [], &[]);
-    let order = ProgramSpec { program: vec![], input: None };
+    let order = ProgramSpec { run: RunLine::Program(vec![]), input: None };
     let none = none.run_program(Path::new("/"), &order, LONG).await;
     assert!(none.is_error && none.content.starts_with("the command cannot be run: "), "{none:?}");
 }

@@ -45,7 +45,7 @@ fn is_address(line: &str) -> bool {
 /// Lists the possible files of settings: in the home folder, in the current folder and in the
 /// folders above it, which include the root of the repository.
 fn settings_files(place: SettingsLookup<'_>) -> Vec<PathBuf> {
-    let home = place.read_variable("HOME").map(PathBuf::from);
+    let home = place.user_home();
     let folders = home.into_iter().chain(place.folder.ancestors().map(Path::to_owned));
     folders.flat_map(|folder| FILES.map(|name| folder.join(name))).collect()
 }

@@ -2,7 +2,7 @@
 //! config that takes precedence over all files. Read and tried with 1.18.33, 2026-11-22. Providers
 //! that the user has defined are not changed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,7 @@ fn names_address(text: &str, provider: &str) -> bool {
 /// Reads the existing config files of opencode.
 fn read_config_files(place: SettingsLookup<'_>) -> Vec<(PathBuf, String)> {
     let global = place.home_folder("XDG_CONFIG_HOME", ".config").map(|home| home.join("opencode"));
-    let home = place.read_variable("HOME").map(|home| Path::new(&home).join(".opencode"));
+    let home = place.user_home().map(|home| home.join(".opencode"));
     let own = place.read_variable("OPENCODE_CONFIG_DIR").map(PathBuf::from);
     let here = place.folder.ancestors().flat_map(|at| [at.to_owned(), at.join(".opencode")]);
     let folders = global.into_iter().chain(home).chain(own).chain(here);

@@ -99,6 +99,29 @@ fn text_is_clean() {
     nothing("untidy", &wrong);
 }
 
+/// The module of a crate that asks on which system it runs: `platform.rs` and `platform/`. The
+/// allocator, which must be named in `main.rs`, is the one exception.
+#[test]
+fn the_system_is_asked_for_in_one_module_of_a_crate() {
+    let words = [
+        concat!("cfg(", "unix"),
+        concat!("cfg(", "windows"),
+        concat!("cfg!(", "windows"),
+        concat!("cfg!(", "unix"),
+        concat!("target_", "os"),
+        concat!("std::", "os::"),
+        concat!("rustix", "::"),
+    ];
+    let elsewhere = |path: &PathBuf| {
+        let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+        let in_src = parts.windows(3).any(|at| at[0] == "crates" && at[2] == "src");
+        let is_platform = parts.iter().any(|part| part == "platform" || part == "platform.rs");
+        in_src && !is_platform && !is_test(path) && !path.ends_with("cli/src/main.rs")
+    };
+    let sources: Vec<_> = files(&root(), "rs").into_iter().filter(elsewhere).collect();
+    nothing("systems asked for outside of platform.rs", &containing(&sources, &words));
+}
+
 /// What belongs to the machine that somebody works on, not to the project.
 #[test]
 fn no_machine_is_named() {

@@ -1,6 +1,7 @@
 //! Signals: Ctrl-C, a termination request, and the request to read a config again. This module only
 //! listens; the caller decides on the effect.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use signal_hook::consts::SIGXFSZ;
@@ -74,19 +75,19 @@ fn ignores_hangup() -> bool {
     mask.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// A listener for SIGHUP.
-pub(crate) struct Hangups(Signal);
+/// A listener for requests to read a config again: SIGHUP.
+pub(crate) struct Reloads(Signal);
 
-impl Hangups {
+impl Reloads {
     /// Begins to listen. From then on the signal no longer ends the process by itself.
     ///
     /// # Errors
     /// Returns an error if the system does not let the process listen.
-    pub(crate) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen(_: Option<&Path>) -> std::io::Result<Self> {
         Ok(Self(signal(SignalKind::hangup())?))
     }
 
-    /// Waits for the next SIGHUP.
+    /// Waits for the next SIGHUP. Cancel safe.
     pub(crate) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending().await
