@@ -5,6 +5,8 @@
 use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 
+use crate::config::Env;
+
 #[cfg(any(windows, test))]
 mod changes;
 #[cfg(unix)]
@@ -16,9 +18,6 @@ mod windows;
 pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
-
-/// A function that reads an environment variable.
-type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Returns the user's home folder; `None` if the environment names none.
 pub(crate) fn home_folder(env: Env<'_>) -> Option<PathBuf> {

@@ -67,7 +67,7 @@ mod tests {
         let name = OsStr::new(name);
         let found = search_folders(
             name,
-            Path::new("/work"),
+            Path::new("/here"),
             folders.into_iter(),
             extensions.as_ref(),
             &there,
@@ -87,8 +87,8 @@ mod tests {
             ("npx", &["/one/npx", "/two/npx.cmd"], Some("/two/npx.cmd")),
             ("npx.CMD", &["/one/npx.CMD"], Some("/one/npx.CMD")),
             ("python3.11", &["/one/python3.11.exe"], Some("/one/python3.11.exe")),
-            ("tool", &["/work/tool.exe"], None),
-            ("bin/tool", &["/work/bin/tool.bat", "/one/bin/tool.exe"], Some("/work/bin/tool.bat")),
+            ("tool", &["/here/tool.exe"], None),
+            ("bin/tool", &["/here/bin/tool.bat", "/one/bin/tool.exe"], Some("/here/bin/tool.bat")),
             ("/x/tool", &["/x/tool.exe"], Some("/x/tool.exe")),
             ("", &["/one/.exe"], None),
         ] {

@@ -259,6 +259,7 @@ fn variables() {
         "MINI_SWE_AGENT_FINAL_OUTPUT",
         "LC_ALL",
         "LC_CTYPE",
+        "PROCESSOR_ARCHITECTURE",
         // A name that a message suggests.
         "SOFTLAND_ADMIN_TOKEN",
     ];

@@ -167,6 +167,8 @@ fn what_pages_share_is_written_once() {
 /// Modules that stand side by side, one for each protocol or kind of recording. They may name the
 /// same thing alike (`PARALLEL` in `scripts/measure`).
 const PARALLEL: &[&str] = &[
+    "unix",
+    "windows",
     "anthropic",
     "chat",
     "responses",
