@@ -13,9 +13,9 @@ use crate::args::PagesArgs;
 use crate::audit::PageReports;
 use crate::failure::Failure;
 use crate::gateway_start::start_failure;
+use crate::platform::Signals;
 use crate::render::Writer;
 use crate::runs;
-use crate::platform::Signals;
 use crate::threads;
 
 /// Serves the pages until a signal stops them.

@@ -71,7 +71,7 @@ pub(crate) fn describe_exit_code(code: i32) -> String {
 pub(crate) fn run_tree(
     mut command: Command,
     input: Option<String>,
-    orders: impl Read + Send + 'static,
+    mut orders: impl Read + Send + 'static,
 ) -> io::Result<u8> {
     // Starts a session without a terminal. Ctrl-C in the terminal is for the user of this process.
     // The program can neither write to the terminal behind the display nor wait for typed input. A
@@ -101,8 +101,9 @@ pub(crate) fn run_tree(
                 let _ = kill_process_group(program, signal);
             }
         };
-        for order in orders.bytes().map_while(Result::ok) {
-            if order == INTERRUPT {
+        let mut order = [0];
+        while orders.read_exact(&mut order).is_ok() {
+            if order == [INTERRUPT] {
                 signal(Signal::INT);
             }
         }
