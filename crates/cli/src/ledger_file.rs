@@ -110,6 +110,8 @@ impl LedgerChoice {
 
 #[cfg(test)]
 mod tests {
+    use std::path::is_separator;
+
     use super::*;
 
     fn choose(text: &str, flags: LedgerFlags, vars: &[(&str, &str)]) -> LedgerChoice {
@@ -121,13 +123,12 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(unix, not(target_os = "macos")))]
     fn the_first_that_says_something_decides() {
         let (none, here) = (LedgerFlags::default(), LedgerFlags { off: false, here: true });
         let off = LedgerFlags { off: true, here: true };
-        let home = ("HOME", "/me");
+        let home = ("XDG_STATE_HOME", if is_separator('\\') { "C:\\me" } else { "/me" });
         let named = "[ledger]\nurl = 'sqlite:a.db'\n";
-        let default = LedgerChoice::Default("/me/.local/state/softland/softland.db".into());
+        let default = LedgerChoice::Default(Path::new(home.1).join("softland").join(LEDGER));
         for (text, flags, vars, wanted) in [
             ("", none, &[home][..], default.clone()),
             ("", none, &[home, (VARIABLE, "on")], default),
