@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use softland_session::core::policy::{Mode, Policy};
 use softland_session::core::{
-    Call, Facts, Finished, Phase, Role, Signal, SignalKind, Stop, Text, ToolResult, Transcript,
-    User, UserText,
+    Call, Facts, FinishedTurn, Phase, Role, Signal, SignalKind, Stop, ToolResult, Transcript,
+    UserMessage, UserText, VisibleText,
 };
 
 use crate::read::{Message, Session, Turn};
@@ -76,7 +76,7 @@ pub(crate) fn flag(session: &Session, limits: Limits, until: Until) -> Option<Fl
             Message::Model(said) => {
                 turn += 1;
                 model(&mut transcript, said);
-                if let Some(run) = transcript.run() {
+                if let Some(run) = transcript.current_run() {
                     let empty = run.empty_in_row();
                     if empty >= limits.empty.max(1) {
                         let evidence = format!("{empty} empty turns in a row");
@@ -86,21 +86,21 @@ pub(crate) fn flag(session: &Session, limits: Limits, until: Until) -> Option<Fl
                 }
                 continue;
             }
-            Message::User(text) => (&[][..], vec![UserText::of(text)]),
+            Message::User(text) => (&[][..], vec![UserText::new(text)]),
             Message::Results(answers) => (answers.as_slice(), Vec::new()),
         };
         if !results.is_empty()
             && let Some(Message::User(text)) = messages.peek()
         {
-            texts.push(UserText::of(text));
+            texts.push(UserText::new(text));
             messages.next();
         }
         let results = results.iter().map(|a| ToolResult { id: (&a.id).into(), ..a.read }).collect();
-        let step = transcript.user(&User { results, texts, ..User::default() }, None);
+        let step = transcript.add_user_message(&UserMessage { results, texts, ..UserMessage::default() }, None);
         if step.starts_run {
             before = vec![0];
         }
-        let open = transcript.run().is_none_or(|run| *run.phase() == Phase::Open);
+        let open = transcript.current_run().is_none_or(|run| *run.phase() == Phase::Open);
         let listed = |signal: &&Signal| {
             let far_enough = until == Until::Seen || !open;
             signal.because.is_some() && far_enough && within(signal, limits, &before)
@@ -124,20 +124,20 @@ pub(crate) fn stale_at(session: &Session) -> Option<u64> {
                 model(&mut transcript, said);
                 continue;
             }
-            Message::User(text) => User { texts: vec![UserText::of(text)], ..User::default() },
+            Message::User(text) => UserMessage { texts: vec![UserText::new(text)], ..UserMessage::default() },
             Message::Results(answers) => {
                 let results =
                     answers.iter().map(|a| ToolResult { id: (&a.id).into(), ..a.read }).collect();
-                User { results, ..User::default() }
+                UserMessage { results, ..UserMessage::default() }
             }
         };
         if at < middle {
-            transcript.user(&user, None);
+            transcript.add_user_message(&user, None);
             continue;
         }
         return (0..10).find(|stale| {
             let facts = Facts { stale: *stale, ..Facts::default() };
-            let step = transcript.clone().user(&user, Some(&facts));
+            let step = transcript.clone().add_user_message(&user, Some(&facts));
             step.signals.iter().any(|signal| signal.signal == SignalKind::Stale)
         });
     }
@@ -173,8 +173,8 @@ fn model(transcript: &mut Transcript, said: &Turn) {
         input: &call.input,
         server: false,
     });
-    transcript.model(&Finished {
-        text: Text::of(&said.text),
+    transcript.add_turn(&FinishedTurn {
+        text: VisibleText::from_text(&said.text),
         calls: calls.collect(),
         cut_call: false,
         hidden: false,
