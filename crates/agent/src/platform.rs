@@ -1,6 +1,6 @@
 //! The differences between operating systems: files, programs and what they start, names of
-//! programs. Both systems have the same functions, in [`unix`] and [`windows`]; nothing else in
-//! this crate asks on which system it runs.
+//! programs. Both systems have the same functions, in `unix` and `windows`; nothing else in this
+//! crate asks on which system it runs.
 
 mod find_program;
 #[cfg(unix)]
@@ -10,9 +10,9 @@ mod windows;
 
 pub use find_program::find_program;
 
-#[cfg(unix)]
+#[cfg(all(unix, any(feature = "journal", feature = "mcp", feature = "tools")))]
 use unix as system;
-#[cfg(windows)]
+#[cfg(all(windows, any(feature = "journal", feature = "mcp", feature = "tools")))]
 use windows as system;
 
 #[cfg(feature = "journal")]
