@@ -87,7 +87,7 @@ pub struct Agent {
     /// The tools that the agent may call.
     pub tools: ToolSet,
     /// The agents that this agent may call through the tool `agent`; `None` leaves the tool out.
-    pub crew: Option<SubAgents>,
+    pub sub_agents: Option<SubAgents>,
     /// The policy of the agent's runs.
     pub policy: Policy,
     /// The transport to the model's provider.
@@ -145,7 +145,7 @@ impl Agent {
             system: String::new(),
             model: model.into(),
             tools: ToolSet::new(),
-            crew: None,
+            sub_agents: None,
             policy: Policy::default(),
             transport,
             options: Options::default(),
@@ -211,12 +211,12 @@ impl Agent {
             None => agent.add_prompt(conversation, prompt)?,
         }
         let cost_before = conversation.session_cost();
-        let purse = SpendingBudget::for_session(&setup.policy, cost_before, journal.clock());
+        let budget = SpendingBudget::for_session(&setup.policy, cost_before, journal.clock());
         let sink = Mutex::new(events);
         let emit = Emitter::new(&sink, journal.clone(), agent.options.show_thinking)
             .with_policy(&setup.policy);
         let mut under_way =
-            ActiveRun::new(&agent, setup, conversation, purse, emit, (journal, cancel));
+            ActiveRun::new(&agent, setup, conversation, budget, emit, (journal, cancel));
         under_way.update_prompt_head();
         under_way.write_start().map_err(SetupError::Journal)?;
         journal.collect_runs();
@@ -245,10 +245,10 @@ impl Agent {
 
     /// Checks that every agent that may be called has a price if a limit on money is set.
     fn check_sub_agents(&self) -> Result<(), SetupError> {
-        let Some(crew) = &self.crew else { return Ok(()) };
+        let Some(sub_agents) = &self.sub_agents else { return Ok(()) };
         let limited = self.policy.cost_limit_usd.or(self.policy.session_cost_limit_usd);
-        for member in crew.members() {
-            let mut agent = crew.agent_for_caller(member, self);
+        for member in sub_agents.members() {
+            let mut agent = sub_agents.agent_for_caller(member, self);
             agent.policy.cost_limit_usd = agent.policy.cost_limit_usd.or(limited);
             Setup::from_agent(&agent)?;
         }
@@ -319,12 +319,12 @@ impl<'a> ActiveRun<'a> {
         agent: &'a Agent,
         setup: Setup,
         conversation: &'a mut Conversation,
-        purse: SpendingBudget,
+        budget: SpendingBudget,
         emit: Emitter<'a>,
         (journal, cancel): (&'a RunJournal, &'a CancellationToken),
     ) -> Self {
-        let cost_before = purse.session_spent();
-        let meter = Meter::new(&setup, purse, journal.clock());
+        let cost_before = budget.session_spent();
+        let meter = Meter::new(&setup, budget, journal.clock());
         Self {
             agent,
             setup,
@@ -472,7 +472,7 @@ impl ActiveRun<'_> {
 
     /// Returns true if the run shares its budget with other runs.
     fn shares_budget(&self) -> bool {
-        self.agent.crew.is_some() || self.journal.is_child()
+        self.agent.sub_agents.is_some() || self.journal.is_child()
     }
 
     fn cancelled_report(&self, used: &RunUsage, calls: &[PendingCall]) -> Report {

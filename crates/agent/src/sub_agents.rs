@@ -55,7 +55,7 @@ pub struct SubAgent {
 ///     ScriptedReply::from_text("The price is 4 euros."),
 /// ]);
 /// let mut lead = Agent::new("lead", "test/script", Arc::new(lead));
-/// lead.crew = Some(SubAgents::new(vec![reader], DEPTH_LIMIT)?);
+/// lead.sub_agents = Some(SubAgents::new(vec![reader], DEPTH_LIMIT)?);
 /// let report = lead.run("What is the price?", &mut |_| {}).await?;
 /// assert_eq!(report.answer.as_deref(), Some("The price is 4 euros."));
 /// # Ok(())
@@ -175,7 +175,7 @@ impl SubAgents {
         }
         let below = self.depth.saturating_sub(1);
         let depth = member.depth_limit.map_or(below, |own| own.min(below));
-        agent.crew = member.delegates.then(|| Self {
+        agent.sub_agents = member.delegates.then(|| Self {
             members: Arc::clone(&self.members),
             depth,
             told: None,

@@ -89,10 +89,10 @@ impl RunSettings {
         };
         let (name, system, model) = (file.name.clone(), file.system.clone(), model.clone());
         let mut agent =
-            Agent { name, system, model, tools, crew: None, policy, transport, options };
+            Agent { name, system, model, tools, sub_agents: None, policy, transport, options };
         apply_hints(&mut agent, servers);
         let asked = (&agent, &mut ways);
-        agent.crew =
+        agent.sub_agents =
             sub_agents::build_sub_agents(args, &config, &file, &root, asked, &mut warnings)?;
         let simulated = ways.known.keys().all(|model| model.starts_with("sim/"));
         let places = ways.known.into_iter().map(|(model, way)| (model, way.place));
@@ -130,7 +130,8 @@ impl RunSettings {
         let simulated = model.starts_with("sim/");
         let places = ProviderStatuses::new([(model.clone(), place)].into());
         let (name, system, tools) = (file.name.clone(), file.system.clone(), ToolSet::new());
-        let agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
+        let agent =
+            Agent { name, system, model, tools, sub_agents: None, policy, transport, options };
         Ok(Self { agent, prompt: String::new(), places, simulated, warnings: Vec::new() })
     }
 }

@@ -126,7 +126,7 @@ pub struct CacheChange {
 pub struct PromptCache {
     before: Option<CacheTurn>,
     /// Time to live of the newest write, in milliseconds.
-    lives: Option<u64>,
+    time_to_live: Option<u64>,
     /// True if the model's turns have shown a cache: without one, nothing is lost.
     cached: bool,
 }
@@ -138,7 +138,8 @@ impl PromptCache {
         let shows = turn.tokens.cache_read > 0 || turn.tokens.cache_write() > 0;
         let same = self.before.is_some_and(|before| !is_switch(&before, &turn));
         self.cached = shows || (self.cached && same);
-        self.lives = turn.tokens.time_to_live().or_else(|| self.lives.filter(|_| same));
+        self.time_to_live =
+            turn.tokens.time_to_live().or_else(|| self.time_to_live.filter(|_| same));
         self.before = Some(turn);
         effect
     }
@@ -157,16 +158,16 @@ impl PromptCache {
             } else if shrank {
                 LossCause::Compaction
             } else {
-                self.time_cause(pause)
+                self.cause_from_pause(pause)
             };
-            Rewrite { tokens: again, cause, pause, kept: self.lives }
+            Rewrite { tokens: again, cause, pause, kept: self.time_to_live }
         });
         CacheChange { known, rewrite, compacted }
     }
 
-    fn time_cause(&self, pause: Option<u64>) -> LossCause {
-        match (pause, self.lives) {
-            (Some(pause), Some(lives)) if pause > lives => LossCause::Idle,
+    fn cause_from_pause(&self, pause: Option<u64>) -> LossCause {
+        match (pause, self.time_to_live) {
+            (Some(pause), Some(time_to_live)) if pause > time_to_live => LossCause::Idle,
             (Some(_), Some(_)) => LossCause::Edited,
             // Providers without writes state no time to live, and may forget earlier.
             (Some(pause), None) if pause > KEPT_AT_MOST => LossCause::Idle,

@@ -277,7 +277,7 @@ impl Metrics {
         self.interventions.get_or_create(&InterventionLabels { intervention }).inc();
     }
 
-    /// Counts an intervention that was only observed. `fate` is the end to which it would have
+    /// Counts an intervention that was only observed. `observed_end` is the end to which it would have
     /// brought the run, if no earlier one would have.
     pub(crate) fn count_observed(&self, intervention: &'static str) {
         self.observed.get_or_create(&InterventionLabels { intervention }).inc();

@@ -35,9 +35,9 @@ pub(crate) async fn answer_page(
     gate: &Arc<GatewayState>,
     parts: &Parts,
     body: Incoming,
-    door: EntryPoint,
+    entry: EntryPoint,
 ) -> Result<Response<Body>, Refusal> {
-    let mut response = match route_page(gate, parts, body, door).await {
+    let mut response = match route_page(gate, parts, body, entry).await {
         Ok(response) => response,
         Err(refusal) => refusal.to_response(),
     };
@@ -50,11 +50,11 @@ async fn route_page(
     gate: &Arc<GatewayState>,
     parts: &Parts,
     body: Incoming,
-    door: EntryPoint,
+    entry: EntryPoint,
 ) -> Result<Response<Body>, Refusal> {
     let path = parts.uri.path();
     // If the pages have an address of their own, they are served only there.
-    if door == EntryPoint::Clients && gate.live_config().settings.admin.listen.is_some() {
+    if entry == EntryPoint::Clients && gate.live_config().settings.admin.listen.is_some() {
         return Err(page_refusal(
             StatusCode::NOT_FOUND,
             "the pages are at the address of [admin] listen",
@@ -75,7 +75,7 @@ async fn route_page(
     let live = gate.live_config();
     let names: Vec<&str> = api.split('/').collect();
     if let ["audit"] = names.as_slice() {
-        return audit::answer_audit(gate, parts, body, door).await;
+        return audit::answer_audit(gate, parts, body, entry).await;
     }
     if let ["runs", run, "cancel"] = names.as_slice() {
         PageQuery::from_parts(parts, &[])?;
@@ -86,7 +86,7 @@ async fn route_page(
         let done = cancel::cancel_run(gate, run).await.map_err(|error| state_away(&error))?;
         return done.map(|done| json_response(&done)).ok_or_else(no_run);
     }
-    live.guard.may_read(&parts.headers, door, &gate.pages.token)?;
+    live.guard.may_read(&parts.headers, entry, &gate.pages.token)?;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Ok(not_allowed("GET, HEAD"));
     }
@@ -111,14 +111,14 @@ async fn route_page(
             Ok(json_response(&read_totals(gate, days.unsigned_abs(), offset).await))
         }
         ["events"] => {
-            let seat =
-                stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
-            Ok(stream::stream_list(gate, &parts.headers, seat))
+            let permit = stream::StreamPermit::try_acquire(&gate.pages.open_streams)
+                .ok_or_else(pages_full)?;
+            Ok(stream::stream_list(gate, &parts.headers, permit))
         }
         ["runs", run, "events"] => {
-            let seat =
-                stream::StreamPermit::try_acquire(&gate.pages.seats).ok_or_else(pages_full)?;
-            let stream = stream::stream_run(gate, run, &parts.headers, seat).await;
+            let permit = stream::StreamPermit::try_acquire(&gate.pages.open_streams)
+                .ok_or_else(pages_full)?;
+            let stream = stream::stream_run(gate, run, &parts.headers, permit).await;
             stream.map_err(|error| state_away(&error))?.ok_or_else(no_run)
         }
         _ => Err(nothing_here()),

@@ -57,7 +57,7 @@ pub(crate) struct Serving {
 /// The state of the pages.
 pub(crate) struct PagesState {
     /// The number of open streams to pages.
-    pub(crate) seats: Arc<AtomicUsize>,
+    pub(crate) open_streams: Arc<AtomicUsize>,
     /// A permit to make an audit report; only one is made at a time.
     pub(crate) audit: Arc<Semaphore>,
     /// Short texts of what runs were asked, by run, where the ledger keeps contents.
@@ -91,7 +91,7 @@ impl PagesState {
     fn new(address: SocketAddr) -> Self {
         let (token, stamp) = token::make_secrets();
         Self {
-            seats: Arc::default(),
+            open_streams: Arc::default(),
             audit: Arc::new(Semaphore::new(1)),
             questions: Mutex::default(),
             address,

@@ -170,7 +170,7 @@ pub struct RequestEnd {
     /// The totals of the request.
     pub totals: RunTotals,
     /// The end to which the request would have brought the run, if the run is only observed.
-    pub fate: Option<ObservedEnd>,
+    pub observed_end: Option<ObservedEnd>,
     /// The end of the run, if it ends with the request.
     pub end: Option<SnapshotEnd>,
 }
@@ -190,7 +190,7 @@ pub struct RunAfter {
     /// Its totals, if it has ended with this request and not before.
     pub ended: Option<RunTotals>,
     /// The end to which this request would have brought it first, if it is only observed.
-    pub first_fate: Option<ObservedEnd>,
+    pub first_observed_end: Option<ObservedEnd>,
 }
 
 /// The runs to end.

@@ -10,7 +10,7 @@ use futures_util::task::AtomicWaker;
 /// Signals for one waiting task, which any task may send. Only the newest waiting task is woken.
 #[derive(Debug, Default)]
 pub struct RequestSignals {
-    said: AtomicU8,
+    sent: AtomicU8,
     waker: AtomicWaker,
 }
 
@@ -18,42 +18,42 @@ pub struct RequestSignals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestSignal {
     /// A stream has been silent for long enough that keepalives must begin.
-    Loud = 1,
+    EndSilence = 1,
     /// The run was cancelled.
     Stop = 2,
 }
 
 impl RequestSignals {
     /// Sends a signal.
-    pub fn send_signal(&self, word: RequestSignal) {
-        self.said.fetch_or(word as u8, Ordering::Release);
+    pub fn send_signal(&self, signal: RequestSignal) {
+        self.sent.fetch_or(signal as u8, Ordering::Release);
         self.waker.wake();
     }
 
     /// Waits for the first signal; of both, [`RequestSignal::Stop`] comes first.
     pub async fn wait_any(&self) -> RequestSignal {
-        self.wait_until(|told| {
-            [RequestSignal::Stop, RequestSignal::Loud]
+        self.wait_until(|signals| {
+            [RequestSignal::Stop, RequestSignal::EndSilence]
                 .into_iter()
-                .find(|word| told.has_signal(*word))
+                .find(|signal| signals.has_signal(*signal))
         })
         .await
     }
 
     /// Waits for the signal that ends the request.
     pub async fn wait_stop(&self) {
-        self.wait_until(|told| told.has_signal(RequestSignal::Stop).then_some(())).await;
+        self.wait_until(|signals| signals.has_signal(RequestSignal::Stop).then_some(())).await;
     }
 
-    fn has_signal(&self, word: RequestSignal) -> bool {
-        self.said.load(Ordering::Acquire) & word as u8 != 0
+    fn has_signal(&self, signal: RequestSignal) -> bool {
+        self.sent.load(Ordering::Acquire) & signal as u8 != 0
     }
 
-    async fn wait_until<T>(&self, said: impl Fn(&Self) -> Option<T>) -> T {
+    async fn wait_until<T>(&self, find: impl Fn(&Self) -> Option<T>) -> T {
         poll_fn(|cx| {
             // Registered before the check, so that a signal in between wakes the task.
             self.waker.register(cx.waker());
-            said(self).map_or(Poll::Pending, Poll::Ready)
+            find(self).map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
@@ -69,28 +69,28 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_waits_hears_it_whenever_it_is_said() {
         for n in 0..200 {
-            let told = Arc::new(RequestSignals::default());
-            let teller = Arc::clone(&told);
-            let waiting = tokio::spawn(async move { told.wait_any().await });
+            let signals = Arc::new(RequestSignals::default());
+            let sender = Arc::clone(&signals);
+            let waiting = tokio::spawn(async move { signals.wait_any().await });
             if n % 2 == 0 {
                 tokio::task::yield_now().await;
             }
-            let word = if n % 3 == 0 { RequestSignal::Loud } else { RequestSignal::Stop };
-            teller.send_signal(word);
+            let signal = if n % 3 == 0 { RequestSignal::EndSilence } else { RequestSignal::Stop };
+            sender.send_signal(signal);
             let heard = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-            assert_eq!(heard.expect("it is heard").expect("no panic"), word);
+            assert_eq!(heard.expect("the signal arrives").expect("no panic"), signal);
         }
     }
 
     #[tokio::test]
     async fn what_ends_it_goes_first_and_the_other_does_not_end_it() {
-        let told = RequestSignals::default();
-        told.send_signal(RequestSignal::Loud);
-        assert_eq!(told.wait_any().await, RequestSignal::Loud);
-        let mut stop = std::pin::pin!(told.wait_stop());
+        let signals = RequestSignals::default();
+        signals.send_signal(RequestSignal::EndSilence);
+        assert_eq!(signals.wait_any().await, RequestSignal::EndSilence);
+        let mut stop = std::pin::pin!(signals.wait_stop());
         assert!(futures_util::poll!(&mut stop).is_pending());
-        told.send_signal(RequestSignal::Stop);
+        signals.send_signal(RequestSignal::Stop);
         stop.await;
-        assert_eq!(told.wait_any().await, RequestSignal::Stop);
+        assert_eq!(signals.wait_any().await, RequestSignal::Stop);
     }
 }

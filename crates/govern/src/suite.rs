@@ -23,7 +23,7 @@ use crate::store::{Namesake, RunState, StoreChanges};
 pub async fn check_shared_state<S: SharedState>(make: impl AsyncFn() -> S) {
     check_content(&make().await).await;
     check_names(&make().await).await;
-    check_questions(&make().await).await;
+    check_unanswered_questions(&make().await).await;
     check_links(&make().await).await;
     check_money(&make().await).await;
     check_waiting(&make().await).await;
@@ -116,7 +116,7 @@ async fn check_names(shared: &dyn SharedState) {
 }
 
 /// A question without a name that was not answered is found once.
-async fn check_questions(shared: &dyn SharedState) {
+async fn check_unanswered_questions(shared: &dyn SharedState) {
     let here = digest("here");
     close(shared, "s", StoreChanges { untaken: Some(here), ..StoreChanges::default() }).await;
     let query = RecallQuery { here, ..RecallQuery::default() };

@@ -47,7 +47,7 @@ pub async fn govern_turn(asked: ClientRequest) -> Response<Body> {
         response = &mut making => response,
         word = asked.active.signals.wait_any() => match word {
             RequestSignal::Stop => open::refuse_cancelled(&asked.target),
-            RequestSignal::Loud => keepalive::keep_alive(&asked, making),
+            RequestSignal::EndSilence => keepalive::keep_alive(&asked, making),
         },
     }
 }

@@ -287,7 +287,7 @@ impl<'s> ConversationReplay<'s> {
         self.transcript.add_turn(finished);
         let told = finished.text.digest.is_some() || !finished.calls.is_empty();
         if self.whole && finished.gives && !told {
-            self.judge.take_untold_turn(number);
+            self.judge.take_turn_without_content(number);
         } else {
             self.judge.take_turn(finished);
         }

@@ -282,7 +282,7 @@ fn refresh_registry(
     let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
     book.next_id = number("SELECT coalesce(max(id), 0) + 1 FROM runs")?;
     let loose = number("SELECT coalesce(max(seq) + 1, 0) FROM requests WHERE run_id = 0")?;
-    book.next_loose = u64::try_from(loose).unwrap_or(0);
+    book.next_runless = u64::try_from(loose).unwrap_or(0);
     *others = version;
     Ok(())
 }

@@ -129,7 +129,7 @@ pub(crate) struct RunRegistry {
     /// The id for the next new run.
     pub(crate) next_id: i64,
     /// The number for the next request that belongs to no run.
-    pub(crate) next_loose: u64,
+    pub(crate) next_runless: u64,
     /// True if full contents are kept.
     full: bool,
 }
@@ -215,8 +215,8 @@ impl RunRegistry {
         text: Option<&mut Vec<u8>>,
     ) -> Result<Numbering, S::Error> {
         let Some(run) = &request.run else {
-            sink.add_request(0, self.next_loose, request)?;
-            self.next_loose += 1;
+            sink.add_request(0, self.next_runless, request)?;
+            self.next_runless += 1;
             return Ok(Numbering::NoLine);
         };
         let row = self.find_or_create(run, request.at, sink)?;

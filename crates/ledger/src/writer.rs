@@ -41,7 +41,7 @@ pub(crate) struct Writer {
     /// Open runs of a database that was moved away.
     left: Vec<RunRow>,
     /// The states of runs, used if there is no database.
-    book: RunRegistry,
+    registry: RunRegistry,
     /// A batch that is not in the database yet.
     held: Batch,
     /// The number of records to write at a time: 1 after a record that can never be written.
@@ -76,7 +76,7 @@ impl Writer {
         log: Option<(EventLog, bool)>,
     ) -> Self {
         let (log, alone) = log.map_or((None, false), |(log, alone)| (Some(log), alone));
-        let book = RunRegistry::new(options.full_contents);
+        let registry = RunRegistry::new(options.full_contents);
         Self {
             options,
             queue,
@@ -85,7 +85,7 @@ impl Writer {
             log,
             catch_up: alone,
             left: Vec::new(),
-            book,
+            registry,
             held: Batch::default(),
             stride: usize::MAX,
             text: Vec::new(),
@@ -188,7 +188,7 @@ impl Writer {
             }
             None => {
                 let rows = log.read_run_rows().map_err(|error| other(&error))?;
-                self.book.load_rows(rows);
+                self.registry.load_rows(rows);
             }
         }
         self.catch_up = false;
@@ -215,13 +215,13 @@ impl Writer {
     fn number_held(&mut self, size: usize) {
         let BatchPart { records, texts } = self.held.first_records(size);
         for record in records {
-            match self.book.number_record(record, texts, &mut NullSink, Some(&mut self.text)) {
+            match self.registry.number_record(record, texts, &mut NullSink, Some(&mut self.text)) {
                 Ok(Numbering::Misnamed) => self.queue.count_lost(1),
                 Ok(Numbering::Line | Numbering::NoLine | Numbering::Known) => {}
                 Err(never) => match never {},
             }
         }
-        self.book.mark_stored(true);
+        self.registry.mark_stored(true);
     }
 
     /// Handles a record that can never be written: alone it is lost, in a batch it is searched for.

@@ -33,36 +33,37 @@ async fn main() -> ExitCode {
     let mut options = NotebookOptions::new(state, Some(programs));
     let hangs = std::env::args().nth(3).is_some();
     options.cell_timeout = Duration::from_secs(if hangs { 10 } else { 120 });
-    let room = SharedNotebook::open(Path::new(&first), options).await.expect("the notebook opens");
+    let notebook =
+        SharedNotebook::open(Path::new(&first), options).await.expect("the notebook opens");
     match arguments.next().as_deref() {
-        Some("hang") => hang(&room).await,
-        Some("fill") => return fill(&room).await,
+        Some("hang") => hang(&notebook).await,
+        Some("fill") => return fill(&notebook).await,
         _ => {}
     }
-    tour(&room).await;
-    room.close().await;
+    tour(&notebook).await;
+    notebook.close().await;
     println!("kernel tour: all well");
     ExitCode::SUCCESS
 }
 
 /// For a script that kills this and looks for what is left.
-async fn hang(room: &Arc<SharedNotebook>) {
+async fn hang(notebook: &Arc<SharedNotebook>) {
     let source = "import os, time, subprocess\n\
                   p = subprocess.Popen(['sleep', '1000'])\n\
                   print(os.getpid(), p.pid, flush=True)\n\
                   time.sleep(1000)";
-    let id = create(room, source).await;
-    let ran = room.run_cell(&id, Actor::Human).await.expect("it runs");
+    let id = create(notebook, source).await;
+    let ran = notebook.run_cell(&id, Actor::Human).await.expect("it runs");
     println!("{}", text(&ran.cell));
     std::future::pending::<()>().await;
 }
 
 /// For a script that gives this a small disk.
-async fn fill(room: &Arc<SharedNotebook>) -> ExitCode {
+async fn fill(notebook: &Arc<SharedNotebook>) -> ExitCode {
     for cells in 0..1000 {
         let source = "x".repeat(20_000);
         let edit = Edit::CreateCell { index: None, kind: CellType::Raw, source };
-        if let Err(refused) = room.apply_edit(edit, Actor::Human).await {
+        if let Err(refused) = notebook.apply_edit(edit, Actor::Human).await {
             assert_eq!(refused.code, RefusalCode::File);
             println!("{cells} {refused}");
             return ExitCode::SUCCESS;
@@ -71,15 +72,15 @@ async fn fill(room: &Arc<SharedNotebook>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn create(room: &Arc<SharedNotebook>, source: &str) -> String {
+async fn create(notebook: &Arc<SharedNotebook>, source: &str) -> String {
     let edit = Edit::CreateCell { index: None, kind: CellType::Code, source: source.to_owned() };
-    room.apply_edit(edit, Actor::Human).await.expect("a cell").cell.expect("a cell").id
+    notebook.apply_edit(edit, Actor::Human).await.expect("a cell").cell.expect("a cell").id
 }
 
-async fn run(room: &Arc<SharedNotebook>, source: &str) -> RunResult {
-    let id = create(room, source).await;
+async fn run(notebook: &Arc<SharedNotebook>, source: &str) -> RunResult {
+    let id = create(notebook, source).await;
     let begun = Instant::now();
-    let ran = room.run_cell(&id, Actor::Human).await.expect("it runs");
+    let ran = notebook.run_cell(&id, Actor::Human).await.expect("it runs");
     println!("{:>6} ms  {}", begun.elapsed().as_millis(), source.lines().next().unwrap_or(""));
     ran
 }
@@ -102,46 +103,54 @@ fn check(ran: &RunResult, ok: bool, wanted: &str) {
     );
 }
 
-async fn tour(room: &Arc<SharedNotebook>) {
-    let ran = run(room, "print('hello')\n6 * 7").await;
+async fn tour(notebook: &Arc<SharedNotebook>) {
+    let ran = run(notebook, "print('hello')\n6 * 7").await;
     check(&ran, true, "hello\n|{\"text/plain\":\"42\"}");
     assert_eq!(ran.cell.execution_count, Some(1));
-    check(&run(room, "for n in range(3000): print(n, flush=True)").await, true, "\n2998\n2999\n");
-    check(&run(room, "import sys; print('a'); print('b', file=sys.stderr)").await, true, "b\n");
-    check(&run(room, "1 / 0").await, false, "\"ZeroDivisionError\": \"division by zero\"");
-    check(&run(room, "input('name?')").await, false, "StdinNotImplementedError");
+    check(
+        &run(notebook, "for n in range(3000): print(n, flush=True)").await,
+        true,
+        "\n2998\n2999\n",
+    );
+    check(&run(notebook, "import sys; print('a'); print('b', file=sys.stderr)").await, true, "b\n");
+    check(&run(notebook, "1 / 0").await, false, "\"ZeroDivisionError\": \"division by zero\"");
+    check(&run(notebook, "input('name?')").await, false, "StdinNotImplementedError");
     let cleared = "from IPython.display import clear_output, display, HTML\nprint('gone')\nclear_output()\nprint('kept')";
-    let ran = run(room, cleared).await;
+    let ran = run(notebook, cleared).await;
     check(&ran, true, "kept");
     assert!(!text(&ran.cell).contains("gone"));
-    check(&run(room, "display(HTML('<b>x</b>'))").await, true, "<b>x</b>");
-    let shown = run(room, "h = display('first', display_id=True)").await;
+    check(&run(notebook, "display(HTML('<b>x</b>'))").await, true, "<b>x</b>");
+    let shown = run(notebook, "h = display('first', display_id=True)").await;
     check(&shown, true, "first");
-    check(&run(room, "h.update('second')").await, true, "");
-    let (state, _) = room.watch();
+    check(&run(notebook, "h.update('second')").await, true, "");
+    let (state, _) = notebook.watch();
     let (_, cell) = state.find_cell(&shown.cell.id).expect("the cell");
     assert!(text(cell).contains("second"), "{cell:?}");
-    let big = run(room, "print('x' * 3_000_000)").await;
+    let big = run(notebook, "print('x' * 3_000_000)").await;
     assert!(text(&big.cell).len() < 600_000 && text(&big.cell).contains("were left out"));
-    check(&run(room, "for n in range(5): print(f'\\r{n}', end='', flush=True)").await, true, "4");
-    interrupt(room).await;
-    die(room).await;
+    check(
+        &run(notebook, "for n in range(5): print(f'\\r{n}', end='', flush=True)").await,
+        true,
+        "4",
+    );
+    interrupt(notebook).await;
+    die(notebook).await;
 }
 
-async fn interrupt(room: &Arc<SharedNotebook>) {
-    interrupt_at(room, "cell_output").await;
+async fn interrupt(notebook: &Arc<SharedNotebook>) {
+    interrupt_at(notebook, "cell_output").await;
     // At once, when the kernel may not have begun it.
     for _ in 0..10 {
-        interrupt_at(room, "cell_running").await;
+        interrupt_at(notebook, "cell_running").await;
     }
 }
 
-async fn interrupt_at(room: &Arc<SharedNotebook>, at: &str) {
-    let id = create(room, "import time\nprint('in', flush=True)\ntime.sleep(1000)").await;
-    let (_, mut changes) = room.watch();
+async fn interrupt_at(notebook: &Arc<SharedNotebook>, at: &str) {
+    let id = create(notebook, "import time\nprint('in', flush=True)\ntime.sleep(1000)").await;
+    let (_, mut changes) = notebook.watch();
     let running = {
-        let (room, id) = (Arc::clone(room), id.clone());
-        tokio::spawn(async move { room.run_cell(&id, Actor::Human).await })
+        let (notebook, id) = (Arc::clone(notebook), id.clone());
+        tokio::spawn(async move { notebook.run_cell(&id, Actor::Human).await })
     };
     while let Ok(change) = changes.recv().await {
         let json = serde_json::to_value(&*change).expect("json");
@@ -150,27 +159,27 @@ async fn interrupt_at(room: &Arc<SharedNotebook>, at: &str) {
         }
     }
     let begun = Instant::now();
-    room.interrupt_cells().await;
+    notebook.interrupt_cells().await;
     let ran = running.await.expect("a run").expect("it ran");
     println!("{:>6} ms  (interrupted)", begun.elapsed().as_millis());
     check(&ran, false, "KeyboardInterrupt");
 }
 
-async fn die(room: &Arc<SharedNotebook>) {
-    check(&run(room, "kept = 5").await, true, "");
-    check(&run(room, "import os\nos._exit(3)").await, false, "exit code 3");
-    let (state, _) = room.watch();
+async fn die(notebook: &Arc<SharedNotebook>) {
+    check(&run(notebook, "kept = 5").await, true, "");
+    check(&run(notebook, "import os\nos._exit(3)").await, false, "exit code 3");
+    let (state, _) = notebook.watch();
     assert_eq!(state.kernel.state, KernelStatus::Dead);
-    let id = create(room, "kept").await;
-    let refused = room.run_cell(&id, Actor::Human).await.expect_err("there is no kernel");
+    let id = create(notebook, "kept").await;
+    let refused = notebook.run_cell(&id, Actor::Human).await.expect_err("there is no kernel");
     assert!(refused.message.contains("has died (it ended with exit code 3)"), "{refused}");
-    room.restart_kernel().await.expect("another kernel");
-    check(&room.run_cell(&id, Actor::Human).await.expect("it runs"), false, "NameError");
+    notebook.restart_kernel().await.expect("another kernel");
+    check(&notebook.run_cell(&id, Actor::Human).await.expect("it runs"), false, "NameError");
     check(
-        &run(room, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)").await,
+        &run(notebook, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)").await,
         false,
         "signal 9",
     );
-    room.restart_kernel().await.expect("another kernel");
-    check(&run(room, "print('again')").await, true, "again");
+    notebook.restart_kernel().await.expect("another kernel");
+    check(&run(notebook, "print('again')").await, true, "again");
 }

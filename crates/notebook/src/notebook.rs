@@ -1,9 +1,9 @@
 //! One open notebook. Everybody who shares it can edit it and run its cells, and receives every
 //! change once.
 //!
-//! There are two locks: `desk` orders the writers of the file, and `shared` guards the state that
-//! all watchers see. A change is made at the desk, saved, and only then becomes visible. So an
-//! acknowledged change is on the disk, and a change that cannot be saved has not happened.
+//! There are two locks: `file` orders the writers of the file, and `shared` guards the state that
+//! all watchers see. A change is made in the file's text, saved, and only then becomes visible. So
+//! an acknowledged change is on the disk, and a change that cannot be saved has not happened.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -58,7 +58,7 @@ impl NotebookOptions {
 
 /// One open notebook.
 pub struct SharedNotebook {
-    desk: AsyncMutex<SavedDocument>,
+    file: AsyncMutex<SavedDocument>,
     shared: Mutex<SharedState>,
     kernels: Arc<dyn KernelStarter>,
     /// Held while a kernel is started, so that only one is started at a time.
@@ -72,7 +72,7 @@ pub struct SharedNotebook {
 
 impl std::fmt::Debug for SharedNotebook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Room").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("SharedNotebook").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -126,9 +126,9 @@ impl SharedNotebook {
             )),
             None => Arc::new(NoKernels),
         };
-        let room = Arc::new_cyclic(|me| Self {
+        let notebook = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
-            desk: AsyncMutex::new(SavedDocument::new(disk, document, print)),
+            file: AsyncMutex::new(SavedDocument::new(disk, document, print)),
             shared: Mutex::new(SharedState::new(state, broadcast::Sender::new(BEHIND))),
             kernels,
             starting: AsyncMutex::new(()),
@@ -136,8 +136,8 @@ impl SharedNotebook {
             path,
             made,
         });
-        tokio::spawn(saving::watch_file(Arc::downgrade(&room)));
-        Ok(room)
+        tokio::spawn(saving::watch_file(Arc::downgrade(&notebook)));
+        Ok(notebook)
     }
 
     /// Returns the notebook as it is, and a receiver of every change that follows: none is missed
@@ -181,8 +181,8 @@ impl SharedNotebook {
         edit: Edit,
         by: Actor,
     ) -> Result<EditResult, Refusal> {
-        let room = Arc::clone(self);
-        let made = tokio::spawn(async move { room.make_edit(edit, by).await }).await;
+        let notebook = Arc::clone(self);
+        let made = tokio::spawn(async move { notebook.make_edit(edit, by).await }).await;
         made.unwrap_or_else(|error| Err(Refusal::invalid(format!("the edit failed: {error}"))))
     }
 
@@ -191,8 +191,8 @@ impl SharedNotebook {
     /// # Errors
     /// The file can be read, or cannot be written.
     pub async fn rewrite_file(self: &Arc<Self>) -> Result<(), Refusal> {
-        let room = Arc::clone(self);
-        let written = tokio::spawn(async move { room.write_shown_state().await }).await;
+        let notebook = Arc::clone(self);
+        let written = tokio::spawn(async move { notebook.write_shown_state().await }).await;
         written.unwrap_or_else(|error| Err(Refusal::invalid(format!("it failed: {error}"))))
     }
 
@@ -201,8 +201,8 @@ impl SharedNotebook {
     /// # Errors
     /// Returns the reason why they are not saved.
     pub(crate) async fn save_now(&self) -> Result<(), Refusal> {
-        let mut desk = self.desk.lock().await;
-        self.save_outputs(&mut desk).await
+        let mut file = self.file.lock().await;
+        self.save_outputs(&mut file).await
     }
 
     /// Runs a cell and waits for its end, at most [`Self::cell_timeout`]; a longer cell then goes
@@ -226,8 +226,8 @@ impl SharedNotebook {
     /// # Errors
     /// Returns the reason why there is no kernel now.
     pub async fn restart_kernel(self: &Arc<Self>) -> Result<(), Refusal> {
-        let room = Arc::clone(self);
-        let restarted = tokio::spawn(async move { room.replace_kernel().await }).await;
+        let notebook = Arc::clone(self);
+        let restarted = tokio::spawn(async move { notebook.replace_kernel().await }).await;
         restarted.unwrap_or_else(|error| {
             Err(Refusal::new(RefusalCode::Kernel, format!("the restart failed: {error}")))
         })

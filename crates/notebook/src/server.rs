@@ -33,7 +33,7 @@ const PAGES: usize = 32;
 /// The time without a page after which a run is stopped.
 const GRACE: Duration = Duration::from_secs(60);
 /// The interval at which a page is pinged.
-const BEAT: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// The time that pages get to receive the end.
 const LEAVE: Duration = Duration::from_secs(2);
 
@@ -53,7 +53,7 @@ pub struct ServerOptions {
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        Self { grace: GRACE, beat: BEAT, hosts: Vec::new() }
+        Self { grace: GRACE, beat: PING_INTERVAL, hosts: Vec::new() }
     }
 }
 
@@ -69,11 +69,11 @@ pub struct Server {
 /// The state that all connections share.
 #[derive(Debug)]
 struct ServerState {
-    room: Arc<SharedNotebook>,
+    notebook: Arc<SharedNotebook>,
     chat: Arc<Chat>,
     token: String,
     names: guard::ServedNames,
-    seats: Arc<Semaphore>,
+    page_permits: Arc<Semaphore>,
     beat: Duration,
     /// The number of open pages that have sent the token.
     pages: watch::Sender<usize>,
@@ -107,18 +107,18 @@ impl Server {
     /// # Errors
     /// The system provides no address or no randomness.
     pub fn new(
-        room: Arc<SharedNotebook>,
+        notebook: Arc<SharedNotebook>,
         chat: Arc<Chat>,
         listener: TcpListener,
         options: ServerOptions,
     ) -> Result<Self, String> {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let shared = Arc::new(ServerState {
-            room,
+            notebook,
             chat,
             token: new_token()?,
             names: guard::ServedNames { listen: address, hosts: options.hosts.clone() },
-            seats: Arc::new(Semaphore::new(PAGES)),
+            page_permits: Arc::new(Semaphore::new(PAGES)),
             beat: options.beat,
             pages: watch::Sender::new(0),
             leaving: CancellationToken::new(),
@@ -164,7 +164,7 @@ impl Server {
         };
         watching.abort();
         shared.stop_assistant(StoppedBy::Closed).await;
-        shared.room.close().await;
+        shared.notebook.close().await;
         leaving.cancel();
         let ended = match ended {
             Some(ended) => Some(ended),
@@ -201,7 +201,7 @@ impl ServerState {
         if stopped {
             // This comes after the run's end, so that its cells are interrupted and no new ones
             // follow.
-            self.room.interrupt_cells().await;
+            self.notebook.interrupt_cells().await;
         }
         stopped
     }
@@ -235,11 +235,11 @@ async fn open_socket(
     if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
         return (StatusCode::FORBIDDEN, guard::FOREIGN).into_response();
     }
-    let seat = Arc::clone(&shared.seats).try_acquire_owned();
+    let permit = Arc::clone(&shared.page_permits).try_acquire_owned();
     upgrade.max_message_size(MESSAGE).max_frame_size(MESSAGE).on_upgrade(async move |socket| {
-        let Ok(seat) = seat else { return socket::refuse_page(socket).await };
+        let Ok(permit) = permit else { return socket::refuse_page(socket).await };
         socket::serve_page(shared, socket).await;
-        drop(seat);
+        drop(permit);
     })
 }
 

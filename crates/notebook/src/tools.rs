@@ -33,21 +33,21 @@ const ALL: usize = 40 * 1024;
 
 /// Creates the five tools of one assistant over a notebook.
 #[must_use]
-pub fn notebook_tools(room: &Arc<SharedNotebook>) -> ToolSet {
-    let desk = Arc::new(NotebookTools { room: Arc::clone(room), seen: Mutex::default() });
+pub fn notebook_tools(notebook: &Arc<SharedNotebook>) -> ToolSet {
+    let tools = Arc::new(NotebookTools { notebook: Arc::clone(notebook), seen: Mutex::default() });
     let mut set = ToolSet::new();
     for kind in
         [ToolKind::Look, ToolKind::Create, ToolKind::Update, ToolKind::Run, ToolKind::Delete]
     {
         // The five names are unique and short, so that adding cannot fail.
-        let _ = set.add_tool(Arc::new(CellTool { kind, desk: Arc::clone(&desk) }));
+        let _ = set.add_tool(Arc::new(CellTool { kind, tools: Arc::clone(&tools) }));
     }
     set
 }
 
 /// The state that the tools share.
 struct NotebookTools {
-    room: Arc<SharedNotebook>,
+    notebook: Arc<SharedNotebook>,
     /// The revisions of cells that the assistant has seen.
     seen: Mutex<HashMap<String, u64>>,
 }
@@ -63,7 +63,7 @@ enum ToolKind {
 
 struct CellTool {
     kind: ToolKind,
-    desk: Arc<NotebookTools>,
+    tools: Arc<NotebookTools>,
 }
 
 /// The arguments of all five tools; a tool's schema says which of them it takes.
@@ -155,25 +155,28 @@ impl Tool for CellTool {
             Err(error) => return ToolOutput::error(format!("the arguments do not fit: {error}")),
         };
         let done = match self.kind {
-            ToolKind::Look => self.desk.look_at_cells(&args).await,
-            ToolKind::Create => self.desk.create_cell(args).await,
-            ToolKind::Update => self.desk.update_cell(args).await,
-            ToolKind::Run => self.desk.run_cell(&args).await,
-            ToolKind::Delete => self.desk.delete_cell(args).await,
+            ToolKind::Look => self.tools.look_at_cells(&args).await,
+            ToolKind::Create => self.tools.create_cell(args).await,
+            ToolKind::Update => self.tools.update_cell(args).await,
+            ToolKind::Run => self.tools.run_cell(&args).await,
+            ToolKind::Delete => self.tools.delete_cell(args).await,
         };
-        done.unwrap_or_else(|refused| ToolOutput::error(self.desk.describe_refusal(&refused)))
+        done.unwrap_or_else(|refused| ToolOutput::error(self.tools.describe_refusal(&refused)))
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let more =
-            if self.kind == ToolKind::Run { self.desk.room.cell_timeout() } else { Duration::ZERO };
+        let more = if self.kind == ToolKind::Run {
+            self.tools.notebook.cell_timeout()
+        } else {
+            Duration::ZERO
+        };
         Some(START + more)
     }
 }
 
 impl NotebookTools {
     async fn look_at_cells(&self, args: &ToolArgs) -> Result<ToolOutput, Refusal> {
-        let (state, _) = self.room.watch();
+        let (state, _) = self.notebook.watch();
         let unsaved = self.save_warning().await;
         if let Some(id) = &args.id {
             let (place, cell) = state.find_cell(id).ok_or_else(|| Refusal::no_such_cell(id))?;
@@ -186,7 +189,7 @@ impl NotebookTools {
     /// Saves the outputs before the assistant is told of them. Returns a note if they cannot be
     /// saved.
     async fn save_warning(&self) -> String {
-        let saved = self.room.save_now().await;
+        let saved = self.notebook.save_now().await;
         saved
             .map_or_else(|why| format!("\n\n[not all of this is saved: {why}]"), |()| String::new())
     }
@@ -216,7 +219,8 @@ impl NotebookTools {
         let kind = args.kind.unwrap_or(CellType::Code);
         let source = args.source.unwrap_or_default();
         let edit = Edit::CreateCell { index: args.index, kind, source };
-        let EditResult { cell, index, .. } = self.room.apply_edit(edit, Actor::Assistant).await?;
+        let EditResult { cell, index, .. } =
+            self.notebook.apply_edit(edit, Actor::Assistant).await?;
         let id = cell.as_ref().map_or("", |cell| cell.id.as_str());
         cell.iter().for_each(|cell| self.mark_seen(cell));
         Ok(ToolOutput::ok(format!("created cell `{id}` at place {index}; it has not run")))
@@ -227,7 +231,7 @@ impl NotebookTools {
         let rev = self.require_seen(&id)?;
         let source = args.source.unwrap_or_default();
         let edit = Edit::UpdateCell { id: id.clone(), rev, source };
-        let edited = self.room.apply_edit(edit, Actor::Assistant).await?;
+        let edited = self.notebook.apply_edit(edit, Actor::Assistant).await?;
         edited.cell.iter().for_each(|cell| self.mark_seen(cell));
         Ok(ToolOutput::ok(format!("updated cell `{id}`; it has not run with its new source")))
     }
@@ -236,7 +240,7 @@ impl NotebookTools {
         let id = args.id.unwrap_or_default();
         let rev = self.require_seen(&id)?;
         let edited = self
-            .room
+            .notebook
             .apply_edit(Edit::DeleteCell { id: id.clone(), rev }, Actor::Assistant)
             .await?;
         Ok(ToolOutput::ok(format!("deleted cell `{id}`, which was at place {}", edited.index)))
@@ -244,14 +248,14 @@ impl NotebookTools {
 
     async fn run_cell(&self, args: &ToolArgs) -> Result<ToolOutput, Refusal> {
         let id = args.id.as_deref().unwrap_or_default();
-        let (state, _) = self.room.watch();
+        let (state, _) = self.notebook.watch();
         let (_, before) = state.find_cell(id).ok_or_else(|| Refusal::no_such_cell(id))?;
         let seen = self.seen_revision(id);
         if args.restart_kernel == Some(true) {
-            self.room.restart_kernel().await?;
+            self.notebook.restart_kernel().await?;
         }
         let RunResult { cell, ok, still_running, seconds } =
-            self.room.run_cell(id, Actor::Assistant).await?;
+            self.notebook.run_cell(id, Actor::Assistant).await?;
         let mut told = if still_running {
             format!(
                 "cell `{id}` goes on: it is still running after {seconds:.0} s. \
@@ -291,7 +295,7 @@ impl NotebookTools {
     /// # Errors
     /// The assistant has not seen the cell: what it does not know is not overwritten.
     fn require_seen(&self, id: &str) -> Result<u64, Refusal> {
-        let (state, _) = self.room.watch();
+        let (state, _) = self.notebook.watch();
         if state.find_cell(id).is_none() {
             return Err(Refusal::no_such_cell(id));
         }
@@ -309,7 +313,7 @@ impl NotebookTools {
             return format!("{}; nothing was changed", refused.message);
         };
         self.mark_seen(cell);
-        let (state, _) = self.room.watch();
+        let (state, _) = self.notebook.watch();
         let place = state.find_cell(&cell.id).map_or(0, |(place, _)| place);
         format!(
             "cell `{}` was changed by somebody else since you saw it; nothing was changed. As it \

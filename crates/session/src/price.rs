@@ -139,7 +139,7 @@ impl HostedToolBound {
     pub fn from_request(request: &Request<'_>, added: Option<u64>) -> Self {
         let vendor = vendor_of(request.api);
         let terms = &request.terms;
-        let mut brought = Self::default();
+        let mut bound = Self::default();
         let (mut fee, mut most) = (NanoUsd::ZERO, None);
         let mut counted = |uses: u64, brings: u64| {
             let (all, tokens) = most.unwrap_or((0_u64, 0_u64));
@@ -154,7 +154,7 @@ impl HostedToolBound {
             let hosted = match billing::find_tool_runner(vendor, &kind) {
                 ToolRunner::Client => continue,
                 ToolRunner::Unknown => {
-                    brought.unbounded.get_or_insert_with(|| kind.into_owned());
+                    bound.unbounded.get_or_insert_with(|| kind.into_owned());
                     continue;
                 }
                 ToolRunner::Provider(hosted) => hosted,
@@ -164,40 +164,40 @@ impl HostedToolBound {
                 Vendor::Anthropic => own.max_uses,
                 Vendor::OpenAi => terms.max_tool_calls.map(|(most, _)| most),
             };
-            brought.countable |= hosted.counted && said.is_none();
+            bound.countable |= hosted.counted && said.is_none();
             let uses = said.or(added).filter(|_| hosted.counted);
             let each = fee_of(&hosted, &own);
             let times = |uses: u64| NanoUsd(each.0.saturating_mul(uses));
             match vendor {
-                Vendor::Anthropic => brought.fees += times(uses.unwrap_or(1)),
+                Vendor::Anthropic => bound.fees += times(uses.unwrap_or(1)),
                 Vendor::OpenAi if hosted.counted => fee = fee.max(times(uses.unwrap_or(1))),
-                Vendor::OpenAi => brought.fees += each,
+                Vendor::OpenAi => bound.fees += each,
             }
             match (uses, hosted.brings.or(own.max_content_tokens)) {
                 (Some(uses), Some(brings)) => counted(uses, brings),
                 (Some(0), None) => {}
-                _ => drop(brought.unbounded.get_or_insert_with(|| kind.into_owned())),
+                _ => drop(bound.unbounded.get_or_insert_with(|| kind.into_owned())),
             }
         }
-        brought.fees += fee;
-        brought.uses = most;
-        brought.unbounded = brought.unbounded.or_else(|| member_without_bound(request));
+        bound.fees += fee;
+        bound.uses = most;
+        bound.unbounded = bound.unbounded.or_else(|| member_without_bound(request));
         if terms.search {
-            brought.fees += billing::WEB_SEARCH_PREVIEW;
+            bound.fees += billing::WEB_SEARCH_PREVIEW;
         }
         if terms.plugins {
-            brought.fees += billing::PLUGIN;
+            bound.fees += billing::PLUGIN;
         }
         if terms.live_search {
-            brought.fees += NanoUsd(billing::SOURCE.0 * billing::SOURCES);
+            bound.fees += NanoUsd(billing::SOURCE.0 * billing::SOURCES);
         }
-        brought
+        bound
     }
 
     /// Returns the most input tokens that are billed for a request of `input` tokens. At each step
     /// the provider reads all that it has, and no more than the window.
     #[must_use]
-    pub fn max_input(&self, input: u64, window: u64) -> u64 {
+    pub fn max_billed_input(&self, input: u64, window: u64) -> u64 {
         if self.unbounded.is_some() {
             return window;
         }

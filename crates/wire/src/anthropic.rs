@@ -15,7 +15,8 @@ mod usage;
 pub use crate::bound::AssembleError;
 pub use error::ApiError;
 pub use message::{
-    Assembler, Extra, Finished, MessageError, ResponseBlock, ResponseMessage, Stop, StreamEnd,
+    Assembler, Finished, MessageError, ResponseBlock, ResponseMessage, Stop, StreamEnd,
+    UnreadMembers,
 };
 pub use stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart};
 pub(crate) use usage::is_country;

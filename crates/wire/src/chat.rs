@@ -19,8 +19,8 @@ pub use crate::bound::AssembleError;
 pub use chunk::{CallDelta, Choice, Chunk, Delta, Event, StreamError};
 pub use error::ApiError;
 pub use message::{
-    Assembler, Call, CallKind, Extra, Finish, Finished, MessageError, Piece, ResponseMessage,
-    ResponsePart, StreamEnd, read_pieces,
+    Assembler, Call, CallKind, Finish, Finished, MessageError, Piece, ResponseMessage,
+    ResponsePart, StreamEnd, UnreadMembers, read_pieces,
 };
 pub use request::{
     Flag, MaxTokens, Member, PartKind, RequestBody, RequestContent, RequestMessage,

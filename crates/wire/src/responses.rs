@@ -16,8 +16,8 @@ mod usage;
 pub use crate::bound::AssembleError;
 pub use error::ApiError;
 pub use request::{
-    Call, Conversation, Count, Flag, Include, Input, Item, ItemKind, Items, Member, Output,
-    Reasoning, RequestBody, RequestContent, RequestPart, RequestRole, RequestTool,
+    Call, Conversation, FlagMember, Include, Input, Item, ItemKind, Items, Member, NumberMember,
+    Output, Reasoning, RequestBody, RequestContent, RequestPart, RequestRole, RequestTool,
     RequestToolChoice, RequestToolChoiceKind, RequestTools,
 };
 pub use response::{

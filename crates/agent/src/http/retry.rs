@@ -41,7 +41,7 @@ impl Default for RetryPolicy {
 
 /// The failure of the last attempt.
 #[derive(Clone, Copy, Debug)]
-pub enum Failure<'a> {
+pub enum FailedAttempt<'a> {
     /// A response with an error status.
     Status(u16, &'a ResponseHead),
     /// No response, or a response that broke off.
@@ -55,14 +55,19 @@ impl RetryPolicy {
     /// ("full jitter"). Otherwise it is the server's delay plus up to `base`, so that clients do
     /// not return all at once. It is never shorter than the server asks.
     #[must_use]
-    pub fn next_delay(&self, retry: u32, failure: Failure<'_>, jitter: f64) -> Option<Duration> {
+    pub fn next_delay(
+        &self,
+        retry: u32,
+        failure: FailedAttempt<'_>,
+        jitter: f64,
+    ) -> Option<Duration> {
         let most = if is_unreachable(failure) { 1 } else { self.max_retries };
         if retry >= most.min(self.max_retries) || !is_retryable(failure) {
             return None;
         }
         // NaN and values outside 0 to 1 get the longest delay.
         let jitter = if (0.0..=1.0).contains(&jitter) { jitter } else { 1.0 };
-        if let Failure::Status(_, ResponseHead { retry_after: Some(wished), .. }) = failure {
+        if let FailedAttempt::Status(_, ResponseHead { retry_after: Some(wished), .. }) = failure {
             return (*wished <= self.max_retry_after)
                 .then(|| wished.saturating_add(self.base.mul_f64(jitter)));
         }
@@ -73,18 +78,18 @@ impl RetryPolicy {
 
 /// Returns true if nobody answered within the connect timeout. Waiting that long again and again
 /// helps nobody.
-fn is_unreachable(failure: Failure<'_>) -> bool {
+fn is_unreachable(failure: FailedAttempt<'_>) -> bool {
     let connect = TimeoutPhase::Connect;
-    matches!(failure, Failure::Transport(error)
+    matches!(failure, FailedAttempt::Transport(error)
         if matches!(error.kind, TransportErrorKind::Timeout { phase, .. } if phase == connect))
 }
 
 /// Returns true for 408, 409, 429 and 5xx, as in the Anthropic and OpenAI SDKs, and for lost
 /// connections.
-fn is_retryable(failure: Failure<'_>) -> bool {
+fn is_retryable(failure: FailedAttempt<'_>) -> bool {
     match failure {
-        Failure::Status(status, _) if NEVER.contains(&status) => false,
-        Failure::Status(status, head) => {
+        FailedAttempt::Status(status, _) if NEVER.contains(&status) => false,
+        FailedAttempt::Status(status, head) => {
             head.should_retry.unwrap_or_else(|| match status {
                 408 | 409 | 429 => true,
                 // Not implemented; version not supported.
@@ -92,7 +97,7 @@ fn is_retryable(failure: Failure<'_>) -> bool {
                 _ => (500..600).contains(&status),
             })
         }
-        Failure::Transport(error) => match error.kind {
+        FailedAttempt::Transport(error) => match error.kind {
             TransportErrorKind::Refused
             | TransportErrorKind::Dns
             | TransportErrorKind::Connect { .. }

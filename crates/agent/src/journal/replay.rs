@@ -63,7 +63,7 @@ impl ReplayedJournal {
             runs.reopen_tree();
         }
         let mut agent = recorded_agent(start, served)?;
-        agent.crew = recorded_sub_agents(&starts, &root, served)?;
+        agent.sub_agents = recorded_sub_agents(&starts, &root, served)?;
         let journal = Journal::with_runs(path, None, runs);
         let run = journal.root_run(&root);
         let mut events = Vec::new();
@@ -121,8 +121,8 @@ fn recorded_sub_agents(
         let (description, inherits) = (String::new(), false);
         members.push(SubAgent { agent, description, inherits, delegates, depth_limit: None });
     }
-    let crew = SubAgents::new(members, DEPTH_LIMIT);
-    Ok(crew.ok().filter(|_| starts.get(root).is_some_and(|start| start.agents.is_some())))
+    let sub_agents = SubAgents::new(members, DEPTH_LIMIT);
+    Ok(sub_agents.ok().filter(|_| starts.get(root).is_some_and(|start| start.agents.is_some())))
 }
 
 /// A transport to no model. A request must be written before it is sent, and nothing is written.

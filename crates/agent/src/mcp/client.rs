@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientConfig,
-    ClientNotification, PaginatedRequestParams, ProtocolVersion, RequestId, Tool as Told,
+    ClientNotification, PaginatedRequestParams, ProtocolVersion, RequestId, Tool as ListedTool,
 };
 use rmcp::service::{
     ClientInitializeError, NotificationContext, Peer, RoleClient, RunningService, ServiceError,
@@ -148,7 +148,7 @@ struct RunningServer {
     process: Option<ServerProcess>,
     connection: Arc<ServerConnection>,
     /// The tools that the server listed last.
-    told: Mutex<Vec<Told>>,
+    listed: Mutex<Vec<ListedTool>>,
     /// True if the tools have changed since.
     changed: Arc<AtomicBool>,
 }
@@ -220,8 +220,8 @@ impl Servers {
     /// Updates the tools from the servers' lists. Returns warnings about tools that cannot be used.
     fn update_tools(&self) -> Vec<String> {
         let (mut offered, mut warnings) = (OfferedTools::default(), Vec::new());
-        for RunningServer { connection, told, .. } in &self.running {
-            for tool in lock_unpoisoned(told).iter() {
+        for RunningServer { connection, listed, .. } in &self.running {
+            for tool in lock_unpoisoned(listed).iter() {
                 if let Err(why) = offered.add_tool(tool, connection) {
                     let server = &connection.name;
                     warnings.push(format!("{}: server `{server}`: {why}", self.label));
@@ -247,7 +247,7 @@ impl Servers {
         join_all(changed.into_iter().map(|running| async {
             let asked = list_all_tools(&running.connection.peer);
             match tokio::time::timeout(self.start_time, asked).await {
-                Ok(Ok(told)) => *lock_unpoisoned(&running.told) = told,
+                Ok(Ok(listed)) => *lock_unpoisoned(&running.listed) = listed,
                 Ok(Err(_)) | Err(_) => running.changed.store(true, Ordering::SeqCst),
             }
         }))
@@ -287,13 +287,17 @@ impl Servers {
 
 impl OfferedTools {
     /// Adds a tool of a server. The error says why it is left out.
-    fn add_tool(&mut self, told: &Told, connection: &Arc<ServerConnection>) -> Result<(), String> {
-        let made = McpTool::new(told, connection)?;
+    fn add_tool(
+        &mut self,
+        listed: &ListedTool,
+        connection: &Arc<ServerConnection>,
+    ) -> Result<(), String> {
+        let made = McpTool::new(listed, connection)?;
         let name = made.def().name;
         if self.tools.iter().any(|other| other.def().name == name) {
             return Err(format!("a second tool `{name}` is left out"));
         }
-        if let Some(reads) = McpTool::read_only_hint(told) {
+        if let Some(reads) = McpTool::read_only_hint(listed) {
             self.hints.push((name, if reads { LoopKind::Reads } else { LoopKind::Writes }));
         }
         self.tools.push(Arc::new(made));
@@ -315,17 +319,17 @@ async fn start_server(
 ) -> Result<RunningServer, String> {
     let changed = Arc::new(AtomicBool::new(false));
     let (name, heard_of) = (server.name.clone(), Arc::clone(&changed));
-    let ears =
+    let handler =
         NotificationHandler { name: name.clone(), heard: Arc::clone(heard), changed: heard_of };
     let ended = CancellationToken::new();
     let StartedService { why, words, mut process, service } = match &server.place {
         ServerLocation::Program(program) => {
             let started = ServerProcess::start(&server.name, program, env, heard)?;
-            start_program(started, ears, &ended, start_time).await?
+            start_program(started, handler, &ended, start_time).await?
         }
         ServerLocation::Http { url, headers } => {
             let transport = http_transport(url, headers)?;
-            let served = tokio::time::timeout(start_time, serve_client(ears, transport)).await;
+            let served = tokio::time::timeout(start_time, serve_client(handler, transport)).await;
             let service = match served {
                 Ok(Ok(service)) => service,
                 Ok(Err(error)) => return Err(start_error(&error, None)),
@@ -338,8 +342,8 @@ async fn start_server(
     let peer = service.peer().clone();
     check_version(&peer)?;
     let listed = tokio::time::timeout(start_time, list_all_tools(&peer)).await;
-    let told = match listed {
-        Ok(Ok(told)) => told,
+    let listed = match listed {
+        Ok(Ok(listed)) => listed,
         Ok(Err(problem)) => {
             let problem = why.reason().unwrap_or(problem);
             if let Some(process) = process.as_mut() {
@@ -349,7 +353,7 @@ async fn start_server(
         }
         Err(_) => return Err(format!("tools/list: {}", start_timeout(start_time))),
     };
-    let (calls, told) = (Arc::default(), Mutex::new(told));
+    let (calls, listed) = (Arc::default(), Mutex::new(listed));
     // A program that has ended but has answered only launched the process that serves.
     let exited = process.as_ref().map(|process| process.exited.clone());
     let exited = exited.filter(|exited| !exited.is_cancelled()).unwrap_or_default();
@@ -363,7 +367,7 @@ async fn start_server(
         why,
         words,
     });
-    Ok(RunningServer { name, service, process, connection, told, changed })
+    Ok(RunningServer { name, service, process, connection, listed, changed })
 }
 
 /// A server that has answered the first request.
@@ -379,13 +383,13 @@ struct StartedService {
 /// Opens a session with a program that was started.
 async fn start_program(
     (mut process, output, input): (ServerProcess, ChildStdout, ChildStdin),
-    ears: NotificationHandler,
+    handler: NotificationHandler,
     ended: &CancellationToken,
     start_time: Duration,
 ) -> Result<StartedService, String> {
     let lines = LineTransport::new(output, input, ended.clone(), false);
     let (why, words) = (lines.close_reason(), process.words.clone());
-    let served = tokio::time::timeout(start_time, serve_client(ears, lines)).await;
+    let served = tokio::time::timeout(start_time, serve_client(handler, lines)).await;
     let service = match served {
         Ok(Ok(service)) => service,
         Ok(Err(error)) => {
@@ -414,8 +418,8 @@ fn check_version(peer: &Peer<RoleClient>) -> Result<(), String> {
 }
 
 /// Returns all pages of a server's tools.
-async fn list_all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Told>, String> {
-    let mut tools: Vec<Told> = Vec::new();
+async fn list_all_tools(peer: &Peer<RoleClient>) -> Result<Vec<ListedTool>, String> {
+    let mut tools: Vec<ListedTool> = Vec::new();
     let mut cursor = None;
     for _ in 0..MOST_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());

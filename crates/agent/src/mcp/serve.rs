@@ -9,7 +9,7 @@ use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData,
     ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities,
-    ServerConfig, Tool as Told,
+    ServerConfig, Tool as ListedTool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, ServiceExt as _};
@@ -144,7 +144,7 @@ impl ServedAgents {
         }
     }
 
-    fn tool_info(specialist: &dyn Specialist) -> Told {
+    fn tool_info(specialist: &dyn Specialist) -> ListedTool {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -162,7 +162,7 @@ impl ServedAgents {
         };
         let (name, description) =
             (specialist.name().to_owned(), specialist.description().to_owned());
-        Told::new(name, description, Arc::new(schema))
+        ListedTool::new(name, description, Arc::new(schema))
     }
 
     async fn call_specialist(

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rmcp::model::{CallToolRequestParams, ClientRequest, Request, ServerResult, Tool as Told};
+use rmcp::model::{
+    CallToolRequestParams, ClientRequest, Request, ServerResult, Tool as ListedTool,
+};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -29,22 +31,23 @@ pub(super) struct McpTool {
 
 impl McpTool {
     /// Creates the tool. The error says why it is left out.
-    pub(super) fn new(told: &Told, server: &Arc<ServerConnection>) -> Result<Self, String> {
-        let shown = cut_line(&told.name, 80);
-        let name = format!("{PREFIX}{}__{}", server.name, plain_name(&told.name));
-        if told.name.is_empty() || !is_valid_name(&name) {
+    pub(super) fn new(listed: &ListedTool, server: &Arc<ServerConnection>) -> Result<Self, String> {
+        let shown = cut_line(&listed.name, 80);
+        let name = format!("{PREFIX}{}__{}", server.name, plain_name(&listed.name));
+        if listed.name.is_empty() || !is_valid_name(&name) {
             return Err(format!(
                 "tool `{shown}` is left out: `{}` cannot name a tool (at most 64 characters)",
                 cut_line(&name, 120)
             ));
         }
-        let mut schema = told.input_schema.as_ref().clone();
+        let mut schema = listed.input_schema.as_ref().clone();
         // Some servers omit the type if there are no arguments.
         schema.entry("type").or_insert_with(|| Value::from("object"));
-        let hints = told.annotations.as_ref();
+        let hints = listed.annotations.as_ref();
         let reads = hints.and_then(|hints| hints.read_only_hint) == Some(true);
         let again = hints.and_then(|hints| hints.idempotent_hint) == Some(true);
-        let described = told.description.as_deref().or(told.title.as_deref()).unwrap_or_default();
+        let described =
+            listed.description.as_deref().or(listed.title.as_deref()).unwrap_or_default();
         Ok(Self {
             def: ToolDef {
                 name,
@@ -53,14 +56,14 @@ impl McpTool {
                 reads,
                 repeatable: reads || again,
             },
-            name: told.name.clone().into_owned(),
+            name: listed.name.clone().into_owned(),
             server: Arc::clone(server),
         })
     }
 
     /// Returns the server's statement on whether the tool only reads, if it makes one.
-    pub(super) fn read_only_hint(told: &Told) -> Option<bool> {
-        told.annotations.as_ref()?.read_only_hint
+    pub(super) fn read_only_hint(listed: &ListedTool) -> Option<bool> {
+        listed.annotations.as_ref()?.read_only_hint
     }
 }
 

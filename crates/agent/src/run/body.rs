@@ -249,7 +249,7 @@ impl Agent {
     /// Returns the tool that calls agents, if any agent may be called.
     pub(super) fn sub_agent_tool(&self) -> Option<ToolDef> {
         let own = self.tools.get(crate::sub_agents::AGENT_TOOL);
-        self.crew.as_ref().filter(|_| own.is_none())?.tool_def()
+        self.sub_agents.as_ref().filter(|_| own.is_none())?.tool_def()
     }
 }
 

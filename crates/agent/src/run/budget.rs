@@ -39,7 +39,7 @@ pub(super) struct RequestLease {
     /// The output tokens that the request may have.
     pub(super) output: u64,
     /// The amount that is booked on drop.
-    books: Amount,
+    booked_on_drop: Amount,
 }
 
 impl SpendingBudget {
@@ -120,7 +120,7 @@ impl SpendingBudget {
     /// back. Otherwise the reserve stays as it was. Returns true if there was enough.
     pub(super) async fn hold_more(&self, more: Amount, others: Amount) -> bool {
         let held = self.retry_until_free(|leases| {
-            let reserve = leases.reserve(self.account).saturating_add(more);
+            let reserve = leases.reserve_of(self.account).saturating_add(more);
             leases.available_output(self.account, &LeaseRequest::from_amount(others), reserve)?;
             leases.hold_reserve(self.account, reserve)
         });
@@ -130,7 +130,7 @@ impl SpendingBudget {
     /// Holds back more for the answer, as a recorded run did.
     pub(super) fn restore_hold(&self, more: Amount) {
         let mut leases = self.tree.lock_leases();
-        let reserve = leases.reserve(self.account).saturating_add(more);
+        let reserve = leases.reserve_of(self.account).saturating_add(more);
         leases.restore_reserve(self.account, reserve);
     }
 
@@ -173,7 +173,7 @@ impl SpendingBudget {
     }
 
     fn new_lease(&self, lease: LeaseId, output: u64, ask: &LeaseRequest) -> RequestLease {
-        RequestLease { tree: Arc::clone(&self.tree), lease, output, books: ask.base }
+        RequestLease { tree: Arc::clone(&self.tree), lease, output, booked_on_drop: ask.base }
     }
 
     /// Waits while the requests of other runs hold what this one needs. Each of those requests
@@ -266,18 +266,18 @@ impl Drop for SpendingBudget {
 impl RequestLease {
     /// Notes that at least this amount was spent, in case the request ends here.
     pub(super) fn note_received(&mut self, amount: Amount) {
-        self.books = amount;
+        self.booked_on_drop = amount;
     }
 
     /// Books what the request really cost.
     pub(super) fn settle_cost(mut self, actual: Amount) {
-        self.books = actual;
+        self.booked_on_drop = actual;
     }
 }
 
 impl Drop for RequestLease {
     fn drop(&mut self) {
-        self.tree.lock_leases().settle_lease(self.lease, self.books);
+        self.tree.lock_leases().settle_lease(self.lease, self.booked_on_drop);
         self.tree.changed.notify_waiters();
     }
 }

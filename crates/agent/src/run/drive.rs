@@ -100,11 +100,11 @@ static NO_HEAD: ResponseHead =
 
 impl AttemptError {
     /// Returns the failure as the retry policy sees it; `None` if it is not retried.
-    fn retry_failure(&self) -> Option<retry::Failure<'_>> {
+    fn retry_failure(&self) -> Option<retry::FailedAttempt<'_>> {
         match self {
-            Self::Status(status, head, _) => Some(retry::Failure::Status(*status, head)),
-            Self::Transport(error) => Some(retry::Failure::Transport(error)),
-            Self::Stream { again: true, .. } => Some(retry::Failure::Status(529, &NO_HEAD)),
+            Self::Status(status, head, _) => Some(retry::FailedAttempt::Status(*status, head)),
+            Self::Transport(error) => Some(retry::FailedAttempt::Transport(error)),
+            Self::Stream { again: true, .. } => Some(retry::FailedAttempt::Status(529, &NO_HEAD)),
             Self::Stream { .. } | Self::Recorded(_) | Self::Journal(_) => None,
         }
     }
@@ -309,13 +309,13 @@ impl ActiveRun<'_> {
     fn request_deadline(&self, exchange: &Exchange) -> Option<Instant> {
         match (exchange.rung(), exchange.run().phase()) {
             (None, Phase::Open) => self.exploring_deadline(),
-            _ => self.meter.purse.end_deadline(),
+            _ => self.meter.budget.end_deadline(),
         }
     }
 
     /// Returns the end of the run's time, without what is reserved for its answer.
     pub(super) fn exploring_deadline(&self) -> Option<Instant> {
-        self.meter.purse.exploring_deadline()
+        self.meter.budget.exploring_deadline()
     }
 
     fn time_limit_reached(&self, run: &Run, elapsed: Millis) -> Option<Because> {

@@ -18,7 +18,7 @@ const ENOUGH_OUTPUT: u64 = 8_192;
 /// Counts the usage of a run.
 pub(super) struct Meter {
     /// The budget that the run shares with all runs of its tree.
-    pub(super) purse: SpendingBudget,
+    pub(super) budget: SpendingBudget,
     model: Option<&'static Model>,
     /// The price: the caller's, or else the built-in table's.
     price: Option<Price>,
@@ -87,9 +87,9 @@ impl Estimate {
 }
 
 impl Meter {
-    pub(super) fn new(setup: &Setup, purse: SpendingBudget, clock: RunClock) -> Self {
+    pub(super) fn new(setup: &Setup, budget: SpendingBudget, clock: RunClock) -> Self {
         Self {
-            purse,
+            budget,
             model: setup.model,
             price: setup.price,
             clock,
@@ -186,7 +186,7 @@ impl Meter {
     /// Returns what was used so far, for what is left of the limits.
     pub(super) fn spent_facts(&self) -> Facts {
         let mut facts = Facts { elapsed: self.elapsed(), ..Facts::default() };
-        self.purse.fill_facts(&mut facts);
+        self.budget.fill_facts(&mut facts);
         facts
     }
 

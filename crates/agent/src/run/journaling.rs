@@ -245,7 +245,7 @@ impl ActiveRun<'_> {
             .filter(|(place, record)| known.get(place) != Some(*record))
             .map(|(place, record)| (*place, record.clone()))
             .collect();
-        let cost = self.meter.purse.session_spent().saturating_sub(self.cost_before);
+        let cost = self.meter.budget.session_spent().saturating_sub(self.cost_before);
         let cost = self.journal.record_turn_end(
             self.turn,
             &messages,
@@ -282,7 +282,7 @@ impl ActiveRun<'_> {
         self.journal.record_round(self.turn, said, &messages, cancelled)?;
         self.conversation.append_answers(messages);
         // Sub-agents have spent money too.
-        self.conversation.set_session_cost(self.meter.purse.session_spent());
+        self.conversation.set_session_cost(self.meter.budget.session_spent());
         Ok(AnsweredRound { cancelled })
     }
 
@@ -313,12 +313,12 @@ pub(super) async fn run_recorded_call<R: Future<Output = ToolOutput>>(
     let again = may_run_again(agent.tools.get(&call.name));
     // The run ends, so nobody receives this result.
     let broken = |error: JournalError| (ToolOutput::error(error.to_string()), Duration::ZERO);
-    let fate = journal.decide_call(&call, again);
-    if matches!(fate, CallDecision::Run | CallDecision::Lost) {
+    let decision = journal.decide_call(&call, again);
+    if matches!(decision, CallDecision::Run | CallDecision::Lost) {
         // Recorded runs elsewhere in the tree may still end differently.
         journal.wait_until_caught_up().await;
     }
-    match fate {
+    match decision {
         CallDecision::Has(output, took) => return (output, took),
         CallDecision::Broken(error) => return broken(error),
         CallDecision::Lost => {

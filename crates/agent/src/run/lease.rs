@@ -15,15 +15,15 @@ impl ActiveRun<'_> {
     /// Waits while other runs of the tree hold what the next turn needs, so that this run does not
     /// land for want of money that will come back. `bytes` is the size of the turn's request.
     pub(super) async fn wait_for_budget(&self, bytes: usize) {
-        if !self.meter.purse.is_limited() {
+        if !self.meter.budget.is_limited() {
             return;
         }
         let (estimate, policy) = (self.meter.estimate_request(bytes), &self.setup.policy);
         let least = policy.reserve_tokens.min(self.max_tokens());
         let ask = estimate.build_ask(self.max_tokens(), least);
-        let reserve = estimate.answer_reserve(policy, self.meter.purse.lowest_caps().tokens);
+        let reserve = estimate.answer_reserve(policy, self.meter.budget.lowest_caps().tokens);
         tokio::select! {
-            () = self.meter.purse.wait_for_lease(&ask, reserve) => {}
+            () = self.meter.budget.wait_for_lease(&ask, reserve) => {}
             () = self.cancel.cancelled() => {}
             () = super::drive::wait_until(self.exploring_deadline()) => {}
         }
@@ -39,25 +39,25 @@ impl ActiveRun<'_> {
         exchange: &Exchange,
         body: &Bytes,
     ) -> Result<(RequestLease, Bytes), Because> {
-        let (purse, policy) = (&self.meter.purse, &self.setup.policy);
+        let (budget, policy) = (&self.meter.budget, &self.setup.policy);
         let estimate = self.meter.estimate_request(body.len());
-        let most = if purse.is_limited() { self.asked_output(exchange) } else { 0 };
+        let most = if budget.is_limited() { self.asked_output(exchange) } else { 0 };
         let exploring = exchange.rung().is_none() && *exchange.run().phase() == Phase::Open;
-        let reserve = estimate.answer_reserve(policy, purse.lowest_caps().tokens);
+        let reserve = estimate.answer_reserve(policy, budget.lowest_caps().tokens);
         let least = if exploring { policy.reserve_tokens / 2 } else { LEAST_ANSWER };
         // The rules have decided that the turn is worth its cost. The lease only holds the money.
         let ask = estimate.build_ask(most, least.min(most / 2));
         if let Some(granted) = self.journal.granted_output(self.turn, self.nth) {
             let output = granted.min(most);
-            let held = purse.restore_lease(&ask, output, exploring.then_some(reserve));
+            let held = budget.restore_lease(&ask, output, exploring.then_some(reserve));
             let body = if output < most { with_output(exchange, output) } else { body.clone() };
             return Ok((held, body));
         }
         loop {
-            let now = purse.now();
+            let now = budget.now();
             let leased = match exploring {
-                true => purse.lease_exploration(&ask, reserve, now),
-                false => purse.lease_answer(&ask, now),
+                true => budget.lease_exploration(&ask, reserve, now),
+                false => budget.lease_answer(&ask, now),
             };
             match leased {
                 Ok(held) if held.output < most => {
@@ -65,8 +65,8 @@ impl ActiveRun<'_> {
                     return Ok((held, body));
                 }
                 Ok(held) => return Ok((held, body.clone())),
-                Err(short) if short.busy && exploring => purse.wait_for_lease(&ask, reserve).await,
-                Err(short) if short.busy => purse.wait_for_answer(&ask).await,
+                Err(short) if short.busy && exploring => budget.wait_for_lease(&ask, reserve).await,
+                Err(short) if short.busy => budget.wait_for_answer(&ask).await,
                 Err(short) => return Err(short.standing.to_because()),
             }
         }

@@ -85,13 +85,13 @@ pub(super) fn restore_agent(agent: &Agent, start: &StartRecord) -> Result<Agent,
         let tool = Arc::new(RecordedTool { def: told.to_def(tool.def().repeatable), tool });
         tools.add_tool(tool).map_err(|error| other(error.to_string()))?;
     }
-    let crew = match &start.agents {
+    let sub_agents = match &start.agents {
         None => None,
         Some(told) => {
-            let crew = agent.crew.clone();
-            let crew =
-                crew.ok_or_else(|| other("the agents that it calls are not there".into()))?;
-            Some(crew.with_recorded_tool(told.to_def(true)))
+            let sub_agents = agent.sub_agents.clone();
+            let sub_agents =
+                sub_agents.ok_or_else(|| other("the agents that it calls are not there".into()))?;
+            Some(sub_agents.with_recorded_tool(told.to_def(true)))
         }
     };
     let price = start.price.map(|[input, output, cache_read, cache_write_5m, cache_write_1h]| {
@@ -102,7 +102,7 @@ pub(super) fn restore_agent(agent: &Agent, start: &StartRecord) -> Result<Agent,
         system: start.system.clone(),
         model: start.model.clone(),
         tools,
-        crew,
+        sub_agents,
         policy: start.policy.clone(),
         transport: Arc::clone(&agent.transport),
         options: super::Options {
@@ -123,16 +123,18 @@ pub(super) fn check_recorded_agents(
     children: &[StartRecord],
 ) -> Result<(), SetupError> {
     let other = |what: String| SetupError::OtherAgent { what };
-    let Some(crew) = agent.crew.as_ref().filter(|_| !children.is_empty()) else { return Ok(()) };
+    let Some(sub_agents) = agent.sub_agents.as_ref().filter(|_| !children.is_empty()) else {
+        return Ok(());
+    };
     for start in children {
         let name = &start.agent;
-        let member = crew.get(name);
+        let member = sub_agents.get(name);
         let member = member.ok_or_else(|| other(format!("its agent `{name}` is not there")))?;
         let model = if member.inherits { &start.model } else { &member.agent.model };
-        let delegates = crew.clone();
+        let delegates = sub_agents.clone();
         let today = Agent {
             model: model.clone(),
-            crew: member.delegates.then_some(delegates),
+            sub_agents: member.delegates.then_some(delegates),
             ..member.agent.clone()
         };
         let api = Api::from_name(&start.api).filter(|_| member.inherits);

@@ -33,7 +33,7 @@ pub(super) struct SubAgentRun {
     agent: Agent,
     setup: Setup,
     conversation: Conversation,
-    purse: SpendingBudget,
+    budget: SpendingBudget,
     /// The call that the run answers, and its result if that is recorded.
     call: CallRecord,
     result: Option<CallResultRecord>,
@@ -66,7 +66,7 @@ impl ActiveRun<'_> {
         let recorded = match self.journal.take_agent_call(&now).map_err(broken)? {
             Some((known, result)) => {
                 if known.held {
-                    self.meter.purse.restore_hold(self.sub_agent_input(number));
+                    self.meter.budget.restore_hold(self.sub_agent_input(number));
                 }
                 result
             }
@@ -98,14 +98,14 @@ impl ActiveRun<'_> {
                 made.map(|made| (made, None))
             }
         };
-        let ((agent, setup, conversation, purse), result) = child?;
+        let ((agent, setup, conversation, budget), result) = child?;
         self.children += 1;
         self.emit.emit_event(EventKind::Child {
             child_run: journal.run_id().to_owned(),
             agent: agent.name.clone(),
             id: call.id.clone(),
         });
-        Ok(SubAgentRun { journal, agent, setup, conversation, purse, call: now, result })
+        Ok(SubAgentRun { journal, agent, setup, conversation, budget, call: now, result })
     }
 
     /// Creates a sub-agent's run and writes its start.
@@ -128,22 +128,22 @@ impl ActiveRun<'_> {
         let opened = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(cancelled()),
-            opened = self.meter.purse.open_child(&setup.policy, reserve, siblings) => opened,
+            opened = self.meter.budget.open_child(&setup.policy, reserve, siblings) => opened,
             () = drive::wait_until(self.exploring_deadline()) => {
                 return Err(refused(&"the time of its caller is over"));
             }
         };
-        let (purse, now) = opened.map_err(|short| refused(&explain_shortage(&short.standing)))?;
+        let (budget, now) = opened.map_err(|short| refused(&explain_shortage(&short.standing)))?;
         // The sub-agent has its own time limit, and never more time than its parent.
-        agent.policy.time_limit = purse.time_left();
+        agent.policy.time_limit = budget.time_left();
         let policy = Policy { time_limit: agent.policy.time_limit, ..setup.policy };
         let setup = Setup { policy, ..setup };
         let mut conversation = Conversation::new();
         conversation.open_run(agent.options.api, agent.options.tool_format, &prompt);
-        let cost = (purse.session_spent(), Some(now));
+        let cost = (budget.session_spent(), Some(now));
         let start = resume::start_record(&agent, &setup, &conversation, cost);
         journal.record_start(start).map_err(|error| ToolOutput::error(error.to_string()))?;
-        Ok((agent, setup, conversation, purse))
+        Ok((agent, setup, conversation, budget))
     }
 
     /// Restores a recorded sub-agent's run as it began.
@@ -164,10 +164,10 @@ impl ActiveRun<'_> {
         };
         let reserve = self.answer_reserve(&agent, &setup, &prompt, siblings);
         let began = Millis(start.began.unwrap_or(0));
-        let purse = self.meter.purse.reopen_child(&setup.policy, reserve, siblings, began);
+        let budget = self.meter.budget.reopen_child(&setup.policy, reserve, siblings, began);
         let mut conversation = Conversation::new();
         resume::restore_conversation(&mut conversation, start, &agent);
-        Ok((agent, setup, conversation, purse))
+        Ok((agent, setup, conversation, budget))
     }
 
     /// Returns the reserve for the answer of one of `siblings` sub-agents when it begins: its share
@@ -175,8 +175,8 @@ impl ActiveRun<'_> {
     /// run does.
     fn answer_reserve(&self, agent: &Agent, setup: &Setup, prompt: &str, siblings: u64) -> Amount {
         let first = facts::estimate_first(setup, first_request_bytes(agent, prompt));
-        let (policy, purse) = (&setup.policy, &self.meter.purse);
-        let answer = first.answer_share(policy, &purse.lowest_caps(), purse.child_part(siblings));
+        let (policy, budget) = (&setup.policy, &self.meter.budget);
+        let answer = first.answer_share(policy, &budget.lowest_caps(), budget.child_part(siblings));
         let own =
             Caps { money: policy.cost_limit_usd, tokens: policy.tokens_limit, ..Caps::default() };
         let own = if policy.is_observing() { Caps::default() } else { own };
@@ -197,7 +197,7 @@ impl ActiveRun<'_> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => false,
-            held = self.meter.purse.hold_more(self.sub_agent_input(number), all) => held,
+            held = self.meter.budget.hold_more(self.sub_agent_input(number), all) => held,
             () = drive::wait_until(self.exploring_deadline()) => false,
         }
     }
@@ -215,14 +215,15 @@ impl ActiveRun<'_> {
 
     /// Returns the agent that is called, and its prompt.
     fn resolve_call(&self, call: &PendingCall) -> Result<(Agent, String), String> {
-        let (Some(crew), Some(def)) = (&self.agent.crew, self.sub_agent_tool()) else {
+        let (Some(sub_agents), Some(def)) = (&self.agent.sub_agents, self.sub_agent_tool()) else {
             return Err(format!("{AGENT_TOOL}: no agent may be called here"));
         };
         let input = parse_input(&def, &call.input)?;
         let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default().trim();
         let (name, prompt) = (text("name"), text("prompt"));
-        let Some(member) = crew.get(name) else {
-            let names: Vec<&str> = crew.members().iter().map(|m| m.agent.name.as_str()).collect();
+        let Some(member) = sub_agents.get(name) else {
+            let names: Vec<&str> =
+                sub_agents.members().iter().map(|m| m.agent.name.as_str()).collect();
             return Err(format!(
                 "{AGENT_TOOL}: there is no agent `{}`; the agents are: {}",
                 crate::tool::cut_line(name, 80),
@@ -232,18 +233,18 @@ impl ActiveRun<'_> {
         if prompt.is_empty() {
             return Err(format!("{AGENT_TOOL}: the prompt is empty; say what `{name}` is to do"));
         }
-        Ok((crew.agent_for_caller(member, self.agent), prompt.to_owned()))
+        Ok((sub_agents.agent_for_caller(member, self.agent), prompt.to_owned()))
     }
 
     /// Returns what the answers of `number` sub-agents may add to the run's own input. Each
     /// sub-agent reserves its share for writing the answer; the caller pays for it again when it
     /// reads the answer.
     fn sub_agent_input(&self, number: u64) -> Amount {
-        let (policy, purse) = (&self.setup.policy, &self.meter.purse);
+        let (policy, budget) = (&self.setup.policy, &self.meter.budget);
         let share = facts::estimate_first(&self.setup, 0).answer_share(
             policy,
-            &purse.lowest_caps(),
-            purse.child_part(number),
+            &budget.lowest_caps(),
+            budget.child_part(number),
         );
         self.meter.input_amount(share.saturating_mul(number))
     }
@@ -268,13 +269,13 @@ impl SubAgentRun {
         cancel: CancellationToken,
     ) -> Pin<Box<dyn Future<Output = (SubAgentResult, Duration)> + Send + 'a>> {
         Box::pin(async move {
-            let Self { journal, agent, setup, mut conversation, purse, call, result } = self;
+            let Self { journal, agent, setup, mut conversation, budget, call, result } = self;
             let began = Instant::now();
             let emit = Emitter::new(sink, journal.clone(), agent.options.show_thinking)
                 .with_policy(&setup.policy);
             let within = (&journal, &cancel);
             let mut under_way =
-                ActiveRun::new(&agent, setup, &mut conversation, purse, emit, within);
+                ActiveRun::new(&agent, setup, &mut conversation, budget, emit, within);
             let report = under_way.run().await;
             let cost = under_way.meter.total_cost();
             let cancelled = report.ended.outcome == Outcome::Cancelled
@@ -305,8 +306,8 @@ fn first_request_bytes(agent: &Agent, prompt: &str) -> usize {
     let tool = |def: &crate::tool::ToolDef| {
         def.name.len() + def.description.len() + def.input_schema.to_string().len()
     };
-    let crew = agent.crew.as_ref().and_then(crate::sub_agents::SubAgents::tool_def);
-    let tools: usize = agent.tools.defs().chain(crew.as_ref()).map(tool).sum();
+    let sub_agents = agent.sub_agents.as_ref().and_then(crate::sub_agents::SubAgents::tool_def);
+    let tools: usize = agent.tools.defs().chain(sub_agents.as_ref()).map(tool).sum();
     agent.system.len() + prompt.len() + tools + FRAME
 }
 

@@ -41,7 +41,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// The time to wait for output when everything has ended. The output is in the pipe already, unless
 /// a process that could not be ended holds the pipe open.
-const DREGS: Duration = Duration::from_millis(500);
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 /// The bytes of output that are kept from the beginning, and from the end.
 const HEAD: usize = 40 * 1024;
@@ -173,7 +173,7 @@ impl RunningProgram {
                 self.kept.push_bytes(buffer.get(..count).unwrap_or_default());
             }
         };
-        let _ = tokio::time::timeout(DREGS, rest).await;
+        let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
         Ok(status)
     }
 

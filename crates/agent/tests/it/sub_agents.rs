@@ -58,7 +58,7 @@ pub(crate) fn of(agent: Agent) -> SubAgent {
 /// An agent that calls these.
 pub(crate) fn calling(scenario: &str, members: Vec<SubAgent>, depth: u64) -> Agent {
     let (mut parent, _) = playing("parent", scenario);
-    parent.crew = Some(SubAgents::new(members, depth).unwrap());
+    parent.sub_agents = Some(SubAgents::new(members, depth).unwrap());
     parent
 }
 
@@ -219,7 +219,7 @@ async fn calls_that_name_nobody_or_nothing_are_told_so() {
     let turn = Turn::from_parts(calls.map(|input| Part::tool_call("agent", input)).to_vec());
     let transport = SimTransport::scripted(vec![turn]);
     let mut parent = agent(&transport, "anthropic/claude-sonnet-5-5");
-    parent.crew = Some(SubAgents::new(vec![member("tail", "tail")], 3).unwrap());
+    parent.sub_agents = Some(SubAgents::new(vec![member("tail", "tail")], 3).unwrap());
     let (report, events) = run(&parent, "Try.").await;
     assert_eq!((report.ended.outcome, report.tool_calls), (Outcome::Answered, 3));
     assert_eq!(checked(&events).len(), 1);

@@ -108,7 +108,8 @@ fn build_member(
     let (delegates, depth_limit) = (names_agent(&file), file.depth_limit);
     let AgentFile { name, system, description, tool_format, .. } = file;
     let options = Options { tool_format, ..options };
-    let mut agent = Agent { name, system, model, tools, crew: None, policy, transport, options };
+    let mut agent =
+        Agent { name, system, model, tools, sub_agents: None, policy, transport, options };
     apply_hints(&mut agent, ways.servers);
     Ok(SubAgent { agent, description, inherits, delegates, depth_limit })
 }

@@ -189,7 +189,7 @@ impl Leases {
     }
 
     fn insert_answer_lease(&mut self, account: AccountId, amount: Amount) -> LeaseId {
-        let reserve = self.reserve(account);
+        let reserve = self.reserve_of(account);
         let of_reserve = amount.min(reserve);
         self.set_reserve(account, reserve.saturating_sub(of_reserve));
         self.insert_lease(account, amount, of_reserve)
@@ -202,7 +202,7 @@ impl Leases {
             return;
         };
         let back = amount.saturating_sub(actual).min(of_reserve);
-        self.set_reserve(account, self.reserve(account).saturating_add(back));
+        self.set_reserve(account, self.reserve_of(account).saturating_add(back));
         let path: Vec<AccountId> = self.path_to_session(account).collect();
         for id in path {
             if let Some(account) = self.accounts.get_mut(&id) {
@@ -241,7 +241,7 @@ impl Leases {
 
     /// Returns the amount that an account holds back for its answer.
     #[must_use]
-    pub fn reserve(&self, account: AccountId) -> Amount {
+    pub fn reserve_of(&self, account: AccountId) -> Amount {
         self.accounts.get(&account).map_or_else(Amount::default, |account| account.terms.reserve)
     }
 

@@ -88,7 +88,7 @@ impl Leases {
     /// above it. `account`'s own reserve does not count as reserved. Caps on time are left out.
     pub fn cap_usages(&self, account: AccountId) -> impl Iterator<Item = CapUsage> + '_ {
         self.limiting_caps(account).map(move |(on, what, cap)| {
-            let of = |amount: Amount| part_of_amount(what, amount);
+            let of = |amount: Amount| amount_in_unit(what, amount);
             let below = move |id: AccountId| self.is_within(id, on);
             let others = self.reserves().filter(move |(id, _)| *id != account && below(*id));
             let leased = self.leased().filter(move |(id, _)| below(*id));
@@ -137,7 +137,7 @@ impl Leases {
         let mut tightest: Option<(Option<u64>, CapUsage)> = None;
         let mut fits = (true, true);
         for standing in self.cap_usages(account) {
-            let needs = part_of_amount(standing.what, base);
+            let needs = amount_in_unit(standing.what, base);
             let room = |left: u64| {
                 left.checked_sub(needs).map(|rest| max_output(standing.what, rest, ask))
             };
@@ -162,7 +162,7 @@ impl Leases {
 }
 
 /// Returns the part of an amount in the unit of a cap.
-pub(super) fn part_of_amount(what: CapUnit, amount: Amount) -> u64 {
+pub(super) fn amount_in_unit(what: CapUnit, amount: Amount) -> u64 {
     match what {
         CapUnit::Money => amount.money.0,
         CapUnit::Tokens => amount.tokens,

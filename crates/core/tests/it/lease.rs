@@ -49,7 +49,7 @@ impl StateMachineTest for Tree {
                 continue;
             }
             assert_eq!(tree.leases.spent(account), model.spent(n), "spent of {n}");
-            assert_eq!(tree.leases.reserve(account), node.reserve, "reserve of {n}");
+            assert_eq!(tree.leases.reserve_of(account), node.reserve, "reserve of {n}");
             assert_eq!(tree.leases.ends_at(account), model.until(n), "time of {n}");
             for what in WHAT {
                 let Some(cap) = what(&node.caps_as_amounts()) else { continue };

@@ -53,7 +53,7 @@ pub(super) async fn answer_audit(
     gate: &Arc<GatewayState>,
     parts: &Parts,
     body: Incoming,
-    door: EntryPoint,
+    entry: EntryPoint,
 ) -> Result<Response<Body>, Refusal> {
     let asked =
         PageQuery::from_parts(parts, if parts.method == Method::POST { &["name"] } else { &[] });
@@ -63,12 +63,12 @@ pub(super) async fn answer_audit(
         return Err(page_refusal(StatusCode::NOT_FOUND, "this gateway has no audit"));
     };
     match parts.method {
-        Method::GET => live.guard.may_read(&parts.headers, door, &gate.pages.token)?,
+        Method::GET => live.guard.may_read(&parts.headers, entry, &gate.pages.token)?,
         Method::POST => live.guard.may_change(&parts.headers, &gate.pages.token)?,
         _ => return Ok(not_allowed()),
     }
     let asked = asked?;
-    let (of, seat) = if parts.method == Method::GET {
+    let (of, permit) = if parts.method == Method::GET {
         let what = "no ledger is kept: choose a recording, or name a ledger in the config";
         let path = settings.ledger.clone();
         let path = path.ok_or_else(|| page_refusal(StatusCode::NOT_FOUND, what))?;
@@ -79,19 +79,19 @@ pub(super) async fn answer_audit(
         if declared.and_then(|text| text.parse::<u64>().ok()).is_some_and(|bytes| bytes > most) {
             return Err(too_large(most));
         }
-        let seat = take_permit(gate)?;
+        let permit = take_permit(gate)?;
         (
             AuditSource::Handed(
                 store_recording(body, &*audit, most, pause).await?,
                 recording_name(&asked),
             ),
-            seat,
+            permit,
         )
     };
     let keeps = if settings.ledger_full { "full" } else { "digests" };
     let keeps = matches!(of, AuditSource::Ledger(_)).then_some(keeps);
     let form = audit_format(parts);
-    let text = make_report(Arc::clone(gate), audit, of, form, seat).await?;
+    let text = make_report(Arc::clone(gate), audit, of, form, permit).await?;
     let mut response = Response::new(Body::from_bytes(text));
     let kind = match form {
         AuditFormat::Json => "application/json",
@@ -119,7 +119,7 @@ async fn make_report(
     audit: Arc<dyn Audit>,
     of: AuditSource,
     form: AuditFormat,
-    seat: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> Result<String, Refusal> {
     let waits = StopOnDrop::default();
     let stop = Arc::clone(&waits.0);
@@ -136,7 +136,7 @@ async fn make_report(
         let text = audit.write_report(&AuditRequest { path, name, form, stop: &stop });
         // The file is dropped before the permit, so that the next report finds no trace of it.
         drop(of);
-        drop(seat);
+        drop(permit);
         text
     });
     let what = "the report could not be made; the log says why";
@@ -148,8 +148,8 @@ async fn make_report(
 
 fn take_permit(gate: &GatewayState) -> Result<OwnedSemaphorePermit, Refusal> {
     let what = "another report is being made; there is one at a time";
-    let seat = Arc::clone(&gate.pages.audit).try_acquire_owned();
-    seat.map_err(|_| page_refusal(StatusCode::SERVICE_UNAVAILABLE, what))
+    let permit = Arc::clone(&gate.pages.audit).try_acquire_owned();
+    permit.map_err(|_| page_refusal(StatusCode::SERVICE_UNAVAILABLE, what))
 }
 
 /// Writes a recording to a file that only this user can read and that is deleted when it is

@@ -32,12 +32,12 @@ const RETRY: &[u8] = b"retry: 1000\n\n";
 pub(super) struct StreamPermit(Arc<AtomicUsize>);
 
 impl StreamPermit {
-    pub(super) fn try_acquire(seats: &Arc<AtomicUsize>) -> Option<Self> {
-        if seats.fetch_add(1, Ordering::Relaxed) >= MOST {
-            seats.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn try_acquire(open_streams: &Arc<AtomicUsize>) -> Option<Self> {
+        if open_streams.fetch_add(1, Ordering::Relaxed) >= MOST {
+            open_streams.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(Self(Arc::clone(seats)))
+        Some(Self(Arc::clone(open_streams)))
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn stream_run(
     gate: &Arc<GatewayState>,
     run: &str,
     headers: &HeaderMap,
-    seat: StreamPermit,
+    permit: StreamPermit,
 ) -> Result<Option<Response<Body>>, StoreError> {
     let row = gate.services.state.find_run(run).await?;
     let open = row.as_ref().is_some_and(|row| row.end.is_none());
@@ -114,7 +114,7 @@ pub(super) async fn stream_run(
             () = sender.closed() => {}
             () = gate.pages.leaving.cancelled() => {}
         }
-        drop((tape, seat));
+        drop((tape, permit));
     });
     Ok(Some(response))
 }
@@ -181,7 +181,7 @@ async fn follow_tape(tape: &Tape, name: &str, from: Option<u64>, lost: bool, sen
 pub(super) fn stream_list(
     gate: &Arc<GatewayState>,
     headers: &HeaderMap,
-    seat: StreamPermit,
+    permit: StreamPermit,
 ) -> Response<Body> {
     let stamp = gate.pages.stamp.clone();
     let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == stamp));
@@ -194,7 +194,7 @@ pub(super) fn stream_list(
             () = sender.closed() => {}
             () = gate.pages.leaving.cancelled() => {}
         }
-        drop(seat);
+        drop(permit);
     });
     response
 }

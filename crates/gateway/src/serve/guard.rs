@@ -129,8 +129,8 @@ impl Guard {
     ///
     /// # Errors
     /// Returns a refusal that says which token is needed, or what to configure.
-    pub(crate) fn may_look(&self, headers: &HeaderMap, door: EntryPoint) -> Result<(), Refusal> {
-        let loopback = match door {
+    pub(crate) fn may_look(&self, headers: &HeaderMap, entry: EntryPoint) -> Result<(), Refusal> {
+        let loopback = match entry {
             EntryPoint::Clients => self.listen.is_loopback(),
             EntryPoint::Admin => self.admin_is_loopback,
         };
@@ -161,10 +161,10 @@ impl Guard {
     pub(crate) fn may_read(
         &self,
         headers: &HeaderMap,
-        door: EntryPoint,
+        entry: EntryPoint,
         token: &Secret,
     ) -> Result<(), Refusal> {
-        let loopback = match door {
+        let loopback = match entry {
             EntryPoint::Clients => self.listen.is_loopback(),
             EntryPoint::Admin => self.admin_is_loopback,
         };

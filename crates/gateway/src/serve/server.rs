@@ -50,7 +50,7 @@ pub struct Gateway {
 struct Listener {
     listener: TcpListener,
     local: SocketAddr,
-    door: EntryPoint,
+    entry: EntryPoint,
 }
 
 /// A handle to a running gateway. Cheap to clone.
@@ -269,11 +269,11 @@ impl Shutdown {
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
 impl Listener {
-    fn bind_entry(at: SocketAddr, door: EntryPoint) -> Result<Self, StartError> {
+    fn bind_entry(at: SocketAddr, entry: EntryPoint) -> Result<Self, StartError> {
         let listen = |error| StartError::Listen { at, error };
         let listener = listen_at(at).map_err(listen)?;
         let local = listener.local_addr().map_err(listen)?;
-        Ok(Self { listener, local, door })
+        Ok(Self { listener, local, entry })
     }
 
     async fn accept(&self) -> Accepted {
@@ -298,9 +298,9 @@ impl Listener {
         }
         let place = ConnectionSlot(Arc::clone(gate));
         let (soon, now) = (ends.soon.clone(), ends.now.clone());
-        let (local, door) = (self.local, self.door);
+        let (local, entry) = (self.local, self.entry);
         ends.tasks.spawn(async move {
-            connection::serve_connection(&place.0, stream, (local, door), soon, now).await;
+            connection::serve_connection(&place.0, stream, (local, entry), soon, now).await;
         });
     }
 }

@@ -16,7 +16,7 @@ use crate::state::GatewayState;
 pub(crate) struct RequestTicket {
     gate: Arc<GatewayState>,
     /// Marked idle when the request ends.
-    pulse: Arc<ConnectionActivity>,
+    activity: Arc<ConnectionActivity>,
     pub(crate) id: RequestId,
     pub(crate) began: Instant,
     method: Method,
@@ -45,14 +45,14 @@ const CLIENT_CLOSED: u16 = 499;
 impl RequestTicket {
     pub(crate) fn new(
         gate: &Arc<GatewayState>,
-        pulse: Arc<ConnectionActivity>,
+        activity: Arc<ConnectionActivity>,
         method: &Method,
         uri: &Uri,
     ) -> Self {
         Self {
             id: gate.serving.requests.next(),
             gate: Arc::clone(gate),
-            pulse,
+            activity,
             began: Instant::now(),
             method: method.clone(),
             uri: uri.clone(),
@@ -140,7 +140,7 @@ impl BodyObserver for RequestTicket {
 
 impl Drop for RequestTicket {
     fn drop(&mut self) {
-        self.pulse.mark_idle();
+        self.activity.mark_idle();
         let took = self.began.elapsed();
         self.gate.watch.metrics.count_request(self.route, &self.upstream, self.status, took);
         if self.streams {

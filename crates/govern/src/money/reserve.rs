@@ -59,15 +59,15 @@ pub(crate) enum Reservation {
 ///
 /// The request waits for the whole worst case for as long as [`SILENCE`]. After that, a lower
 /// output limit is accepted, as long as it is enough for a turn. Streams wait up to
-/// [`STREAMS_WAIT`] for that, and `loud` is called once when their silence ends, so that keepalives
-/// can begin. At the end, any limit from `floor` on is accepted. A request never waits for money
+/// [`STREAMS_WAIT`] for that, and `end_silence` is called once when their silence ends, so that
+/// keepalives can begin. At the end, any limit from `floor` on is accepted. A request never waits for money
 /// that no settling of others could free: then the limit is lowered at once, and if less than
 /// `floor` is left, the result is [`Reservation::Land`], also at once.
 pub(crate) async fn reserve_worst_case(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,
     want: WorstCase,
-    loud: impl FnOnce() + Send,
+    end_silence: impl FnOnce() + Send,
 ) -> Reservation {
     let in_all = if want.stream { STREAMS_WAIT } else { SILENCE };
     let patience = WaitLimits { for_most: SILENCE, in_all };
@@ -78,7 +78,7 @@ pub(crate) async fn reserve_worst_case(
         biased;
         result = &mut waiting => result,
         () = sleep(SILENCE), if want.stream => {
-            loud();
+            end_silence();
             waiting.await
         }
     };

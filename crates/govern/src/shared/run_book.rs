@@ -33,7 +33,7 @@ struct RunEntry {
     begun: u64,
     phase: RunPhase,
     /// The end that it would have had, if it is only observed.
-    fate: Option<ObservedEnd>,
+    observed_end: Option<ObservedEnd>,
     /// The number of running requests; while there are any, the run is not idle.
     running: usize,
     /// The history of the run's newest request.
@@ -88,7 +88,7 @@ impl RunBook {
             info: Arc::new(info),
             begun: 0,
             phase: RunPhase::Silent,
-            fate: None,
+            observed_end: None,
             running: 1,
             here,
         };
@@ -122,16 +122,16 @@ impl RunBook {
 
     /// Counts a request that has ended, and ends its run if it ends with it.
     pub(super) fn end_request(&mut self, request: RequestEnd) -> RunAfter {
-        let RequestEnd { run, totals, fate, end } = request;
+        let RequestEnd { run, totals, observed_end, end } = request;
         let version = self.next_version();
         let Some(entry) = self.open.get_mut(&run) else { return RunAfter::default() };
         entry.version = version;
         entry.running = entry.running.saturating_sub(1);
         entry.totals.add_request(&totals);
-        let first_fate = fate.filter(|_| entry.fate.is_none());
-        entry.fate = entry.fate.or(fate);
+        let first_observed_end = observed_end.filter(|_| entry.observed_end.is_none());
+        entry.observed_end = entry.observed_end.or(observed_end);
         let ended = end.and_then(|end| self.end_run(&run, end));
-        RunAfter { ended: ended.map(|ended| ended.totals), first_fate }
+        RunAfter { ended: ended.map(|ended| ended.totals), first_observed_end }
     }
 
     /// Replaces the end of a run that has ended.

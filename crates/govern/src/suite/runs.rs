@@ -194,14 +194,14 @@ async fn check_continued_runs(shared: &dyn SharedState) {
 
 /// The first end to which a run would have been brought counts.
 async fn check_observed_runs(shared: &dyn SharedState) {
-    for (fate, first) in [
+    for (observed_end, first) in [
         (None, None),
         (Some(ObservedEnd::Landed), Some(ObservedEnd::Landed)),
         (Some(ObservedEnd::Stopped), None),
     ] {
         open(shared, "r", RunInfo::default(), 5).await;
-        let after = end(shared, RequestEnd { fate, ..request("r", 1, 6) }).await;
-        assert_eq!(after.first_fate, first, "{fate:?}");
+        let after = end(shared, RequestEnd { observed_end, ..request("r", 1, 6) }).await;
+        assert_eq!(after.first_observed_end, first, "{observed_end:?}");
     }
 }
 

@@ -72,7 +72,7 @@ impl Tariff {
 /// The account of one request.
 #[derive(Debug)]
 pub(super) struct RequestAccount {
-    purse: RequestAccounts,
+    accounts: RequestAccounts,
     tariff: Tariff,
     /// The run's state before this request.
     pub(super) state: Arc<RunState>,
@@ -109,7 +109,7 @@ struct UpstreamUsage {
     /// The most output tokens that the request can get.
     output: u64,
     /// True if the head of its response states the billed input.
-    firm: bool,
+    states_input: bool,
     /// The highest amount that its input can be billed.
     input: NanoUsd,
     /// A tool that the provider runs and whose results have no bound.
@@ -128,7 +128,7 @@ pub(super) enum LeaseOutcome {
 
 impl RequestAccount {
     pub(super) fn open_account(
-        purse: RequestAccounts,
+        accounts: RequestAccounts,
         tariff: Tariff,
         state: Arc<RunState>,
         known: Option<CountedContext>,
@@ -140,7 +140,7 @@ impl RequestAccount {
             KnownAncestor { tokens: known.tokens, size }
         });
         Self {
-            purse,
+            accounts,
             tariff,
             state,
             known,
@@ -163,7 +163,7 @@ impl RequestAccount {
 
     /// Returns the accounts of the run and its session.
     pub(super) fn own_accounts(&self) -> Vec<Arc<str>> {
-        vec![Arc::clone(&self.purse.run), Arc::clone(&self.purse.session)]
+        vec![Arc::clone(&self.accounts.run), Arc::clone(&self.accounts.session)]
     }
 
     /// Sets the registration, whose run opens with the first reservation.
@@ -265,7 +265,7 @@ impl RequestAccount {
 
     /// Returns the name of the run's account.
     pub(super) fn run_account(&self) -> &Arc<str> {
-        &self.purse.run
+        &self.accounts.run
     }
 
     pub(super) fn used(&self) -> Tokens {
@@ -287,19 +287,19 @@ impl RequestAccount {
     fn count_request(&self, request: &Request<'_>, uses: Option<u64>) -> UpstreamUsage {
         let window = money::context_window(self.tariff.model);
         let size = InputSize::from_request(request).with_history(self.kept_bytes);
-        let brought = HostedToolBound::from_request(request, uses);
+        let hosted = HostedToolBound::from_request(request, uses);
         let own = money::input_bound(self.known, size, window);
         let bound = UsageBound {
-            input: brought.max_input(own, window),
+            input: hosted.max_billed_input(own, window),
             output: money::output_bound(request.max_tokens.map(|m| m.value), self.tariff.model),
             writes: money::cache_writes(request),
-            fees: brought.fees,
+            fees: hosted.fees,
         };
         // Tool content and a compaction are billed in addition to what the head states.
-        let firm = size.unseen == 0
+        let states_input = size.unseen == 0
             && !request.terms.manages_context
-            && brought == HostedToolBound::default();
-        let unbounded = if size.unseen > 0 { None } else { brought.unbounded };
+            && hosted == HostedToolBound::default();
+        let unbounded = if size.unseen > 0 { None } else { hosted.unbounded };
         let (output, fees) = (bound.output, Fees::from_request(request));
         UpstreamUsage {
             size,
@@ -307,7 +307,7 @@ impl RequestAccount {
             own,
             fees,
             output,
-            firm,
+            states_input,
             unbounded,
             ..UpstreamUsage::default()
         }
@@ -329,7 +329,7 @@ impl RequestAccount {
             thinking_budget: self.thinking_budget,
             tool_refusals: self.state.tool_refusals,
             tokens_above: self
-                .purse
+                .accounts
                 .tokens_above
                 .map(|above| AccountAbove { used: above.used.saturating_add(total), ..above }),
             ..Facts::default()
@@ -343,13 +343,13 @@ impl RequestAccount {
             // Money that others hold counts as spent, but is not reported as spent.
             let gone = short.limit.saturating_sub(short.remaining_amount());
             let held = gone.saturating_sub(short.spent);
-            if short.account == self.purse.session {
+            if short.account == self.accounts.session {
                 facts.session_cost = facts.session_cost.max(short.spent);
                 facts.session_cost_held = held;
-            } else if short.account == self.purse.run {
+            } else if short.account == self.accounts.run {
                 facts.cost = facts.cost.max(short.spent);
                 facts.cost_held = held;
-            } else if let Some((_, limit, _)) = self.purse.parent {
+            } else if let Some((_, limit, _)) = self.accounts.parent {
                 facts.cost_above = Some(AccountAbove {
                     used: limit.saturating_sub(short.remaining_amount()),
                     limit,
@@ -362,12 +362,12 @@ impl RequestAccount {
     /// Returns the cause for not sending a request: an account has not enough money.
     pub(super) fn denial_cause(&self, policy: &Policy, short: &Shortfall) -> Because {
         let money = |limit: Option<NanoUsd>| limit.unwrap_or(short.limit);
-        let (reason, limit) = if short.account == self.purse.session {
+        let (reason, limit) = if short.account == self.accounts.session {
             (Reason::SessionCost, money(policy.session_cost_limit_usd))
-        } else if short.account == self.purse.run {
+        } else if short.account == self.accounts.run {
             (Reason::Cost, money(policy.cost_limit_usd))
         } else {
-            (Reason::Cost, money(self.purse.parent.as_ref().map(|(_, limit, _)| *limit)))
+            (Reason::Cost, money(self.accounts.parent.as_ref().map(|(_, limit, _)| *limit)))
         };
         let needed = Some(short.least);
         Because {
@@ -408,9 +408,9 @@ impl RequestAccount {
         };
         let ledger = self.open_ledger(services);
         let reserved = match waits {
-            Some(told) => {
+            Some(signals) => {
                 money::reserve_worst_case(&ledger, claims, want, || {
-                    told.send_signal(RequestSignal::Loud)
+                    signals.send_signal(RequestSignal::EndSilence)
                 })
                 .await
             }
@@ -448,7 +448,7 @@ impl RequestAccount {
     /// number is the same for the whole run, since it follows from the run's money limit.
     pub(super) fn added_uses(&self, policy: &Policy, api: Api) -> Option<u64> {
         let own = [policy.cost_limit_usd, policy.session_cost_limit_usd];
-        let above = self.purse.parent.as_ref().map(|(_, limit, _)| *limit);
+        let above = self.accounts.parent.as_ref().map(|(_, limit, _)| *limit);
         let limit = own.into_iter().chain([above]).flatten().min();
         let limit = limit.filter(|_| !policy.is_observing() && api != Api::Chat)?;
         let price = self.tariff.price_at(u64::MAX)?;
@@ -462,10 +462,10 @@ impl RequestAccount {
         };
         let claim = |account: &Arc<str>, limit| Claim { account: account.clone(), limit };
         let mut claims = vec![
-            claim(&self.purse.run, limit(policy.cost_limit_usd)),
-            claim(&self.purse.session, limit(policy.session_cost_limit_usd)),
+            claim(&self.accounts.run, limit(policy.cost_limit_usd)),
+            claim(&self.accounts.session, limit(policy.session_cost_limit_usd)),
         ];
-        if let Some((account, limit, held)) = &self.purse.parent {
+        if let Some((account, limit, held)) = &self.accounts.parent {
             claims.push(claim(account, enforced.then(|| limit.saturating_sub(*held))));
         }
         claims
@@ -482,7 +482,7 @@ impl RequestAccount {
         }
         let worst = Tokens { output: self.newest.output, ..tokens };
         if let (true, Some(cost), Some(lease)) =
-            (self.newest.firm, self.billed_cost(&worst), &mut self.lease)
+            (self.newest.states_input, self.billed_cost(&worst), &mut self.lease)
         {
             lease.lower_to(cost);
         }

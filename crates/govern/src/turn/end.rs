@@ -104,7 +104,7 @@ impl GovernedRequest {
         let end = done.and_then(|done| {
             Some(SnapshotEnd { at, ending: done.ended.clone()?, local: done.local })
         });
-        RequestEnd { run, totals, fate: self.record.fate(), end }
+        RequestEnd { run, totals, observed_end: self.record.observed_end(), end }
     }
 
     /// Returns what is to be recorded of the run's end, if the run ends.

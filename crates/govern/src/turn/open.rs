@@ -202,9 +202,9 @@ impl RequestSetup {
         let known = self.counted_context(&state).filter(|_| !request.elsewhere);
         let tariff =
             Tariff::from_model(&self.target.settings.prices, &self.model, self.known_model.row);
-        let purse = self.request_accounts(&run, &state);
+        let accounts = self.request_accounts(&run, &state);
         let (budget, spent_before) = (self.outline.thinking_budget, self.fork_cost(&state));
-        let mut account = RequestAccount::open_account(purse, tariff, state, known, budget);
+        let mut account = RequestAccount::open_account(accounts, tariff, state, known, budget);
         account.set_spent_before(spent_before);
         let registration =
             self.register_run((&run, &account.state.id), &policy, continues.as_ref());
@@ -299,8 +299,8 @@ impl RequestSetup {
     ) -> LeaseOutcome {
         let services = &self.asked.services;
         // A request that is only metered is not followed by an answer: nothing is held back for it.
-        let (explores, told) = (!self.metered, Some(&self.asked.active.signals));
-        let leased = account.reserve_worst_case(services, request, policy, explores, told).await;
+        let (explores, signals) = (!self.metered, Some(&self.asked.active.signals));
+        let leased = account.reserve_worst_case(services, request, policy, explores, signals).await;
         let is_short = match &leased {
             LeaseOutcome::Short(short) => (short.spent, short.reserved) == Default::default(),
             LeaseOutcome::Granted(_) => explores && account.is_short_at_first(self.at, policy),
@@ -313,7 +313,7 @@ impl RequestSetup {
             return leased;
         };
         account.use_count(tokens);
-        account.reserve_worst_case(services, request, policy, explores, told).await
+        account.reserve_worst_case(services, request, policy, explores, signals).await
     }
 
     /// Passes on a request for something that cannot be followed: its response is no turn of a run,

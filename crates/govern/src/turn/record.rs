@@ -37,7 +37,7 @@ pub(super) struct RequestRecord {
     local: bool,
     under_way: Option<RunningRequest>,
     /// The end to which the request would have brought its run, if the run is only observed.
-    fate: Option<ObservedEnd>,
+    observed_end: Option<ObservedEnd>,
     pub(super) counted: Option<CountedContext>,
     /// Text that was removed from the response of a request that belongs to no run.
     dropped: Option<String>,
@@ -69,7 +69,7 @@ impl RequestRecord {
             begun: false,
             local: false,
             under_way: None,
-            fate: None,
+            observed_end: None,
             counted: None,
             dropped: None,
         }
@@ -156,8 +156,8 @@ impl RequestRecord {
     }
 
     /// Returns the end to which the request would have brought its run, if the run is only observed.
-    pub(super) fn fate(&self) -> Option<ObservedEnd> {
-        self.fate
+    pub(super) fn observed_end(&self) -> Option<ObservedEnd> {
+        self.observed_end
     }
 
     pub(super) fn answered_locally(&self) -> bool {
@@ -184,7 +184,8 @@ impl RequestRecord {
                 let word = intervention.word();
                 if self.observed {
                     services.meter.count_observed(word);
-                    self.fate = self.fate.or_else(|| ObservedEnd::from_intervention(word));
+                    self.observed_end =
+                        self.observed_end.or_else(|| ObservedEnd::from_intervention(word));
                 } else {
                     services.meter.count_intervention(word);
                 }

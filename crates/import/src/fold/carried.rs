@@ -11,7 +11,7 @@ use softland_session::core::{CacheChange, NanoUsd, TurnTokens, UserMessage};
 
 use crate::report::RunReport;
 use crate::report::carried::{CarriedResult, OVERSIZED, ToolLine};
-use crate::report::spending::{RunSpending, Where};
+use crate::report::spending::{RunSpending, SpendBreakdown};
 
 /// Characters of a token, where only characters are recorded.
 const CHARS: u64 = 4;
@@ -107,11 +107,11 @@ impl CarriedResults {
         }
     }
 
-    /// Notes the conversation's first turn: `context` tokens, of which `read` came from the cache. A
+    /// Notes the conversation's first turn: `context` tokens, of which `cached` came from the cache. A
     /// cache that the conversation did not write itself holds the system prompt and the tools.
-    pub(super) fn note_context(&mut self, context: u64, read: u64) {
+    pub(super) fn note_context(&mut self, context: u64, cached: u64) {
         let before = context.saturating_sub(self.asked / CHARS);
-        let system = if read >= LARGE { read.min(before) } else { before };
+        let system = if cached >= LARGE { cached.min(before) } else { before };
         self.system.get_or_insert(system);
     }
 
@@ -122,7 +122,7 @@ impl CarriedResults {
         number: u64,
         tokens: &TurnTokens,
         effect: &CacheChange,
-        spent: &Where,
+        spent: &SpendBreakdown,
     ) -> NanoUsd {
         self.turns += 1;
         let context = tokens.context();

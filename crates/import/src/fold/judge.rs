@@ -11,7 +11,7 @@ use softland_session::core::{
 };
 
 /// The tool name of calls that are not recorded.
-const UNTOLD: &str = "untold";
+const UNRECORDED: &str = "unrecorded";
 
 /// A policy, and the conversation that it is tried on.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Judge {
     facts: bool,
     held: Option<HeldMessage>,
     /// The call that stands for a turn without recorded content, until the run goes on.
-    untold: Option<String>,
+    unrecorded_call: Option<String>,
     verdict: Verdict,
 }
 
@@ -68,13 +68,13 @@ impl Judge {
     pub(crate) fn new(policy: &Policy, run_boundary: RunBoundary) -> Self {
         let mut policy = Policy { mode: Mode::Enforce, run_boundary, ..policy.clone() };
         // No loop can be seen among calls that are not recorded, and nothing of them is kept.
-        policy.loop_keys.insert(UNTOLD.to_owned(), LoopKey::Kind(LoopKind::Exempt));
+        policy.loop_keys.insert(UNRECORDED.to_owned(), LoopKey::Kind(LoopKind::Exempt));
         Self {
             landing: policy.landing,
             facts: policy.counts_usage() || policy.time_limit.is_some(),
             transcript: Transcript::new(Role::Engine, policy, BTreeMap::new()),
             held: None,
-            untold: None,
+            unrecorded_call: None,
             verdict: Verdict::default(),
         }
     }
@@ -86,8 +86,8 @@ impl Judge {
 
     /// Takes a user's message before turn `next_turn`.
     pub(crate) fn take_user(&mut self, user: &UserMessage<'_>, next_turn: u64) {
-        if let Some(id) = self.untold.take().filter(|_| user.results.is_empty()) {
-            return self.take_user(&make_untold_result(&id), next_turn);
+        if let Some(id) = self.unrecorded_call.take().filter(|_| user.results.is_empty()) {
+            return self.take_user(&make_unrecorded_result(&id), next_turn);
         }
         if self.facts {
             self.release_held(next_turn, None);
@@ -126,9 +126,9 @@ impl Judge {
 
     /// Takes a turn without recorded content. If its run goes on, the turn called a tool: limits
     /// are checked where results come in.
-    pub(crate) fn take_untold_turn(&mut self, turn: u64) {
+    pub(crate) fn take_turn_without_content(&mut self, turn: u64) {
         let (id, input) = (turn.to_string(), format!("{{\"turn\":{turn}}}"));
-        let call = Call { id: &id, name: UNTOLD, input: &input, server: false };
+        let call = Call { id: &id, name: UNRECORDED, input: &input, server: false };
         let finished = FinishedTurn {
             text: VisibleText::default(),
             calls: vec![call],
@@ -139,7 +139,7 @@ impl Judge {
             output_tokens: None,
         };
         self.transcript.add_turn(&finished);
-        self.untold = Some(id);
+        self.unrecorded_call = Some(id);
     }
 
     /// Notes that the run would have been stopped after this turn, for a reason that no history
@@ -187,7 +187,7 @@ impl Judge {
 }
 
 /// Returns a new result for a call that is not recorded.
-fn make_untold_result(id: &str) -> UserMessage<'_> {
+fn make_unrecorded_result(id: &str) -> UserMessage<'_> {
     let result = ToolResult {
         id: id.into(),
         digest: Digest::from_bytes(id.as_bytes()),

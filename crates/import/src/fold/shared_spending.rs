@@ -20,7 +20,7 @@ pub struct SharedSpending {
     /// By session, the spending of sub-agents whose calling run is not named.
     agents: BTreeMap<String, Timeline>,
     /// By session, the conversation that is not a sub-agent's.
-    mains: BTreeMap<String, ConversationSpending>,
+    main_spending: BTreeMap<String, ConversationSpending>,
     below: BTreeMap<String, Timeline>,
 }
 
@@ -120,7 +120,7 @@ impl SharedSpending {
         }
         for run in runs.iter().filter(|run| run.agent.is_none()) {
             if let Some(own) = trees.conversations.get(&conversation_key(run)) {
-                trees.mains.insert(run.session.clone(), own.clone());
+                trees.main_spending.insert(run.session.clone(), own.clone());
             }
         }
         Some(trees)
@@ -164,7 +164,7 @@ impl SharedSpending {
     ) -> Option<CallerUse> {
         let Some(caller) = &own.caller else {
             // The calling run is not recorded: take the one that was open.
-            let main = self.mains.get(session).filter(|_| agent.is_some())?;
+            let main = self.main_spending.get(session).filter(|_| agent.is_some())?;
             let open = main.starts.partition_point(|start| *start <= began);
             let since = *main.starts.get(open.checked_sub(1)?)?;
             let agents = self.agents.get(session)?.spent_between(since, at);

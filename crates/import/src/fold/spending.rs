@@ -11,7 +11,7 @@ use softland_session::wire::Tokens;
 
 use super::ConversationReplay;
 use super::money::TurnBill;
-use crate::report::spending::{DAY, LossEvent, RunSpending, SpendLine, Where};
+use crate::report::spending::{DAY, LossEvent, RunSpending, SpendBreakdown, SpendLine};
 use crate::report::{RunReport, UsageSum};
 use crate::step::{KnownTurn, RequestUsage, TurnStep};
 
@@ -39,7 +39,7 @@ impl ConversationReplay<'_> {
         let requests = if apart { turn.requests } else { &whole };
         let number = run.turn_count();
         let spending = &mut run.spending;
-        let (mut sum, mut effect, mut context) = (Where::default(), None, 0);
+        let (mut sum, mut effect, mut context) = (SpendBreakdown::default(), None, 0);
         for request in requests {
             let usage = cache_turn(&request.tokens, turn.model, turn.time);
             let told = usage.tokens.context() > 0;
@@ -100,8 +100,8 @@ fn turn_tokens(tokens: &Tokens) -> TurnTokens {
 }
 
 /// Splits the cost of a turn into its classes.
-fn split_cost(tokens: &TurnTokens, bill: &TurnBill, effect: &CacheChange) -> Where {
-    let mut spent = Where::default();
+fn split_cost(tokens: &TurnTokens, bill: &TurnBill, effect: &CacheChange) -> SpendBreakdown {
+    let mut spent = SpendBreakdown::default();
     let Some(cost) = bill.cost else { return spent };
     let again = effect.rewrite.map_or(0, |rewrite| rewrite.tokens);
     let price = bill.price.unwrap_or(USUAL);
@@ -152,7 +152,7 @@ impl RunSpending {
         turn: &TurnStep<'_>,
         cost: Option<NanoUsd>,
         compacted: bool,
-        spent: &Where,
+        spent: &SpendBreakdown,
     ) {
         let tokens = &turn.usage.tokens;
         if tokens.cache_write_5m > 0 && tokens.cache_write_1h == 0 {

@@ -8,7 +8,7 @@ use softland_session::core::{NanoUsd, Signal};
 
 use super::carried::{CarriedResult, ToolLine, sum_tools};
 use super::findings::Finding;
-use super::spending::{Grouping, LossEvent, SpendLine, Where, format_time, group_runs};
+use super::spending::{Grouping, LossEvent, SpendBreakdown, SpendLine, format_time, group_runs};
 use super::{
     ListedSignal, Report, RunEnded, RunReport, SourceLine, SuggestedPolicy, SuggestionEffect,
     Totals, UnreadableLine, UsageSum, WhatIf,
@@ -56,7 +56,7 @@ impl<'a> FullSuggestion<'a> {
 struct FullTotals<'a> {
     #[serde(flatten)]
     totals: &'a Totals,
-    r#where: Where,
+    r#where: SpendBreakdown,
     beside: BesideClasses,
 }
 
@@ -148,7 +148,7 @@ struct FullRun<'a> {
     unpriced_turns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     simulated_usd: Option<NanoUsd>,
-    r#where: &'a Where,
+    r#where: &'a SpendBreakdown,
     beside: BesideClasses,
     losses: &'a [LossEvent],
     results: &'a [CarriedResult],
@@ -227,8 +227,8 @@ impl Report {
 
     /// Returns where the money of all runs went.
     #[must_use]
-    pub fn spent(&self) -> Where {
-        let mut all = Where::default();
+    pub fn spent(&self) -> SpendBreakdown {
+        let mut all = SpendBreakdown::default();
         self.runs.iter().for_each(|run| all.add(&run.spending.r#where));
         all
     }

@@ -12,7 +12,7 @@ use super::{RunReport, UsageSum, sum_costs};
 
 /// The money of some turns by class, and what of it was lost to the cache, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Where {
+pub struct SpendBreakdown {
     /// The money by class.
     pub classes: SpendClasses,
     /// The losses, in the order of [`LossCause::ALL`].
@@ -21,7 +21,7 @@ pub struct Where {
     pub guessed: NanoUsd,
 }
 
-impl Where {
+impl SpendBreakdown {
     /// Adds other amounts.
     pub fn add(&mut self, other: &Self) {
         self.classes.add(&other.classes);
@@ -45,7 +45,7 @@ impl Where {
     }
 }
 
-impl Serialize for Where {
+impl Serialize for SpendBreakdown {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let classes = &self.classes;
         let mut map = to.serialize_map(None)?;
@@ -79,12 +79,17 @@ pub struct SpendLine {
     /// Turns without a known cost.
     pub unpriced_turns: u64,
     /// Where the money went.
-    pub r#where: Where,
+    pub r#where: SpendBreakdown,
 }
 
 impl SpendLine {
     /// Adds one turn.
-    pub(crate) fn add_turn(&mut self, usage: &UsageSum, cost: Option<NanoUsd>, spent: &Where) {
+    pub(crate) fn add_turn(
+        &mut self,
+        usage: &UsageSum,
+        cost: Option<NanoUsd>,
+        spent: &SpendBreakdown,
+    ) {
         self.turns += 1;
         self.usage.add(usage);
         self.unpriced_turns += u64::from(cost.is_none());
@@ -111,7 +116,7 @@ fn sum_known(a: Option<NanoUsd>, b: Option<NanoUsd>) -> Option<NanoUsd> {
 #[derive(Clone, Debug, Default)]
 pub struct RunSpending {
     /// Where the money went.
-    pub r#where: Where,
+    pub r#where: SpendBreakdown,
     /// Parts of the run by day: days since 1970, `None` for turns without a time.
     pub days: Vec<(Option<u64>, SpendLine)>,
     /// Parts of the run by model.

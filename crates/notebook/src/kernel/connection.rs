@@ -22,10 +22,10 @@ use super::{KernelCommand, KernelEvent, heartbeat, messages};
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// The longest time to wait for the end of outputs once a run has been replied to.
-const DREGS: Duration = Duration::from_secs(10);
+const OUTPUT_WAIT: Duration = Duration::from_secs(10);
 
 /// The longest time that a kernel may take to end after a shutdown request.
-const PARTING: Duration = Duration::from_secs(1);
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// The time without a message after which a kernel that has ended is done.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ const WAITING: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageSource {
     Reply,
-    Told,
+    Published,
 }
 
 /// A kernel's sockets.
@@ -47,7 +47,7 @@ pub(super) struct KernelConnection {
     asked: u64,
     shell: DealerSendHalf,
     control: DealerSendHalf,
-    heard: mpsc::Receiver<(MessageSource, JupyterMessage)>,
+    received: mpsc::Receiver<(MessageSource, JupyterMessage)>,
     /// The time for which the kernel has not answered, if that is too long.
     silent: watch::Receiver<Option<Duration>>,
     /// The tasks that read the sockets; they end with this value.
@@ -64,10 +64,10 @@ struct CurrentRun {
     /// True if all outputs have been received.
     idle: bool,
     /// The error in the reply: not every kernel sends it on `iopub` as well.
-    untold: Option<Value>,
+    reply_error: Option<Value>,
     /// True if an error came on `iopub`.
     errored: bool,
-    /// True if it was told that the kernel cannot be interrupted.
+    /// True if the user knows that the kernel cannot be interrupted.
     refused: bool,
     /// The time until which the end of the outputs is waited for.
     until: Option<Instant>,
@@ -76,16 +76,21 @@ struct CurrentRun {
 impl KernelConnection {
     pub(super) async fn connect(info: &ConnectionInfo, silence: Duration) -> ZmqResult<Self> {
         let key = SigningKey::new(&info.key);
-        let (told, heard) = mpsc::channel(WAITING);
+        let (sender, received) = mpsc::channel(WAITING);
         let mut readers = JoinSet::new();
         let mut iopub = SubSocket::new();
         iopub.subscribe("").await?;
         iopub.connect(&info.iopub_url()).await?;
-        readers.spawn(forward_messages(iopub, key.clone(), MessageSource::Told, told.clone()));
+        readers.spawn(forward_messages(
+            iopub,
+            key.clone(),
+            MessageSource::Published,
+            sender.clone(),
+        ));
         let (shell, replies) = connect_dealer(&info.shell_url()).await?;
-        readers.spawn(forward_messages(replies, key.clone(), MessageSource::Reply, told.clone()));
+        readers.spawn(forward_messages(replies, key.clone(), MessageSource::Reply, sender.clone()));
         let (control, replies) = connect_dealer(&info.control_url()).await?;
-        readers.spawn(forward_messages(replies, key.clone(), MessageSource::Reply, told));
+        readers.spawn(forward_messages(replies, key.clone(), MessageSource::Reply, sender));
         let (quiet, silent) = watch::channel(None);
         readers.spawn(heartbeat::watch_heartbeat(info.hb_url(), silence, quiet));
         let mut session = [0; 16];
@@ -93,17 +98,17 @@ impl KernelConnection {
         ring::rand::SecureRandom::fill(&random, &mut session)
             .map_err(|_| ZmqError::Other("no random numbers"))?;
         let session = encode_hex(&session);
-        Ok(Self { key, session, asked: 0, shell, control, heard, silent, _readers: readers })
+        Ok(Self { key, session, asked: 0, shell, control, received, silent, _readers: readers })
     }
 
-    /// Sends requests until the kernel has answered and is heard on `iopub`, too: messages before a
+    /// Sends requests until the kernel has answered and sends on `iopub`, too: messages before a
     /// subscription takes effect are lost.
     ///
     /// # Errors
     /// The kernel cannot be asked. Without an answer, this does not return.
     pub(super) async fn wait_for_answer(&mut self) -> Result<(), String> {
-        let (mut replied, mut told) = (false, false);
-        while !(replied && told) {
+        let (mut replied, mut published) = (false, false);
+        while !(replied && published) {
             let id = self.next_id();
             let asked = JupyterMessage::new(&self.session, &id, "kernel_info_request", json!({}));
             self.shell
@@ -111,13 +116,13 @@ impl KernelConnection {
                 .await
                 .map_err(|error| error.to_string())?;
             let until = Instant::now() + AGAIN;
-            while !(replied && told) {
-                let next = tokio::time::timeout_at(until, self.heard.recv());
+            while !(replied && published) {
+                let next = tokio::time::timeout_at(until, self.received.recv());
                 match next.await {
                     Ok(Some((MessageSource::Reply, message))) => {
                         replied |= message.kind() == "kernel_info_reply";
                     }
-                    Ok(Some((MessageSource::Told, _))) => told = true,
+                    Ok(Some((MessageSource::Published, _))) => published = true,
                     Ok(None) => return Err("its sockets are closed".to_owned()),
                     Err(_) => break,
                 }
@@ -155,9 +160,9 @@ impl KernelConnection {
                         }
                     }
                 },
-                Some((heard, message)) = self.heard.recv() => {
+                Some((source, message)) = self.received.recv() => {
                     if let Some(run) = &mut current {
-                        run.take_message(heard, &message, &tell).await;
+                        run.take_message(source, &message, &tell).await;
                     }
                 }
                 Ok(()) = self.silent.changed() => {
@@ -195,9 +200,9 @@ impl KernelConnection {
         let asked = JupyterMessage::new(&self.session, &id, "execute_request", content);
         // If it cannot be asked, the kernel has ended, which is reported.
         let _ = self.shell.send(self.key.sign_message(&asked)).await;
-        let (reply, untold, until) = (None, None, None);
+        let (reply, reply_error, until) = (None, None, None);
         let (idle, errored, refused) = (false, false, false);
-        Some(CurrentRun { run, id, reply, idle, untold, errored, refused, until })
+        Some(CurrentRun { run, id, reply, idle, reply_error, errored, refused, until })
     }
 
     /// Handles a kernel that has ended: takes its remaining messages, then reports its end.
@@ -207,11 +212,11 @@ impl KernelConnection {
         how: String,
         tell: &mpsc::Sender<KernelEvent>,
     ) {
-        while let Ok(Some((heard, message))) =
-            tokio::time::timeout(LAST_WORDS, self.heard.recv()).await
+        while let Ok(Some((source, message))) =
+            tokio::time::timeout(LAST_WORDS, self.received.recv()).await
         {
             if let Some(run) = &mut current {
-                run.take_message(heard, &message, tell).await;
+                run.take_message(source, &message, tell).await;
             }
         }
         if let Some(run) = current {
@@ -226,7 +231,7 @@ impl KernelConnection {
         let content = json!({ "restart": false });
         let asked = JupyterMessage::new(&self.session, &id, "shutdown_request", content);
         if self.control.send(self.key.sign_message(&asked)).await.is_ok() {
-            let _ = tokio::time::timeout(PARTING, program.wait_until_ended()).await;
+            let _ = tokio::time::timeout(SHUTDOWN_WAIT, program.wait_until_ended()).await;
         }
     }
 
@@ -247,28 +252,28 @@ impl CurrentRun {
 
     async fn take_message(
         &mut self,
-        heard: MessageSource,
+        source: MessageSource,
         message: &JupyterMessage,
         tell: &mpsc::Sender<KernelEvent>,
     ) {
         if message.parent_id() != self.id {
             return;
         }
-        match (heard, message.kind()) {
+        match (source, message.kind()) {
             (MessageSource::Reply, "execute_reply") => {
                 let content = &message.content;
                 for page in messages::page_outputs(content) {
                     let _ = tell.send(KernelEvent::Output(self.run, page, None)).await;
                 }
                 let ok = content.get("status").and_then(Value::as_str) == Some("ok");
-                self.untold = (!ok).then(|| messages::reply_error(content));
+                self.reply_error = (!ok).then(|| messages::reply_error(content));
                 self.reply = Some((ok, messages::read_count(content)));
-                self.until = Some(Instant::now() + DREGS);
+                self.until = Some(Instant::now() + OUTPUT_WAIT);
             }
-            (MessageSource::Told, "status") => {
+            (MessageSource::Published, "status") => {
                 self.idle |= message.content["execution_state"] == "idle";
             }
-            (MessageSource::Told, kind) => {
+            (MessageSource::Published, kind) => {
                 self.errored |= kind == "error";
                 if let Some(event) = messages::event_from_message(message, self.run) {
                     let _ = tell.send(event).await;
@@ -281,7 +286,7 @@ impl CurrentRun {
     /// Ends the run, if it was replied to. Its error is among its outputs, wherever it was sent.
     async fn end_run(self, tell: &mpsc::Sender<KernelEvent>) {
         let Some((ok, count)) = self.reply else { return };
-        if let Some(error) = self.untold.filter(|_| !self.errored) {
+        if let Some(error) = self.reply_error.filter(|_| !self.errored) {
             let _ = tell.send(KernelEvent::Output(self.run, error, None)).await;
         }
         let _ = tell.send(KernelEvent::Ended(self.run, ok, count)).await;
@@ -299,14 +304,14 @@ async fn connect_dealer(url: &str) -> ZmqResult<(DealerSendHalf, DealerRecvHalf)
 async fn forward_messages(
     mut socket: impl SocketRecv + Send,
     key: SigningKey,
-    heard: MessageSource,
-    told: mpsc::Sender<(MessageSource, JupyterMessage)>,
+    source: MessageSource,
+    sender: mpsc::Sender<(MessageSource, JupyterMessage)>,
 ) {
     loop {
         match socket.recv().await {
             Ok(frames) => {
                 if let Some(message) = key.verify_message(frames)
-                    && told.send((heard, message)).await.is_err()
+                    && sender.send((source, message)).await.is_err()
                 {
                     return;
                 }

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use zeromq::{ReqSocket, Socket as _, SocketRecv as _, SocketSend as _};
 
 /// The pause between an answer and the next beat, and between attempts.
-const BEAT: Duration = Duration::from_secs(3);
+const INTERVAL: Duration = Duration::from_secs(3);
 
 /// Reports when a kernel has not answered for `silence`, and when it answers again. A kernel that
 /// has never answered is not reported: not every kernel has a heartbeat.
@@ -17,7 +17,7 @@ pub(super) async fn watch_heartbeat(
     silence: Duration,
     silent: watch::Sender<Option<Duration>>,
 ) {
-    let pause = BEAT.min(silence);
+    let pause = INTERVAL.min(silence);
     let mut answered = false;
     loop {
         let mut socket = ReqSocket::new();

@@ -24,11 +24,11 @@ struct EditPlan {
 
 impl SharedNotebook {
     pub(super) async fn make_edit(&self, edit: Edit, by: Actor) -> Result<EditResult, Refusal> {
-        let mut desk = self.desk.lock().await;
-        self.check_file(&mut desk).await?;
-        let plan = self.plan_edit(&desk.document, edit, by)?;
+        let mut file = self.file.lock().await;
+        self.check_file(&mut file).await?;
+        let plan = self.plan_edit(&file.document, edit, by)?;
         if let Some(document) = plan.document {
-            desk.save_document(document).await?;
+            file.save_document(document).await?;
         }
         let mut shared = self.lock_shared();
         if let Some(what) = plan.what {
@@ -47,7 +47,7 @@ impl SharedNotebook {
     fn plan_edit(&self, document: &Document, edit: Edit, by: Actor) -> Result<EditPlan, Refusal> {
         let shared = self.lock_shared();
         shared.require_open()?;
-        // The caller has locked the desk: this edit is the next one.
+        // The caller has locked the file: this edit is the next one.
         let rev = shared.state.rev + 1;
         match edit {
             Edit::CreateCell { index, kind, source } => {

@@ -80,8 +80,8 @@ impl SharedNotebook {
     ) -> Result<PendingRun, Refusal> {
         self.lock_shared().can_run(id)?;
         // Once begun, the start of a kernel goes on even if nobody waits for it.
-        let room = Arc::clone(self);
-        let started = tokio::spawn(async move { room.ensure_kernel().await }).await;
+        let notebook = Arc::clone(self);
+        let started = tokio::spawn(async move { notebook.ensure_kernel().await }).await;
         started
             .unwrap_or_else(|error| Err(kernel_refusal(format!("the start failed: {error}"))))?;
         let (waiter, ended) = oneshot::channel();
@@ -149,8 +149,8 @@ impl SharedNotebook {
     /// Saves the outputs of finished runs, and then announces their ends.
     async fn save_and_announce(&self, over: Vec<FinishedRun>) {
         let saved = {
-            let mut desk = self.desk.lock().await;
-            self.save_outputs(&mut desk).await
+            let mut file = self.file.lock().await;
+            self.save_outputs(&mut file).await
         };
         let mut shared = self.lock_shared();
         for over in over {
@@ -178,7 +178,7 @@ impl SharedNotebook {
     }
 
     async fn start_kernel(self: &Arc<Self>) -> Result<(), Refusal> {
-        let named = self.desk.lock().await.document.kernel_name().map(str::to_owned);
+        let named = self.file.lock().await.document.kernel_name().map(str::to_owned);
         let wanted = self.kernel_request(named.as_deref());
         let name = wanted.name.clone().unwrap_or_default();
         let kernel = |name, state, why| KernelState { name, state, why };
@@ -193,8 +193,8 @@ impl SharedNotebook {
                 shared.orders = Some(link.orders);
                 shared.died = false;
                 shared.announce_kernel(kernel(link.name, KernelStatus::Idle, None));
-                let (room, generation) = (Arc::downgrade(self), shared.generation);
-                tokio::spawn(listen_to_kernel(room, generation, link.events));
+                let (notebook, generation) = (Arc::downgrade(self), shared.generation);
+                tokio::spawn(listen_to_kernel(notebook, generation, link.events));
                 Ok(())
             }
             Err(why) => {
@@ -207,7 +207,7 @@ impl SharedNotebook {
     /// Ends a run: its outputs are saved before its end is announced.
     async fn finish_run(&self, generation: u64, number: u64, ok: bool, count: Option<u64>) {
         let saved = {
-            let mut desk = self.desk.lock().await;
+            let mut file = self.file.lock().await;
             {
                 let mut shared = self.lock_shared();
                 if !shared.is_current_run(generation, number) {
@@ -215,7 +215,7 @@ impl SharedNotebook {
                 }
                 shared.settle_run(count);
             }
-            self.save_outputs(&mut desk).await
+            self.save_outputs(&mut file).await
         };
         let mut shared = self.lock_shared();
         if !shared.is_current_run(generation, number) {
@@ -444,11 +444,11 @@ impl SharedState {
 }
 
 /// Interrupts a run that has only just begun, or not yet, until it has ended.
-async fn interrupt_repeatedly(room: Weak<SharedNotebook>, generation: u64, number: u64) {
+async fn interrupt_repeatedly(notebook: Weak<SharedNotebook>, generation: u64, number: u64) {
     for pause in SOON {
         tokio::time::sleep(pause).await;
-        let Some(room) = room.upgrade() else { return };
-        let shared = room.lock_shared();
+        let Some(notebook) = notebook.upgrade() else { return };
+        let shared = notebook.lock_shared();
         if !shared.is_current_run(generation, number) {
             return;
         }
@@ -458,7 +458,7 @@ async fn interrupt_repeatedly(room: Weak<SharedNotebook>, generation: u64, numbe
 
 /// Listens to one kernel, until it ends or the notebook is gone.
 async fn listen_to_kernel(
-    room: Weak<SharedNotebook>,
+    notebook: Weak<SharedNotebook>,
     generation: u64,
     mut events: mpsc::Receiver<KernelEvent>,
 ) {
@@ -468,20 +468,22 @@ async fn listen_to_kernel(
             Some(until) => tokio::time::timeout_at(until, events.recv()).await,
             None => Ok(events.recv().await),
         };
-        let Some(room) = room.upgrade() else { return };
+        let Some(notebook) = notebook.upgrade() else { return };
         if flush.is_some_and(|until| Instant::now() >= until) {
-            room.lock_shared().flush_running();
+            notebook.lock_shared().flush_running();
             flush = None;
         }
         match event {
             Err(_) => {}
             Ok(Some(KernelEvent::Ended(number, ok, count))) => {
-                room.finish_run(generation, number, ok, count).await;
+                notebook.finish_run(generation, number, ok, count).await;
             }
-            Ok(Some(KernelEvent::Dead(why))) => return room.lose_kernel(generation, &why).await,
-            Ok(None) => return room.lose_kernel(generation, "it is gone").await,
+            Ok(Some(KernelEvent::Dead(why))) => {
+                return notebook.lose_kernel(generation, &why).await;
+            }
+            Ok(None) => return notebook.lose_kernel(generation, "it is gone").await,
             Ok(Some(event)) => {
-                let mut shared = room.lock_shared();
+                let mut shared = notebook.lock_shared();
                 if shared.generation != generation {
                     return;
                 }

@@ -91,14 +91,14 @@ fn file_refusal(message: String) -> Refusal {
 impl SharedNotebook {
     /// Checks whether another program has changed or removed the file. If so, all watchers are
     /// told.
-    pub(super) async fn check_file(&self, desk: &mut SavedDocument) -> Result<(), Refusal> {
-        let changed = desk.reload_changed().await;
+    pub(super) async fn check_file(&self, file: &mut SavedDocument) -> Result<(), Refusal> {
+        let changed = file.reload_changed().await;
         let mut shared = self.lock_shared();
         shared.announce_trouble(changed.as_ref().err().map(|why| why.message.clone()));
         let Some(read) = changed? else { return Ok(()) };
         let old = &shared.state;
-        let cells = merge_cells(read, &old.cells, old.rev + 1, desk.document.has_names());
-        desk.document.rename_cells(cells.iter().map(|cell| cell.id.clone()).collect());
+        let cells = merge_cells(read, &old.cells, old.rev + 1, file.document.has_names());
+        file.document.rename_cells(cells.iter().map(|cell| cell.id.clone()).collect());
         let state = NotebookState { rev: old.rev + 1, cells, ..old.clone() };
         shared.unsaved.retain(|id| state.find_cell(id).is_some());
         shared.displays.clear();
@@ -107,41 +107,41 @@ impl SharedNotebook {
     }
 
     /// Saves the outputs that the file does not have yet.
-    pub(super) async fn save_outputs(&self, desk: &mut SavedDocument) -> Result<(), Refusal> {
+    pub(super) async fn save_outputs(&self, file: &mut SavedDocument) -> Result<(), Refusal> {
         if self.lock_shared().unsaved.is_empty() {
             return Ok(());
         }
-        self.check_file(desk).await?;
-        self.write_unsaved(desk).await
+        self.check_file(file).await?;
+        self.write_unsaved(file).await
     }
 
     /// Writes the notebook as it is shown, after another program removed or broke the file.
     pub(super) async fn write_shown_state(&self) -> Result<(), Refusal> {
         self.lock_shared().require_open()?;
-        let mut desk = self.desk.lock().await;
-        if self.check_file(&mut desk).await.is_ok() {
+        let mut file = self.file.lock().await;
+        if self.check_file(&mut file).await.is_ok() {
             return Err(Refusal::invalid("the file can be read; nothing is written over it"));
         }
-        self.write_unsaved(&mut desk).await?;
+        self.write_unsaved(&mut file).await?;
         self.lock_shared().announce_trouble(None);
         Ok(())
     }
 
     /// Saves the document with the outputs that it does not have yet.
-    async fn write_unsaved(&self, desk: &mut SavedDocument) -> Result<(), Refusal> {
+    async fn write_unsaved(&self, file: &mut SavedDocument) -> Result<(), Refusal> {
         let cells: Vec<Cell> = {
             let shared = self.lock_shared();
             let unsaved =
                 |cell: &&Cell| cell.kind == CellType::Code && shared.unsaved.contains(&cell.id);
             shared.state.cells.iter().filter(unsaved).cloned().collect()
         };
-        let mut document = desk.document.clone();
+        let mut document = file.document.clone();
         for cell in &cells {
             document = document
                 .set_outputs(&cell.id, &cell.outputs, cell.execution_count)
                 .map_err(file_refusal)?;
         }
-        desk.save_document(document).await?;
+        file.save_document(document).await?;
         let mut shared = self.lock_shared();
         for cell in cells {
             // The cell may have new outputs since.
@@ -192,18 +192,18 @@ fn merge_cells(read: Vec<FileCell>, old: &[Cell], rev: u64, has_names: bool) -> 
 }
 
 /// Checks the file and saves outputs, as long as the notebook is open.
-pub(super) async fn watch_file(room: Weak<SharedNotebook>) {
+pub(super) async fn watch_file(notebook: Weak<SharedNotebook>) {
     let mut pause = tokio::time::interval(PAUSE);
     pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         pause.tick().await;
-        let Some(room) = room.upgrade() else { return };
-        if room.lock_shared().closed {
+        let Some(notebook) = notebook.upgrade() else { return };
+        if notebook.lock_shared().closed {
             return;
         }
         // The next edit reports the problem with the file.
-        let mut desk = room.desk.lock().await;
-        let _ = room.check_file(&mut desk).await;
-        let _ = room.save_outputs(&mut desk).await;
+        let mut file = notebook.file.lock().await;
+        let _ = notebook.check_file(&mut file).await;
+        let _ = notebook.save_outputs(&mut file).await;
     }
 }

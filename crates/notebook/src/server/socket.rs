@@ -23,7 +23,7 @@ const TAKES: Duration = Duration::from_secs(60);
 /// pinged. Browsers answer by themselves, whatever the page does.
 const OWED: u32 = 4;
 /// The number of requests of one page that may be active at a time.
-const WISHES: usize = 64;
+const MAX_REQUESTS: usize = 64;
 
 type SocketSink = SplitSink<WebSocket, Message>;
 
@@ -67,7 +67,7 @@ pub(super) async fn serve_page(shared: Arc<ServerState>, socket: WebSocket) {
         Ok(true) => {
             shared.pages.send_modify(|pages| *pages += 1);
             let _here = PageGuard(&shared);
-            let (replies, waiting) = mpsc::channel(WISHES);
+            let (replies, waiting) = mpsc::channel(MAX_REQUESTS);
             // Each of them ends the other: nothing more is needed for a page that is gone.
             tokio::select! {
                 end = take_requests(&shared, &mut wishes, replies) => end,
@@ -125,8 +125,8 @@ async fn take_requests(
     wishes: &mut SplitStream<WebSocket>,
     replies: mpsc::Sender<String>,
 ) -> CloseReason {
-    let under_way = Arc::new(Semaphore::new(WISHES));
-    let (runs, asked) = mpsc::channel(WISHES);
+    let under_way = Arc::new(Semaphore::new(MAX_REQUESTS));
+    let (runs, asked) = mpsc::channel(MAX_REQUESTS);
     tokio::spawn(begin_runs(Arc::clone(shared), asked, replies.clone()));
     let patience = shared.beat * OWED;
     // A page that has left without a message is like one that stays and says nothing.
@@ -164,7 +164,7 @@ async fn take_requests(
             }
         };
         let Ok(permit) = Arc::clone(&under_way).try_acquire_owned() else {
-            let many = format!("{WISHES} wishes of this page are under way already");
+            let many = format!("{MAX_REQUESTS} wishes of this page are under way already");
             let _ = replies.send(format_reply(n, &invalid_request(many))).await;
             continue;
         };
@@ -193,17 +193,17 @@ async fn begin_runs(
     replies: mpsc::Sender<String>,
 ) {
     while let Some((n, id, permit)) = asked.recv().await {
-        let begun = match shared.room.begin_run(&id, Actor::Human).await {
+        let begun = match shared.notebook.begin_run(&id, Actor::Human).await {
             Ok(begun) => begun,
             Err(no) => {
                 let _ = replies.send(format_reply(n, &Err(json!(no)))).await;
                 continue;
             }
         };
-        let (room, replies) = (Arc::clone(&shared.room), replies.clone());
+        let (notebook, replies) = (Arc::clone(&shared.notebook), replies.clone());
         let ended = async move {
             // The outputs are sent as changes.
-            let done = room.wait_for_run(begun).await.map_err(|no| json!(no)).map(|ran| {
+            let done = notebook.wait_for_run(begun).await.map_err(|no| json!(no)).map(|ran| {
                 json!({"ok": ran.ok, "still_running": ran.still_running, "seconds": ran.seconds})
             });
             let _ = replies.send(format_reply(n, &done)).await;
@@ -230,7 +230,12 @@ fn parse_request(text: &str) -> Result<(u64, Result<PageRequest, String>), Strin
 type RequestOutcome = Result<Value, Value>;
 
 async fn make_edit(shared: &ServerState, edit: Edit) -> RequestOutcome {
-    shared.room.apply_edit(edit, Actor::Human).await.map(|done| json!(done)).map_err(|no| json!(no))
+    shared
+        .notebook
+        .apply_edit(edit, Actor::Human)
+        .await
+        .map(|done| json!(done))
+        .map_err(|no| json!(no))
 }
 
 fn ask_assistant(shared: &ServerState, text: &str) -> RequestOutcome {
@@ -244,17 +249,19 @@ async fn fulfil_request(shared: &ServerState, wish: OtherRequest) -> RequestOutc
     let no = |refused: Refusal| json!(refused);
     match wish {
         OtherRequest::Interrupt => {
-            shared.room.interrupt_cells().await;
+            shared.notebook.interrupt_cells().await;
             Ok(json!({}))
         }
         OtherRequest::RestartKernel => {
-            shared.room.restart_kernel().await.map(|()| json!({})).map_err(no)
+            shared.notebook.restart_kernel().await.map(|()| json!({})).map_err(no)
         }
         OtherRequest::NewConversation => match shared.chat.begin_conversation() {
             Ok(()) => Ok(json!({})),
             Err(why) => invalid_request(why),
         },
-        OtherRequest::WriteAnew => shared.room.rewrite_file().await.map(|()| json!({})).map_err(no),
+        OtherRequest::WriteAnew => {
+            shared.notebook.rewrite_file().await.map(|()| json!({})).map_err(no)
+        }
         OtherRequest::Stop => Ok(json!({"stopped": shared.stop_assistant(StoppedBy::User).await})),
     }
 }
@@ -279,7 +286,7 @@ async fn send_updates(
 ) -> CloseReason {
     let mut beat = tokio::time::interval(shared.beat);
     loop {
-        let (state, mut changes) = shared.room.watch();
+        let (state, mut changes) = shared.notebook.watch();
         let (events, mut said) = shared.chat.watch();
         let chat = events.join(",");
         let running = shared.chat.is_running();

@@ -57,8 +57,8 @@ fn escapes_go_and_words_stay() {
 async fn the_tools_have_their_names_and_schemas() {
     let folder = tempfile::tempdir().unwrap();
     let options = crate::NotebookOptions::new(folder.path(), None);
-    let room = SharedNotebook::open(&folder.path().join("a.ipynb"), options).await.unwrap();
-    let tools = notebook_tools(&room);
+    let notebook = SharedNotebook::open(&folder.path().join("a.ipynb"), options).await.unwrap();
+    let tools = notebook_tools(&notebook);
     let names: Vec<&str> = tools.names().collect();
     let five = ["get_notebook_state", "create_cell", "update_cell", "run_cell", "delete_cell"];
     assert_eq!(names, five);
@@ -69,13 +69,13 @@ async fn the_tools_have_their_names_and_schemas() {
 async fn a_long_notebook_is_shown_in_parts() {
     let folder = tempfile::tempdir().unwrap();
     let options = crate::NotebookOptions::new(folder.path(), None);
-    let room = SharedNotebook::open(&folder.path().join("a.ipynb"), options).await.unwrap();
+    let notebook = SharedNotebook::open(&folder.path().join("a.ipynb"), options).await.unwrap();
     for n in 0..30 {
         let source = format!("cell {n}\n{}", "long ".repeat(2000));
         let edit = Edit::CreateCell { index: None, kind: CellType::Code, source };
-        room.apply_edit(edit, Actor::Human).await.unwrap();
+        notebook.apply_edit(edit, Actor::Human).await.unwrap();
     }
-    let tools = notebook_tools(&room);
+    let tools = notebook_tools(&notebook);
     let call = |input: Value| softland_agent::ToolCall {
         id: "1".to_owned(),
         name: "get_notebook_state".to_owned(),
@@ -92,7 +92,7 @@ async fn a_long_notebook_is_shown_in_parts() {
         from = rest.split_once(' ').unwrap().0.parse().unwrap();
     }
     assert_eq!(shown, 30);
-    let id = room.watch().0.cells[7].id.clone();
+    let id = notebook.watch().0.cells[7].id.clone();
     let told = tools.run_call(&call(json!({ "id": id })), &Default::default()).await.content;
     assert!(told.starts_with("cell 7: id `") && !told.contains("left out"), "{}", told.len());
 }

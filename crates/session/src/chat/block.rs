@@ -28,7 +28,7 @@ pub(crate) enum ChatBlock {
     Refusal(String),
     Call(chat::Call),
     /// Further members of the message: sound, images, notes on its text.
-    Members(chat::Extra),
+    Members(chat::UnreadMembers),
 }
 
 impl ChatBlock {

@@ -8,7 +8,7 @@ fn gpt() -> &'static Model {
     models::find_model(Some("openai"), "gpt-5.5").expect("in the table")
 }
 
-fn brought(api: Api, body: &str, added: Option<u64>) -> HostedToolBound {
+fn bound(api: Api, body: &str, added: Option<u64>) -> HostedToolBound {
     HostedToolBound::from_request(
         &Request::from_body(api, body.as_bytes()).expect("a request"),
         added,
@@ -88,7 +88,7 @@ fn what_tools_bring_is_bounded_by_their_number_of_uses() {
             None,
         ),
     ] {
-        let found = brought(api, &body, added);
+        let found = bound(api, &body, added);
         let expected = (dollars(fees), uses, unbounded.map(str::to_owned));
         assert_eq!((found.fees, found.uses, found.unbounded), expected, "{body}");
     }
@@ -102,14 +102,12 @@ fn a_search_is_affordable_under_a_limit_of_a_few_dollars() {
         let uses =
             uses_under(limit, gpt().highest_price(u64::MAX).highest_input(false), Api::Responses);
         assert_eq!(uses, most);
-        let brought =
-            brought(Api::Responses, &responses("", r#"{"type":"web_search"}"#), Some(uses));
-        let input = brought.max_input(60_000, 1_000_000);
+        let bound = bound(Api::Responses, &responses("", r#"{"type":"web_search"}"#), Some(uses));
+        let input = bound.max_billed_input(60_000, 1_000_000);
         let price = gpt().highest_price(input);
         let answer =
             NanoUsd::from_tokens(60_000, price.input) + NanoUsd::from_tokens(8_192, price.output);
-        let needed =
-            NanoUsd::from_tokens(input, price.highest_input(false)) + brought.fees + answer;
+        let needed = NanoUsd::from_tokens(input, price.highest_input(false)) + bound.fees + answer;
         assert!(needed < limit, "{needed} of {limit}");
     }
 }
@@ -146,13 +144,13 @@ proptest! {
         let members = format!(r#","service_tier":"{}""#, done.tier);
         let body = responses(&members, r#"{"type":"web_search"}"#);
         let request = Request::from_body(Api::Responses, body.as_bytes()).expect("a request");
-        let (fees, brought) = (Fees::from_request(&request), HostedToolBound::from_request(&request, Some(uses)));
+        let (fees, bound) = (Fees::from_request(&request), HostedToolBound::from_request(&request, Some(uses)));
         let window = 1_000_000;
-        let most = brought.max_input(own, window);
+        let most = bound.max_billed_input(own, window);
         let price = gpt().highest_price(most).scaled_by(fees.max_thousandths("gpt-5.5"));
         let reserved = NanoUsd::from_tokens(most, price.highest_input(false))
             + NanoUsd::from_tokens(done.output, price.output)
-            + brought.fees;
+            + bound.fees;
 
         let mut context = own;
         let mut read = own;

@@ -32,7 +32,7 @@ pub(super) struct ClientMessage {
     /// A whole response as received, for a client that does not stream.
     original: Option<Vec<u8>>,
     /// The events of texts and calls apart, where calls are written as text.
-    teller: Option<TextEvents>,
+    text_events: Option<TextEvents>,
 }
 
 /// The beginning of the message.
@@ -106,7 +106,7 @@ impl ClientMessage {
             shown: ShownBlocks::default(),
             part: ResponsePart::default(),
             original: None,
-            teller: None,
+            text_events: None,
         }
     }
 
@@ -130,7 +130,7 @@ impl ClientMessage {
     }
 
     pub(super) fn is_stuck(&self) -> bool {
-        let written = self.teller.as_ref().is_some_and(TextEvents::has_called);
+        let written = self.text_events.as_ref().is_some_and(TextEvents::has_called);
         self.streams
             && (self.shown.calls > 0 || written || self.shown.open.is_some_and(|(_, text)| !text))
     }
@@ -241,9 +241,9 @@ impl ClientMessage {
         }
         self.shown.open = None;
         if !out.quiet {
-            let untold = |slot: &&BlockSlot| self.teller.is_none() || !slot.text;
+            let without_events = |slot: &&BlockSlot| self.text_events.is_none() || !slot.text;
             let shown: Vec<_> =
-                slots.iter().filter(untold).filter_map(BlockSlot::shown_index).collect();
+                slots.iter().filter(without_events).filter_map(BlockSlot::shown_index).collect();
             for index in shown {
                 let index = self.event_index(index);
                 out.events.push(Event::BlockStop { index });
@@ -336,7 +336,7 @@ impl ClientMessage {
             }
             self.write_parts(&[PlacedPart { part: &BlockPart::with_key(*key), index }], frame, out);
         }
-        if self.teller.is_none() && !out.quiet {
+        if self.text_events.is_none() && !out.quiet {
             out.events.push(Event::TextStart);
             if !text.is_empty() {
                 out.events.push(Event::TextDelta(text));
@@ -388,7 +388,7 @@ impl ClientMessage {
             self.shown.open = None;
         }
         // Content of a text is reported as it is taken apart.
-        if out.quiet || (of_text && self.teller.is_some()) {
+        if out.quiet || (of_text && self.text_events.is_some()) {
             return;
         }
         let id = || call.unwrap_or_default().to_owned();

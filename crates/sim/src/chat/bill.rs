@@ -26,18 +26,18 @@ pub(super) fn lay_out_prompt(prompt: &Prompt<'_>) -> PromptLayout {
         settings.extend(prompt.tools.all.iter().map(Json::to_text));
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let mut ribbon = PromptLayout::new(prompt.model.caching, &settings);
+    let mut layout = PromptLayout::new(prompt.model.caching, &settings);
     for tool in prompt.tools.all {
-        ribbon.begin_message("tool");
-        ribbon.add_text(&tool.to_text());
-        mark_breakpoint(&mut ribbon, tool);
+        layout.begin_message("tool");
+        layout.add_text(&tool.to_text());
+        mark_breakpoint(&mut layout, tool);
     }
     for message in &prompt.messages {
-        ribbon.begin_message(message.json.str_at("role").unwrap_or(""));
-        write_message(&mut ribbon, message);
-        ribbon.end_message(matches!(message.speaker, Speaker::User | Speaker::Tool));
+        layout.begin_message(message.json.str_at("role").unwrap_or(""));
+        write_message(&mut layout, message);
+        layout.end_message(matches!(message.speaker, Speaker::User | Speaker::Tool));
     }
-    ribbon
+    layout
 }
 
 /// True if only explicit marks are written.
@@ -45,33 +45,33 @@ pub(super) fn is_explicit(body: &Json) -> bool {
     body.get("prompt_cache_options").and_then(|o| o.str_at("mode")) == Some("explicit")
 }
 
-fn write_message(ribbon: &mut PromptLayout, message: &Message<'_>) {
+fn write_message(layout: &mut PromptLayout, message: &Message<'_>) {
     match message.json.get("content") {
-        Some(Json::Str(text)) => ribbon.add_text(text),
+        Some(Json::Str(text)) => layout.add_text(text),
         Some(parts) => {
             for part in parts.items() {
                 match part.str_at("type") {
-                    Some("text") => ribbon.add_text(part.str_at("text").unwrap_or("")),
-                    Some("image_url") => ribbon.add_image(&part.to_text()),
-                    _ => ribbon.add_text(&part.to_text()),
+                    Some("text") => layout.add_text(part.str_at("text").unwrap_or("")),
+                    Some("image_url") => layout.add_image(&part.to_text()),
+                    _ => layout.add_text(&part.to_text()),
                 }
-                mark_breakpoint(ribbon, part);
+                mark_breakpoint(layout, part);
             }
         }
         None => {}
     }
     for key in ["tool_calls", "tool_call_id", "reasoning_content", "reasoning_details"] {
         match message.json.get(key) {
-            Some(Json::Str(text)) => ribbon.add_text(text),
+            Some(Json::Str(text)) => layout.add_text(text),
             Some(Json::Null) | None => {}
-            Some(other) => ribbon.add_text(&other.to_text()),
+            Some(other) => layout.add_text(&other.to_text()),
         }
     }
 }
 
-fn mark_breakpoint(ribbon: &mut PromptLayout, json: &Json) {
+fn mark_breakpoint(layout: &mut PromptLayout, json: &Json) {
     let marks = ["cache_control", "prompt_cache_breakpoint"];
     if marks.iter().any(|key| json.get(key).is_some_and(Json::is_map)) {
-        ribbon.add_breakpoint();
+        layout.add_breakpoint();
     }
 }

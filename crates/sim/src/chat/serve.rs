@@ -47,8 +47,8 @@ fn answer_request(
 ) -> OpenAiResult<Response> {
     let seal = Sealer { seed: config.seed };
     let prompt = rules::check_request(body, &asked.model, seal, config.accept_foreign_signatures)?;
-    let ribbon = bill::lay_out_prompt(&prompt);
-    let room = openai::output_tokens_left(config, &asked.model, ribbon.tokens())?;
+    let layout = bill::lay_out_prompt(&prompt);
+    let room = openai::output_tokens_left(config, &asked.model, layout.tokens())?;
     let turn = next_turn(state, asked, &prompt);
     let dialect = asked.model.dialect;
     if let Some(Fault::Http { status, retry_after }) = turn.fault {
@@ -61,7 +61,7 @@ fn answer_request(
             return Ok(fault_response(500, None, turn.first_delay_ms, dialect));
         }
     }
-    let job = Job { config, now, asked, prompt: &prompt, ribbon, room };
+    let job = Job { config, now, asked, prompt: &prompt, layout, room };
     let (answer, lawful) = build_answer(&job, state, &turn);
     Ok(match refused_call(&prompt, &lawful, &turn) {
         Some(call) => refuse_call(config, state, &answer, &prompt, &turn, call),
@@ -89,7 +89,7 @@ struct Job<'a> {
     now: u64,
     asked: &'a ModelSelection<'a>,
     prompt: &'a Prompt<'a>,
-    ribbon: PromptLayout,
+    layout: PromptLayout,
     /// The tokens that the context window leaves for output.
     room: u64,
 }
@@ -99,15 +99,15 @@ fn build_answer(
     state: &mut SimState,
     turn: &Turn,
 ) -> (Answer, constraints::AllowedTurn) {
-    let Job { config, now, asked, prompt, ribbon, room } = job;
+    let Job { config, now, asked, prompt, layout, room } = job;
     let model = asked.model;
     let started = now.saturating_add(turn.first_delay_ms);
     let explicit = bill::is_explicit(prompt.body);
-    let billed = state.prefixes.bill_prompt(model.caching, ribbon, explicit, *now, started);
+    let billed = state.prefixes.bill_prompt(model.caching, layout, explicit, *now, started);
     let lawful = constraints::apply_bounds(&response_bounds(prompt, *room), turn);
     let (output, thinking) = lawful.output_tokens();
     let usage = Usage {
-        input: ribbon.tokens() - billed.read - billed.written,
+        input: layout.tokens() - billed.read - billed.written,
         cache_read: billed.read,
         cache_write_5m: billed.written,
         output,

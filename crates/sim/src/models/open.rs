@@ -190,7 +190,7 @@ pub fn find_open_model(id: &str) -> Option<OpenModel> {
     };
     let unmarked = |name: &str| named(name.rsplit_once(':')?.0).filter(|m| m.id.contains('/'));
     let own = named(id).or_else(|| undated(id)).or_else(|| unmarked(id));
-    own.copied().or_else(|| find_compat(id))
+    own.copied().or_else(|| find_compatible_claude(id))
 }
 
 /// Returns every model of the table, without those of the compatibility layer.
@@ -199,7 +199,7 @@ pub fn all_open_models() -> &'static [OpenModel] {
     MODELS
 }
 
-fn find_compat(id: &str) -> Option<OpenModel> {
+fn find_compatible_claude(id: &str) -> Option<OpenModel> {
     let model = find_claude(id)?;
     Some(OpenModel {
         id: model.id,

@@ -157,7 +157,7 @@ impl OpenAiCache {
     pub(crate) fn bill_prompt(
         &mut self,
         caching: Caching,
-        ribbon: &PromptLayout,
+        layout: &PromptLayout,
         explicit: bool,
         now: u64,
         started: u64,
@@ -171,19 +171,19 @@ impl OpenAiCache {
         match caching {
             Caching::None => BilledTokens::default(),
             Caching::Prefix { min, ttl_ms, .. } => {
-                let read = self.read_prefix(ribbon.steps.iter().rev(), min, ttl_ms, now);
-                self.write_positions(&ribbon.steps, ttl_ms, now, started);
+                let read = self.read_prefix(layout.steps.iter().rev(), min, ttl_ms, now);
+                self.write_positions(&layout.steps, ttl_ms, now, started);
                 BilledTokens { read, written: 0 }
             }
             Caching::MessageEnds { min, ttl_ms } => {
-                let implicit = ribbon.implicit.filter(|_| !explicit);
+                let implicit = layout.implicit.filter(|_| !explicit);
                 let ends = if explicit { 0 } else { ENDS };
-                let candidates = ribbon.ends.iter().rev().take(ends);
-                self.bill_breakpoints(candidates, implicit, ribbon, (min, ttl_ms), now, started)
+                let candidates = layout.ends.iter().rev().take(ends);
+                self.bill_breakpoints(candidates, implicit, layout, (min, ttl_ms), now, started)
             }
             Caching::Marks { min, ttl_ms } => {
                 let none = std::iter::empty();
-                self.bill_breakpoints(none, None, ribbon, (min, ttl_ms), now, started)
+                self.bill_breakpoints(none, None, layout, (min, ttl_ms), now, started)
             }
         }
     }
@@ -192,17 +192,17 @@ impl OpenAiCache {
         &mut self,
         ends: impl Iterator<Item = &'a PrefixEnd>,
         implicit: Option<PrefixEnd>,
-        ribbon: &'a PromptLayout,
+        layout: &'a PromptLayout,
         (min, ttl_ms): (u64, u64),
         now: u64,
         started: u64,
     ) -> BilledTokens {
-        let latest = ribbon.marks.iter().rev().take(LATEST_MARKS);
+        let latest = layout.marks.iter().rev().take(LATEST_MARKS);
         let mut sought: Vec<&PrefixEnd> =
-            ends.chain(latest).chain(ribbon.marks.iter().take(FIRST_MARKS)).collect();
+            ends.chain(latest).chain(layout.marks.iter().take(FIRST_MARKS)).collect();
         sought.sort_by_key(|p| std::cmp::Reverse(p.tokens));
         let read = floor_to_step(self.read_prefix(sought.into_iter(), min, ttl_ms, now));
-        let mut written = ribbon.marks.clone();
+        let mut written = layout.marks.clone();
         written.extend(implicit);
         written.retain(|p| p.tokens >= min);
         let until = written.iter().map(|p| floor_to_step(p.tokens)).max().unwrap_or(0);

@@ -21,22 +21,22 @@ pub(super) fn lay_out_prompt(prompt: &Prompt<'_>) -> PromptLayout {
         settings.extend(prompt.tools.all.iter().map(Json::to_text));
     }
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let mut ribbon = PromptLayout::new(prompt.model.caching, &settings);
+    let mut layout = PromptLayout::new(prompt.model.caching, &settings);
     for tool in prompt.tools.all {
-        ribbon.begin_message("tool");
-        ribbon.add_text(&tool.to_text());
+        layout.begin_message("tool");
+        layout.add_text(&tool.to_text());
     }
     if let Some(instructions) = prompt.body.str_at("instructions").filter(|i| !i.is_empty()) {
-        ribbon.begin_message("system");
-        ribbon.add_text(instructions);
+        layout.begin_message("system");
+        layout.add_text(instructions);
     }
     for item in prompt.items {
         let kind = ItemKind::from_item(item);
-        ribbon.begin_message(item.str_at("type").or_else(|| item.str_at("role")).unwrap_or(""));
-        write_item(&mut ribbon, item, kind);
-        ribbon.end_message(matches!(kind, ItemKind::Message(Role::User) | ItemKind::Output));
+        layout.begin_message(item.str_at("type").or_else(|| item.str_at("role")).unwrap_or(""));
+        write_item(&mut layout, item, kind);
+        layout.end_message(matches!(kind, ItemKind::Message(Role::User) | ItemKind::Output));
     }
-    ribbon
+    layout
 }
 
 /// True if only explicit marks are written.
@@ -44,41 +44,41 @@ pub(super) fn is_explicit(body: &Json) -> bool {
     body.get("prompt_cache_options").and_then(|o| o.str_at("mode")) == Some("explicit")
 }
 
-fn write_item(ribbon: &mut PromptLayout, item: &Json, kind: ItemKind) {
+fn write_item(layout: &mut PromptLayout, item: &Json, kind: ItemKind) {
     match kind {
         ItemKind::Message(role) => {
-            ribbon.add_text(role.name());
-            write_content(ribbon, item.get("content"));
+            layout.add_text(role.name());
+            write_content(layout, item.get("content"));
         }
         ItemKind::Output => {
-            ribbon.add_text(item.str_at("call_id").unwrap_or(""));
-            write_content(ribbon, item.get("output"));
+            layout.add_text(item.str_at("call_id").unwrap_or(""));
+            write_content(layout, item.get("output"));
         }
         // Ids and states are not part of what the model reads.
         _ => {
             for (key, value) in item.entries() {
                 if !matches!(key.as_str(), "id" | "status" | "type") {
-                    ribbon.add_text(&value.to_text());
+                    layout.add_text(&value.to_text());
                 }
             }
         }
     }
 }
 
-fn write_content(ribbon: &mut PromptLayout, content: Option<&Json>) {
+fn write_content(layout: &mut PromptLayout, content: Option<&Json>) {
     match content {
-        Some(Json::Str(text)) => ribbon.add_text(text),
+        Some(Json::Str(text)) => layout.add_text(text),
         Some(parts) => {
             for part in parts.items() {
                 match part.str_at("text") {
-                    Some(text) => ribbon.add_text(text),
+                    Some(text) => layout.add_text(text),
                     None if part.str_at("type") == Some("input_image") => {
-                        ribbon.add_image(&part.to_text());
+                        layout.add_image(&part.to_text());
                     }
-                    None => ribbon.add_text(&part.to_text()),
+                    None => layout.add_text(&part.to_text()),
                 }
                 if part.get("prompt_cache_breakpoint").is_some_and(Json::is_map) {
-                    ribbon.add_breakpoint();
+                    layout.add_breakpoint();
                 }
             }
         }

@@ -147,12 +147,12 @@ fn answer_request(
     let seal = Sealer { seed: config.seed };
     let foreign = config.accept_foreign_signatures;
     let prompt = rules::check_request(body, &asked.model, &items, &state.stored, seal, foreign)?;
-    let ribbon = bill::lay_out_prompt(&prompt);
-    let room = openai::output_tokens_left(config, &asked.model, ribbon.tokens())?;
+    let layout = bill::lay_out_prompt(&prompt);
+    let room = openai::output_tokens_left(config, &asked.model, layout.tokens())?;
     let mut history = prompt.to_history();
     let turn =
         openai::next_turn(&mut state.plays, &asked.scenario, &mut history, &prompt.head_texts());
-    let job = Job { config, now, asked, prompt: &prompt, ribbon, room, before };
+    let job = Job { config, now, asked, prompt: &prompt, layout, room, before };
     Ok(job.respond(state, &turn))
 }
 
@@ -162,7 +162,7 @@ struct Job<'a> {
     now: u64,
     asked: &'a ModelSelection<'a>,
     prompt: &'a Prompt<'a>,
-    ribbon: PromptLayout,
+    layout: PromptLayout,
     /// The tokens that the context window leaves for output.
     room: u64,
     /// The number of items that came from the store.
@@ -213,11 +213,11 @@ impl Job<'_> {
         let started = self.now.saturating_add(turn.first_delay_ms);
         let explicit = bill::is_explicit(self.prompt.body);
         let billed =
-            state.prefixes.bill_prompt(model.caching, &self.ribbon, explicit, self.now, started);
+            state.prefixes.bill_prompt(model.caching, &self.layout, explicit, self.now, started);
         let lawful = constraints::apply_bounds(&self.response_bounds(), turn);
         let (output, thinking) = lawful.output_tokens();
         let usage = Usage {
-            input: self.ribbon.tokens() - billed.read - billed.written,
+            input: self.layout.tokens() - billed.read - billed.written,
             cache_read: billed.read,
             cache_write_5m: billed.written,
             output,

@@ -13,7 +13,7 @@ mod tests;
 use std::fmt;
 
 pub use assemble::{Assembler, Finished, StreamEnd};
-pub use block::{Extra, ResponseBlock};
+pub use block::{ResponseBlock, UnreadMembers};
 
 use super::{
     stream::read_blocks,

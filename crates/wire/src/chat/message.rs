@@ -30,7 +30,7 @@ use super::{
 use crate::json;
 
 /// Members that this crate does not read, by name, each value as received.
-pub type Extra = BTreeMap<String, String>;
+pub type UnreadMembers = BTreeMap<String, String>;
 
 /// A response of the model: one choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct ResponseMessage {
     /// Further members of the message: `annotations`, `audio`, `images`. Of members that come in
     /// pieces, lists are joined, and objects are merged with their texts joined, except for `id`
     /// and `type`. Of anything else the last value wins.
-    pub extra: Extra,
+    pub extra: UnreadMembers,
 }
 
 /// `finish_reason`

@@ -14,7 +14,7 @@ pub use items::{
     Call, Input, Item, ItemKind, Items, Output, RequestContent, RequestPart, RequestRole,
 };
 pub use members::{
-    Conversation, Count, Flag, Include, Reasoning, RequestTool, RequestToolChoice,
+    Conversation, FlagMember, Include, NumberMember, Reasoning, RequestTool, RequestToolChoice,
     RequestToolChoiceKind, RequestTools,
 };
 
@@ -37,9 +37,9 @@ pub struct RequestBody<'a> {
     /// `store`, if stated. The API's default is true.
     pub store: Option<bool>,
     /// `max_output_tokens`, if it is a whole number.
-    pub max_output_tokens: Option<Count>,
+    pub max_output_tokens: Option<NumberMember>,
     /// `max_tool_calls`: a limit of built-in tools only, never of the client's functions.
-    pub max_tool_calls: Option<Count>,
+    pub max_tool_calls: Option<NumberMember>,
     /// The value of `instructions`.
     pub instructions: Option<Span>,
     /// `tools`
@@ -47,7 +47,7 @@ pub struct RequestBody<'a> {
     /// `tool_choice`
     pub tool_choice: Option<RequestToolChoice<'a>>,
     /// `parallel_tool_calls`, if stated. Changing it invalidates the prompt cache.
-    pub parallel_tool_calls: Option<Flag>,
+    pub parallel_tool_calls: Option<FlagMember>,
     /// `reasoning`
     pub reasoning: Option<Reasoning<'a>>,
     /// `include`

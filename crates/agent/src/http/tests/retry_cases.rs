@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use crate::http::retry::{Failure, Jitter, RetryPolicy, parse_retry_after};
+use crate::http::retry::{FailedAttempt, Jitter, RetryPolicy, parse_retry_after};
 use crate::http::*;
 
 fn delay(status: u16, head: &ResponseHead) -> Option<Duration> {
-    RetryPolicy::default().next_delay(0, Failure::Status(status, head), 0.5)
+    RetryPolicy::default().next_delay(0, FailedAttempt::Status(status, head), 0.5)
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn what_may_be_repeated() {
     }
     let transport = |kind| {
         let error = TransportError::new("", kind);
-        RetryPolicy::default().next_delay(0, Failure::Transport(&error), 1.0).is_some()
+        RetryPolicy::default().next_delay(0, FailedAttempt::Transport(&error), 1.0).is_some()
     };
     assert!(transport(TransportErrorKind::Refused));
     assert!(transport(TransportErrorKind::Broken { detail: String::new() }));
@@ -42,7 +42,7 @@ fn waits_double_up_to_the_cap_and_end() {
     let policy = RetryPolicy { max_retries: 7, ..RetryPolicy::default() };
     let head = ResponseHead::default();
     let waits = |jitter| -> Vec<Option<u128>> {
-        let delay = |n| policy.next_delay(n, Failure::Status(529, &head), jitter);
+        let delay = |n| policy.next_delay(n, FailedAttempt::Status(529, &head), jitter);
         (0..8).map(|n| delay(n).map(|wait| wait.as_millis())).collect()
     };
     let full = [500, 1000, 2000, 4000, 8000, 8000, 8000].map(Some);
@@ -90,7 +90,7 @@ proptest! {
         let policy = RetryPolicy::default();
         let retry_after = wish.map(Duration::from_secs);
         let head = ResponseHead { retry_after, should_retry, ..ResponseHead::default() };
-        if let Some(wait) = policy.next_delay(retry, Failure::Status(status, &head), jitter) {
+        if let Some(wait) = policy.next_delay(retry, FailedAttempt::Status(status, &head), jitter) {
             prop_assert!(retry < policy.max_retries);
             prop_assert!(wait >= retry_after.unwrap_or_default());
             prop_assert!(wait <= policy.max_retry_after.max(policy.cap) + policy.base);

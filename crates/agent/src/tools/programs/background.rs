@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin};
 
 use super::super::command::RunLine;
-use super::{DREGS, ProgramRunner, ProgramSpec, RunningProgram};
+use super::{LAST_OUTPUT, ProgramRunner, ProgramSpec, RunningProgram};
 use crate::platform::programs;
 
 /// The bytes of the program's last output that are kept.
@@ -79,7 +79,7 @@ impl BackgroundProgram {
     /// Waits for the program's end and describes it. Cancel safe.
     pub async fn wait_until_ended(&mut self) -> String {
         let status = self.supervisor.wait().await;
-        let _ = tokio::time::timeout(DREGS, &mut self.reading).await;
+        let _ = tokio::time::timeout(LAST_OUTPUT, &mut self.reading).await;
         match status.map(|status| status.code()) {
             Ok(Some(code)) => programs::describe_exit_code(code),
             Ok(None) => "its supervisor was killed".to_owned(),

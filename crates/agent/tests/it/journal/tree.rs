@@ -131,7 +131,7 @@ pub(crate) fn lead(folder: &Path, model: &Arc<Model>, dollars: f64) -> Agent {
     let scout = member(agent("scout", folder, model), false);
     let deputy = member(agent("deputy", folder, model), true);
     let mut lead = agent("lead", folder, model);
-    lead.crew = Some(SubAgents::new(vec![scout, deputy], 2).unwrap());
+    lead.sub_agents = Some(SubAgents::new(vec![scout, deputy], 2).unwrap());
     lead.policy.cost_limit_usd = NanoUsd::from_dollars(dollars);
     lead.policy.session_cost_limit_usd = NanoUsd::from_dollars(dollars * 2.0);
     lead
@@ -151,13 +151,13 @@ pub(crate) fn limited(folder: &Path, model: &Arc<Model>, limit: &str) -> Agent {
         // Calls run one by one.
         _ => agent.policy.result_chars_limit = Some(100_000),
     };
-    let crew = lead.crew.as_ref().unwrap();
-    let members = crew.members().iter().map(|member| {
+    let sub_agents = lead.sub_agents.as_ref().unwrap();
+    let members = sub_agents.members().iter().map(|member| {
         let mut member = member.clone();
         own(&mut member.agent);
         member
     });
-    lead.crew = Some(SubAgents::new(members.collect(), 2).unwrap());
+    lead.sub_agents = Some(SubAgents::new(members.collect(), 2).unwrap());
     own(&mut lead);
     if limit == "few chars" {
         // The second round crosses the limit: results are cut, and calls are not run.

@@ -58,7 +58,7 @@ impl Case {
         };
         let members: Vec<SubAgent> = (0..self.members).map(member).collect();
         let mut parent = self.dressed(playing("parent", &format!("delegate:{}", self.rounds)).0);
-        parent.crew = SubAgents::new(members, 1).ok();
+        parent.sub_agents = SubAgents::new(members, 1).ok();
         parent.policy.result_chars_limit = self.in_order.then_some(1_000_000);
         match self.tokens {
             true => parent.policy.tokens_limit = Some(cap),

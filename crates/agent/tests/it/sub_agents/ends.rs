@@ -151,7 +151,7 @@ async fn a_cancelled_parent_cancels_its_children_at_every_depth() {
         let mut again = |_: &Event| {};
         let token = CancellationToken::new();
         let mut parent = parent;
-        parent.crew = None;
+        parent.sub_agents = None;
         let later = parent
             .run_in_conversation(&mut conversation, "And now?", &mut again, &token)
             .await

@@ -93,7 +93,7 @@ impl Case {
         let (parent, transport) = playing("parent", "delegate:always");
         transports.push(transport);
         let mut parent = self.dressed(parent);
-        parent.crew = SubAgents::new(members, 2).ok();
+        parent.sub_agents = SubAgents::new(members, 2).ok();
         let cap = Some(NanoUsd(self.cap()));
         match self.session {
             true => parent.policy.session_cost_limit_usd = cap,

@@ -66,13 +66,13 @@ impl RunView {
         }
         if shown < total {
             let more = format!("  … {} more lines", group_digits((total - shown) as u64));
-            let how = self.see_command(at, self.width.saturating_sub(more.width()));
+            let how = self.format_show_command(at, self.width.saturating_sub(more.width()));
             self.push_note(style, &(more + &how));
         }
     }
 
     /// Returns the command that shows the whole call, shortened to fit `room` columns.
-    fn see_command(&self, at: Option<usize>, room: usize) -> String {
+    fn format_show_command(&self, at: Option<usize>, room: usize) -> String {
         let (Some(CallLocator { run, within }), Some(at)) = (&self.kept, at) else {
             return String::new();
         };

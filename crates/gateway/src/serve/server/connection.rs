@@ -44,7 +44,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(super) async fn serve_connection(
     gate: &Arc<GatewayState>,
     stream: TcpStream,
-    (local, door): (SocketAddr, EntryPoint),
+    (local, entry): (SocketAddr, EntryPoint),
     soon: CancellationToken,
     now: CancellationToken,
 ) {
@@ -55,15 +55,19 @@ pub(super) async fn serve_connection(
     }
     // If the listener is bound to all addresses, this is the one that the client sees.
     let local = stream.local_addr().unwrap_or(local);
-    let pulse = Arc::new(ConnectionActivity::default());
+    let activity = Arc::new(ConnectionActivity::default());
     let head_time = gate.live_config().settings.limits.head_time;
     let times = ConnectionTimeouts { head: head_time, idle: IDLE, stall: STALL };
-    let stream = TimedStream::new(stream, Arc::clone(&pulse), times);
+    let stream = TimedStream::new(stream, Arc::clone(&activity), times);
     let service = service_fn(|request| {
-        pulse.mark_busy();
+        activity.mark_busy();
         // Boxed, so that a connection holds memory for a request only while it answers one.
-        let answered =
-            Box::pin(answer_request(Arc::clone(gate), Arc::clone(&pulse), (local, door), request));
+        let answered = Box::pin(answer_request(
+            Arc::clone(gate),
+            Arc::clone(&activity),
+            (local, entry),
+            request,
+        ));
         async { Ok::<_, Infallible>(answered.await) }
     });
     let mut builder = http1::Builder::new();

@@ -28,12 +28,12 @@ use crate::state::GatewayState;
 /// Answers one request that arrived at the local address `at.0`, through the listener `at.1`.
 pub(super) async fn answer_request(
     gate: Arc<GatewayState>,
-    pulse: Arc<ConnectionActivity>,
+    activity: Arc<ConnectionActivity>,
     at: (SocketAddr, EntryPoint),
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let mut ticket = Box::new(RequestTicket::new(&gate, pulse, &parts.method, &parts.uri));
+    let mut ticket = Box::new(RequestTicket::new(&gate, activity, &parts.method, &parts.uri));
     let mut response = match route_request(&gate, at, parts, body, &mut ticket).await {
         Ok(response) => response,
         Err(refusal) => {
@@ -53,7 +53,7 @@ pub(super) async fn answer_request(
 
 async fn route_request(
     gate: &Arc<GatewayState>,
-    (local, door): (SocketAddr, EntryPoint),
+    (local, entry): (SocketAddr, EntryPoint),
     parts: Parts,
     body: Incoming,
     ticket: &mut RequestTicket,
@@ -75,14 +75,14 @@ async fn route_request(
             answer_get(&parts.method, "ready", ticket, gate, || readiness_response(gate))
         }
         Destination::Metrics => {
-            live.guard.may_look(&parts.headers, door)?;
+            live.guard.may_look(&parts.headers, entry)?;
             answer_get(&parts.method, "metrics", ticket, gate, || metrics_response(gate))
         }
         Destination::Pages => {
             ticket.set_route(metrics::PAGES, &gate.serving.no_upstream);
-            Box::pin(pages::answer_page(gate, &parts, body, door)).await
+            Box::pin(pages::answer_page(gate, &parts, body, entry)).await
         }
-        Destination::Provider { .. } if door == EntryPoint::Admin => Err(no_provider(protocol)),
+        Destination::Provider { .. } if entry == EntryPoint::Admin => Err(no_provider(protocol)),
         Destination::Provider { origin, protocol, route, path } => {
             ticket.set_route(route.metric_label(), origin.label());
             let (id, began) = (ticket.id, ticket.began);

@@ -47,8 +47,8 @@ impl ClosingRequest {
             }
             Closed::default()
         });
-        if let Some(fate) = closed.run.first_fate {
-            services.meter.count_observed_end(fate);
+        if let Some(observed_end) = closed.run.first_observed_end {
+            services.meter.count_observed_end(observed_end);
         }
         if let Some(report) = report {
             report.record_end(&services, closed);

@@ -93,7 +93,7 @@ impl ClientMessage {
             BlockView::Thinking { .. } | BlockView::Result | BlockView::Other => {}
         }
         let of_text = matches!(block.as_view(), BlockView::Text(_));
-        let apart = of_text && self.teller.is_some();
+        let apart = of_text && self.text_events.is_some();
         if !out.quiet && !apart {
             let index = self.event_index(index);
             report_block(index, block, out);

@@ -10,7 +10,7 @@ use crate::tags::{SegmentKind, TagCall, TextSegment};
 impl ClientMessage {
     /// Reports texts and calls apart from now on.
     pub(in crate::relay) fn report_apart(&mut self) {
-        self.teller = Some(TextEvents::default());
+        self.text_events = Some(TextEvents::default());
     }
 
     /// Notes that the client's message differs from what came.
@@ -38,20 +38,20 @@ impl ClientMessage {
     }
 
     pub(in crate::relay) fn report_text(&mut self, text: &str, out: &mut Output) {
-        if let Some(teller) = &mut self.teller {
-            teller.report_text(text, out);
+        if let Some(text_events) = &mut self.text_events {
+            text_events.report_text(text, out);
         }
     }
 
     pub(in crate::relay) fn report_call(&mut self, call: &TagCall, out: &mut Output) {
-        if let Some(teller) = &mut self.teller {
-            teller.report_call(call, out);
+        if let Some(text_events) = &mut self.text_events {
+            text_events.report_call(call, out);
         }
     }
 
     pub(in crate::relay) fn report_text_end(&mut self, out: &mut Output) {
-        if let Some(teller) = &mut self.teller {
-            teller.end_text(out);
+        if let Some(text_events) = &mut self.text_events {
+            text_events.end_text(out);
         }
     }
 
@@ -78,6 +78,6 @@ impl ClientMessage {
 
     /// Returns the index under which a block is reported.
     pub(super) fn event_index(&mut self, index: u32) -> u32 {
-        self.teller.as_mut().map_or(index, TextEvents::next_index)
+        self.text_events.as_mut().map_or(index, TextEvents::next_index)
     }
 }

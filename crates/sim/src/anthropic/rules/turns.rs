@@ -12,7 +12,7 @@ pub(super) fn check_turns(prompt: &Prompt<'_>) -> AnthropicResult {
         let before = i.checked_sub(1).and_then(|i| prompt.turns.get(i));
         match turn.role {
             Role::Assistant => check_answered(turn, prompt.turns.get(i + 1))?,
-            Role::User => check_expected(turn, before)?,
+            Role::User => check_results_match_calls(turn, before)?,
             Role::System => {}
         }
     }
@@ -104,7 +104,10 @@ fn block_ids<'a>(turn: &MessageTurn<'a>, kind: &str, key: &str) -> Vec<&'a str> 
 }
 
 /// Checks that every result of a user turn belongs to a call of the turn before, once.
-fn check_expected(turn: &MessageTurn<'_>, before: Option<&MessageTurn<'_>>) -> AnthropicResult {
+fn check_results_match_calls(
+    turn: &MessageTurn<'_>,
+    before: Option<&MessageTurn<'_>>,
+) -> AnthropicResult {
     let calls: BTreeSet<&str> = before
         .filter(|t| t.role == Role::Assistant)
         .map(|t| block_ids(t, "tool_use", "id").into_iter().collect())

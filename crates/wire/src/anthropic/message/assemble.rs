@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     ResponseMessage, Stop,
-    block::{Extra, ResponseBlock, for_each_member, replace_input},
+    block::{ResponseBlock, UnreadMembers, for_each_member, replace_input},
 };
 use crate::{
     anthropic::stream::{BlockStart, BlockStartKind, Event, MessageDelta, MessageStart},
@@ -229,13 +229,14 @@ impl Assembler {
     /// Opens a block for text or thinking that no start announced.
     fn open_stray_block(&mut self, index: u32, event: &Event<'_>) {
         let block = match event {
-            Event::TextDelta { text, .. } => {
-                ResponseBlock::Text { text: text.unescape().into_owned(), extra: Extra::new() }
-            }
+            Event::TextDelta { text, .. } => ResponseBlock::Text {
+                text: text.unescape().into_owned(),
+                extra: UnreadMembers::new(),
+            },
             Event::ThinkingDelta { text, .. } => ResponseBlock::Thinking {
                 thinking: text.unescape().into_owned(),
                 signature: String::new(),
-                extra: Extra::new(),
+                extra: UnreadMembers::new(),
             },
             _ => return,
         };

@@ -9,7 +9,7 @@ use crate::{
 
 /// Members of a block that this crate does not read, by name, each value as received: `citations`,
 /// `caller` and later additions.
-pub type Extra = BTreeMap<String, String>;
+pub type UnreadMembers = BTreeMap<String, String>;
 
 /// A content block of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum ResponseBlock {
         /// The text.
         text: String,
         /// Further members.
-        extra: Extra,
+        extra: UnreadMembers,
     },
     /// `thinking`
     Thinking {
@@ -28,14 +28,14 @@ pub enum ResponseBlock {
         /// The signature by which the API verifies the thinking. It goes back unchanged.
         signature: String,
         /// Further members.
-        extra: Extra,
+        extra: UnreadMembers,
     },
     /// `redacted_thinking`
     Redacted {
         /// The encrypted thinking; goes back unchanged.
         data: String,
         /// Further members.
-        extra: Extra,
+        extra: UnreadMembers,
     },
     /// `tool_use`, `server_tool_use` or `mcp_tool_use`.
     ToolUse {
@@ -53,7 +53,7 @@ pub enum ResponseBlock {
         /// The block's `type`.
         kind: &'static str,
         /// Further members.
-        extra: Extra,
+        extra: UnreadMembers,
     },
     /// Any other block.
     Other {
@@ -143,8 +143,8 @@ pub(super) fn replace_input(input: &mut String, streamed: &str) {
 }
 
 /// Collects the members of a block that are neither `type` nor among `known`.
-fn collect_extra(start: &BlockStart<'_>, known: &[&str]) -> Extra {
-    let mut extra = Extra::new();
+fn collect_extra(start: &BlockStart<'_>, known: &[&str]) -> UnreadMembers {
+    let mut extra = UnreadMembers::new();
     // Most blocks have none, and are not read a second time.
     if start.extended {
         for_each_member(start.raw, |key, value| {
@@ -166,7 +166,12 @@ pub(super) fn for_each_member(raw: &str, mut each: impl FnMut(&str, &str)) {
     });
 }
 
-fn write_block_object(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)], extra: &Extra) {
+fn write_block_object(
+    out: &mut Vec<u8>,
+    kind: &str,
+    members: &[(&str, &str)],
+    extra: &UnreadMembers,
+) {
     write_object_start(out, kind, members);
     write_object_end(out, extra);
 }
@@ -182,7 +187,7 @@ fn write_object_start(out: &mut Vec<u8>, kind: &str, members: &[(&str, &str)]) {
     }
 }
 
-fn write_object_end(out: &mut Vec<u8>, extra: &Extra) {
+fn write_object_end(out: &mut Vec<u8>, extra: &UnreadMembers) {
     for (name, value) in extra {
         out.push(b',');
         write_str(out, name);

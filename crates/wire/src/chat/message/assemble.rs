@@ -1,7 +1,7 @@
 //! Assembling the chunks of a stream into a message.
 
 use super::{
-    Extra, Finish, ResponseMessage,
+    Finish, ResponseMessage, UnreadMembers,
     calls::CallAssembler,
     details::DetailAssembler,
     objects::ObjectAssembler,
@@ -266,7 +266,7 @@ fn add_parts(message: &mut ResponseMessage, list: &str) {
 }
 
 /// Joins lists. Of anything else the later value wins.
-fn merge_extra(extra: &mut Extra, name: Str<'_>, value: &str) {
+fn merge_extra(extra: &mut UnreadMembers, name: Str<'_>, value: &str) {
     let slot = extra.entry(name.unescape().into_owned()).or_default();
     match (strip_brackets(slot), strip_brackets(value)) {
         (Some(old), Some(more)) if !old.is_empty() && !more.is_empty() => {

@@ -1,6 +1,6 @@
 //! A call of a response.
 
-use super::Extra;
+use super::UnreadMembers;
 use crate::json::{is_strict_object, write_str};
 
 /// A call.
@@ -22,7 +22,7 @@ pub struct Call {
     /// The kind of call.
     pub kind: CallKind,
     /// Further members that go back: `extra_content` with the thought signature of Gemini's layer.
-    pub extra: Extra,
+    pub extra: UnreadMembers,
 }
 
 /// The kind of a call.

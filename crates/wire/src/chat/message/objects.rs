@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Extra, members::Members};
+use super::{UnreadMembers, members::Members};
 use crate::json::{Cursor, Error};
 
 /// Objects that are being assembled, by the names of their members in the message.
@@ -38,7 +38,7 @@ impl ObjectAssembler {
     }
 
     /// Writes each object among the other members.
-    pub(super) fn finish_into(self, extra: &mut Extra) {
+    pub(super) fn finish_into(self, extra: &mut UnreadMembers) {
         extra.extend(self.0.into_iter().map(|(name, members)| (name, members.into_json())));
     }
 }

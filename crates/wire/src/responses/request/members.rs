@@ -4,7 +4,7 @@ use crate::json::{Cursor, Error, Kind, Span, Str};
 
 /// A whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct NumberMember {
     /// The value.
     pub value: u64,
     /// The value's span.
@@ -13,7 +13,7 @@ pub struct Count {
 
 /// A boolean and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flag {
+pub struct FlagMember {
     /// The value.
     pub value: bool,
     /// The value's span.
@@ -111,14 +111,17 @@ const NAMESPACES: usize = 2;
 pub(super) fn read_count(
     cursor: &mut Cursor<'_>,
     at: Option<Span>,
-) -> Result<Option<Count>, Error> {
+) -> Result<Option<NumberMember>, Error> {
     let value = cursor.read_uint_or_skip()?;
-    Ok(value.zip(at).map(|(value, span)| Count { value, span }))
+    Ok(value.zip(at).map(|(value, span)| NumberMember { value, span }))
 }
 
-pub(super) fn read_flag(cursor: &mut Cursor<'_>, at: Option<Span>) -> Result<Option<Flag>, Error> {
+pub(super) fn read_flag(
+    cursor: &mut Cursor<'_>,
+    at: Option<Span>,
+) -> Result<Option<FlagMember>, Error> {
     let value = cursor.read_bool_or_skip()?;
-    Ok(value.zip(at).map(|(value, span)| Flag { value, span }))
+    Ok(value.zip(at).map(|(value, span)| FlagMember { value, span }))
 }
 
 pub(super) fn read_tools<'a>(

@@ -44,7 +44,7 @@ pub(super) struct ConnectionTimeouts {
 #[derive(Debug)]
 pub(super) struct TimedStream {
     stream: TcpStream,
-    pulse: Arc<ConnectionActivity>,
+    activity: Arc<ConnectionActivity>,
     times: ConnectionTimeouts,
     timer: Pin<Box<Sleep>>,
     /// The activity for which the timer runs.
@@ -64,7 +64,7 @@ pub(super) struct TimedStream {
 impl TimedStream {
     pub(super) fn new(
         stream: TcpStream,
-        pulse: Arc<ConnectionActivity>,
+        activity: Arc<ConnectionActivity>,
         times: ConnectionTimeouts,
     ) -> Self {
         let timer = Box::pin(tokio::time::sleep(times.head));
@@ -73,7 +73,7 @@ impl TimedStream {
         let (refused, ambiguous) = (false, false);
         Self {
             stream,
-            pulse,
+            activity,
             times,
             timer,
             armed,
@@ -101,7 +101,7 @@ impl TimedStream {
     }
 
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let state = self.pulse.state();
+        let state = self.activity.state();
         if state == BUSY {
             // The end of the response does not wake this task. The timer does so at intervals, and
             // the time without a request counts from there.
@@ -125,7 +125,7 @@ impl TimedStream {
 
     /// Returns the error that ends a connection on which a request was ambiguous.
     fn ambiguity_error(&mut self) -> io::Error {
-        self.ambiguous = self.pulse.state() != BUSY;
+        self.ambiguous = self.activity.state() != BUSY;
         io::ErrorKind::InvalidData.into()
     }
 
@@ -162,8 +162,8 @@ impl AsyncRead for TimedStream {
             Poll::Ready(Ok(())) => {
                 let came = buf.filled().get(before..).unwrap_or_default();
                 let followed = self.framing.follow_bytes(came);
-                if !came.is_empty() && self.pulse.state() != BUSY {
-                    self.pulse.mark_head();
+                if !came.is_empty() && self.activity.state() != BUSY {
+                    self.activity.mark_head();
                 }
                 if let Err(good) = followed {
                     self.refused = true;
@@ -224,12 +224,12 @@ mod tests {
         stall: Duration::from_secs(300),
     };
 
-    async fn pair(pulse: &Arc<ConnectionActivity>) -> (TcpStream, TimedStream) {
+    async fn pair(activity: &Arc<ConnectionActivity>) -> (TcpStream, TimedStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let client = TcpStream::connect(address).await.expect("a connection");
         let (stream, _) = listener.accept().await.expect("a connection");
-        (client, TimedStream::new(stream, Arc::clone(pulse), TIMES))
+        (client, TimedStream::new(stream, Arc::clone(activity), TIMES))
     }
 
     /// Paused time advances whenever nothing else can run: an endless wait ends at once.
@@ -242,8 +242,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_head_an_idle_connection_and_a_silent_one_have_their_times() {
-        let pulse = Arc::new(ConnectionActivity::default());
-        let (_client, mut timed) = pair(&pulse).await;
+        let activity = Arc::new(ConnectionActivity::default());
+        let (_client, mut timed) = pair(&activity).await;
         let (time, late) = waited(&mut timed).await;
         assert_eq!(
             (time.as_secs(), late),
@@ -251,29 +251,29 @@ mod tests {
             "it never said anything"
         );
 
-        let pulse = Arc::new(ConnectionActivity::default());
-        let (mut client, mut timed) = pair(&pulse).await;
+        let activity = Arc::new(ConnectionActivity::default());
+        let (mut client, mut timed) = pair(&activity).await;
         client.write_all(b"GET").await.expect("written");
         assert_eq!(timed.read(&mut [0; 8]).await.expect("read"), 3);
         let (time, late) = waited(&mut timed).await;
         assert_eq!((time.as_secs(), late), (10, Some(MissedDeadline::Head)));
 
-        let pulse = Arc::new(ConnectionActivity::default());
-        let (_client, mut timed) = pair(&pulse).await;
-        pulse.mark_busy();
-        pulse.mark_idle();
+        let activity = Arc::new(ConnectionActivity::default());
+        let (_client, mut timed) = pair(&activity).await;
+        activity.mark_busy();
+        activity.mark_idle();
         let (time, late) = waited(&mut timed).await;
         assert_eq!((time.as_secs(), late), (75, Some(MissedDeadline::Idle)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_though_nobody_looked_when_its_response_was_over() {
-        let pulse = Arc::new(ConnectionActivity::default());
-        let (_client, mut timed) = pair(&pulse).await;
-        pulse.mark_busy();
+        let activity = Arc::new(ConnectionActivity::default());
+        let (_client, mut timed) = pair(&activity).await;
+        activity.mark_busy();
         // A long response, at whose end the reading task is not woken.
         let began = Instant::now();
-        let over = Arc::clone(&pulse);
+        let over = Arc::clone(&activity);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(200)).await;
             over.mark_idle();
@@ -286,9 +286,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_let_go() {
-        let pulse = Arc::new(ConnectionActivity::default());
-        let (_client, mut timed) = pair(&pulse).await;
-        pulse.mark_busy();
+        let activity = Arc::new(ConnectionActivity::default());
+        let (_client, mut timed) = pair(&activity).await;
+        activity.mark_busy();
         let began = Instant::now();
         let error = loop {
             if let Err(error) = timed.write_all(&[0; 1 << 16]).await {
