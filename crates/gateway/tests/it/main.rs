@@ -25,6 +25,7 @@ mod manners;
 mod money;
 mod observed;
 mod pages;
+mod request_limits;
 mod security;
 mod shaped;
 mod shown_usage;

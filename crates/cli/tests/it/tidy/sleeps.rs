@@ -12,7 +12,11 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ("crates/gateway/tests/it/faults.rs", 1, "a client that uploads slowly"),
     ("crates/gateway/tests/it/kept.rs", 2, "the clock is paused within the test"),
     ("crates/gateway/tests/it/money.rs", 2, "a provider that takes its time"),
-    ("crates/gateway/tests/it/security.rs", 1, "a client that is silent between two requests"),
+    (
+        "crates/gateway/tests/it/request_limits.rs",
+        1,
+        "a client that is silent between two requests",
+    ),
     ("crates/govern/src/money/accounts/tests.rs", 3, "helpers of tests on the paused clock"),
     ("crates/govern/src/money/tests/crowd.rs", 2, "helpers of tests on the paused clock"),
     (

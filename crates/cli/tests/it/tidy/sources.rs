@@ -25,6 +25,25 @@ fn files_and_functions_are_short() {
     nothing("too long", &wrong);
 }
 
+/// Rules are combined in `run/`: none of them names another one.
+#[test]
+fn no_rule_calls_another() {
+    let rules = files(&root().join("crates/core/src/rules"), "rs");
+    let stem = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let names: Vec<String> = rules.iter().map(|path| stem(path)).collect();
+    assert!(names.len() > 10, "{names:?}");
+    let mut wrong = Vec::new();
+    for path in &rules {
+        let others = names.iter().filter(|name| **name != stem(path));
+        let calls: Vec<String> = others
+            .flat_map(|name| [format!("super::{name}::"), format!("rules::{name}::")])
+            .collect();
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        wrong.extend(containing(std::slice::from_ref(path), &calls));
+    }
+    nothing("rules that call other rules", &wrong);
+}
+
 /// Functions of a formatted source: name, line, length. What is further in than the `fn`, and
 /// what may end its head, belongs to it; the closing brace follows.
 fn functions(text: &str) -> Vec<(String, usize, usize)> {
