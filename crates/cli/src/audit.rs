@@ -37,7 +37,7 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
     }
     if format == ReportFormat::Html && args.out.is_none() && writer.stdout_is_terminal() {
         return Err(Failure::usage(
-            "a page does not fit a terminal: --out FILE says where it goes",
+            "a page is not shown in a terminal: name a file for it with --out FILE",
         ));
     }
     let (mut policy, prices) = match &args.policy {

@@ -59,7 +59,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         writer.write_note(&format!("ledger: {} (read only)", path.display()));
         signals.next().await;
         stop.cancel();
-        // Only pages are open, which end at once.
+        // The only open connections are those of pages, which end at once.
         let _ = serving.await;
         Ok(ExitCode::SUCCESS)
     })

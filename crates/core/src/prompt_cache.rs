@@ -115,7 +115,8 @@ pub struct CacheTurn {
 pub struct CacheChange {
     /// The tokens of the input that the turn before had sent already.
     pub known: u64,
-    /// Those of them that had been in the cache and were written or sent again, if they are many.
+    /// The known tokens that had been in the cache and were written or sent again, if they are
+    /// many.
     pub rewrite: Option<Rewrite>,
     /// True if the context shrank so much that it was compacted.
     pub compacted: bool,

@@ -209,7 +209,7 @@ impl Transcript {
         self.runs
     }
 
-    /// Returns the newest run's [`key`](Self::run_key), the run itself, and every record to store,
+    /// Returns the newest run's [`Self::run_key`], the run itself, and every record to store,
     /// including those that were passed in.
     #[must_use]
     pub fn into_parts(mut self) -> (Option<Digest>, Option<Arc<Run>>, PinnedRecords) {

@@ -1,6 +1,6 @@
 //! A gateway between agents and their models. [`softland_session`] decides what becomes of a
-//! request and its response; [`softland_govern`] carries it out and remembers; this crate has the sockets, the pages and the
-//! ledger.
+//! request and its response, and [`softland_govern`] carries it out and remembers. This crate has
+//! the sockets, the pages and the ledger.
 //!
 //! It reads no arguments, no environment variables and no configuration files: [`Settings`] are
 //! passed in.

@@ -97,9 +97,9 @@ pub struct Summary {
 pub struct ObservedSummary {
     /// Runs that were only observed, including those that are still open.
     pub runs: u64,
-    /// Those of them that would have been brought to an answer at a limit.
+    /// The observed runs that would have been brought to an answer at a limit.
     pub landed: u64,
-    /// Those of them that would have ended with softland's own answer.
+    /// The observed runs that would have ended with softland's own answer.
     pub stopped: u64,
     /// The number of times that each of [`INTERVENTIONS`] would have been made.
     pub times: [u64; INTERVENTIONS.len()],
@@ -277,8 +277,7 @@ impl Metrics {
         self.interventions.get_or_create(&InterventionLabels { intervention }).inc();
     }
 
-    /// Counts an intervention that was only observed. `observed_end` is the end to which it would have
-    /// brought the run, if no earlier one would have.
+    /// Counts an intervention that was only observed.
     pub(crate) fn count_observed(&self, intervention: &'static str) {
         self.observed.get_or_create(&InterventionLabels { intervention }).inc();
         let at = INTERVENTIONS.iter().position(|known| *known == intervention);
@@ -287,7 +286,8 @@ impl Metrics {
         }
     }
 
-    /// Counts the end to which the first such intervention would have brought a run.
+    /// Counts the end that a run which is only observed would have had at its first landing or
+    /// stop.
     pub(crate) fn count_observed_end(&self, end: ObservedEnd) {
         let ends = match end {
             ObservedEnd::Landed => &self.tally.would_land,

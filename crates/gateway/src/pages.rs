@@ -181,7 +181,7 @@ fn nothing_here() -> Refusal {
 }
 
 fn no_run() -> Refusal {
-    page_refusal(StatusCode::NOT_FOUND, "there is no such run, or it is not open any more")
+    page_refusal(StatusCode::NOT_FOUND, "there is no such run, or it has ended")
 }
 
 /// Returns the refusal while the state that gateways share cannot be reached.
@@ -190,5 +190,5 @@ fn state_away(error: &StoreError) -> Refusal {
 }
 
 fn pages_full() -> Refusal {
-    page_refusal(StatusCode::SERVICE_UNAVAILABLE, "as many pages are open as there may be")
+    page_refusal(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open")
 }

@@ -107,20 +107,20 @@ pub struct RunEvent<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventFields<'a> {
-    /// Those of a turn's start. The turn's number is in every record.
+    /// The fields of a turn's start. The turn's number is in every record.
     TurnStart {
         /// The limit on turns.
         #[serde(skip_serializing_if = "Option::is_none")]
         turns_limit: Option<u64>,
     },
-    /// Those of a signal.
+    /// The fields of a signal.
     Signal {
         /// The turns and numbers that were seen.
         evidence: &'a Evidence,
         /// The signal.
         signal: SignalKind,
     },
-    /// Those of an intervention.
+    /// The fields of an intervention.
     Intervention {
         /// The cause.
         because: Option<&'a Because>,

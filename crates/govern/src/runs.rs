@@ -196,13 +196,13 @@ pub struct RunAfter {
 /// The runs to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunsToEnd {
-    /// Those that have had no request for too long.
+    /// The runs that have had no request for too long.
     Idle {
         /// The time, in milliseconds since 1970.
         now: u64,
     },
-    /// Those that are lost when this process ends: all runs of a state in memory, and none of a
-    /// state that outlives the process.
+    /// The runs that are lost when this process ends: all runs of a state in memory, and none of
+    /// a state that outlives the process.
     Lost {
         /// The time, in milliseconds since 1970.
         now: u64,
@@ -214,7 +214,7 @@ pub enum RunsToEnd {
 pub struct RunCancellation {
     /// The runs, the parent first.
     pub family: Vec<Arc<str>>,
-    /// Those of them that had no running request, and so have ended.
+    /// The cancelled runs that had no running request, and so have ended.
     pub ended: Vec<EndedRun>,
 }
 

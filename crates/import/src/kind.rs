@@ -135,7 +135,7 @@ pub(crate) fn recognize_file(head: &[u8]) -> Result<(Form, usize), &'static str>
             return Ok((form, left_out));
         }
     }
-    Err("no kind of recording that is known")
+    Err("not a known kind of recording")
 }
 
 fn recognize_text(head: &[u8]) -> Option<Form> {

@@ -133,7 +133,7 @@ impl KnownMessages {
                 let data = row.text("data").ok_or("no `data`")?;
                 // Parts must come in the order of the messages.
                 if open.order.get(open.next..).unwrap_or_default().binary_search(&at).is_err() {
-                    return Err("a part that comes behind its message's end".to_owned());
+                    return Err("a part that comes after its message's end".to_owned());
                 }
                 open.advance_to(self, out, at);
                 open.session.take_part(message.assistant, &Fields::from_json(&data)?);

@@ -23,7 +23,7 @@ use crate::{
 const LONG_LINES: usize = 8;
 /// Bytes that are looked at if the first line is long.
 const LOOKED_FURTHER: usize = 4 << 20;
-const NO_LINE: &str = "no line of a recording that is known: passed over";
+const NO_LINE: &str = "not a line of a known kind of recording: skipped";
 
 /// Reads all files that the paths lead to.
 pub(crate) fn read_paths<S: Sink>(
@@ -203,7 +203,7 @@ fn recognize_lines(
         }
         return Ok(form);
     }
-    Err("no kind of recording that is known")
+    Err("not a known kind of recording")
 }
 
 /// Ends all open conversations, and lists the file if it could not be read to its end.

@@ -126,7 +126,7 @@ impl<'s> StepOutput<'s> {
             return; // The function that opened the file lists this error.
         }
         let reason = match broken {
-            JsonError::Cut => "the JSON ends before it is over",
+            JsonError::Cut => "the JSON ends too early",
             JsonError::Malformed => "no JSON from here",
         };
         self.list_unreadable(Some(input.line_number()), reason);

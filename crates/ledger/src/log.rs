@@ -87,7 +87,7 @@ impl EventLog {
             self.file = None;
             let mut file = open_or_create(&self.path, true)?;
             if !is_event_log(&mut file)? {
-                let what = "is no event log of softland; it is left as it is";
+                let what = "is not an event log of softland; it is left as it is";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
             platform::restrict_to_owner(&file)?;

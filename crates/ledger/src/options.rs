@@ -119,7 +119,7 @@ impl fmt::Display for OpenError {
             OpenProblem::Missing => write!(f, "{file}: there is no such ledger"),
             OpenProblem::File(error) => write!(f, "{file}: cannot be opened for writing: {error}"),
             OpenProblem::NotALedger => {
-                write!(f, "{file}: is no softland ledger; it is left as it is")
+                write!(f, "{file}: is not a softland ledger; it is left as it is")
             }
             OpenProblem::Newer { found, known } => write!(
                 f,

@@ -157,7 +157,8 @@ impl Writer {
     fn reopen_database(&mut self) -> Result<(), WriteFault> {
         let Some(path) = &self.options.path else { return Ok(()) };
         if let Some(old) = self.db.take_if(|db| db.is_replaced()) {
-            tracing::error!(path = %path.display(), "the ledger was moved away; it is begun anew");
+            let path = path.display();
+            tracing::error!(%path, "the ledger's file was moved away; a new one is created");
             self.left = old.read_open_runs();
         }
         if self.db.is_none() {

@@ -65,7 +65,7 @@ impl Document {
                 .to_owned());
         }
         if text.starts_with('\u{feff}') {
-            return Err("it begins with a byte-order mark, which JSON has not: save it as UTF-8 without one"
+            return Err("it begins with a byte-order mark, which JSON does not allow: save it as UTF-8 without one"
                 .to_owned());
         }
         let sound = replace_surrogates(&text);

@@ -247,7 +247,7 @@ async fn open_socket(
 fn new_token() -> Result<String, String> {
     let mut token = [0_u8; 24];
     let filled = SystemRandom::new().fill(&mut token);
-    filled.map_err(|_| "there is no randomness to make a token of".to_owned())?;
+    filled.map_err(|_| "the system provides no random numbers for a token".to_owned())?;
     Ok(token.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -220,7 +220,7 @@ impl Exchange {
     }
 
     /// True if the response under way is to be ended here, since all of it that may pass has
-    /// passed. The caller gives up the upstream request and calls [`finish`](Self::finish_response), which
+    /// passed. The caller gives up the upstream request and calls [`Self::finish_response`], which
     /// takes the response as ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -234,14 +234,14 @@ impl Exchange {
     }
 
     /// Returns the time at which to end the response under way if no further call begins, in
-    /// milliseconds on the clock of [`tick`](Self::advance_clock).
+    /// milliseconds on the clock of [`Self::advance_clock`].
     #[must_use]
     pub fn shape_deadline_ms(&self) -> Option<u64> {
         self.relay.shape_deadline_ms()
     }
 
     /// Sets the time, in milliseconds of any clock that does not go back. Where `stop_after_tools`
-    /// is `burst`, it has to be called before each [`push`](Self::push_bytes) and at the time that
+    /// is `burst`, it has to be called before each [`Self::push_bytes`] and at the time that
     /// [`shape_deadline_ms`](Self::shape_deadline_ms) returns; see
     /// [`is_stopped`](Self::is_stopped).
     pub fn advance_clock(&mut self, now_ms: u64, out: &mut Output) {
@@ -251,7 +251,7 @@ impl Exchange {
     /// Takes bytes of an upstream stream.
     ///
     /// # Errors
-    /// When the stream cannot be read; call [`fail`](Self::fail_request) then.
+    /// When the stream cannot be read; call [`Self::fail_request`] then.
     pub fn push_bytes(&mut self, bytes: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
         self.check_open()?;
         self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
@@ -260,8 +260,8 @@ impl Exchange {
     /// Ends the upstream stream, whether whole or cut.
     ///
     /// # Errors
-    /// When it was cut, ended in an error, or cannot be read; call [`fail`](Self::fail_request) then, or
-    /// [`again`](Self::retry_request) where nothing was shown.
+    /// When it was cut, ended in an error, or cannot be read; call [`Self::fail_request`] then, or
+    /// [`Self::retry_request`] where nothing was shown.
     pub fn finish_response(&mut self, out: &mut Output) -> Result<(), UnfinishedResponse> {
         self.check_open().map_err(UnfinishedResponse::Unreadable)?;
         let so_far = self.relay.tokens_so_far();
@@ -298,7 +298,7 @@ impl Exchange {
     /// Takes a whole upstream response that was not streamed.
     ///
     /// # Errors
-    /// When it is no response; call [`fail`](Self::fail_request) then.
+    /// When it is no response; call [`Self::fail_request`] then.
     pub fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
         self.check_open()?;
         let response = self.relay.push_whole(body, out).map_err(UnreadableResponse)?;
@@ -342,9 +342,9 @@ impl Exchange {
         self.follow_ladder(next, None, out);
     }
 
-    /// Answers for want of money. The request that [`step`](Self::next_step) returned last was not sent.
-    /// Behind a call that the client was shown nothing can follow: the run then fails for that
-    /// limit.
+    /// Answers in the model's place because money is short. The request that
+    /// [`next_step`](Self::next_step) returned last was not sent. If the client has been shown a
+    /// call, no answer can follow it: the run then fails for that limit.
     pub fn deny_request(&mut self, because: &Because, out: &mut Output) {
         if self.progress.has_ended() {
             return;

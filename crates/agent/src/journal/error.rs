@@ -84,13 +84,11 @@ impl std::fmt::Display for JournalError {
         write!(f, "the journal {}", self.path.display())?;
         match &self.kind {
             JournalErrorKind::Exists => f.write_str(
-                " is there already: a new run takes a new file, --resume goes on with an old one",
+                " already exists: a new run needs a new file, --resume goes on with an old one",
             ),
-            JournalErrorKind::InUse => {
-                f.write_str(" is in use: another process is at work on that run")
-            }
+            JournalErrorKind::InUse => f.write_str(" is in use: another process works on that run"),
             JournalErrorKind::Empty => {
-                f.write_str(" holds no run: its process ended before anything was begun")
+                f.write_str(" holds no run: its process ended before the run began")
             }
             JournalErrorKind::Io { doing, error } => write!(f, " cannot be {doing}: {error}"),
             JournalErrorKind::TooLarge { most } => {
@@ -106,8 +104,8 @@ impl std::fmt::Display for JournalError {
             ),
             JournalErrorKind::Differs { record, turn, by } => write!(
                 f,
-                " cannot be gone on with: in turn {turn} the record `{record}` comes out \
-                 otherwise than it was written (the run was begun by softland {by}, this is {})",
+                " cannot be resumed: in turn {turn} the record `{record}` differs from the \
+                 recorded one (the run was begun by softland {by}, this is {})",
                 env!("CARGO_PKG_VERSION")
             ),
         }

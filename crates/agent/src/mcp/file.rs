@@ -232,7 +232,7 @@ impl ServersReader<'_> {
             }
             _ => {
                 let hint =
-                    if kind == "sse" { "; the older HTTP with SSE is not spoken" } else { "" };
+                    if kind == "sse" { "; the older HTTP with SSE is not supported" } else { "" };
                 self.problems.push(format!("{at}: type: must be stdio or http{hint}"));
                 None
             }

@@ -291,7 +291,7 @@ fn read_request_id(
         Box::new(error_response(StatusCode::BAD_REQUEST, code, message, Value::Null))
     };
     if body.trim_ascii_start().first() == Some(&b'[') {
-        return Err(bad(-32600, "one message at a time: batches are not read"));
+        return Err(bad(-32600, "one message at a time: batches are not supported"));
     }
     match serde_json::from_slice::<MessageHead>(body) {
         Ok(MessageHead { method: Some(_), id: Some(id) }) => {

@@ -141,7 +141,9 @@ async fn call_server(
     };
     match answer {
         Ok(ServerResult::CallToolResult(result)) => Ok(content::result_output(&result)),
-        Ok(_) => Err(format!("server `{name}` answered with something that is no tool's result")),
+        Ok(_) => {
+            Err(format!("server `{name}` answered with something that is not the result of a tool"))
+        }
         Err(ServiceError::McpError(error)) => {
             Err(format!("server `{name}` answered with error {}: {}", error.code.0, error.message))
         }

@@ -81,7 +81,7 @@ pub(super) fn restore_agent(agent: &Agent, start: &StartRecord) -> Result<Agent,
     let mut tools = ToolSet::new();
     for told in &start.tools {
         let tool = agent.tools.find_tool(&told.name);
-        let tool = tool.ok_or_else(|| other(format!("its tool `{}` is not there", told.name)))?;
+        let tool = tool.ok_or_else(|| other(format!("its tool `{}` is missing", told.name)))?;
         let tool = Arc::new(RecordedTool { def: told.to_def(tool.def().repeatable), tool });
         tools.add_tool(tool).map_err(|error| other(error.to_string()))?;
     }
@@ -90,7 +90,7 @@ pub(super) fn restore_agent(agent: &Agent, start: &StartRecord) -> Result<Agent,
         Some(told) => {
             let sub_agents = agent.sub_agents.clone();
             let sub_agents =
-                sub_agents.ok_or_else(|| other("the agents that it calls are not there".into()))?;
+                sub_agents.ok_or_else(|| other("the agents that it calls are missing".into()))?;
             Some(sub_agents.with_recorded_tool(told.to_def(true)))
         }
     };
@@ -129,7 +129,7 @@ pub(super) fn check_recorded_agents(
     for start in children {
         let name = &start.agent;
         let member = sub_agents.get(name);
-        let member = member.ok_or_else(|| other(format!("its agent `{name}` is not there")))?;
+        let member = member.ok_or_else(|| other(format!("its agent `{name}` is missing")))?;
         let model = if member.inherits { &start.model } else { &member.agent.model };
         let delegates = sub_agents.clone();
         let today = Agent {
@@ -231,7 +231,7 @@ impl Agent {
         for told in &start.tools {
             let today = self.tools.get(&told.name);
             if today.is_some_and(|today| RecordedToolDef::from(today) != *told) {
-                differences.push(format!("the tool `{}` was described otherwise", told.name));
+                differences.push(format!("the tool `{}` had another description", told.name));
             }
         }
         for name in self.tools.names() {

@@ -50,7 +50,7 @@ impl std::fmt::Display for SetupError {
                 "the conversation was begun with another tool_format and cannot go on with this \
                  one: begin a new one",
             ),
-            Self::OtherAgent { what } => write!(f, "the run cannot be gone on with: {what}"),
+            Self::OtherAgent { what } => write!(f, "the run cannot be resumed: {what}"),
             Self::Journal(error) => error.fmt(f),
         }
     }

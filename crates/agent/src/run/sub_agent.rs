@@ -130,7 +130,7 @@ impl ActiveRun<'_> {
             () = self.cancel.cancelled() => return Err(cancelled()),
             opened = self.meter.budget.open_child(&setup.policy, reserve, siblings) => opened,
             () = drive::wait_until(self.exploring_deadline()) => {
-                return Err(refused(&"the time of its caller is over"));
+                return Err(refused(&"its caller has no time left"));
             }
         };
         let (budget, now) = opened.map_err(|short| refused(&explain_shortage(&short.standing)))?;
@@ -365,7 +365,7 @@ fn explain_shortage(standing: &CapUsage) -> String {
     let (unit, of): (_, fn(u64) -> String) = match what {
         CapUnit::Money => ("", |nano| NanoUsd(nano).to_string()),
         CapUnit::Tokens => (" tokens", |count| count.to_string()),
-        CapUnit::Time => return "the time of its caller is over".to_owned(),
+        CapUnit::Time => return "its caller has no time left".to_owned(),
     };
     let (cap, spent, held) = (of(cap), of(spent), of(held));
     format!(

@@ -136,7 +136,7 @@ impl Files {
         place.write_new(content).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 format!(
-                    "`{}` has just come into being: read it first, with read_file",
+                    "`{}` was created meanwhile: read it first, with read_file",
                     shorten_path(given)
                 )
             }
@@ -174,7 +174,7 @@ impl Files {
             Some(seen) if *seen == Digest::from_bytes(content) => Ok(()),
             Some(_) => Err(changed_message(given)),
             None => Err(format!(
-                "`{}` is there and was not read in this run: read it first, with read_file",
+                "`{}` exists and was not read in this run: read it first, with read_file",
                 shorten_path(given)
             )),
         }

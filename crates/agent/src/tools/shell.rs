@@ -46,7 +46,9 @@ impl Tool for Shell {
             return ToolOutput::error("`command` is empty: give a command line");
         }
         if command.contains('\0') {
-            return ToolOutput::error("`command` holds a NUL byte, which no command line may");
+            return ToolOutput::error(
+                "`command` contains a NUL byte, which no command line can contain",
+            );
         }
         if let Err(why) = check_command_line(command) {
             return ToolOutput::error(why);

@@ -93,7 +93,10 @@ pub(super) fn audit_command() -> Command {
                 .hide_possible_values(true),
         )
         .arg(spec::text_flag("since", "TIME").help("Runs that began then or later: 7d, 2026-03-05"))
-        .arg(spec::text_flag("until", "TIME").help("Runs that began before; of a day, its end"))
+        .arg(
+            spec::text_flag("until", "TIME")
+                .help("Runs that began before this time, or before the end of this day"),
+        )
         .arg(spec::text_flag("project", "NAME").help("Runs in folders with this in their path"))
         .arg(spec::text_flag("model", "NAME").help("Runs of models with this in their name"))
         .arg(

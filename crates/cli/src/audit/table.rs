@@ -159,7 +159,7 @@ fn render_run(run: &RunReport, figures: &str, width: usize) -> String {
         named.push(source_position(run));
     }
     if run.inferred {
-        named.push("made out, not recorded as one run".to_owned());
+        named.push("inferred, not recorded as one run".to_owned());
     }
     if run.simulated_usd.is_some() {
         named.push("simulated money".to_owned());

@@ -17,9 +17,9 @@ const NAMED: usize = 5;
 /// The ledgers that the arguments mean.
 #[derive(Debug, Default)]
 pub(crate) struct Ledgers {
-    /// Those that hold something.
+    /// The ledgers with records.
     pub(crate) open: Vec<OpenLedger>,
-    /// Those to which nothing was written yet.
+    /// The files of ledgers to which nothing was written yet.
     empty: Vec<PathBuf>,
 }
 

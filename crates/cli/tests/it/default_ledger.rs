@@ -247,13 +247,13 @@ fn a_file_that_is_no_ledger_is_left_alone_and_nobody_stops() {
     gateway.signal("TERM");
     let (status, said) = gateway.ended();
     assert!(status.success(), "{said}");
-    assert!(said.contains("no ledger is kept: softland.db: is no softland ledger"), "{said}");
+    assert!(said.contains("no ledger is kept: softland.db: is not a softland ledger"), "{said}");
     assert_eq!(std::fs::read_to_string(folder.join("softland.db")).unwrap(), text);
     // A file that the config names stops the gateway.
     let config = file(folder, "c.toml", "[ledger]\nurl = 'sqlite:softland.db'\n");
     said_by(&mut at(folder, &["serve", "--listen", "127.0.0.1:0", "--config", &config]))
         .status(2)
-        .says("softland.db: is no softland ledger");
+        .says("softland.db: is not a softland ledger");
 }
 
 #[test]

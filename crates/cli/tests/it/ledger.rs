@@ -263,7 +263,7 @@ fn a_unique_prefix_is_enough_and_nothing_else() {
     assert!(empty.stdout.is_empty());
     in_folder(elsewhere.path(), &["show", "r"]).status(2).says("softland.db holds no runs yet");
     std::fs::write(elsewhere.path().join("softland.db"), "this is no ledger".repeat(99)).unwrap();
-    in_folder(elsewhere.path(), &["runs"]).status(2).says("softland.db: is no softland ledger");
+    in_folder(elsewhere.path(), &["runs"]).status(2).says("softland.db: is not a softland ledger");
     drop(path);
 }
 

@@ -88,7 +88,7 @@ fn what_is_wrong_at_the_start_names_file_and_server() {
         ("refuses", "initialize: error -32603: not today"),
         ("old", "1999-01-01"),
         ("huge", "it sent a message of more than 16 MiB"),
-        ("malformed", "tools/list: the answer is no list of tools"),
+        ("malformed", "tools/list: the answer is not a list of tools"),
         ("no-object", "tool `t`: its inputSchema must have \"type\": \"object\""),
     ] {
         let place = Place::new();

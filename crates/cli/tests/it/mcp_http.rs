@@ -127,7 +127,7 @@ fn odd_requests_get_clear_answers() {
         ("POST", [json, both, &wrong], &list, "404", "Session not found"),
         ("POST", [json, both, &none], &list, "4", ""),
         ("POST", [text, both, &session], &list, "415", "application/json"),
-        ("POST", [json, both, &session], &batch, "400", "batches are not read"),
+        ("POST", [json, both, &session], &batch, "400", "batches are not supported"),
         ("POST", [json, both, &session], "{\"jsonrpc\":", "400", "-32700"),
         ("POST", [json, both, &session], "\"words\"", "400", "-32600"),
         ("POST", [json, both, &session], "{\"jsonrpc\":\"2.0\",\"id\":{}}", "400", "-32600"),

@@ -114,7 +114,7 @@ fn a_run_that_was_cancelled_is_gone_on_with() {
     let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     grown(&journal, 11);
     // While a run is under way, no other process may resume it.
-    resumed(&journal, &[]).status(2).says("is in use: another process is at work on that run");
+    resumed(&journal, &[]).status(2).says("is in use: another process works on that run");
     kill(run.id(), "INT");
     let cancelled = run.wait_with_output().unwrap();
     assert_eq!(cancelled.status.code(), Some(130));
@@ -212,7 +212,7 @@ fn what_cannot_be_gone_on_with_is_said() {
         .says("has not ended; softland run --resume");
     let other = ["run", "--resume", &run, "--model", "sim/looper", "--journal", file];
     said_by(at(&state).args(other)).status(2).says("it asks sim/slow:40, not sim/looper");
-    said_by(&mut slow(&journal, &[])).status(2).says("is there already");
+    said_by(&mut slow(&journal, &[])).status(2).says("already exists");
     // The agent file without a tool that the run has.
     let text = std::fs::read_to_string(analyst()).unwrap();
     let text: Vec<&str> = text.lines().collect();

@@ -296,7 +296,7 @@ fn agents_that_are_gone_are_said_before_anything_is_sent() {
     stopped(run, || journal.clone(), (40, "KILL"));
     let before = std::fs::read(&journal).unwrap();
     std::fs::rename(folder.path("agents/slow.md"), folder.path("slow.md")).unwrap();
-    resumed(&journal, &[]).status(2).says("its agent `slow` is not there");
+    resumed(&journal, &[]).status(2).says("its agent `slow` is missing");
     let text = String::from_utf8(before.clone()).unwrap();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     let after = std::fs::read(&journal).unwrap();

@@ -74,7 +74,7 @@ fn files_are_written_and_edited_under_the_root() {
     let wanted = [
         (false, "created `n/a.md` (8 bytes)"),
         (false, "edited `n/a.md`: the new text stands at line 2"),
-        (true, "`there.md` is there and was not read in this run: read it first, with read_file"),
+        (true, "`there.md` exists and was not read in this run: read it first, with read_file"),
         (
             true,
             "`../out.md` leads outside of the root folder, which is all that can be seen: give a path inside it, relative to it",

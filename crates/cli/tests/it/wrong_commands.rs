@@ -162,7 +162,7 @@ const TABLE: &[WrongCommand<'_>] = &[
         "none.db: there is no such ledger",
         "the default ledger is read",
     ),
-    (&["runs", "--ledger", "a.md"], 2, "a.md: is no softland ledger", "left as it is"),
+    (&["runs", "--ledger", "a.md"], 2, "a.md: is not a softland ledger", "left as it is"),
     (&["run", "--resume", "run-x"], 2, "run-x", "--journal FILE"),
     (&["man", "servee"], 2, "no command `servee`", "did you mean `serve`?"),
 ];

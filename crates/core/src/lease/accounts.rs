@@ -135,8 +135,8 @@ impl Leases {
     }
 
     /// Takes a lease again that was granted with `output` tokens of output, whatever is available
-    /// now. With a `reserve`, the lease is one of [`explore`](Self::lease_for_exploring); without it, one of
-    /// [`answer`](Self::lease_for_answer).
+    /// now. With a `reserve`, the lease is one of [`Self::lease_for_exploring`]; without it, one of
+    /// [`Self::lease_for_answer`].
     pub fn restore_lease(
         &mut self,
         account: AccountId,

@@ -121,7 +121,7 @@ impl Leases {
         })
     }
 
-    /// Returns the output, in tokens, that [`explore`](Self::lease_for_exploring) would give, without regard to
+    /// Returns the output, in tokens, that [`Self::lease_for_exploring`] would give, without regard to
     /// time.
     ///
     /// # Errors

@@ -99,7 +99,10 @@ impl Guard {
             );
         }
         if parts.method == Method::CONNECT {
-            return refuse(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy for CONNECT");
+            return refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "CONNECT is not supported: this gateway is no proxy",
+            );
         }
         check_identity(&parts.headers, protocol)
     }

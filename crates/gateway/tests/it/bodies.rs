@@ -27,7 +27,7 @@ async fn all_bodies_together_may_not_be_larger_than_allowed() {
         }
     };
     let got = tokio::time::timeout(support::LONG, full).await.expect("it is full");
-    assert!(got.text().contains("as many large requests as it may"), "{}", got.text());
+    assert!(got.text().contains("no more large requests for now"), "{}", got.text());
     assert!(got.text().contains("\"type\":\"error\""), "Anthropic's shape: {}", got.text());
     assert_eq!(got.header("retry-after"), Some("1"));
     let packed = {

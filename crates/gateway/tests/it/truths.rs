@@ -456,7 +456,7 @@ async fn a_run_begins_with_its_beginning() {
     }
 }
 
-/// The most tokens that a provider adds to a request with tools (`money::Size`).
+/// The most tokens that a provider adds to a request with tools (`money::InputSize`).
 const TOOLS: u64 = 1060;
 
 #[tokio::test]

@@ -16,8 +16,8 @@ use crate::runs::{RequestEnd, RunTotals, SnapshotEnd};
 use crate::shared::Closing;
 use report::{ClosingRequest, EndReport};
 
-/// If the name is the user's, which may stand for many programs, only a shorter answer counts as in
-/// vain.
+/// An answer of at most this many output tokens counts as given in vain where the conversation has
+/// only the name of a user, who may have many programs.
 const VAIN_OUTPUT: u64 = 20;
 
 impl GovernedRequest {

@@ -352,7 +352,7 @@ impl RequestSetup {
         self.asked.services.meter.count_event("accounts_lost");
         let id = &self.target.id;
         if limits_money(policy, &self.place) {
-            tracing::error!(%id, why, "its cost limit is not held, as on_store_loss says");
+            tracing::error!(%id, why, "the cost limit is not enforced, as on_store_loss permits");
             return format!("its cost limit was not held (on_store_loss = \"open\"): {why}");
         }
         tracing::warn!(%id, why, "not counted in its accounts");

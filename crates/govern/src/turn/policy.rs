@@ -59,7 +59,8 @@ fn refuse_forbidden(target: &Target, error: &NotSelectable) -> Response<Body> {
 /// Refuses a request whose policy the configuration names but does not define. That is the
 /// operator's mistake, and must not lift a limit.
 fn refuse_missing(target: &Target, name: &str) -> Response<Body> {
-    let message = format!("this gateway's configuration names a policy `{name}` that it has not");
+    let message =
+        format!("this gateway's configuration names a policy `{name}` that it does not have");
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, target.protocol, message).to_response()
 }
 

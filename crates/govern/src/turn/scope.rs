@@ -240,5 +240,5 @@ impl Conversation {
 
 pub(super) fn report_store_loss(services: &Services, error: &crate::store::StoreError) {
     services.meter.count_event("store_lost");
-    tracing::error!(%error, "what this conversation should know is not at hand");
+    tracing::error!(%error, "the stored state of this conversation is not available");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The reason listed for the rest of a file after the caller gave up.
-pub(crate) const GIVEN_UP: &str = "not read from here on: it was given up";
+pub(crate) const GIVEN_UP: &str = "not read from here on: reading was given up";
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];

@@ -67,7 +67,7 @@ impl<'f> Storage<'f> {
             text(at, &mut |data| {
                 let id = data.owned_text("id").ok_or("no `id`")?;
                 let session = data.owned_text("sessionID").unwrap_or_default();
-                // Copied, by a newer version or by hand: counted once.
+                // A message that was copied, by a newer version or by hand, counts once.
                 if !self.elsewhere.insert(Digest::from_bytes(id.as_bytes())) {
                     self.parts.remove(OsStr::new(&id));
                     return Ok(());

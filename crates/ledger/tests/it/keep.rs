@@ -518,7 +518,7 @@ fn files_of_others_and_of_the_future_are_left_alone() {
     assert_eq!((std::fs::read(&text).unwrap(), mode(&text)), (before, 0o644));
     let log = Options { events_path: Some(text.clone()), ..Options::default() };
     let error = Ledger::open(log, place.clock()).unwrap_err().to_string();
-    assert!(error.contains("no event log of softland; it is left as it is"), "{error}");
+    assert!(error.contains("not an event log of softland; it is left as it is"), "{error}");
     assert_eq!(mode(&text), 0o644);
 
     let other = place.folder().join("other.db");

@@ -19,7 +19,7 @@ pub(super) fn check_notebook(notebook: &Value) -> Result<(), String> {
         (Some(4), Some(minor)) => minor,
         (Some(1..=3), _) => {
             return Err("it is a notebook of an old format (3 or before); \
-                        `jupyter nbconvert --to notebook --inplace FILE` makes it one of today"
+                        `jupyter nbconvert --to notebook --inplace FILE` converts it"
                 .to_owned());
         }
         (Some(major), _) if major != 4 => {

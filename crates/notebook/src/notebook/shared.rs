@@ -20,9 +20,11 @@ pub(super) struct SharedState {
     pub(super) orders: Option<mpsc::UnboundedSender<KernelCommand>>,
     /// The number of the current kernel: events of an earlier kernel are ignored.
     pub(super) generation: u64,
-    /// The run that the kernel has, and the runs behind it.
+    /// The run that the kernel executes.
     pub(super) running: Option<CellRun>,
+    /// The runs that wait for it.
     pub(super) queue: VecDeque<CellRun>,
+    /// The number of runs so far.
     pub(super) runs: u64,
     /// Cells whose outputs the file does not have yet.
     pub(super) unsaved: BTreeSet<String>,

@@ -164,7 +164,7 @@ async fn take_requests(
             }
         };
         let Ok(permit) = Arc::clone(&under_way).try_acquire_owned() else {
-            let many = format!("{MAX_REQUESTS} wishes of this page are under way already");
+            let many = format!("{MAX_REQUESTS} requests of this page are running already");
             let _ = replies.send(format_reply(n, &invalid_request(many))).await;
             continue;
         };
@@ -221,7 +221,7 @@ fn parse_request(text: &str) -> Result<(u64, Result<PageRequest, String>), Strin
     let word = value.get("do").and_then(Value::as_str).unwrap_or_default().to_owned();
     let wish = PageRequest::deserialize(value).map_err(|_| {
         let word: String = word.chars().take(40).collect();
-        format!("`{word}` is nothing that can be done, or is not asked for as it must be")
+        format!("`{word}` is not a known request, or its members are wrong")
     });
     Ok((n, wish))
 }

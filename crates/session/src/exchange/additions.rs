@@ -137,7 +137,8 @@ impl LadderProgress {
 
     fn add_nudge(&mut self, reading: &RequestReading, framing: &dyn Framing, reply: &Reply) {
         let mut form = reading.nudge_form(reply);
-        // Two system messages in a row are not accepted everywhere; the pair is.
+        // Not every API accepts two system messages in a row. All accept an assistant message and
+        // then a user message.
         if form == NudgeForm::MidSystem && (!self.tail.is_empty() || reading.ends_in_system()) {
             form = NudgeForm::Pair;
         }

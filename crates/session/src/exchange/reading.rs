@@ -107,7 +107,7 @@ impl RequestReading {
             self.forced_answer.is_some(),
             self.reader.as_ref(),
         );
-        // Behind a model turn that the client lets go on, there is no place for a repair.
+        // Where a client lets the model's own turn continue, no place can hold a repair.
         setting.repairs &= self.role == Role::Engine || self.here.is_some();
         Ladder::new(setting, if self.is_observing() { &Phase::Open } else { self.run.phase() })
     }

@@ -23,12 +23,12 @@ impl std::fmt::Display for UnreadableResponse {
         match &self.0 {
             ResponseError::Sse(error) => write!(f, "the provider's stream cannot be read: {error}"),
             ResponseError::Assemble(error) => {
-                write!(f, "the provider's stream is too much: {error}")
+                write!(f, "the provider's stream is too large: {error}")
             }
             ResponseError::Json(error) => {
                 write!(f, "the provider's answer cannot be read: {error}")
             }
-            ResponseError::Ended => f.write_str("the exchange had ended before it came"),
+            ResponseError::Ended => f.write_str("the exchange had ended before this response came"),
             ResponseError::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),
         }
     }
@@ -59,7 +59,7 @@ impl std::fmt::Display for UnfinishedResponse {
         match self {
             Self::Cut => f.write_str("the provider's stream was cut before its end"),
             Self::Foreign => f.write_str(
-                "what came is no stream of the API that was asked: none of its events is in it",
+                "the response is not a stream of the API that was asked: it has none of its events",
             ),
             Self::Error { kind, message } => {
                 write!(f, "the provider ended its stream with an error: {kind}: {message}")

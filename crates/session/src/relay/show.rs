@@ -54,7 +54,7 @@ struct BlockIndexes {
     gaps: u32,
 }
 
-/// The likeness of the message to what came.
+/// The likeness of the client's message to the provider's response.
 #[derive(Debug, Default)]
 struct MessageLikeness {
     responses: u32,

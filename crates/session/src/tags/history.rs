@@ -183,7 +183,7 @@ impl WaitingCalls {
                 results.beside.iter().for_each(|span| self.note_aside(span.slice_of(text), given));
             }
         } else if let Some(last) = places.left.last_mut() {
-            // One text answers all calls: it is the last one's, when all have been run.
+            // One text answers all calls: it becomes the result of the last call.
             *last = Some(texts.join("\n"));
         }
         places.left

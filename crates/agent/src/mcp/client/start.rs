@@ -144,7 +144,7 @@ pub(super) async fn list_all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Listed
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());
         let page = peer.list_tools(Some(params)).await.map_err(|error| match error {
             ServiceError::UnexpectedResponse => {
-                "the answer is no list of tools, each with a `name` and an object `inputSchema`"
+                "the answer is not a list of tools, each with a `name` and an object `inputSchema`"
                     .to_owned()
             }
             ServiceError::McpError(error) => {
@@ -198,7 +198,8 @@ fn http_transport(
     let client = builder.build().map_err(|error| format!("url: {}", error_chain(&error)))?;
     let mut sent = HashMap::new();
     for (name, value) in headers {
-        let wrong = || format!("headers: `{}` is no header that can be sent", cut_line(name, 80));
+        let wrong =
+            || format!("headers: `{}` is not a header that can be sent", cut_line(name, 80));
         let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
         value.set_sensitive(true);
         sent.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value);

@@ -41,9 +41,8 @@ fn write_file_makes_files_and_the_folders_above() {
 fn a_file_must_be_read_before_it_is_changed() {
     let case = case(&[("a.md", "one\n"), ("b/c.md", "two\n")]);
     for path in ["a.md", "./a.md", "b/../a.md"] {
-        let unread = format!(
-            "`{path}` is there and was not read in this run: read it first, with read_file"
-        );
+        let unread =
+            format!("`{path}` exists and was not read in this run: read it first, with read_file");
         let write = json!({"path": path, "content": "x"});
         assert_eq!(case.error("write_file", write), unread);
         let edit = json!({"path": path, "old": "one", "new": "x"});

@@ -141,7 +141,7 @@ async fn what_comes_out_otherwise_is_said_and_not_gone_on_with() {
         let (came, requests) = again(second).await;
         assert_eq!(requests, 0, "{record}");
         let failure = came.report.failure.clone().expect(record);
-        assert!(failure.contains("comes out otherwise than it was written"), "{failure}");
+        assert!(failure.contains("differs from the recorded one"), "{failure}");
         assert_eq!(serde_json::to_value(&came.report).unwrap()["reason"], "journal");
         assert_eq!(came.report.resume, None);
         assert!(ran(second).is_empty(), "{record}");

@@ -80,9 +80,9 @@ impl fmt::Display for BodyError {
             Self::TooLarge { limit } => {
                 write!(f, "the request body has more than the {limit} bytes that are allowed")
             }
-            Self::Full => f.write_str("softland holds as many large requests as it may: try again"),
+            Self::Full => f.write_str("softland holds no more large requests for now: try again"),
             Self::Slow { after } => {
-                write!(f, "the request body was not there within {after:?}")
+                write!(f, "the request body did not arrive within {after:?}")
             }
             Self::Broken => f.write_str("the request body broke off or is wrongly framed"),
             Self::Packed { encoding } => {

@@ -91,7 +91,7 @@ pub(super) async fn serve_connection(
         let stream = connection.into_parts().io.into_inner();
         if stream.missed_deadline() == Some(MissedDeadline::Head) {
             gate.watch.metrics.count_event("slow_head");
-            let what = "the request head was not there in time";
+            let what = "the request head did not arrive in time";
             send_error(stream.into_inner(), StatusCode::REQUEST_TIMEOUT, what).await;
         } else if stream.is_ambiguous() {
             gate.watch.metrics.count_event("two_framings");
@@ -115,7 +115,7 @@ async fn send_error(mut stream: TcpStream, status: StatusCode, message: &str) {
 
 /// Refuses a connection beyond the limit.
 pub(super) fn refuse_connection(stream: TcpStream) {
-    let message = "this gateway serves as many connections as it may";
+    let message = "this gateway accepts no more connections for now";
     let words = raw_response(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message);
     // A new connection has room for a few hundred bytes; if it has not, it is closed silently.
     if let Ok(mut stream) = stream.into_std() {

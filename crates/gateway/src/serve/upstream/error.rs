@@ -117,7 +117,7 @@ impl fmt::Display for UpstreamError {
         match &self.kind {
             UpstreamErrorKind::Connect(cause) => write!(f, " cannot be reached: {cause}"),
             UpstreamErrorKind::Timeout(TimeoutPhase::Connect, after) => {
-                write!(f, " was not connected in {after:?}")
+                write!(f, " did not connect within {after:?}")
             }
             UpstreamErrorKind::Timeout(TimeoutPhase::FirstByte, after) => {
                 write!(f, " did not answer in {after:?}")

@@ -44,7 +44,7 @@ fn a_file_that_is_cut_is_read_up_to_there() {
     let document = format!(r#"{{"messages":[{},{},{{"role":"assis"#, message(1), message(2));
     let (kind, steps, unreadable) = one(document);
     assert_eq!((kind, turns(&steps)), (Some("messages"), 2));
-    assert_eq!(unreadable, ["1: the JSON ends before it is over"]);
+    assert_eq!(unreadable, ["1: the JSON ends too early"]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_line_of_200_mb_is_passed_over() {
 fn what_is_no_recording_is_listed() {
     assert_eq!(one(""), (None, vec![], vec!["empty".to_owned()]));
     assert_eq!(one(" \n\n").2, ["empty"]);
-    let unknown = "no kind of recording that is known";
+    let unknown = "not a known kind of recording";
     assert_eq!(one(b"\x7fELF\0\0\x01\xff").2, [unknown]);
     assert_eq!(one(r#"{"some":"settings"}"#).2, [unknown]);
     assert_eq!(one("a,b,c\n1,2,3\n").2, [unknown]);

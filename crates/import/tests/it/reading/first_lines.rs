@@ -4,8 +4,8 @@ use super::common::{one, turns};
 
 const GOOD: &str =
     "{\"role\":\"user\",\"content\":\"go\"}\n{\"role\":\"assistant\",\"content\":\"fine\"}\n";
-const PASSED: &str = "no line of a recording that is known: passed over";
-const UNKNOWN: &str = "no kind of recording that is known";
+const PASSED: &str = "not a line of a known kind of recording: skipped";
+const UNKNOWN: &str = "not a known kind of recording";
 
 #[test]
 fn a_first_line_that_is_none_is_listed_and_the_rest_read() {

@@ -105,7 +105,7 @@ fn its_storage_folder_is_read() {
     assert_eq!(
         listed,
         [
-            (&migration, "no kind of recording that is known"),
+            (&migration, "not a known kind of recording"),
             (&lost, "a part of no message that is here")
         ]
     );
