@@ -16,7 +16,8 @@ mod writer;
 
 pub(crate) use summary::render_summary;
 pub(crate) use text::{
-    MIN_WIDTH, flow_items, format_count, group_digits, harmless_char, harmless_line,
+    MIN_WIDTH, flow_items, format_count, format_token_sums, group_digits, harmless_char,
+    harmless_line,
 };
 pub(crate) use tree::RunTreeView;
 pub(crate) use view::{CallLocator, ViewOptions};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use softland_agent::core::{Outcome, Reason};
-use softland_agent::{AnsweredBy, Report, UsageTotal};
+use softland_agent::{AnsweredBy, Report};
 
 use super::pieces::{Piece, Style};
-use super::text::{MIN_WIDTH, flow_items, format_count, group_digits};
+use super::text::{MIN_WIDTH, flow_items, format_count, format_token_sums};
 
 /// Renders the summary in lines of at most `width` columns. `simulated` is true if no money was
 /// paid.
@@ -70,23 +70,15 @@ fn describe_reason(report: &Report) -> String {
 
 /// Lists the turns, calls, tokens, cost and time of the run.
 fn list_usage(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
+    let usage = report.usage;
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     vec![
         format_count(report.turns, "turn"),
         format_count(report.tool_calls, "tool call"),
-        format_tokens(&report.usage),
+        format_token_sums(input, usage.cache_read, usage.output),
         format_cost(report.cost_usd, simulated),
         format_time(took),
     ]
-}
-
-fn format_tokens(usage: &UsageTotal) -> String {
-    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-    let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!(
-        "{} tokens in ({cached}% cached), {} out",
-        group_digits(input),
-        group_digits(usage.output)
-    )
 }
 
 fn format_time(took: Duration) -> String {
@@ -110,6 +102,7 @@ fn format_cost(cost: Option<f64>, simulated: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softland_agent::UsageTotal;
     use softland_agent::core::{Because, RunEnding, Rung};
 
     fn report(ended: RunEnding, answered_by: Option<AnsweredBy>) -> Report {

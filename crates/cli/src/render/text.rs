@@ -131,6 +131,12 @@ pub(crate) fn format_count(number: u64, what: &str) -> String {
     format!("{} {what}{}", group_digits(number), if number == 1 { "" } else { "s" })
 }
 
+/// Formats the tokens of a run. `input` includes the `cached` tokens.
+pub(crate) fn format_token_sums(input: u64, cached: u64, output: u64) -> String {
+    let percent = cached.saturating_mul(100).checked_div(input).unwrap_or(0);
+    format!("{} tokens in ({percent}% cached), {} out", group_digits(input), group_digits(output))
+}
+
 /// Formats a number with commas between thousands.
 pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();

@@ -6,7 +6,7 @@ use softland_ledger::{Run, UnassignedTotals, Usage, format_timestamp};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::kept::ListedRun;
-use crate::render::{format_count, group_digits, harmless_line};
+use crate::render::{format_count, format_token_sums, group_digits, harmless_line};
 
 /// The least width of the last column.
 const END_WIDTH: usize = 24;
@@ -158,12 +158,7 @@ pub(crate) fn format_dollars(amount: NanoUsd) -> String {
 pub(crate) fn format_tokens(run: &Run) -> String {
     let usage = run.usage;
     let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-    let cached = usage.cache_read.saturating_mul(100).checked_div(input).unwrap_or(0);
-    format!(
-        "{} tokens in ({cached}% cached), {} out",
-        group_digits(input),
-        group_digits(usage.output)
-    )
+    format_token_sums(input, usage.cache_read, usage.output)
 }
 
 fn sum_tokens(usage: Usage) -> u64 {

@@ -6,6 +6,7 @@ use std::path::Path;
 use softland_agent::core::{NanoUsd, Outcome};
 use softland_gateway::{INTERVENTIONS, ObservedSummary, RecapRun, Summary};
 
+use crate::render::format_count;
 use crate::runs::format_dollars;
 
 /// The most runs that are named.
@@ -153,10 +154,6 @@ fn describe_observed(would: &ObservedSummary) -> String {
         would.landed,
         would.stopped,
     )
-}
-
-fn format_count(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 #[cfg(test)]
