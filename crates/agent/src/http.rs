@@ -3,8 +3,8 @@
 //! A [`Transport`] sends one request and returns the status, a few headers and the bytes as they
 //! arrive. It does not read bodies, does not retry ([`retry`] decides whether and when to do so)
 //! and knows no protocol but HTTP. With the feature `http`, `HttpTransport` sends requests over the
-//! network, and `provider` knows which provider serves a model and where its key may go. Without it,
-//! a program brings a transport of its own.
+//! network, and `provider` knows which provider serves a model and where its key may go. Without
+//! it, a program brings a transport of its own.
 
 use std::pin::Pin;
 use std::time::Duration;

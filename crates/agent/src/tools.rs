@@ -2,8 +2,8 @@
 //!
 //! The tools over files see and change nothing outside their [`Root`], and they bound what they
 //! read and return. Tools that read give the same output for the same folder. `shell` and commands
-//! are not confined. `http_get`, with the feature `http`, reaches the hosts that an agent file allows. The tool `agent`
-//! belongs to the loop (`run/sub_agent.rs`).
+//! are not confined. `http_get`, with the feature `http`, reaches the hosts that an agent file
+//! allows. The tool `agent` belongs to the loop (`run/sub_agent.rs`).
 
 use std::sync::Arc;
 

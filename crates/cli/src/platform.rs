@@ -1,6 +1,6 @@
 //! The differences between operating systems: signals, the program that `wrap` runs, the user's
-//! folders, who may read a file, and the terminal. Nothing else in this crate asks on which system it
-//! runs.
+//! folders, who may read a file, and the terminal. Nothing else in this crate asks on which system
+//! it runs.
 
 use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Detectors of waste that no loop shows: compactions that follow each other, results that are too
-//! large, files that are read again unchanged, floods of sub-agents, and a client that breaks its own
-//! cache. They are shown and counted; no policy acts on them.
+//! large, files that are read again unchanged, floods of sub-agents, and a client that breaks its
+//! own cache. They are shown and counted; no policy acts on them.
 //!
 //! They look at one context, which lasts over the runs of a conversation, and ends with
 //! a compaction.
@@ -150,8 +150,8 @@ impl ContextWatch {
         })
     }
 
-    /// Takes a turn. `effect` is what its usage shows of the cache, if it is known, and `context` the
-    /// tokens of its input.
+    /// Takes a turn. `effect` is what its usage shows of the cache, if it is known, and `context`
+    /// the tokens of its input.
     pub fn take_turn(
         &mut self,
         turn: &FinishedTurn<'_>,

@@ -1,11 +1,10 @@
 //! Leases on the budgets that a tree of runs shares: reserved, spent, given back.
 //!
 //! Every run has an account below the account of the run that called it. The topmost account is the
-//! session's. An account may have caps on money and tokens, which count everything that is spent in it
-//! and below it, and a time by which it ends. Budgets are not divided into slices. A
-//! request takes a lease on every account from its own up to the session's, or on none of them. The
-//! part that it does not spend is available to all runs again. Two amounts are not available to
-//! others:
+//! session's. An account may have caps on money and tokens, which count everything that is spent in
+//! it and below it, and a time by which it ends. Budgets are not divided into slices. A request
+//! takes a lease on every account from its own up to the session's, or on none of them. The part
+//! that it does not spend is available to all runs again. Two amounts are not available to others:
 //!
 //! - a **reserve**: the amount that an account holds back for its own answer, or to hand back to
 //!   its parent. It is taken off the amount that all others may lease, and only [`Leases::lease_for_answer`]

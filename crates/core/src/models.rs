@@ -1,11 +1,11 @@
 //! The data about models that is known before a request is sent: prices, windows, maxima,
 //! capabilities.
 //!
-//! There are two bodies of data: the generated table of prices and sizes ([`find_model`], [`Model`]) and
-//! the hand-kept rows of what each model's API accepts ([`find_capability()`]). Nothing here looks at a
-//! request or decides anything; it answers questions about a name. Money is in plain integers:
-//! prices in pico-dollars per token (10⁻¹² USD, so that $0.0375 per million tokens is exactly
-//! 37,500), costs in nano-dollars (10⁻⁹ USD).
+//! There are two bodies of data: the generated table of prices and sizes ([`find_model`],
+//! [`Model`]) and the hand-kept rows of what each model's API accepts ([`find_capability()`]).
+//! Nothing here looks at a request or decides anything; it answers questions about a name. Money is
+//! in plain integers: prices in pico-dollars per token (10⁻¹² USD, so that $0.0375 per million
+//! tokens is exactly 37,500), costs in nano-dollars (10⁻⁹ USD).
 
 pub mod billing;
 pub mod capability;

@@ -109,7 +109,8 @@ impl RecapNotes {
         }
     }
 
-    /// Locks the notes. A panic elsewhere leaves them whole: nothing is called while they are locked.
+    /// Locks the notes. A panic elsewhere leaves them whole: nothing is called while they are
+    /// locked.
     fn lock_notes(&self) -> MutexGuard<'_, NotedRuns> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

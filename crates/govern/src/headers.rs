@@ -1,7 +1,7 @@
 //! The headers of responses that go to clients, and what a request's headers say of its way.
 //!
-//! All headers are passed on, except those of one connection and those of softland. Values are never
-//! changed.
+//! All headers are passed on, except those of one connection and those of softland. Values are
+//! never changed.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,

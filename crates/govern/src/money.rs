@@ -2,8 +2,8 @@
 //! its worst case before it is sent.
 //!
 //! This module sends nothing and changes no request: it says which output limit to send. Prices
-//! come from [`crate::settings::Prices`], accounts from [`Accounts`](accounts::Accounts). The session decides whether a
-//! run lands for another reason.
+//! come from [`crate::settings::Prices`], accounts from [`Accounts`](accounts::Accounts). The
+//! session decides whether a run lands for another reason.
 
 pub mod accounts;
 mod reserve;

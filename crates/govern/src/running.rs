@@ -1,5 +1,5 @@
-//! The requests that run in this process, by their runs: they can be looked at, and given up. That a
-//! run was cancelled is known to the shared state.
+//! The requests that run in this process, by their runs: they can be looked at, and given up. That
+//! a run was cancelled is known to the shared state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

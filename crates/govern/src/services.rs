@@ -56,8 +56,8 @@ impl Services {
         self.end_runs(RunsToEnd::Idle { now: self.now() }).await;
     }
 
-    /// Ends the runs whose state is lost with this process. A client that comes back later continues
-    /// under another run name.
+    /// Ends the runs whose state is lost with this process. A client that comes back later
+    /// continues under another run name.
     pub async fn end_lost(&self) {
         self.end_runs(RunsToEnd::Lost { now: self.now() }).await;
     }

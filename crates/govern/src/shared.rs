@@ -30,12 +30,12 @@ pub use local::LocalState;
 
 /// The state that requests share. A governed request makes three calls: [`recall`](Self::recall),
 /// [`reserve`](Self::reserve), [`close`](Self::close). One that names a stored history makes
-/// [`recall_links`](Self::recall_links) before them, and one that leads to further requests upstream
-/// reserves for each. The other calls are for hosts and for people who watch.
+/// [`recall_links`](Self::recall_links) before them, and one that leads to further requests
+/// upstream reserves for each. The other calls are for hosts and for people who watch.
 ///
-/// The notes of [`LeaseStore`] wait for nothing: an implementation may send them with its next call.
-/// All times come with the calls. A host that is killed closes nothing, so an implementation that
-/// outlives its hosts forgets their requests after a time of its own choice.
+/// The notes of [`LeaseStore`] wait for nothing: an implementation may send them with its next
+/// call. All times come with the calls. A host that is killed closes nothing, so an implementation
+/// that outlives its hosts forgets their requests after a time of its own choice.
 #[async_trait]
 pub trait SharedState: LeaseStore {
     /// Finds the conversation of a request, and returns everything that is known of it.
@@ -92,8 +92,8 @@ pub trait SharedState: LeaseStore {
     /// Returns an error if the state cannot be reached.
     async fn cancel_run(&self, run: &str, now: u64) -> Result<Option<RunCancellation>, StoreError>;
 
-    /// Returns which of these runs were cancelled, by whichever host. A host asks it now and then of
-    /// the runs whose requests it serves.
+    /// Returns which of these runs were cancelled, by whichever host. A host asks it now and then
+    /// of the runs whose requests it serves.
     ///
     /// # Errors
     /// Returns an error if the state cannot be reached.

@@ -20,7 +20,8 @@ pub trait Sink: Send {
     fn take_user_step(&mut self, talk: ConversationId, step: &UserStep<'_>);
     /// Takes a turn of the model.
     fn take_turn(&mut self, talk: ConversationId, turn: &TurnStep<'_>);
-    /// Takes a turn that stands here, too, but counts in another file: the next turn goes on from it.
+    /// Takes a turn that stands here, too, but counts in another file: the next turn goes on from
+    /// it.
     fn take_known_turn(&mut self, _talk: ConversationId, _turn: &KnownTurn<'_>) {}
     /// Takes the recorded total of a conversation's tool calls, whatever its turns say about them.
     fn take_call_total(&mut self, _talk: ConversationId, _calls: u64) {}

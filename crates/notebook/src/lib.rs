@@ -1,8 +1,8 @@
 //! A notebook that people and an assistant share: an `.ipynb` file, a Jupyter kernel, and tools.
 //!
-//! A [`SharedNotebook`] is one open notebook. It holds the file's lock, makes and saves edits, runs cells,
-//! and sends every change to all watchers, once and in order. The file is edited by splicing:
-//! whatever is not changed keeps its bytes.
+//! A [`SharedNotebook`] is one open notebook. It holds the file's lock, makes and saves edits, runs
+//! cells, and sends every change to all watchers, once and in order. The file is edited by
+//! splicing: whatever is not changed keeps its bytes.
 //!
 //! A [`Chat`] is the conversation with the notebook's assistant, and a [`Server`] shows both to
 //! pages.

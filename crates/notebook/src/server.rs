@@ -101,8 +101,8 @@ impl Server {
         })
     }
 
-    /// Creates a server for a notebook and its assistant, at an address that [`Self::bind_loopback`] has
-    /// bound.
+    /// Creates a server for a notebook and its assistant, at an address that
+    /// [`Self::bind_loopback`] has bound.
     ///
     /// # Errors
     /// The system provides no address or no randomness.

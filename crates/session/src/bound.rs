@@ -65,8 +65,8 @@ pub struct KnownAncestor {
 }
 
 /// Returns the most input tokens that a request can have: the tokens of its ancestor, one token for
-/// every new byte of text, and media by [`InputSize`]. The result is at most `window`, and it is the
-/// window for a request with a new part whose size does not show.
+/// every new byte of text, and media by [`InputSize`]. The result is at most `window`, and it is
+/// the window for a request with a new part whose size does not show.
 #[must_use]
 pub fn input_bound(known: Option<KnownAncestor>, size: InputSize, window: u64) -> u64 {
     let (tokens, before) = match known {

@@ -1,12 +1,12 @@
 //! Histories of which the provider keeps a part (`previous_response_id` and `conversation` of the
 //! Responses API).
 //!
-//! Such a request shows only its new items. [`Chain::join_links`] puts the earlier history in front, so
-//! that the request is governed like any other. The body that goes upstream is cut back to the new
-//! items, since the provider has the rest as it was sent before, lines and all. The provider may
-//! not go on from every response that the client was shown: what stood behind a run's limit is
-//! never sent again (`docs/governing.md` §1). A [`ChainLink`] says from which response to go on, and
-//! which items to add.
+//! Such a request shows only its new items. [`Chain::join_links`] puts the earlier history in
+//! front, so that the request is governed like any other. The body that goes upstream is cut back
+//! to the new items, since the provider has the rest as it was sent before, lines and all. The
+//! provider may not go on from every response that the client was shown: what stood behind a run's
+//! limit is never sent again (`docs/governing.md` §1). A [`ChainLink`] says from which response to
+//! go on, and which items to add.
 //!
 //! A conversation is a log. Each response stands in it, with the items that led to it, as soon as
 //! it is complete. No request can go on from an earlier place in the log: the messages that
@@ -74,9 +74,10 @@ enum HistoryName {
 }
 
 impl Chain {
-    /// Joins a request, which was read from `body`, with its earlier history: `links`, oldest first. Returns the whole body, and
-    /// the chain that cuts it back. Returns `None` if the request names no history, and if nothing new follows a response. In a conversation nothing need be new, since
-    /// others may add to it.
+    /// Joins a request, which was read from `body`, with its earlier history: `links`, oldest
+    /// first. Returns the whole body, and the chain that cuts it back. Returns `None` if the
+    /// request names no history, and if nothing new follows a response. In a conversation nothing
+    /// need be new, since others may add to it.
     #[must_use]
     pub fn join_links(
         request: &Request<'_>,

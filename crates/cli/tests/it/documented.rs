@@ -1,13 +1,13 @@
 //! Every command line of README and docs is run, or says what it needs.
 //!
-//! The `sh` blocks of a document are one script, run in a folder of its own with the examples in it,
-//! and with a home that holds a recorded session. A comment before a block says what the test has to
-//! know: `<!-- needs: key -->` for what wants a key, a login or a registry (its flags are checked all
-//! the same), `<!-- needs: PROGRAM -->` for what runs only where that program is, and
+//! The `sh` blocks of a document are one script, run in a folder of its own with the examples in
+//! it, and with a home that holds a recorded session. A comment before a block says what the test
+//! has to know: `<!-- needs: key -->` for what wants a key, a login or a registry (its flags are
+//! checked all the same), `<!-- needs: PROGRAM -->` for what runs only where that program is, and
 //! `<!-- file: NAME -->` for a block of any kind that is a file of the script.
 //!
-//! A server is started on a free port, and the address that the document has for it is replaced. The
-//! providers of the script are simulators. Ids of runs stand for the newest run of the script.
+//! A server is started on a free port, and the address that the document has for it is replaced.
+//! The providers of the script are simulators. Ids of runs stand for the newest run of the script.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]

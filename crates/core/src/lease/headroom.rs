@@ -121,8 +121,8 @@ impl Leases {
         })
     }
 
-    /// Returns the output, in tokens, that [`Self::lease_for_exploring`] would give, without regard to
-    /// time.
+    /// Returns the output, in tokens, that [`Self::lease_for_exploring`] would give, without regard
+    /// to time.
     ///
     /// # Errors
     /// Returns an error if there is not enough for both, as there.

@@ -193,8 +193,8 @@ impl Capability {
     }
 }
 
-/// Returns the capability of `model` by the built-in rows. Names are unwrapped as by [`find_model`]:
-/// `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
+/// Returns the capability of `model` by the built-in rows. Names are unwrapped as by
+/// [`find_model`]: `us.anthropic.claude-opus-4-8-v1:0` is Claude Opus 4.8, at Bedrock.
 #[must_use]
 pub fn find_capability(provider: Option<&str>, model: &str) -> Capability {
     capability_of_row(find_model(provider, model), provider, model)

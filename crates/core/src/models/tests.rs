@@ -221,7 +221,8 @@ proptest! {
     }
 }
 
-/// As `tests/recordings_required.rs` does in the other crates, for a crate without the standard library.
+/// As `tests/recordings_required.rs` does in the other crates, for a crate without the standard
+/// library.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the environment and a child process of a test")]
 fn tests_of_recordings_pass() {

@@ -103,8 +103,8 @@ impl PolicyKey {
 }
 
 impl Policy {
-    /// Sets one key. [`PolicyValue::Null`] clears a limit, a table or a name, which are empty by default,
-    /// and leaves any other key as it is.
+    /// Sets one key. [`PolicyValue::Null`] clears a limit, a table or a name, which are empty by
+    /// default, and leaves any other key as it is.
     ///
     /// # Errors
     /// Returns an error if the key is unknown or the value is not allowed there; the policy is then

@@ -1,5 +1,6 @@
 //! The plain rule: a count that the transcript shows lands the run when it reaches its limit, and
-//! there is one warning before. The rows of [`KEYS`](crate::policy::KEYS) say which limits it is of.
+//! there is one warning before. The rows of [`KEYS`](crate::policy::KEYS) say which limits it is
+//! of.
 
 use crate::because::{Because, Reason};
 use crate::policy::{Measure, Policy, list_limits};

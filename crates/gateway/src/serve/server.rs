@@ -203,8 +203,8 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Ends runs that have been idle for too long, and gives up the requests of runs that were cancelled
-/// elsewhere. Never resolves.
+/// Ends runs that have been idle for too long, and gives up the requests of runs that were
+/// cancelled elsewhere. Never resolves.
 async fn sweep_runs(gate: &GatewayState) {
     let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
     let mut cancels = tokio::time::interval(CANCELS);

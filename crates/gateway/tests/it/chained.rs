@@ -24,8 +24,8 @@ use softland_session::wire::Api;
 const LIMIT: (&str, Key) = ("tool_calls_limit", Key::Int(4));
 const TURNS: usize = 40;
 
-/// Whoever asks a question has read the answer before it, which takes so long, in milliseconds: what
-/// comes at once behind a landing is taken for its client's own.
+/// Whoever asks a question has read the answer before it, which takes so long, in milliseconds:
+/// what comes at once behind a landing is taken for its client's own.
 const READING: u64 = 5_000;
 
 /// A clock that goes as time does, and what it is ahead of it, in milliseconds.

@@ -203,10 +203,10 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
 }
 
-/// Money held for one request. If it is dropped without [`Lease::settle_cost`] (a panic, a cancelled
-/// task), it books the last amount given to [`Lease::set_received_cost`], or the whole reservation if there
-/// was none. So a dropped lease never books nothing by accident, and never leaves a reservation
-/// behind.
+/// Money held for one request. If it is dropped without [`Lease::settle_cost`] (a panic, a
+/// cancelled task), it books the last amount given to [`Lease::set_received_cost`], or the whole
+/// reservation if there was none. So a dropped lease never books nothing by accident, and never
+/// leaves a reservation behind.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped books its whole amount"]
 pub struct Lease {
@@ -245,8 +245,8 @@ impl Lease {
         }
     }
 
-    /// Gives up the lease without settling it. Returns its accounts, and the amount that somebody else
-    /// now has to settle.
+    /// Gives up the lease without settling it. Returns its accounts, and the amount that somebody
+    /// else now has to settle.
     pub fn detach(mut self) -> (Vec<Arc<str>>, NanoUsd) {
         self.detached = true;
         (std::mem::take(&mut self.accounts), self.reserved)

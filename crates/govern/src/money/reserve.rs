@@ -60,9 +60,9 @@ pub(crate) enum Reservation {
 /// The request waits for the whole worst case for as long as [`SILENCE`]. After that, a lower
 /// output limit is accepted, as long as it is enough for a turn. Streams wait up to
 /// [`STREAMS_WAIT`] for that, and `end_silence` is called once when their silence ends, so that
-/// keepalives can begin. At the end, any limit from `floor` on is accepted. A request never waits for money
-/// that no settling of others could free: then the limit is lowered at once, and if less than
-/// `floor` is left, the result is [`Reservation::Land`], also at once.
+/// keepalives can begin. At the end, any limit from `floor` on is accepted. A request never waits
+/// for money that no settling of others could free: then the limit is lowered at once, and if less
+/// than `floor` is left, the result is [`Reservation::Land`], also at once.
 pub(crate) async fn reserve_worst_case(
     accounts: &dyn Accounts,
     claims: Vec<Claim>,

@@ -1,8 +1,8 @@
 //! A store in this process's memory: lost when it ends, not shared, and bounded in number and in
 //! bytes.
 //!
-//! It forgets what has been idle longest. It holds conversations in a compact form ([`CompactConversation`]) and
-//! converts one to a [`StoredScope`] when it is asked for.
+//! It forgets what has been idle longest. It holds conversations in a compact form
+//! ([`CompactConversation`]) and converts one to a [`StoredScope`] when it is asked for.
 
 mod compact;
 

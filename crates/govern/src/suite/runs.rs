@@ -238,7 +238,8 @@ async fn check_cancelling(shared: &dyn SharedState) {
     assert!(end(shared, ends).await.ended.is_some(), "its request ends it");
 }
 
-/// A cancellation comes with the conversation that it concerns, and with the history in which it was.
+/// A cancellation comes with the conversation that it concerns, and with the history in which it
+/// was.
 async fn check_cancelled_conversation(shared: &dyn SharedState) {
     let run = Some((digest("run"), state("r", 1)));
     let changes = StoreChanges { run, clues: vec![digest("turn")], ..StoreChanges::default() };

@@ -1,5 +1,5 @@
-//! The shared state: what every implementation does, that its values can be carried as text, and how
-//! often a request calls it.
+//! The shared state: what every implementation does, that its values can be carried as text, and
+//! how often a request calls it.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 

@@ -107,8 +107,9 @@ impl CarriedResults {
         }
     }
 
-    /// Notes the conversation's first turn: `context` tokens, of which `cached` came from the cache. A
-    /// cache that the conversation did not write itself holds the system prompt and the tools.
+    /// Notes the conversation's first turn: `context` tokens, of which `cached` came from the
+    /// cache. A cache that the conversation did not write itself holds the system prompt and the
+    /// tools.
     pub(super) fn note_context(&mut self, context: u64, cached: u64) {
         let before = context.saturating_sub(self.asked / CHARS);
         let system = if cached >= LARGE { cached.min(before) } else { before };

@@ -25,8 +25,8 @@ const USUAL: Price = Price {
 };
 
 impl ConversationReplay<'_> {
-    /// Counts where the money of a turn of the open run went. A turn may have taken several requests,
-    /// each of which sent the whole context.
+    /// Counts where the money of a turn of the open run went. A turn may have taken several
+    /// requests, each of which sent the whole context.
     pub(super) fn count_spending(
         &mut self,
         turn: &TurnStep<'_>,

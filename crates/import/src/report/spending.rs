@@ -17,7 +17,8 @@ pub struct SpendBreakdown {
     pub classes: SpendClasses,
     /// The losses, in the order of [`LossCause::ALL`].
     pub lost: [NanoUsd; LossCause::ALL.len()],
-    /// The part of the money whose recording does not tell its classes: it is split by usual prices.
+    /// The part of the money whose recording does not tell its classes: it is split by usual
+    /// prices.
     pub guessed: NanoUsd,
 }
 

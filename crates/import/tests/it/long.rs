@@ -1,4 +1,5 @@
-//! Recordings in which the same goes on for very long: time grows with their length, not its square.
+//! Recordings in which the same goes on for very long: time grows with their length, not its
+//! square.
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A context that is asked again and again in vain, in one activity with much healthy traffic of the
-//! same key, app and model: its money is found, and nobody else is blamed.
+//! A context that is asked again and again in vain, in one activity with much healthy traffic of
+//! the same key, app and model: its money is found, and nobody else is blamed.
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
 use std::fmt::Write as _;

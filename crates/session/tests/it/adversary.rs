@@ -164,8 +164,8 @@ fn generate(seed: u64) -> Case {
     Case { about, meets, api, model, rules_of, manner, asks, turns }.with_own_ids()
 }
 
-/// Every request is handled by a gateway that is made anew and has its store; and in a second run of
-/// the case the store is lost on the way, too.
+/// Every request is handled by a gateway that is made anew and has its store; and in a second run
+/// of the case the store is lost on the way, too.
 fn drive(case: &Case) -> Met {
     let mut met = drive_one(case, None);
     if case.manner.emptied.is_some() {
@@ -224,8 +224,8 @@ fn drive_one(case: &Case, emptied: Option<u64>) -> Met {
 }
 
 /// Where the tables list the model, the provider refuses nothing; where they do not, no rung is
-/// refused twice, and what is no rung is not refused either. Where the store was lost, thinking that
-/// cannot be verified may be refused, and nothing else.
+/// refused twice, and what is no rung is not refused either. Where the store was lost, thinking
+/// that cannot be verified may be refused, and nothing else.
 fn check_refused(case: &Case, client: &mut Client, reply: &Reply) {
     let mut refused = reply.refused.clone();
     if client.emptied && !case.manner.unbound {

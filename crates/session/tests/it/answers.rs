@@ -228,8 +228,8 @@ fn c32_an_only_tool_that_works_is_held_to_the_limit() {
     }
 }
 
-/// mini-swe-agent takes words for a mistake, and submits by a shell command: that one is let through,
-/// as long as it ends the run.
+/// mini-swe-agent takes words for a mistake, and submits by a shell command: that one is let
+/// through, as long as it ends the run.
 #[test]
 fn c34_a_command_that_ends_the_run_is_let_through() {
     let shape = shape("mini-swe-agent", Chat, "auto", &["bash"], "bash");

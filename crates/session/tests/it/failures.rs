@@ -72,7 +72,8 @@ fn every_call_is_answered_in_every_request() {
     let batch = |turn: usize, calls: usize| -> Vec<Value> {
         (0..calls).map(|n| call(&format!("t{turn}n{n}"), "grep", &json!({"pattern": n}))).collect()
     };
-    // Five calls where three may run, then two more although told to answer, then a half-written one.
+    // Five calls where three may run, then two more although told to answer, then a half-written
+    // one.
     let mut requests = 0;
     for (turn, calls) in [(0, 1), (1, 4), (2, 2)] {
         let mut exchange = client.begin();

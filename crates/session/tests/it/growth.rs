@@ -1,5 +1,5 @@
-//! The work with an input grows as the input does, whatever it is made of. `bench/instructions` says
-//! the same more exactly, by the instructions of twice as much.
+//! The work with an input grows as the input does, whatever it is made of. `bench/instructions`
+//! says the same more exactly, by the instructions of twice as much.
 
 #![expect(
     clippy::panic,
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use shapes::{Kind, SHAPES, Work};
 
-/// The lengths that are compared, and how much more work the longer one may be: where each part looks
-/// at all parts it is sixteen times as much.
+/// The lengths that are compared, and how much more work the longer one may be: where each part
+/// looks at all parts it is sixteen times as much.
 const SHORT: usize = 1500;
 const LONG: usize = 4 * SHORT;
 const MOST: u32 = 8;

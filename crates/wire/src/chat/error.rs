@@ -1,8 +1,8 @@
 //! Error responses of Chat Completions APIs: JSON bodies in every vendor's shape, and the garbage
 //! that proxies send in their place.
 //!
-//! Whether and when to retry is left to the caller. Sources: OpenAI's error guide, the vendors' error
-//! pages, and recordings.
+//! Whether and when to retry is left to the caller. Sources: OpenAI's error guide, the vendors'
+//! error pages, and recordings.
 
 mod body;
 #[cfg(test)]
@@ -19,8 +19,8 @@ use crate::json::Cursor;
 pub struct ApiError {
     /// The HTTP status. For an error with status 200, the status it states itself, otherwise 200.
     pub status: u16,
-    /// The kind of error, in one word for all vendors: by its `code`, otherwise its status, otherwise
-    /// its `type`, because OpenAI gives every refusal the type `invalid_request_error`.
+    /// The kind of error, in one word for all vendors: by its `code`, otherwise its status,
+    /// otherwise its `type`, because OpenAI gives every refusal the type `invalid_request_error`.
     pub kind: String,
     /// `code` as the vendor states it, a word or digits.
     pub code: Option<String>,
@@ -115,8 +115,8 @@ fn find_kind(status: u16, kind: &str, code: &str) -> String {
     bound_message(named.unwrap_or(UNEXPECTED))
 }
 
-/// Returns the kind for a word that is more specific than a status: OpenAI's `type` or `code` for it,
-/// if it has one.
+/// Returns the kind for a word that is more specific than a status: OpenAI's `type` or `code` for
+/// it, if it has one.
 fn kind_of_word(word: &str) -> Option<&'static str> {
     Some(match word {
         "context_length_exceeded" => "context_length_exceeded",

@@ -1,7 +1,7 @@
 //! Error responses of the API: JSON bodies, and the garbage that proxies send in their place.
 //!
-//! Whether and when to retry is left to the caller. Sources: recorded errors; the vendor's error codes
-//! page.
+//! Whether and when to retry is left to the caller. Sources: recorded errors; the vendor's error
+//! codes page.
 
 #[cfg(test)]
 mod tests;

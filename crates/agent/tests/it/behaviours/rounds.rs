@@ -141,8 +141,8 @@ async fn b18_the_runs_time_ends_tools_and_streams_and_the_run_lands() {
 
 #[tokio::test]
 async fn b21_all_calls_run_and_one_message_holds_their_results_in_order() {
-    /// A tool whose calls of one turn must run at once: each waits until all of its turn have begun,
-    /// and then for the call behind it, so that they end in reverse.
+    /// A tool whose calls of one turn must run at once: each waits until all of its turn have
+    /// begun, and then for the call behind it, so that they end in reverse.
     struct Slow {
         begun: [Barrier; 3],
         ended: watch::Sender<u64>,

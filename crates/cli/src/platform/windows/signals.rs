@@ -1,5 +1,5 @@
-//! Requests to end: Ctrl-C, Ctrl-Break, and the end of the console, of the session or of the system.
-//! This module only listens; the caller decides on the effect.
+//! Requests to end: Ctrl-C, Ctrl-Break, and the end of the console, of the session or of the
+//! system. This module only listens; the caller decides on the effect.
 
 use std::io;
 use std::path::{Path, PathBuf};

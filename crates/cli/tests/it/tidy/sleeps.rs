@@ -77,8 +77,8 @@ fn lone_sleeps(text: &str) -> Vec<usize> {
     sleeps.filter(|n| !is_repeated(&lines, *n)).map(|n| n + 1).collect()
 }
 
-/// Walks outwards from a line to its function: true if a loop is on the way, or if the function is a
-/// test on the paused clock.
+/// Walks outwards from a line to its function: true if a loop is on the way, or if the function is
+/// a test on the paused clock.
 fn is_repeated(lines: &[&str], at: usize) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut depth = indent(lines[at]) + 1;

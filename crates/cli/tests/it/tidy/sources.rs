@@ -266,7 +266,8 @@ fn type_names_are_found() {
     assert_eq!(type_names(text), ["A", "B", "D"]);
 }
 
-/// A file that a comment names exists: a document from the root on, a source by the end of its path.
+/// A file that a comment names exists: a document from the root on, a source by the end of its
+/// path.
 #[test]
 fn files_that_comments_name_exist() {
     let all: Vec<_> = everything().iter().map(|path| format!("/{}", shown(path))).collect();

@@ -1,5 +1,5 @@
-//! The end of a request on its way: its changes are stored, and then the end of its run is recorded,
-//! also if the client leaves in between.
+//! The end of a request on its way: its changes are stored, and then the end of its run is
+//! recorded, also if the client leaves in between.
 
 use std::sync::Arc;
 
@@ -75,8 +75,8 @@ impl EndReport {
     }
 }
 
-/// Returns the facts with what the run and its session have spent, after this request's own cost was
-/// booked: other requests may have spent more since it began.
+/// Returns the facts with what the run and its session have spent, after this request's own cost
+/// was booked: other requests may have spent more since it began.
 fn refresh_spent(facts: Facts, own_cost: NanoUsd, balances: &[Balance]) -> Facts {
     let [run, session] = balances else { return facts };
     Facts { cost: run.spent.max(own_cost), session_cost: session.spent.max(own_cost), ..facts }

@@ -1,5 +1,5 @@
-//! What the pages that watch a run are shown of a request: its history, once, and everything that is
-//! said as it arrives.
+//! What the pages that watch a run are shown of a request: its history, once, and everything that
+//! is said as it arrives.
 //!
 //! While nobody watches, the session reports no text events, and this module does nothing.
 

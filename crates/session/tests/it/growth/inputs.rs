@@ -2,8 +2,8 @@
 
 use softland_session::wire::Api;
 
-/// A request whose history begins with one question; `history` is what follows, each message or item
-/// behind a comma, and `more` are further members.
+/// A request whose history begins with one question; `history` is what follows, each message or
+/// item behind a comma, and `more` are further members.
 pub(super) fn request(api: Api, streams: bool, history: &str, more: &str) -> Vec<u8> {
     let (model, list) = match api {
         Api::Anthropic => ("claude-sonnet-4-5\",\"max_tokens\":1000,\"x\":\"", "messages"),

@@ -1,5 +1,5 @@
-//! Any bytes as a Chat Completions stream and as a response: nothing panics, bounds hold, and what is
-//! written reads the same.
+//! Any bytes as a Chat Completions stream and as a response: nothing panics, bounds hold, and what
+//! is written reads the same.
 
 use softland_wire::{
     chat::{
