@@ -9,7 +9,10 @@ usage: where.py [--compare SOFTLAND] PATH…
 Works from the JSON alone, with Python's json, prices of its own, and the rules of `docs/audit.md`: a turn is a
 message id; its usage is that of the line with the largest output; the turn before is the one before it in the
 same file and agent, whether it counts there or in another file. Without --compare it prints the sums as JSON."""
-import argparse, datetime, glob, gzip, json, os, subprocess, sys
+import argparse, datetime, glob, json, os, subprocess, sys
+
+sys.dont_write_bytecode = True
+from counts import json_lines, text_of
 
 # Dollars for a million tokens: input and output. Reading costs 0.1 of the input's price, writing 1.25 (five
 # minutes) or 2 (an hour).
@@ -20,19 +23,6 @@ LEAST = 2000
 CLASSES = ["output", "input", "cache_read", "cache_write", "cache_rewrite"]
 CAUSES = ["model", "compaction", "idle", "edited", "unknown"]
 MINUTES = {"5m": 300, "1h": 3600}
-
-
-def lines_of(path):
-    data = open(path, "rb").read()
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    for line in data.decode("utf-8", "replace").split("\n"):
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            yield value
 
 
 def price_of(model):
@@ -65,7 +55,7 @@ class Turn:
 def chains_of(path):
     """The turns of a file, by agent: {agent: [(id, Turn)]}; and whether it is an agent's own file."""
     chains, sides, own = {}, {}, True
-    for line in lines_of(path):
+    for line in json_lines(text_of(path)):
         inner = (line.get("data") or {}).get("message") if line.get("type") == "progress" else None
         said = (inner or line).get("message")
         if not isinstance(said, dict) or said.get("role") not in ("user", "assistant"):
