@@ -72,30 +72,45 @@ async fn route_page(
         let what = "requests of web pages of another origin are refused";
         return Err(page_refusal(StatusCode::FORBIDDEN, what));
     }
-    let live = gate.live_config();
     let names: Vec<&str> = api.split('/').collect();
-    if let ["audit"] = names.as_slice() {
-        return audit::answer_audit(gate, parts, body, entry).await;
+    match names.as_slice() {
+        ["audit"] => audit::answer_audit(gate, parts, body, entry).await,
+        ["runs", run, "cancel"] => answer_cancel(gate, parts, run).await,
+        names => answer_read(gate, parts, names, entry).await,
     }
-    if let ["runs", run, "cancel"] = names.as_slice() {
-        PageQuery::from_parts(parts, &[])?;
-        if parts.method != Method::POST {
-            return Ok(not_allowed("POST"));
-        }
-        live.guard.may_change(&parts.headers, &gate.pages.token)?;
-        let done = cancel::cancel_run(gate, run).await.map_err(|error| state_away(&error))?;
-        return done.map(|done| json_response(&done)).ok_or_else(no_run);
+}
+
+async fn answer_cancel(
+    gate: &Arc<GatewayState>,
+    parts: &Parts,
+    run: &str,
+) -> Result<Response<Body>, Refusal> {
+    PageQuery::from_parts(parts, &[])?;
+    if parts.method != Method::POST {
+        return Ok(not_allowed("POST"));
     }
-    live.guard.may_read(&parts.headers, entry, &gate.pages.token)?;
+    gate.live_config().guard.may_change(&parts.headers, &gate.pages.token)?;
+    let done = cancel::cancel_run(gate, run).await.map_err(|error| state_away(&error))?;
+    done.map(|done| json_response(&done)).ok_or_else(no_run)
+}
+
+/// Answers a request that only reads. `names` are the segments of the path behind `/api/`.
+async fn answer_read(
+    gate: &Arc<GatewayState>,
+    parts: &Parts,
+    names: &[&str],
+    entry: EntryPoint,
+) -> Result<Response<Body>, Refusal> {
+    gate.live_config().guard.may_read(&parts.headers, entry, &gate.pages.token)?;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Ok(not_allowed("GET, HEAD"));
     }
-    let asked = match names.as_slice() {
+    let asked = match names {
         ["totals"] => PageQuery::from_parts(parts, &["days", "offset"])?,
         ["runs"] => PageQuery::from_parts(parts, &["search", "state"])?,
         _ => PageQuery::from_parts(parts, &[])?,
     };
-    match names.as_slice() {
+    match names {
         ["runs"] => {
             let wanted = |name| asked.find_text(name).filter(|text| !text.is_empty());
             let runs = list::list_runs(gate, wanted("search"), wanted("state")).await;

@@ -44,18 +44,10 @@ pub(super) async fn start_server(
     let StartedService { why, words, mut process, service } = match &server.place {
         ServerLocation::Program(program) => {
             let started = ServerProcess::start(&server.name, program, env, heard)?;
-            start_program(started, handler, &ended, start_time).await?
+            open_program(started, handler, &ended, start_time).await?
         }
         ServerLocation::Http { url, headers } => {
-            let transport = http_transport(url, headers)?;
-            let served = tokio::time::timeout(start_time, serve_client(handler, transport)).await;
-            let service = match served {
-                Ok(Ok(service)) => service,
-                Ok(Err(error)) => return Err(start_error(&error, None)),
-                Err(_) => return Err(start_timeout(start_time)),
-            };
-            let (why, words) = (CloseReason::default(), StderrTail::default());
-            StartedService { why, words, process: None, service }
+            open_address(http_transport(url, headers)?, handler, start_time).await?
         }
     };
     let peer = service.peer().clone();
@@ -100,7 +92,7 @@ struct StartedService {
 }
 
 /// Opens a session with a program that was started.
-async fn start_program(
+async fn open_program(
     (mut process, output, input): (ServerProcess, ChildStdout, ChildStdin),
     handler: NotificationHandler,
     ended: &CancellationToken,
@@ -121,6 +113,22 @@ async fn start_program(
         Err(_) => return Err(format!("{}{}", start_timeout(start_time), words.to_suffix())),
     };
     Ok(StartedService { why, words, process: Some(process), service })
+}
+
+/// Opens a session with a server at an address.
+async fn open_address(
+    transport: StreamableHttpClientTransport<reqwest::Client>,
+    handler: NotificationHandler,
+    start_time: Duration,
+) -> Result<StartedService, String> {
+    let served = tokio::time::timeout(start_time, serve_client(handler, transport)).await;
+    let service = match served {
+        Ok(Ok(service)) => service,
+        Ok(Err(error)) => return Err(start_error(&error, None)),
+        Err(_) => return Err(start_timeout(start_time)),
+    };
+    let (why, words) = (CloseReason::default(), StderrTail::default());
+    Ok(StartedService { why, words, process: None, service })
 }
 
 /// Checks that a server speaks a version of the protocol that is known.
