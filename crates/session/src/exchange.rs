@@ -324,8 +324,8 @@ impl Exchange {
     }
 
     /// Lands the run for a limit that the transcript does not show, reached while the request was
-    /// under way. The caller has given the request up. Behind a call that the client was shown
-    /// nothing can follow: the run then fails, and its message breaks off.
+    /// under way. The caller has given the request up. If the client has been shown a call, no
+    /// answer can follow it: the run then fails, and its message breaks off.
     pub fn land_at_limit(&mut self, because: Because, out: &mut Output) {
         if self.progress.has_ended() {
             return;
