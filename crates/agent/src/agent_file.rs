@@ -15,11 +15,12 @@ use softland_session::core::policy::{KEYS, KeyError, Policy, PolicyValue};
 use crate::AGENT_TOOL;
 use crate::SubAgents;
 use crate::tool::{ToolFormat, cut_line};
-use crate::tools::{BY_DEFAULT, CommandDef, Host};
+use crate::tools::{CommandDef, Host};
 use front_matter::FrontMatterEntry;
 use softland_session::core::find_nearest;
 
 mod commands;
+mod foreign;
 mod front_matter;
 mod keys;
 mod servers;
@@ -245,6 +246,7 @@ struct AgentDraft {
     tool_format: ToolFormat,
     policy: Vec<(String, PolicyValue)>,
     scratch: Policy,
+    restrictions: foreign::Restrictions,
 }
 
 fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
@@ -276,6 +278,7 @@ fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
     for entry in &entries {
         draft.take_entry(entry, report);
     }
+    std::mem::take(&mut draft.restrictions).apply(&mut draft, report);
     if !present("http_allow") && draft.tools.iter().flatten().any(|tool| tool == "http_get") {
         let message = "`http_get` needs `http_allow`, the hosts that it may ask, such as [docs.rs]; \
                        [\"*\"] is every public one";
@@ -291,9 +294,7 @@ fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
     Some(AgentFile {
         name: draft.name?,
         description: draft.description?,
-        tools: draft
-            .tools
-            .unwrap_or_else(|| BY_DEFAULT.iter().map(|name| (*name).to_owned()).collect()),
+        tools: draft.tools.unwrap_or_else(tools::default_tools),
         tools_line: draft.tools_line,
         commands: draft.commands,
         commands_line: draft.commands_line,
@@ -329,6 +330,7 @@ impl AgentDraft {
             key if KEYS.iter().any(|known| known.name == key) => {
                 self.take_policy_key(entry, report)
             }
+            _ if self.restrictions.take_entry(entry, report) => {}
             key if keys::is_foreign(key) => {}
             key => {
                 let near = find_nearest(key, keys::known_keys());

@@ -10,6 +10,7 @@ mod content;
 mod file;
 mod http;
 mod lines;
+mod odd;
 mod open_requests;
 mod process;
 mod serve;

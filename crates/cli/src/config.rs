@@ -4,7 +4,7 @@
 //! Every problem names file, line and key; problems are in the order of their lines. No environment
 //! is read here, and a config holds no credential: it names variables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -114,6 +114,15 @@ impl Config {
     /// Returns the names of the policies, sorted.
     pub(crate) fn policy_names(&self) -> impl Iterator<Item = &str> {
         self.policies.keys().map(String::as_str)
+    }
+
+    /// Returns the tables that limit runs or say where requests go: policies, and upstreams with an
+    /// address.
+    pub(crate) fn list_declared(&self) -> BTreeSet<String> {
+        let policies = self.policies.keys().map(|name| format!("[policy.{name}]"));
+        let addressed = self.upstreams.iter().filter(|(_, upstream)| upstream.base_url.is_some());
+        let upstreams = addressed.map(|(name, _)| format!("[upstream.{name}] base_url"));
+        policies.chain(upstreams).collect()
     }
 
     /// Returns the config of the provider of that name.

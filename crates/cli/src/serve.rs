@@ -1,6 +1,7 @@
 //! `softland serve`: runs the gateway until a signal stops it. The gateway crate handles requests;
 //! this module has the config, the signals and the exit status.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,7 +22,7 @@ use crate::threads;
 /// Serves until a signal stops the gateway.
 pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let _log = logging::log_to_stderr()?;
-    let ReadSettings { settings, ledger, warnings } =
+    let ReadSettings { settings, ledger, warnings, declared } =
         read_settings(args).map_err(Failure::from_messages)?;
     let writer = Writer::for_process();
     for warning in &warnings {
@@ -29,7 +30,7 @@ pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let runtime = threads::build_serving_runtime().map_err(system)?;
-    let served = runtime.block_on(serve_gateway(args, settings, ledger, &writer));
+    let served = runtime.block_on(serve_gateway(args, settings, (ledger, declared), &writer));
     // The process does not wait for requests that a second signal cut off.
     runtime.shutdown_background();
     served
@@ -40,6 +41,8 @@ struct ReadSettings {
     settings: Settings,
     ledger: LedgerChoice,
     warnings: Vec<String>,
+    /// What the config declares: policies, and upstreams with an address.
+    declared: BTreeSet<String>,
 }
 
 fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
@@ -59,13 +62,14 @@ fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
     let here = args.config.is_some() || Path::new(LEDGER).exists();
     let flags = LedgerFlags { off: args.no_ledger, here };
     let ledger = choose_ledger(&config, flags, &env).map_err(|failure| failure.messages)?;
-    Ok(ReadSettings { settings, ledger, warnings: config.list_warnings(&asked) })
+    let (warnings, declared) = (config.list_warnings(&asked), config.list_declared());
+    Ok(ReadSettings { settings, ledger, warnings, declared })
 }
 
 async fn serve_gateway(
     args: &ServeArgs,
     settings: Settings,
-    ledger: LedgerChoice,
+    (ledger, mut declared): (LedgerChoice, BTreeSet<String>),
     writer: &Writer,
 ) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
@@ -87,7 +91,7 @@ async fn serve_gateway(
         tokio::select! {
             ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
-            () = reloads.next() => reload_config(args, used.as_deref(), &handle),
+            () = reloads.next() => reload_config(args, used.as_deref(), &mut declared, &handle),
         }
     }
     tracing::info!("stopping: running requests may end; a second signal cuts them off");
@@ -143,13 +147,21 @@ fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
     }
 }
 
-/// Reads the config again and applies it, or logs the reason why not.
-fn reload_config(args: &ServeArgs, ledger: Option<&Path>, handle: &Handle) {
+/// Reads the config again and applies it, or logs the reason why not. `declared` is what the config
+/// in force declares. A config without some of it may be half written, and would lift limits or
+/// send the clients' keys elsewhere.
+fn reload_config(
+    args: &ServeArgs,
+    ledger: Option<&Path>,
+    declared: &mut BTreeSet<String>,
+    handle: &Handle,
+) {
     if args.config.is_none() {
         tracing::warn!("there is no config to read again (--config FILE)");
         return;
     }
-    let ReadSettings { mut settings, ledger: choice, warnings } = match read_settings(args) {
+    let read = read_settings(args);
+    let ReadSettings { mut settings, ledger: choice, warnings, declared: now } = match read {
         Ok(read) => read,
         Err(problems) => {
             for problem in problems {
@@ -159,6 +171,15 @@ fn reload_config(args: &ServeArgs, ledger: Option<&Path>, handle: &Handle) {
             return;
         }
     };
+    let gone: Vec<&str> = declared.difference(&now).map(String::as_str).collect();
+    if !gone.is_empty() {
+        let gone = gone.join(", ");
+        tracing::error!(
+            "the config lacks {gone}, which the one in force has; the old settings stay (to take \
+             it away, start softland anew)"
+        );
+        return;
+    }
     // A default ledger stays as it is, also if it could not be used at the start.
     settings.ledger = match &choice {
         LedgerChoice::Named(path) => Some(path.clone()),
@@ -169,7 +190,10 @@ fn reload_config(args: &ServeArgs, ledger: Option<&Path>, handle: &Handle) {
         tracing::warn!("{warning}");
     }
     match handle.reload(settings) {
-        Ok(()) => tracing::info!("the config was read again and is in force"),
+        Ok(()) => {
+            *declared = now;
+            tracing::info!("the config was read again and is in force");
+        }
         Err(problem) => tracing::error!("{problem}"),
     }
 }

@@ -88,6 +88,21 @@ pub struct ToolResult<'a> {
     pub lined: bool,
     /// True if a person's words stand at its end ([`crate::lines::format_remark`]).
     pub remarked: bool,
+    /// The room that it has for a line of softland's.
+    pub room: LineRoom,
+}
+
+/// The room that a tool result has for a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LineRoom {
+    /// The model reads the result as text: a line fits.
+    #[default]
+    Text,
+    /// The result has a form in which no text has a place.
+    Form,
+    /// Code that the model wrote reads the result and waits for it. No line fits, and no message
+    /// can follow either.
+    Code,
 }
 
 /// One tool call of a turn.
@@ -118,7 +133,10 @@ pub enum Stop {
     Pause,
     /// The context window is full.
     ContextFull,
-    /// The history does not say, or the word is new.
+    /// A reason that is not known here: a new word, or another vendor's. It is neither a natural
+    /// end nor a cut.
+    Other,
+    /// Nothing says why: a history, or a response without a reason.
     Unknown,
 }
 
@@ -161,6 +179,7 @@ impl VisibleText {
     /// Reads a text, unescaped.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
+        let text = Self::without_thinking(text);
         let trimmed = text.trim_matches(is_invisible);
         Self {
             digest: (!trimmed.is_empty()).then(|| Digest::from_bytes(text.as_bytes())),
@@ -175,12 +194,27 @@ impl VisibleText {
         self.visible == 0
     }
 
+    /// Returns a text without the thinking that it opens with: some models write theirs as text,
+    /// within tags. Thinking without an end is all of the text.
+    #[must_use]
+    pub fn without_thinking(text: &str) -> &str {
+        let mut rest = text;
+        loop {
+            let opens = |(open, _): &&(&str, &str)| rest.trim_start().starts_with(open);
+            let Some((_, close)) = THINKING_TAGS.iter().find(opens) else { return rest };
+            rest = rest.split_once(close).map_or("", |(_, behind)| behind);
+        }
+    }
+
     /// Returns true if nothing of a text is visible, without reading all of it.
     #[must_use]
     pub fn is_invisible_text(text: &str) -> bool {
         text.chars().all(is_invisible)
     }
 }
+
+/// The tags around thinking that is written as text.
+const THINKING_TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
 /// Counts the characters of a text, to [`VisibleText::ENOUGH`] at most.
 fn count_chars(text: &str) -> u64 {
@@ -259,6 +293,24 @@ mod tests {
                     "{count} of {character}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn thinking_that_is_written_as_text_is_no_answer() {
+        for (text, rest) in [
+            ("<think>Let me see.</think>", ""),
+            (" <think>Let me see.</think>\n", "\n"),
+            ("<think>It breaks off", ""),
+            ("<think>a</think><think>b</think>c", "c"),
+            ("<thinking>a</think>b</thinking>yes", "yes"),
+            ("<think>a</think>It is 4.", "It is 4."),
+            ("It is 4. <think>a</think>", "It is 4. <think>a</think>"),
+            ("<thinker>", "<thinker>"),
+            ("", ""),
+        ] {
+            assert_eq!(VisibleText::without_thinking(text), rest, "{text}");
+            assert_eq!(VisibleText::from_text(text).is_blank(), rest.trim().is_empty(), "{text}");
         }
     }
 

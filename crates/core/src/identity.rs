@@ -4,7 +4,11 @@
 //! JSON is read here only to compare it. This never decides whether a call may run; that takes
 //! complete, checked JSON and is not done here.
 
+mod volatile;
+
 use crate::digest::Digest;
+
+pub use volatile::digest_failure;
 
 /// The greatest depth of JSON that is compared as JSON; deeper JSON is compared as plain text.
 const MAX_DEPTH: u8 = 64;
@@ -27,6 +31,20 @@ pub fn digest_text_with<'a>(
 ) -> Digest {
     let json = looks_like_json(text).then(|| digest_json(text, drop, seen)).flatten();
     json.unwrap_or_else(|| Digest::from_bytes(text.as_bytes()))
+}
+
+/// Returns the digest of the result of a call that failed: as [`digest_text`] does, with each text
+/// in it as [`digest_failure`] reads it.
+#[must_use]
+pub fn digest_failed_result(text: &str, drop: &dyn Fn(&str) -> bool) -> Digest {
+    let mut walk = JsonWalker { fails: true, ..JsonWalker::new(text) };
+    let json = looks_like_json(text).then(|| {
+        walk.skip_space();
+        let digest = walk.digest_value(drop, MAX_DEPTH)?;
+        walk.skip_space();
+        (walk.at == text.len()).then_some(digest)
+    });
+    json.flatten().unwrap_or_else(|| digest_failure(text))
 }
 
 /// Returns true if a text may be a JSON object or list, and is worth unescaping and reading.
@@ -117,11 +135,13 @@ pub fn digest_lines(text: &str, edge: usize, volatile: &dyn Fn(&str) -> bool) ->
 struct JsonWalker<'a> {
     text: &'a str,
     at: usize,
+    /// True if texts are compared as those of failures.
+    fails: bool,
 }
 
 impl<'a> JsonWalker<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, fails: false }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -144,9 +164,15 @@ impl<'a> JsonWalker<'a> {
             b'{' => self.digest_object(drop, depth.checked_sub(1)?, &mut |_, _| {}),
             b'[' => self.digest_list(drop, depth.checked_sub(1)?),
             // A string is not digested like a literal: `"1"` is not `1`.
-            b'"' => self
-                .read_string()
-                .map(|raw| Digest::from_bytes(raw.as_bytes()).followed_by(Digest::EMPTY)),
+            b'"' => {
+                let raw = self.read_string()?;
+                let digest = if self.fails {
+                    digest_failure(raw)
+                } else {
+                    Digest::from_bytes(raw.as_bytes())
+                };
+                Some(digest.followed_by(Digest::EMPTY))
+            }
             _ => self.read_literal().map(|word| Digest::from_bytes(word.as_bytes())),
         }
     }

@@ -109,6 +109,8 @@ pub struct Ladder {
     stopping: bool,
     /// True if no line holds the note yet.
     late: bool,
+    /// True if no line can hold the note before code of the model's has gone on.
+    waiting: bool,
     in_result: bool,
     rung: Option<Rung>,
     refused: bool,
@@ -128,6 +130,7 @@ impl Ladder {
         Self {
             stopping: matches!(phase, Phase::Stopping { .. }),
             late: matches!(phase, Phase::Late { .. }),
+            waiting: matches!(phase, Phase::Waiting { .. }),
             in_result: matches!(phase, Phase::Landing { in_result: true, .. }),
             empties: setting.empty_before,
             tool_refusals: setting.refusals_before,
@@ -198,6 +201,9 @@ impl Ladder {
         };
         if self.stopping || self.setting.landing == Landing::Stop {
             return self.answer_locally(&because);
+        }
+        if self.waiting && self.setting.affordable {
+            return NextAction::Send { rung: None, tail: Tail::Keep, grow: false };
         }
         if self.late {
             return self.force_answer(Tail::Expire(because));
@@ -305,19 +311,19 @@ impl Ladder {
 
     fn follow_landing(&mut self, class: TurnClass, because: &Because, text: bool) -> NextAction {
         let forced_only = self.setting.client_forces;
+        // Nothing but the governed history was sent.
+        let asked = self.rung == Some(Rung::Ask) || (self.waiting && self.rung.is_none());
         let silent = class == TurnClass::Silent;
         match class {
             TurnClass::Final if !forced_only => self.end_landed(because),
             TurnClass::Answer => self.end_landed(because),
             // A gateway passes on a turn that was cut by the client's own output limit.
             TurnClass::Truncated | TurnClass::Silent
-                if self.setting.role == Role::Gateway
-                    && self.rung == Some(Rung::Ask)
-                    && (text || silent) =>
+                if self.setting.role == Role::Gateway && asked && (text || silent) =>
             {
                 self.end_landed(because)
             }
-            TurnClass::Calls if self.rung == Some(Rung::Ask) && !self.refused => {
+            TurnClass::Calls if asked && !self.refused => {
                 self.refused = true;
                 self.take_rung(Rung::Refuse, Tail::Refuse(because.clone()))
             }

@@ -1,11 +1,13 @@
 //! Every text that softland puts before a model. A text that was sent once is sent the same for
-//! ever. So whoever rewords a line first gives [`PinnedRecord`](crate::PinnedRecord) the wording
-//! that a run began under, and keeps the old words for records without it.
+//! ever: a run's [`PinnedRecord`](crate::PinnedRecord) names the [`Wording`] that it began under.
+//! Whoever rewords a line adds a wording, and keeps the old words for the runs of the old one.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Quantity, Reason};
 use crate::policy::{Limit, REACHED, list_limits};
@@ -27,6 +29,111 @@ const PREPARE: &str = "Finish your research and prepare the final answer.";
 const CHANGE: &str = "Try something else, or answer with what you have.";
 const REMAIN: &str = "; other tools remain";
 const NOT_RUN: &str = "limit reached: not run.";
+
+/// The words of the lines in a run's history, by their version. Messages behind the history are
+/// sent once, and have the newest words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub enum Wording {
+    /// The words of all records that name none.
+    #[default]
+    First,
+    /// Other words, by which tests prove that a run keeps its own.
+    #[cfg(test)]
+    Second,
+}
+
+impl Wording {
+    /// The wording of runs that begin now.
+    pub const NEWEST: Self = Self::First;
+
+    /// Returns the countdown, as [`format_countdown`] does.
+    pub(crate) fn countdown(self, remaining: u64, tool: Option<&str>) -> String {
+        match self {
+            Self::First => format_countdown(remaining, tool),
+            #[cfg(test)]
+            Self::Second => format!("left: {remaining} {}", tool.unwrap_or("tool")),
+        }
+    }
+
+    /// Returns the note that asks for the answer, as [`format_ask`] does.
+    pub(crate) fn ask(self, because: &Because) -> String {
+        match self {
+            Self::First => format_ask(because),
+            #[cfg(test)]
+            Self::Second => format!("left: nothing ({})", because.reason),
+        }
+    }
+
+    /// Returns the one warning, as [`format_warning`] does.
+    pub(crate) fn warning(self, reason: &Reason, left: u32) -> String {
+        match self {
+            Self::First => format_warning(reason, left),
+            #[cfg(test)]
+            Self::Second => format!("left: {left}% ({reason})"),
+        }
+    }
+
+    /// Returns the note about a loop, as [`format_note`] does.
+    pub(crate) fn note(self, because: &Because) -> String {
+        match self {
+            Self::First => format_note(because),
+            #[cfg(test)]
+            Self::Second => format!("again ({})", because.reason),
+        }
+    }
+
+    /// Returns the refusal of a tool at its own limit, as [`format_tool_refusal`] does.
+    pub(crate) fn tool_refusal(self, tool: &str, limit: Quantity) -> String {
+        match self {
+            Self::First => format_tool_refusal(tool, limit),
+            #[cfg(test)]
+            Self::Second => format!("left: no {tool} ({limit})"),
+        }
+    }
+
+    /// Returns the refusal for several tools, as [`format_tool_refusals`] does.
+    pub(crate) fn tool_refusals(self, refused: &[&Because]) -> String {
+        match self {
+            Self::First => format_tool_refusals(refused),
+            #[cfg(test)]
+            Self::Second => format!("left: no {} tools", refused.len()),
+        }
+    }
+}
+
+/// The error of a record whose words this release does not know: a newer one wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownWording(u8);
+
+impl core::fmt::Display for UnknownWording {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "a record of a newer release, whose words (version {}) are not known", self.0)
+    }
+}
+
+impl TryFrom<u8> for Wording {
+    type Error = UnknownWording;
+
+    fn try_from(version: u8) -> Result<Self, UnknownWording> {
+        match version {
+            1 => Ok(Self::First),
+            #[cfg(test)]
+            2 => Ok(Self::Second),
+            other => Err(UnknownWording(other)),
+        }
+    }
+}
+
+impl From<Wording> for u8 {
+    fn from(words: Wording) -> Self {
+        match words {
+            Wording::First => 1,
+            #[cfg(test)]
+            Wording::Second => 2,
+        }
+    }
+}
 
 /// Returns `3 tool calls remaining`; with a tool's name, `3 grep calls remaining`.
 #[must_use]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
+use crate::lines::Wording;
 use crate::policy::Policy;
 use crate::used::RunUsage;
 
@@ -21,6 +22,9 @@ pub type PinnedRecords = BTreeMap<Digest, Box<PinnedRecord>>;
 pub struct PinnedRecord {
     /// The resolved policy, shared by all runs under it.
     pub policy: Arc<Policy>,
+    /// The words of the run's lines.
+    #[serde(default)]
+    pub words: Wording,
     /// The decisions on facts that the transcript does not show, in order of place.
     pub decided: Vec<FactDecision>,
     /// The newest place whose facts were looked at: the number of answered rounds, or 0 for the
@@ -86,6 +90,7 @@ impl PinnedRecord {
     pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
         Self {
             policy: policy.into(),
+            words: Wording::NEWEST,
             decided: Vec::new(),
             looked: None,
             carried: Vec::new(),

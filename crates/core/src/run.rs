@@ -24,7 +24,7 @@ use crate::turn::{TurnClass, classify_turn};
 use crate::used::RunUsage;
 
 use loops::LoopDetectors;
-use round::OpenRound;
+use round::{OpenRound, ResultLine};
 
 pub use admit::{Admission, AdmittedCalls};
 pub(crate) use answers::AnswerTools;
@@ -58,6 +58,12 @@ pub enum Phase {
         /// The limit.
         because: Because,
     },
+    /// A limit was reached, and code that the model wrote waits for the results that would hold the
+    /// note. The request goes on as it is, and the calls of its response are refused.
+    Waiting {
+        /// The limit.
+        because: Because,
+    },
     /// The run is over: softland answers.
     Stopping {
         /// The reason.
@@ -71,9 +77,10 @@ impl Phase {
     pub fn because(&self) -> Option<&Because> {
         match self {
             Self::Open => None,
-            Self::Landing { because, .. } | Self::Late { because } | Self::Stopping { because } => {
-                Some(because)
-            }
+            Self::Landing { because, .. }
+            | Self::Late { because }
+            | Self::Waiting { because }
+            | Self::Stopping { because } => Some(because),
         }
     }
 }
@@ -90,6 +97,10 @@ pub struct Run {
     warned: BTreeSet<Reason>,
     /// Warnings whose result already had another line.
     displaced: Vec<Because>,
+    /// The line that found no room in its result, for the next result with room.
+    held: Option<ResultLine>,
+    /// True if a countdown found no room: the next one is shown, whatever its number.
+    owes_countdown: bool,
     empty_in_row: u64,
     last: LastTurn,
     /// The tools whose calls the client takes as answers, beside those of the policy.
@@ -148,6 +159,8 @@ impl Run {
             loops: LoopDetectors::default(),
             warned: BTreeSet::new(),
             displaced: Vec::new(),
+            held: None,
+            owes_countdown: false,
             empty_in_row: 0,
             last: LastTurn::Nothing,
             answers: AnswerTools::default(),

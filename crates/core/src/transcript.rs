@@ -13,7 +13,7 @@ use crate::because::Because;
 use crate::digest::Digest;
 use crate::event::{Facts, FinishedTurn, ToolResult, UserMessage, UserText};
 use crate::human::{Arrival, MessageContext, SeenMessages, Sender, is_by_another, is_machine_made};
-use crate::lines;
+use crate::lines::{self, Wording};
 use crate::pinned::{PinnedRecord, PinnedRecords};
 use crate::policy::{Policy, RunBoundary};
 use crate::rules::Signal;
@@ -42,6 +42,8 @@ pub struct Transcript {
     forces_answer: bool,
     /// Tools that the provider runs.
     hosted: BTreeSet<String>,
+    /// The words of runs that have no record yet.
+    words: Wording,
     /// The places where runs of the conversation's name began, if the conversation has a name.
     named: Option<BTreeSet<Digest>>,
 }
@@ -86,6 +88,7 @@ impl Transcript {
             answers: AnswerTools::default(),
             forces_answer: false,
             hosted: BTreeSet::new(),
+            words: Wording::NEWEST,
             named: None,
         }
     }
@@ -254,7 +257,7 @@ impl Transcript {
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
             step.signals.extend(run.go_on_by_itself(own));
             if carries && let Some(because) = run.land_here(facts) {
-                step.additions.push(ask_addition(&because));
+                step.additions.push(ask_addition(&because, run.pinned().words));
             }
         }
         step
@@ -272,14 +275,16 @@ impl Transcript {
         self.store_record();
         let key = self.chain;
         let known = self.records.get(&key).map(|known| (**known).clone());
-        let pinned = known.unwrap_or_else(|| PinnedRecord::new(Arc::clone(&self.policy)));
+        let new =
+            || PinnedRecord { words: self.words, ..PinnedRecord::new(Arc::clone(&self.policy)) };
+        let pinned = known.unwrap_or_else(new);
         let mut run = Run::begin_at_place(key, pinned, self.role, self.hosted.clone(), facts);
         let known =
             self.run.as_ref().map(|(_, before)| before.answer_tools().clone().for_next_run());
         run.set_answer_tools(known.unwrap_or_else(|| self.answers.clone()));
         let mut step = MessageEffects { starts_run: true, ..MessageEffects::default() };
         if let Phase::Landing { because, .. } = run.phase() {
-            step.additions.push(ask_addition(because));
+            step.additions.push(ask_addition(because, run.pinned().words));
         }
         self.run = Some((key, Arc::new(run)));
         self.runs += 1;
@@ -342,12 +347,12 @@ fn closes_answer(user: &UserMessage<'_>) -> bool {
 }
 
 /// Returns the note at the end of a message that holds no result.
-fn ask_addition(because: &Because) -> Addition {
+fn ask_addition(because: &Because, words: Wording) -> Addition {
     Addition {
         place: LinePlace::End,
         kind: AdditionKind::Ask,
         because: Some(because.clone()),
-        text: lines::format_ask(because),
+        text: words.ask(because),
     }
 }
 
@@ -356,4 +361,105 @@ fn digest_content(user: &UserMessage<'_>) -> Digest {
     let bare = user.texts.iter().all(UserText::is_tags);
     let words = user.texts.iter().filter(|text| bare || !text.is_tags());
     words.fold(results, |sum, text| sum.followed_by(text.digest()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString as _;
+    use alloc::vec;
+
+    use super::*;
+    use crate::event::{Call, LineRoom, Stop, VisibleText};
+
+    /// Adds a question, or a round of one call, and returns the line that it gets.
+    fn add(transcript: &mut Transcript, said: Option<&str>, n: u64) -> Option<String> {
+        if let Some(said) = said {
+            let user = UserMessage { texts: vec![UserText::new(said)], ..UserMessage::default() };
+            let step = transcript.add_user_message(&user, Some(&Facts::default()));
+            return step.additions.into_iter().next().map(|addition| addition.text);
+        }
+        let id = n.to_string();
+        let call = Call { id: &id, name: "grep", input: &id, server: false };
+        transcript.add_turn(&FinishedTurn {
+            text: VisibleText::from_text(""),
+            calls: vec![call],
+            cut_call: false,
+            hidden: false,
+            gives: false,
+            stop: Stop::Natural,
+            output_tokens: None,
+        });
+        let result = ToolResult {
+            id: id.clone().into(),
+            digest: Digest::from_bytes(id.as_bytes()),
+            chars: 1,
+            failed: false,
+            sent_back: false,
+            unfinished: false,
+            cleared: false,
+            lined: false,
+            remarked: false,
+            room: LineRoom::Text,
+        };
+        let user = UserMessage { results: vec![result], ..UserMessage::default() };
+        let step = transcript.add_user_message(&user, Some(&Facts::default()));
+        step.additions.into_iter().next().map(|addition| addition.text)
+    }
+
+    fn answer(transcript: &mut Transcript) {
+        transcript.add_turn(&FinishedTurn {
+            text: VisibleText::from_text("That is the whole answer to it."),
+            calls: vec![],
+            cut_call: false,
+            hidden: false,
+            gives: false,
+            stop: Stop::Natural,
+            output_tokens: None,
+        });
+    }
+
+    /// A run that began under one wording keeps its words when a release with other words reads the
+    /// same history, and the next run has the new ones.
+    #[test]
+    fn a_run_keeps_the_words_that_it_began_under() {
+        let policy = Policy { tool_calls_limit: Some(2), ..Policy::default() };
+        let new = |words, records| Transcript {
+            words,
+            ..Transcript::new(Role::Gateway, policy.clone(), records)
+        };
+        let mut before = new(Wording::First, PinnedRecords::new());
+        assert_eq!(add(&mut before, Some("go"), 0), None);
+        let first = add(&mut before, None, 1);
+        assert_eq!(first.as_deref(), Some("1 tool call remaining"));
+        let stored = serde_json::to_string(&before.into_parts().2).unwrap_or_default();
+        let records = serde_json::from_str(&stored).unwrap_or_default();
+
+        let mut after = new(Wording::Second, records);
+        add(&mut after, Some("go"), 0);
+        assert_eq!(add(&mut after, None, 1), first);
+        let ask = add(&mut after, None, 2);
+        assert!(ask.is_some_and(|ask| ask.contains("Answer now")), "the old words");
+        answer(&mut after);
+        add(&mut after, Some("and now?"), 0);
+        assert_eq!(add(&mut after, None, 4).as_deref(), Some("left: 1 tool"));
+
+        // Without its record a run has the words of today.
+        let mut lost = new(Wording::Second, PinnedRecords::new());
+        add(&mut lost, Some("go"), 0);
+        assert_eq!(add(&mut lost, None, 1).as_deref(), Some("left: 1 tool"));
+    }
+
+    #[test]
+    fn a_record_without_words_has_the_first() {
+        let record = PinnedRecord::new(Policy::default());
+        let mut json = serde_json::to_value(&record).unwrap_or_default();
+        assert_eq!(json["words"], 1);
+        json.as_object_mut().map(|members| members.remove("words"));
+        let read: Result<PinnedRecord, _> = serde_json::from_value(json.clone());
+        assert_eq!(read.ok().map(|record| record.words), Some(Wording::First));
+        json["words"] = 9.into();
+        let read: Result<PinnedRecord, _> = serde_json::from_value(json);
+        let why = read.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(why.contains("newer release"), "{why}");
+    }
 }

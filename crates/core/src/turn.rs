@@ -16,7 +16,8 @@ pub enum TurnClass {
     Calls,
     /// Nothing visible, nothing given and no call, with a natural end.
     Empty,
-    /// Nothing visible and no call, without a natural end (a stop sequence).
+    /// Nothing visible and no call, without a natural end (a stop sequence, a reason that is not
+    /// known).
     Silent,
     /// Cut by the output limit, with or without text.
     Truncated,
@@ -56,7 +57,7 @@ pub fn classify_turn(turn: &FinishedTurn<'_>, answers: impl Fn(&Call<'_>) -> boo
         Stop::ContextFull => TurnClass::Full { text },
         _ if turn.cut_call => TurnClass::Truncated,
         _ if text || turn.gives => TurnClass::Final,
-        Stop::Sequence => TurnClass::Silent,
+        Stop::Sequence | Stop::Other => TurnClass::Silent,
         Stop::Natural | Stop::Unknown | Stop::Refusal | Stop::Pause => TurnClass::Empty,
     }
 }
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn one_row_for_each_way_to_end() {
-        use Stop::{ContextFull, Length, Natural, Pause, Refusal, Sequence, Unknown};
+        use Stop::{ContextFull, Length, Natural, Other, Pause, Refusal, Sequence, Unknown};
         let none: &[&str] = &[];
         for (text, calls, stop, cut, class) in [
             ("yes", none, Natural, false, TurnClass::Final),
@@ -107,6 +108,13 @@ mod tests {
             (" \n\u{200b}", none, Unknown, false, TurnClass::Empty),
             ("[no answer]", none, Natural, false, TurnClass::Empty),
             ("", none, Sequence, false, TurnClass::Silent),
+            ("", none, Other, false, TurnClass::Silent),
+            ("", &["web"], Other, false, TurnClass::Silent),
+            ("yes", none, Other, false, TurnClass::Final),
+            ("", &["grep"], Other, false, TurnClass::Calls),
+            ("<think>hm</think>", none, Natural, false, TurnClass::Empty),
+            ("<think>hm</think>yes", none, Natural, false, TurnClass::Final),
+            ("<think>hm", &["grep"], Natural, false, TurnClass::Calls),
             ("", none, Length, false, TurnClass::Truncated),
             ("half", none, Length, false, TurnClass::Truncated),
             ("", &["grep"], Length, true, TurnClass::Truncated),

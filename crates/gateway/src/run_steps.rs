@@ -178,7 +178,7 @@ fn result_step(result: &ToolResult<'_>, at: u64, turn: u64) -> Step {
     let mut unseen = 0;
     let content = match &result.content {
         ResultContent::Absent(_) => String::new(),
-        ResultContent::Opaque => "[no text]".to_owned(),
+        ResultContent::Opaque(_) => "[no text]".to_owned(),
         ResultContent::Text(text, _) => text.unescape().into_owned(),
         ResultContent::Parts { parts, .. } => {
             unseen = parts.iter().filter(|part| part.text.is_none()).count();

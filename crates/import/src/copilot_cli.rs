@@ -118,7 +118,7 @@ fn read_result(data: &Fields<'_>) -> ToolResult<'static> {
         result.as_ref().and_then(|result| result.str("content").or_else(|| result.str("message")));
     match text {
         Some(text) => read.add_text(text),
-        None => read.add_media(),
+        None => read.add_media(""),
     }
     let facts = read.to_facts();
     ToolResult { failed: facts.failed || data.raw("success") == Some("false"), ..facts }

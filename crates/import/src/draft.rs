@@ -137,7 +137,7 @@ pub(crate) fn parse_stop(word: &str) -> Stop {
         "refusal" | "content_filter" | "content-filter" => Stop::Refusal,
         "pause_turn" => Stop::Pause,
         "model_context_window_exceeded" => Stop::ContextFull,
-        _ => Stop::Unknown,
+        _ => Stop::Other,
     }
 }
 

@@ -145,8 +145,8 @@ fn read_result(call: &Fields<'_>) -> Option<ToolResult<'static>> {
     let status = call.text("status").unwrap_or_default();
     let mut read = ResultReader::default();
     let mut error = false;
-    for part in list {
-        let part = Fields::from_json(part).ok()?;
+    for json in list {
+        let part = Fields::from_json(json).ok()?;
         let response = part.object("functionResponse").and_then(|part| part.object("response"));
         let text = response.as_ref().and_then(|response| {
             error |= response.has_key("error");
@@ -154,7 +154,7 @@ fn read_result(call: &Fields<'_>) -> Option<ToolResult<'static>> {
         });
         match text.or_else(|| part.str("text")) {
             Some(text) => read.add_text(text),
-            None => read.add_media(),
+            None => read.add_media(json),
         }
     }
     let facts = read.to_facts();

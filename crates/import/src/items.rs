@@ -52,7 +52,7 @@ pub(crate) fn read_output(payload: &Fields<'_>) -> ToolResult<'static> {
             for part in &parts {
                 match Fields::from_json(part).ok().and_then(|part| part.str("text")) {
                     Some(text) => read.add_text(text),
-                    None => read.add_media(),
+                    None => read.add_media(part),
                 }
             }
             if let Ok(object) = Fields::from_json(raw)

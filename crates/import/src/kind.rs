@@ -1,5 +1,7 @@
 //! Recognizes a file by its first bytes, never by its name.
 
+mod foreign;
+
 use softland_session::wire::json::Cursor;
 
 use crate::Kind;
@@ -75,6 +77,11 @@ impl ObjectPreview {
         self.members.iter().any(|(name, _)| name == key)
     }
 
+    /// Returns the beginning of a member's value, as written.
+    fn value(&self, key: &str) -> Option<&str> {
+        self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
     fn has_all_keys(&self, keys: &[&str]) -> bool {
         keys.iter().all(|key| self.has_key(key))
     }
@@ -119,6 +126,9 @@ pub(crate) fn recognize_file(head: &[u8]) -> Result<(Form, usize), &'static str>
     }
     if head.iter().all(u8::is_ascii_whitespace) {
         return Err("empty");
+    }
+    if let Some(other) = foreign::name_kind(head) {
+        return Err(other);
     }
     if let Some(form) = recognize_text(head) {
         return Ok((form, 0));
@@ -182,10 +192,7 @@ fn recognize_object(seen: &ObjectPreview, head: &[u8]) -> Option<Form> {
     if seen.has_key("data") && !seen.has_key("sessionId") && kind.contains('.') {
         return Some(Form::CopilotCli);
     }
-    let claude = ["user", "assistant", "progress", "system", "summary", "file-history-snapshot"];
-    if (claude.contains(&kind.as_str()) || kind == "queue-operation")
-        && ["sessionId", "uuid", "leafUuid", "messageId"].iter().any(|key| seen.has_key(key))
-    {
+    if is_claude_line(seen, &kind) {
         return Some(Form::ClaudeCode);
     }
     if seen.has_all_keys(&["sessionId", "messages"]) {
@@ -221,6 +228,20 @@ fn recognize_object(seen: &ObjectPreview, head: &[u8]) -> Option<Form> {
         return Some(Form::MiniSwe);
     }
     (seen.has_key("role") || is_item(seen)).then_some(Form::MessageLines)
+}
+
+/// Returns true for a line of Claude Code's, which one member alone does not tell: other programs
+/// write a `type` and a `sessionId`, too.
+fn is_claude_line(seen: &ObjectPreview, kind: &str) -> bool {
+    let any = |keys: &[&str]| keys.iter().any(|key| seen.has_key(key));
+    match kind {
+        "user" | "assistant" => any(&["uuid", "message"]) && any(&["sessionId", "uuid"]),
+        "progress" | "system" => any(&["uuid"]),
+        "summary" => any(&["leafUuid"]),
+        "file-history-snapshot" => any(&["messageId"]),
+        "queue-operation" => any(&["operation"]) && any(&["sessionId"]),
+        _ => false,
+    }
 }
 
 /// Returns true if an object is an item of OpenAI's Responses API other than a message.

@@ -44,13 +44,16 @@ pub(crate) struct Block<'a> {
     input: Option<&'a str>,
     is_error: bool,
     content: Vec<Part<'a>>,
+    /// The block as it is written.
+    json: &'a str,
 }
 
 /// A part of a result: a text, or something else.
 #[derive(Clone, Copy, Debug)]
 enum Part<'a> {
     Text(Str<'a>),
-    Media,
+    /// The part as it is written.
+    Media(&'a str),
 }
 
 impl<'a> Message<'a> {
@@ -203,8 +206,7 @@ impl<'a> Message<'a> {
 
     /// Returns the single result of a tool's message.
     pub(crate) fn tool_result(&self) -> ToolResult<'static> {
-        let part = |block: &Block<'a>| block.text.map_or(Part::Media, Part::Text);
-        let parts: Vec<_> = self.content.iter().map(part).collect();
+        let parts: Vec<_> = self.content.iter().map(Block::as_part).collect();
         read_result(&parts, self.is_error)
     }
 
@@ -234,15 +236,14 @@ fn decode_plain(raw: &str) -> Cow<'_, str> {
 }
 
 fn read_result(parts: &[Part<'_>], is_error: bool) -> ToolResult<'static> {
-    let mut read = ResultReader::default();
+    let mut read = ResultReader::new(is_error);
     for part in parts {
         match part {
             Part::Text(text) => read.add_text(*text),
-            Part::Media => read.add_media(),
+            Part::Media(json) => read.add_media(json),
         }
     }
-    let facts = read.to_facts();
-    ToolResult { failed: is_error || facts.failed, ..facts }
+    read.to_facts()
 }
 
 fn read_blocks<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Block<'a>>, Error> {
@@ -279,7 +280,7 @@ impl<'a> Block<'a> {
                 return Ok(block);
             }
         }
-        cursor.read_members(|cursor, member| {
+        let span = cursor.read_members(|cursor, member| {
             let target = match &*member.key.unescape() {
                 "type" => &mut block.kind,
                 "text" | "thinking" | "refusal" => &mut block.text,
@@ -305,7 +306,12 @@ impl<'a> Block<'a> {
             *target = cursor.read_string_or_skip()?.map(|(text, _)| text);
             Ok::<_, Error>(())
         })?;
+        block.json = span.slice_of(cursor.text());
         Ok(block)
+    }
+
+    fn as_part(&self) -> Part<'a> {
+        self.text.map_or(Part::Media(self.json), Part::Text)
     }
 
     fn is_kind(&self, kind: &str) -> bool {
@@ -339,7 +345,7 @@ impl<'a> Block<'a> {
 fn read_parts<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Part<'a>>, Error> {
     let mut list = Vec::new();
     for block in read_blocks(cursor)? {
-        list.push(block.text.map_or(Part::Media, Part::Text));
+        list.push(block.as_part());
     }
     Ok(list)
 }

@@ -144,6 +144,17 @@ fn read_file<S: Sink>(
         Form::OpenCode(_) => {}
     }
     finish_file(&input, &mut out);
+    // These kinds hold the turns of one session each. The others may be parts of something else.
+    let whole = matches!(
+        form,
+        Form::Codex | Form::GeminiCli | Form::CopilotCli | Form::MiniSwe | Form::SweAgent
+    );
+    if whole && out.has_no_turn() && out.unreadable.is_empty() {
+        out.list_unreadable(
+            None,
+            format!("read as {}, and no turn of a model was found", form.kind().name()),
+        );
+    }
     read.unreadable = out.unreadable;
     read.sink = read.form.is_some().then_some(taker);
     read

@@ -225,7 +225,7 @@ impl RecordedRun {
         let mut read = ResultReader::default();
         match fields.str("content") {
             Some(text) => read.add_text(text),
-            None => read.add_media(),
+            None => read.add_media(""),
         }
         let mut facts = read.to_facts();
         if let Some(digest) = fields.text("content_digest") {

@@ -15,6 +15,8 @@ pub(crate) struct StepOutput<'s> {
     /// The state of each conversation: whether it is open, and whether a message came before the
     /// model's turn.
     talks: Vec<ConversationState>,
+    /// The number of turns.
+    turns: u64,
     pub(crate) unreadable: Vec<(Option<u64>, String)>,
 }
 
@@ -27,7 +29,7 @@ enum ConversationState {
 
 impl<'s> StepOutput<'s> {
     pub(crate) fn new(sink: &'s mut dyn Sink) -> Self {
-        Self { sink, talks: Vec::new(), unreadable: Vec::new() }
+        Self { sink, talks: Vec::new(), turns: 0, unreadable: Vec::new() }
     }
 
     pub(crate) fn begin_conversation(&mut self, begin: &ConversationStart<'_>) -> ConversationId {
@@ -58,12 +60,19 @@ impl<'s> StepOutput<'s> {
             let step = UserStep { user: UserMessage::default(), machine: true, time, line };
             self.send_user_step(talk, &step);
         }
+        self.turns += 1;
         self.sink.take_turn(talk, turn);
     }
 
     /// Hands on a turn that counts in another file.
     pub(crate) fn send_known_turn(&mut self, talk: ConversationId, turn: &KnownTurn<'_>) {
+        self.turns += 1;
         self.sink.take_known_turn(talk, turn);
+    }
+
+    /// True if the file has brought no turn.
+    pub(crate) fn has_no_turn(&self) -> bool {
+        self.turns == 0
     }
 
     fn mark_asked(&mut self, talk: ConversationId) {

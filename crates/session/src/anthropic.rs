@@ -10,6 +10,7 @@ use softland_wire::anthropic::{
 use softland_wire::json::write_str;
 use softland_wire::{Api, Tokens};
 
+use crate::block_view::BlockView;
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
     NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
@@ -104,7 +105,7 @@ impl Framing for AnthropicFraming {
     }
 
     /// Returns nothing: every event carries a single part.
-    fn split_part(&self, _: &BlockPart<'_>) -> Vec<u8> {
+    fn split_part(&self, _: &BlockPart<'_>, _: &[u8]) -> Vec<u8> {
         Vec::new()
     }
 
@@ -273,11 +274,16 @@ fn whole_part<'f>(key: u32, kind: &BlockStartKind<'f>) -> BlockPart<'f> {
 }
 
 fn build_reply(mut message: ResponseMessage) -> Reply {
-    let blocks = std::mem::take(&mut message.blocks).into_iter().map(Block::Anthropic).collect();
-    let cut = matches!(
-        message.stop,
-        None | Some(WireStop::MaxTokens | WireStop::ContextWindowExceeded | WireStop::Refusal)
-    );
+    let blocks: Vec<_> =
+        std::mem::take(&mut message.blocks).into_iter().map(Block::Anthropic).collect();
+    let cut = match &message.stop {
+        Some(stop) => matches!(
+            stop,
+            WireStop::MaxTokens | WireStop::ContextWindowExceeded | WireStop::Refusal
+        ),
+        // A message without a reason is whole if its last call is.
+        None => ends_in_half_a_call(&blocks),
+    };
     Reply {
         id: std::mem::take(&mut message.id),
         model: std::mem::take(&mut message.model),
@@ -299,8 +305,13 @@ fn core_stop(stop: Option<&WireStop>) -> Stop {
         Some(WireStop::PauseTurn) => Stop::Pause,
         Some(WireStop::Refusal) => Stop::Refusal,
         Some(WireStop::ContextWindowExceeded) => Stop::ContextFull,
-        _ => Stop::Unknown,
+        Some(_) => Stop::Other,
+        None => Stop::Unknown,
     }
+}
+
+fn ends_in_half_a_call(blocks: &[Block]) -> bool {
+    matches!(blocks.last().map(Block::as_view), Some(BlockView::Call(_, false)))
 }
 
 /// Returns the stop reason for the client. `tool_use` is true only of a message with a call in it.
@@ -308,6 +319,7 @@ fn stop_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> WireStop {
     match &message.stop {
         Some(WireStop::ToolUse) if ending.calls == 0 => WireStop::EndTurn,
         Some(stop) => stop.clone(),
+        None if ending.calls > 0 => WireStop::ToolUse,
         None => WireStop::EndTurn,
     }
 }

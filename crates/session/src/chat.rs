@@ -66,11 +66,13 @@ struct ReadingState {
     placer: Assembler,
     /// True if the response has begun.
     begun: bool,
+    /// True if it has said why it ended.
+    finished: bool,
 }
 
 impl ReadingState {
     fn new() -> Self {
-        Self { placer: Assembler::new(MAX_RESPONSE), begun: false }
+        Self { placer: Assembler::new(MAX_RESPONSE), begun: false, finished: false }
     }
 }
 
@@ -121,6 +123,7 @@ impl ChatFraming {
             }
             self.read_parts(&choice.delta, &mut parts);
             read.closing = choice.finish_reason.is_some();
+            self.response.reading.finished |= read.closing;
         }
         for part in &parts {
             let place = self.response.places.len();
@@ -132,7 +135,9 @@ impl ChatFraming {
             _ => EventParts::Many(parts),
         };
         // Behind an error only `[DONE]` comes, or nothing.
-        read.closing |= chunk.usage.is_some() || chunk.error.is_some();
+        // Some vendors report usage with each chunk.
+        read.closing |=
+            (chunk.usage.is_some() && self.response.reading.finished) || chunk.error.is_some();
         read.aside = matches!(read.parts, EventParts::None) && self.responses <= 1;
         read.hidden = self.terms.hidden_usage && chunk.choices.is_empty() && chunk.usage.is_some();
         read
@@ -194,8 +199,20 @@ impl ChatFraming {
         }
     }
 
+    /// Writes the chunk with the only piece of this call in it. Returns false where there are more.
+    fn write_own_piece(&self, key: u32, raw: &[u8], out: &mut Vec<u8>) -> bool {
+        let place = usize::try_from(key.saturating_sub(CALLS)).ok();
+        let own = |placed: &&Option<usize>| place.is_some() && **placed == place;
+        let placed = self.response.reading.placer.placed_calls();
+        let nth = placed.iter().position(|placed| own(&placed));
+        let only = placed.iter().filter(own).count() == 1;
+        nth.filter(|_| only).is_some_and(|nth| respond::write_call_alone(out, raw, nth))
+    }
+
     fn build_reply(&self, message: ResponseMessage) -> Reply {
-        let cut = message.finish.as_ref().is_none_or(Finish::is_cut);
+        // A message without a reason is whole if its last call is.
+        let half = message.calls.last().is_some_and(|call| !call.complete);
+        let cut = message.finish.as_ref().map_or(half, Finish::is_cut);
         let blocks = block::order_blocks(&message, &self.response.places);
         Reply {
             id: message.id.clone(),
@@ -426,7 +443,7 @@ impl Framing for ChatFraming {
         }
     }
 
-    fn split_part(&self, part: &BlockPart<'_>) -> Vec<u8> {
+    fn split_part(&self, part: &BlockPart<'_>, raw: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let head = self.chunk_head();
         match (part.key, part.more) {
@@ -440,6 +457,7 @@ impl Framing for ChatFraming {
             (_, PartContent::Member(name, value)) => {
                 respond::write_members(&mut out, head, [(&*name.unescape(), value)]);
             }
+            (key, _) if key >= CALLS && self.write_own_piece(key, raw, &mut out) => {}
             (key, more) if key >= CALLS => {
                 let index = key - CALLS;
                 if let Some(NewBlock::Call { id, name, .. }) = part.begins {
@@ -549,7 +567,8 @@ fn core_stop(message: &ResponseMessage) -> Stop {
         Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => Stop::Natural,
         Some(Finish::ContentFilter) => Stop::Refusal,
         Some(finish) if finish.is_cut() => Stop::Length,
-        Some(_) | None => Stop::Unknown,
+        Some(_) => Stop::Other,
+        None => Stop::Unknown,
     }
 }
 
@@ -565,6 +584,7 @@ fn finish_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> Finish {
     match &message.finish {
         Some(Finish::ToolCalls | Finish::FunctionCall) if ending.calls == 0 => Finish::Stop,
         Some(finish) => finish.clone(),
+        None if ending.calls > 0 => Finish::ToolCalls,
         None => Finish::Stop,
     }
 }

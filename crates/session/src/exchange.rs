@@ -257,6 +257,12 @@ impl Exchange {
         self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
     }
 
+    /// Notes that the connection of the upstream's stream broke, before
+    /// [`finish_response`](Self::finish_response).
+    pub fn note_broken_stream(&mut self) {
+        self.relay.note_broken();
+    }
+
     /// Ends the upstream stream, whether whole or cut.
     ///
     /// # Errors

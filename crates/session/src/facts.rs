@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
-use softland_core::{Digest, ToolResult, VisibleText, identity, lines, tables};
-use softland_wire::json::Str;
+use softland_core::{Digest, LineRoom, ToolResult, VisibleText, identity, lines, tables};
+use softland_wire::json::{Cursor, Error, Str};
+
+use crate::media::digest_media;
 
 /// Bytes of a result's text that are looked at for exit codes, at each end.
 const EDGE: usize = 400;
@@ -17,9 +19,9 @@ const MARKER: usize = 160;
 /// `is_error` is the client's own mark. The caller fills in the id.
 #[must_use]
 pub fn read_result(text: &str, is_error: bool) -> ToolResult<'static> {
-    let mut read = ResultReader::default();
+    let mut read = ResultReader::new(is_error);
     crate::tags::with_str(text, |text| read.add_text(text));
-    ToolResult { failed: is_error || read.failed, ..read.to_facts() }
+    read.to_facts()
 }
 
 /// A tool result's content, read part by part into the core's words.
@@ -36,6 +38,12 @@ pub struct ResultReader {
 }
 
 impl ResultReader {
+    /// Creates a reader of a result. `is_error` is the client's own mark.
+    #[must_use]
+    pub fn new(is_error: bool) -> Self {
+        Self { failed: is_error, ..Self::default() }
+    }
+
     /// Returns the facts that the rules need of the result. The caller fills in the call's id.
     #[must_use]
     pub fn to_facts(&self) -> ToolResult<'static> {
@@ -49,26 +57,61 @@ impl ResultReader {
             cleared: self.cleared,
             lined: self.lined,
             remarked: self.remarked,
+            room: LineRoom::Text,
         }
     }
 
-    /// Adds an image or a document. Only its presence counts; its bytes are not read.
-    pub fn add_media(&mut self) {
-        let media = Digest::from_bytes(b"media");
-        self.digest = Some(self.digest.map_or(media, |before| before.followed_by(media)));
+    /// Adds an image, a document, or another part that is no text: its JSON, or nothing where that
+    /// is not known.
+    pub fn add_media(&mut self, part: &str) {
+        self.add_digest(digest_media(part));
+    }
+
+    /// Adds the output of a command in the Responses API's own form: `stdout`, `stderr`, `outcome`.
+    pub(crate) fn add_command_output(&mut self, part: &str) {
+        let mut code = None;
+        // The part was scanned before, so there is no error to report.
+        let _ = Cursor::new(part).read_members(|cursor, member| {
+            match &*member.key.unescape() {
+                "stdout" | "stderr" => {
+                    if let Some((text, _)) = cursor.read_string_or_skip()? {
+                        self.add_text(text);
+                    }
+                }
+                "outcome" => {
+                    let outcome = cursor.skip_value()?.slice_of(part);
+                    code = identity::find_member(outcome, "exit_code");
+                    self.add_digest(Digest::from_bytes(outcome.as_bytes()));
+                }
+                _ => {}
+            }
+            Ok::<_, Error>(())
+        });
+        self.failed |= code.is_some_and(|code| code != "0");
+    }
+
+    fn add_digest(&mut self, digest: Digest) {
+        self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
     }
 
     /// Adds a text.
     pub fn add_text(&mut self, text: Str<'_>) {
         let digest = if identity::looks_like_json(text.raw()) {
-            let (digest, failed) = json_result(&text.unescape());
+            let text = text.unescape();
+            let (digest, failed) = json_result(&text);
             self.failed |= failed;
-            digest
+            match self.failed {
+                true => identity::digest_failed_result(&text, &tables::is_volatile_field),
+                false => digest,
+            }
         } else {
             self.failed |= edges_failed(text);
-            text_digest(text)
+            match self.failed {
+                true => failed_text_digest(&text.unescape()),
+                false => text_digest(text),
+            }
         };
-        self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
+        self.add_digest(digest);
         self.sent_back |= tables::asks_for_retry(text.raw());
         self.chars += text.char_count() as u64;
         self.cleared =
@@ -95,6 +138,12 @@ fn text_digest(text: Str<'_>) -> Digest {
     let read = || identity::digest_lines(&text.unescape(), LINES_EDGE, &tables::is_volatile_line);
     let without = (may(raw.get(..head)) || may(raw.get(tail..))).then(read).flatten();
     without.unwrap_or_else(|| Digest::from_bytes(raw.as_bytes()))
+}
+
+/// Returns the digest of a plain result that failed.
+fn failed_text_digest(text: &str) -> Digest {
+    let lines = text.lines().filter(|line| !tables::is_volatile_line(line));
+    lines.fold(Digest::EMPTY, |sum, line| sum.followed_by(identity::digest_failure(line)))
 }
 
 /// Returns the digest of a result that looks like JSON, and true if it says that it failed.
@@ -140,7 +189,11 @@ impl TextReader {
         let digest = Digest::from_bytes(text.raw().as_bytes());
         self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
         let room = (VisibleText::ENOUGH as usize).saturating_sub(self.seen.trim().len());
-        if room > 0 {
+        if room > 0 && text.raw().trim_start().starts_with("<think") {
+            let text = text.unescape();
+            let said = VisibleText::without_thinking(&text).trim_start();
+            self.seen.extend(said.chars().take(room));
+        } else if room > 0 {
             self.seen.extend(text.iter().skip_while(|c| c.is_whitespace()).take(room));
         }
     }
@@ -176,6 +229,37 @@ mod tests {
         let deep = |n: u64| codex("a", "0.1", &format!("{0}Time: {n}\n{0}", "line\n".repeat(200)));
         assert_ne!(digest(&deep(1)), digest(&deep(2)));
         assert_ne!(digest("Time: 12:00"), digest("Time: 12:01"));
+    }
+
+    #[test]
+    fn a_command_that_fails_the_same_way_is_the_same_failure() {
+        let digest = |text: &str| read_result(text, true).digest;
+        assert_eq!(digest("1 failed in 0.04s"), digest("1 failed in 0.12s"));
+        assert_ne!(digest("1 failed in 0.04s"), digest("2 failed in 0.04s"));
+        let json =
+            |time: &str| digest(&format!(r#"{{"output":"x\n1 failed in {time}s","code":1}}"#));
+        assert_eq!(json("0.04"), json("0.12"));
+        // What works is its text: a clock's answer is new each time.
+        let works = |text: &str| read_result(text, false).digest;
+        assert_ne!(works("It is 10:03:11"), works("It is 10:03:12"));
+        assert_ne!(works("1 passed in 0.04s"), works("1 passed in 0.12s"));
+    }
+
+    #[test]
+    fn the_output_of_a_command_in_parts_is_read_whole() {
+        let read = |stdout: &str, stderr: &str, code: u8| {
+            let mut read = ResultReader::default();
+            read.add_command_output(&format!(
+                r#"{{"stdout":"{stdout}","stderr":"{stderr}","outcome":{{"type":"exit","exit_code":{code}}}}}"#
+            ));
+            read.to_facts()
+        };
+        assert_eq!(read("a", "b", 0).digest, read("a", "b", 0).digest);
+        for other in [read("a2", "b", 0), read("a", "b2", 0), read("a", "b", 1)] {
+            assert_ne!(read("a", "b", 0).digest, other.digest);
+        }
+        assert!(read("a", "b", 1).failed && !read("a", "b", 0).failed);
+        assert_eq!(read("ab", "cd", 0).chars, 4);
     }
 
     #[test]

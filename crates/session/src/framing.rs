@@ -296,7 +296,7 @@ pub(crate) trait Framing: MessageWriter + std::fmt::Debug + Send + Sync {
     fn write_event(&mut self, raw: &[u8], parts: &[PlacedPart<'_, '_>], out: &mut Vec<u8>);
 
     /// Returns one of several parts of a received event, as an event of its own.
-    fn split_part(&self, part: &BlockPart<'_>) -> Vec<u8>;
+    fn split_part(&self, part: &BlockPart<'_>, raw: &[u8]) -> Vec<u8>;
 
     /// Prepares to read again, without `fold`, what was read of the response under way.
     fn rewind_reading(&mut self) {}

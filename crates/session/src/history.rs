@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softland_core::{
-    Addition, Call, Digest, Facts, FinishedTurn, LinePlace, MessageEffects, MessagePosition, Run,
-    Stop, ToolResult, Transcript, UserMessage, UserText, lines,
+    Addition, Call, Digest, Facts, FinishedTurn, LinePlace, LineRoom, MessageEffects,
+    MessagePosition, Run, Stop, ToolResult, Transcript, UserMessage, UserText, lines,
 };
 use softland_wire::json::Span;
 use softland_wire::request::{
     Block as RequestBlock, BlockKind, Content, Message as RequestMessage, Request, ResultContent,
-    Role, ToolResult as WireResult,
+    Role, TextRoom, ToolResult as WireResult,
 };
 use softland_wire::{Api, Splice};
 
@@ -26,6 +26,8 @@ use crate::tags::{self, TagCall, TagReader, WaitingCalls};
 #[derive(Debug)]
 pub(crate) struct FoldedHistory<'a> {
     api: Api,
+    /// The body of the request.
+    text: &'a str,
     pub(crate) transcript: Transcript,
     /// The lines, as edits; empty where the run's policy only observes.
     pub(crate) splice: Splice,
@@ -63,6 +65,7 @@ impl<'a> FoldedHistory<'a> {
         let (api, splice) = (request.api, Splice::new());
         let mut fold = Self {
             api,
+            text: request.text,
             transcript,
             splice,
             results,
@@ -121,8 +124,9 @@ impl<'a> FoldedHistory<'a> {
         let next = next.filter(|next| next.role == Role::User);
         !said.user.results.is_empty()
             && awaits()
-            && next
-                .is_some_and(|next| Transcript::is_spoken(&FoldedMessage::from_message(next).user))
+            && next.is_some_and(|next| {
+                Transcript::is_spoken(&FoldedMessage::from_message(next, self.text).user)
+            })
     }
 
     /// Folds the newest message with the facts that hold for it.
@@ -135,7 +139,7 @@ impl<'a> FoldedHistory<'a> {
 
     /// Reads a user's message, with the results that it gives to calls written as text.
     fn read_user_message(&mut self, message: &RequestMessage<'a>) -> FoldedMessage<'a> {
-        let mut said = FoldedMessage::from_message(message);
+        let mut said = FoldedMessage::from_message(message, self.text);
         if !self.waiting.is_empty() {
             let texts: Vec<_> = said.user.texts.iter().map(UserText::text).collect();
             let given = self.waiting.take_results(self.reader.as_ref(), &texts);
@@ -308,7 +312,8 @@ struct FoldedMessage<'a> {
 }
 
 impl<'a> FoldedMessage<'a> {
-    fn from_message(message: &RequestMessage<'a>) -> Self {
+    /// Reads a message of a request with this body.
+    fn from_message(message: &RequestMessage<'a>, body: &str) -> Self {
         let name = message.name.map(|name| name.unescape());
         let mut user = UserMessage { name, ..UserMessage::default() };
         match &message.content {
@@ -318,7 +323,7 @@ impl<'a> FoldedMessage<'a> {
                     match &block.kind {
                         BlockKind::ToolResult(result) => {
                             let id = result.tool_use_id.unescape();
-                            user.results.push(ToolResult { id, ..result_facts(result) });
+                            user.results.push(ToolResult { id, ..result_facts(result, body) });
                         }
                         BlockKind::Text { text, .. } => {
                             user.texts.push(UserText::new(text.unescape()));
@@ -381,25 +386,31 @@ impl<'a> FoldedMessage<'a> {
     }
 }
 
-/// Reads the facts that the rules need of a result. The caller fills in its id.
-fn result_facts(result: &WireResult<'_>) -> ToolResult<'static> {
-    let mut read = ResultReader::default();
+/// Reads the facts that the rules need of a result in this body. The caller fills in its id.
+fn result_facts(result: &WireResult<'_>, body: &str) -> ToolResult<'static> {
+    let mut read = ResultReader::new(result.is_error);
     match &result.content {
         ResultContent::Absent(_) => {}
-        ResultContent::Opaque => read.add_media(),
+        ResultContent::Opaque(span) => read.add_media(span.slice_of(body)),
         ResultContent::Text(text, _) => read.add_text(*text),
         ResultContent::Parts { parts, .. } => {
             for part in parts {
+                let json = part.span.slice_of(body);
                 match part.text {
+                    Some(_) if part.kind.is_empty() => read.add_command_output(json),
                     Some((text, _)) => read.add_text(text),
-                    // An image or a document: its bytes are not read.
-                    None => read.add_media(),
+                    None => read.add_media(json),
                 }
             }
         }
     }
     let facts = read.to_facts();
-    ToolResult { failed: result.is_error || facts.failed, ..facts }
+    let room = match result.room {
+        TextRoom::Text => LineRoom::Text,
+        TextRoom::Form => LineRoom::Form,
+        TextRoom::Code => LineRoom::Code,
+    };
+    ToolResult { room, ..facts }
 }
 
 fn fold_assistant_turn(
@@ -410,20 +421,24 @@ fn fold_assistant_turn(
 ) {
     let mut texts = TextReader::default();
     let mut named = Vec::new();
-    let mut hidden = false;
+    let (mut hidden, mut stop) = (false, Stop::Unknown);
     match &message.content {
         Content::Text(text, _) => texts.add_text(*text),
         Content::Blocks { blocks, .. } => {
             for block in blocks {
                 match &block.kind {
                     BlockKind::Text { text, .. } => texts.add_text(*text),
-                    BlockKind::ToolUse { id, name, input, server } => {
+                    BlockKind::ToolUse { id, name, input, server, .. } => {
                         named.push((
                             id.unescape(),
                             name.unescape(),
                             input.text_in(request.text),
                             *server,
                         ));
+                    }
+                    BlockKind::Other { kind } if kind.eq_str("compaction") => {
+                        // The provider stopped behind its summary, and the client went on.
+                        (hidden, stop) = (true, Stop::Other);
                     }
                     BlockKind::ToolResult(_)
                     | BlockKind::Thinking
@@ -443,7 +458,7 @@ fn fold_assistant_turn(
         hidden,
         // A history is read for its calls. An image or sound ends a run just as text does.
         gives: false,
-        stop: Stop::Unknown,
+        stop,
         output_tokens: None,
     });
 }

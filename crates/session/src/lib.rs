@@ -18,6 +18,7 @@ mod framing;
 mod history;
 mod kept;
 mod local;
+mod media;
 mod out;
 mod outline;
 mod past;

@@ -142,7 +142,7 @@ fn gathered_results(request: &Request<'_>, run: &Run) -> Vec<String> {
                         result_excerpt(&result.content),
                     ));
                 }
-                BlockKind::ToolUse { id, name, input, server: false } => {
+                BlockKind::ToolUse { id, name, input, server: false, .. } => {
                     let input = shorten_text(&input.text_in(request.text), 100);
                     calls
                         .push((id.unescape().into_owned(), format!("{} {input}", name.unescape())));
@@ -224,7 +224,7 @@ fn label_results(
 
 fn result_excerpt(content: &ResultContent<'_>) -> String {
     let text = match content {
-        ResultContent::Absent(_) | ResultContent::Opaque => None,
+        ResultContent::Absent(_) | ResultContent::Opaque(_) => None,
         ResultContent::Text(text, _) => Some(*text),
         ResultContent::Parts { parts, .. } => {
             parts.iter().find_map(|part| part.text.map(|(text, _)| text))

@@ -216,7 +216,7 @@ impl Outline {
         waiting.clear();
         let turn = self.answered.len();
         for block in message_blocks(message) {
-            if let BlockKind::ToolUse { id, name, input, server: false } = &block.kind {
+            if let BlockKind::ToolUse { id, name, input, server: false, .. } = &block.kind {
                 waiting
                     .entry(Digest::from_bytes(id.raw().as_bytes()))
                     .or_default()
@@ -363,7 +363,7 @@ pub(crate) fn is_tags_only(message: &RequestMessage<'_>) -> bool {
 
 fn result_digest(content: &ResultContent<'_>) -> Digest {
     match content {
-        ResultContent::Absent(_) | ResultContent::Opaque => Digest::EMPTY,
+        ResultContent::Absent(_) | ResultContent::Opaque(_) => Digest::EMPTY,
         ResultContent::Text(text, _) => {
             Digest::EMPTY.followed_by(Digest::from_bytes(text.raw().as_bytes()))
         }
@@ -460,7 +460,7 @@ fn message_calls<'m, 'a: 'm>(
     message: &'m RequestMessage<'a>,
 ) -> impl Iterator<Item = (Cow<'m, str>, Cow<'m, str>, Cow<'m, str>)> {
     message_blocks(message).iter().filter_map(move |block| match &block.kind {
-        BlockKind::ToolUse { id, name, input, server: false } => {
+        BlockKind::ToolUse { id, name, input, server: false, .. } => {
             Some((id.unescape(), name.unescape(), input.text_in(request.text)))
         }
         _ => None,

@@ -59,6 +59,9 @@ pub(crate) struct EndedResponse {
     pub(crate) foreign: bool,
 }
 
+/// The most characters that are quoted of an event which cannot be read.
+const QUOTED: usize = 200;
+
 impl Relay {
     /// Creates a relay. `streams` is true if the client reads a stream. `ids` are the call ids of
     /// the history, which a new call may not have.
@@ -174,11 +177,13 @@ impl Relay {
     fn take_foreign(&mut self, frame: &Frame<'_>, out: &mut Output) -> Result<(), ResponseError> {
         let governs = self.role == Role::Gateway && !self.run.policy().is_observing();
         if governs && !frame.cut && !self.incoming.over && is_garbled(frame) {
-            return Err(ResponseError::Other("the data of an event is no JSON".to_owned()));
+            let words: String = frame.data.trim().chars().take(QUOTED).collect();
+            return Err(ResponseError::Other(format!("the data of an event is no JSON: {words}")));
         }
         if frame.cut {
             // Half a frame is kept back until it is clear that nothing else follows.
             self.incoming.half = frame.raw.to_vec();
+            self.incoming.torn |= !frame.data.is_empty();
         } else if self.incoming.is_live() || frame.data.is_empty() {
             // A held response shows no unknown event, neither now nor later.
             self.pass_aside(frame.raw, out);
@@ -224,6 +229,7 @@ impl Relay {
     }
 
     fn hold_event(&mut self, read: &EventView<'_>, frame: &Frame<'_>, out: &mut Output) {
+        self.incoming.over |= read.over;
         match (read.head, &read.parts) {
             (Some((id, model)), EventParts::None) if !read.closing => {
                 self.client.show_head(id, model, frame.raw, out);
@@ -275,7 +281,7 @@ impl Relay {
                 if !read.hidden && parts.is_empty() {
                     self.incoming.bare.extend_from_slice(raw);
                 }
-                self.take_late_parts(parts, out);
+                self.take_late_parts(parts, raw, out);
             }
         } else if let [part] = parts {
             self.show_part(part, raw, out);
@@ -283,6 +289,7 @@ impl Relay {
             self.show_parts(parts, raw, out);
         } else if !(read.ping
             && self.incoming.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
+            && !read.hidden
             && (read.ping || read.aside || !read.known)
         {
             self.pass_aside(raw, out);
@@ -373,6 +380,11 @@ impl Relay {
         Some(self.ids.take_id(id))
     }
 
+    /// Notes that the connection of the response under way broke.
+    pub(crate) fn note_broken(&mut self) {
+        self.incoming.torn = true;
+    }
+
     /// Ends the upstream stream.
     pub(crate) fn finish_response(
         &mut self,
@@ -386,6 +398,14 @@ impl Relay {
         let so_far = self.stop_reason().map(|_| self.client.framing.tokens_so_far());
         let (mut reply, mut end) = self.client.framing.finish_response();
         self.client.framing.form().check_reply(&reply)?;
+        if end == UpstreamEnd::Stop && self.breaks_before_end() {
+            // The message said why it ended, and then the stream broke before its own end: the
+            // client is not told of an end.
+            end = UpstreamEnd::Cut;
+            self.incoming.closing.clear();
+            self.incoming.bare.clear();
+            self.client.mark_changed();
+        }
         self.rename_calls(&mut reply);
         self.complete_reply(&mut reply, &mut end, out);
         self.shape_failure()?;
@@ -398,6 +418,14 @@ impl Relay {
             end,
             foreign: self.incoming.received > 0 && !self.incoming.known,
         })
+    }
+
+    /// True if a response that a gateway passes on broke behind the reason for its end, and before
+    /// the end. One that is held back gets an end of softland's.
+    fn breaks_before_end(&self) -> bool {
+        let passes = self.role == Role::Gateway && self.is_live();
+        let torn = self.incoming.torn && !self.incoming.over;
+        passes && torn && !self.run.policy().is_observing()
     }
 
     /// Takes a whole response that was not streamed. It is shown at the verdict.

@@ -90,7 +90,7 @@ impl ResponsesFraming {
             id: response.id.clone(),
             model: response.model.clone(),
             blocks: blocks.into_iter().map(|block| Block::Responses(Box::new(block))).collect(),
-            stop: if refused { Stop::Refusal } else { core_stop(&response) },
+            stop: if refused { Stop::Refusal } else { block::core_stop(&response) },
             whole: response.status == Some(Status::Completed),
             tokens: response.usage.tokens,
             billed: response.usage.tokens,
@@ -371,7 +371,7 @@ impl Framing for ResponsesFraming {
     }
 
     /// Returns nothing: every event carries a single part.
-    fn split_part(&self, _: &BlockPart<'_>) -> Vec<u8> {
+    fn split_part(&self, _: &BlockPart<'_>, _: &[u8]) -> Vec<u8> {
         Vec::new()
     }
 
@@ -587,14 +587,5 @@ fn status_of(phase: Phase) -> Option<Status> {
         Phase::Incomplete => Some(Status::Incomplete),
         Phase::Failed => Some(Status::Failed),
         _ => None,
-    }
-}
-
-fn core_stop(response: &Response) -> Stop {
-    match (&response.status, response.incomplete_reason.as_deref()) {
-        (Some(Status::Completed), _) => Stop::Natural,
-        (Some(Status::Incomplete), Some("content_filter")) => Stop::Refusal,
-        (Some(Status::Incomplete), _) => Stop::Length,
-        _ => Stop::Unknown,
     }
 }

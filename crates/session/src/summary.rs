@@ -97,7 +97,7 @@ pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
             ResultContent::Parts { parts, .. } => {
                 parts.iter().find_map(|part| part.text.map(|(text, _)| text.unescape_head(RESULT)))
             }
-            ResultContent::Absent(_) | ResultContent::Opaque => None,
+            ResultContent::Absent(_) | ResultContent::Opaque(_) => None,
         },
         _ => None,
     });

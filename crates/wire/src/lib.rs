@@ -13,6 +13,7 @@
 pub mod anthropic;
 mod api;
 mod bound;
+mod caller;
 pub mod chat;
 mod error_text;
 pub mod json;

@@ -19,13 +19,14 @@ mod error;
 mod members;
 mod owned;
 mod responses;
+mod room;
 mod terms;
 #[cfg(test)]
 mod tests;
 
 pub use blocks::{
     Block, BlockKind, BlockKindOf, BlockOf, CallInput, CallInputOf, Content, ContentOf, Message,
-    MessageOf, Messages, MessagesOf, Part, PartOf, ResultContent, ResultContentOf, Role,
+    MessageOf, Messages, MessagesOf, Part, PartOf, ResultContent, ResultContentOf, Role, TextRoom,
     ToolResult, ToolResultOf,
 };
 pub use error::RequestError;
@@ -109,11 +110,13 @@ impl<'a> RequestOf<Str<'a>, &'a str> {
     /// Fails if the body is not JSON, or lacks what every request of that API must have: a `model`
     /// string, and messages that each have a role, or an input, of a shape that the API knows.
     pub fn from_body(api: Api, body: &'a [u8]) -> Result<Self, RequestError> {
-        match api {
+        let mut request = match api {
             Api::Anthropic => anthropic::scan_body(body),
             Api::Chat => chat::scan_body(body),
             Api::Responses => responses::scan_body(body),
-        }
+        }?;
+        room::mark_results_of_code(&mut request.messages.list);
+        Ok(request)
     }
 }
 

@@ -236,6 +236,14 @@ impl Decoder {
                 self.fields.data = range;
             }
             self.fields.data_lines += 1;
+        } else if name == b"error" && self.fields.data_lines == 0 && !value.is_empty() {
+            // llama.cpp tells of an error in a field of that name. It is read as an event of that
+            // name: the name in the line is the event's.
+            let before = if line.starts_with(name) { 0 } else { lines::BOM.len() };
+            let name_at = self.line - self.start + before;
+            self.fields.event = (name_at, name_at + name.len());
+            self.fields.data = range;
+            self.fields.data_lines = 1;
         }
     }
 }

@@ -25,9 +25,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
         "Claude Code sub-agents",
         &[
             "color",
-            "disallowedTools",
             "permissionMode",
-            "maxTurns",
             "skills",
             "mcpServers",
             "hooks",

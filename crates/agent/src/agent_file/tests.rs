@@ -1,5 +1,7 @@
 use super::*;
+use crate::tools::BY_DEFAULT;
 
+mod foreign;
 mod programs;
 
 /// Returns the problems and warnings of `text`, one a line, warnings after `warning: `.
@@ -191,7 +193,7 @@ fn bytes_that_are_no_text_name_their_line() {
 #[test]
 fn keys_of_other_agents_are_silent_and_typos_are_not() {
     parse_ok(&with(
-        "color: green\npermissionMode: plan\nmaxTurns: 9\nhooks: {a: [b]}\nmode: subagent",
+        "color: green\npermissionMode: acceptEdits\nskills: [a]\neffort: high\nmode: subagent",
     ));
     assert_eq!(
         check(&with("tool_call_limit: 3\nzzzzzzzzzz: 1")),

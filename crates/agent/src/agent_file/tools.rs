@@ -6,7 +6,7 @@ use super::front_matter::FrontMatterEntry;
 use super::{Diagnostics, servers};
 use crate::sub_agents::AGENT_TOOL;
 use crate::tool::cut_line;
-use crate::tools::{BUILT_IN, CommandDef};
+use crate::tools::{BUILT_IN, BY_DEFAULT, CommandDef};
 use softland_session::core::find_nearest;
 
 const ALLOWED: &str = "a list of tool names, or names with commas between";
@@ -33,6 +33,56 @@ pub(super) fn read_tools(
     commands: &[CommandDef],
     report: &mut Diagnostics,
 ) -> Option<Vec<String>> {
+    let names = read_names(entry, report)?;
+    let mut tools: Vec<String> = Vec::new();
+    for name in names {
+        if commands.iter().any(|command| command.name == name) {
+            continue;
+        }
+        if let Some(tool) = restricted_name(&name) {
+            let message = format!(
+                "`{}` allows single calls of `{tool}` only, which is not supported; write `{tool}` \
+                 for all of them, or make a tool of the command by `commands`",
+                cut_line(&name, 60)
+            );
+            report.add_error(Some(entry.line), Some("tools"), message);
+            continue;
+        }
+        let of_server = servers::split_name(&name).map(|_| name.as_str());
+        let Some(tool) = of_server.or_else(|| resolve_name(&name, entry, report)) else { continue };
+        if tools.iter().any(|known| known == tool) {
+            report.add_warning(entry.line, Some("tools"), format!("`{tool}` is named twice"));
+        } else {
+            tools.push(tool.to_owned());
+        }
+    }
+    Some(tools)
+}
+
+/// Returns the tools of an agent whose file names none.
+pub(super) fn default_tools() -> Vec<String> {
+    BY_DEFAULT.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Returns the tool of a name that allows or denies only some of its calls, such as
+/// `Bash(git:*)`; `None` for any other name.
+pub(super) fn restricted_name(name: &str) -> Option<String> {
+    let (tool, calls) = name.split_once('(')?;
+    let all = matches!(calls.trim_end_matches(')').trim(), "" | "*");
+    (!all).then(|| own_name(tool))
+}
+
+/// Returns our name of a tool.
+pub(super) fn own_name(name: &str) -> String {
+    let bare = name.split('(').next().unwrap_or_default().trim();
+    ALIASES.iter().find(|(alias, _)| *alias == bare).map_or(bare, |(_, name)| name).to_owned()
+}
+
+/// Reads names of tools; `None` if there are none, or if the entry is invalid.
+pub(super) fn read_names(
+    entry: &FrontMatterEntry,
+    report: &mut Diagnostics,
+) -> Option<Vec<String>> {
     let names = match &entry.value {
         PolicyValue::Null => return None,
         PolicyValue::Text(text) => split_names(text),
@@ -56,20 +106,7 @@ pub(super) fn read_tools(
         report.add_value_error(entry, ALLOWED, "an empty name (for no tools at all write [])");
         return None;
     }
-    let mut tools: Vec<String> = Vec::new();
-    for name in names {
-        if commands.iter().any(|command| command.name == name) {
-            continue;
-        }
-        let of_server = servers::split_name(&name).map(|_| name.as_str());
-        let Some(tool) = of_server.or_else(|| resolve_name(&name, entry, report)) else { continue };
-        if tools.iter().any(|known| known == tool) {
-            report.add_warning(entry.line, Some("tools"), format!("`{tool}` is named twice"));
-        } else {
-            tools.push(tool.to_owned());
-        }
-    }
-    Some(tools)
+    Some(names)
 }
 
 /// Splits names at commas, except within parentheses (`Bash(git log, git show)`).

@@ -14,6 +14,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::odd;
+
 /// The longest message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
@@ -212,12 +214,19 @@ where
                 }
                 return Some(message);
             }
-            // Some servers print text where only messages belong. A client skips it.
             if !self.answers {
-                continue;
+                // Some servers print text where only messages belong. A client skips it.
+                let odd = odd::read_answer(&line).and_then(|odd| serde_json::from_value(odd).ok());
+                match odd {
+                    Some(message) => return Some(message),
+                    None => continue,
+                }
             }
             let refusal = match serde_json::from_slice::<Value>(&line) {
-                Err(error) => error_line(-32700, &format!("Parse error: {error}"), Value::Null),
+                Err(error) => match odd::id_beside_half_a_character(&line) {
+                    Some(id) => error_line(-32600, odd::HALF, id),
+                    None => error_line(-32700, &format!("Parse error: {error}"), Value::Null),
+                },
                 Ok(value) => match value.get("id") {
                     Some(id) => error_line(-32600, "Invalid request", id.clone()),
                     // An unknown notification is not answered.

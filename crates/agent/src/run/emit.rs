@@ -127,7 +127,10 @@ impl<'a> Emitter<'a> {
             _ if self.observed => "silent",
             Phase::Open if self.counts => "countdown",
             Phase::Open => "silent",
-            Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
+            Phase::Landing { .. }
+            | Phase::Late { .. }
+            | Phase::Waiting { .. }
+            | Phase::Stopping { .. } => "landing",
         };
         self.emit_event(EventKind::TurnStart {
             turns_limit: policy.turns_limit,

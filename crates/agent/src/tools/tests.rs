@@ -212,6 +212,11 @@ fn grep_explains_bad_arguments() {
     let case = case(&[("a", "x")]);
     let error = case.error("grep", json!({"pattern": "a(b"}));
     assert!(error.starts_with("the pattern `a(b` is not a valid regular expression: "), "{error}");
+    for pattern in ["{".repeat(500), ["{".repeat(500), "}".repeat(500)].concat(), "?".repeat(4000)]
+    {
+        let error = case.error("glob", json!({"pattern": pattern}));
+        assert!(error.starts_with("the glob pattern is too large"), "{error}");
+    }
     let error = case.error("grep", json!({"pattern": "x", "glob": "[a"}));
     assert!(error.starts_with("the glob pattern `[a` is not valid: "), "{error}");
     assert_eq!(

@@ -55,9 +55,21 @@ pub(super) fn find_candidates(
     if seen { Ok(found) } else { walk.walk_from(&target, &target).map(|(found, _)| found) }
 }
 
+/// The longest pattern, in bytes, and the most braces in it.
+const MAX_PATTERN: usize = 1000;
+const MAX_BRACES: usize = 50;
+
 /// Compiles a glob over paths relative to the root. A pattern without `/` matches names in any
 /// folder.
 pub(super) fn glob_matcher(pattern: &str) -> Result<GlobMatcher, String> {
+    // The library panics at a pattern whose expression it cannot compile.
+    let depth = pattern.bytes().filter(|byte| *byte == b'{').count();
+    if pattern.len() > MAX_PATTERN || depth > MAX_BRACES {
+        return Err(format!(
+            "the glob pattern is too large: at most {MAX_PATTERN} bytes and {MAX_BRACES} braces \
+             are allowed"
+        ));
+    }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let anywhere = format!("**/{pattern}");
     let text = if pattern.contains('/') { pattern } else { &anywhere };

@@ -19,14 +19,48 @@ struct ProgramVariable {
     name: &'static str,
     /// True if the variable is set for the program even if it was not set before.
     always: bool,
+    /// True if the program appends the provider's own path to the address, the suffix included.
+    bare: bool,
+    /// The type of provider for which the variable holds the address of this one; `None` if it
+    /// always does.
+    provider_type: Option<&'static str>,
 }
 
 const fn always_set(name: &'static str) -> ProgramVariable {
-    ProgramVariable { name, always: true }
+    ProgramVariable { name, always: true, bare: false, provider_type: None }
 }
 
 const fn if_set(name: &'static str) -> ProgramVariable {
-    ProgramVariable { name, always: false }
+    ProgramVariable { name, always: false, bare: false, provider_type: None }
+}
+
+/// goose's variables of hosts, behind which it appends the whole path (goose, providers/openai.rs
+/// and anthropic.rs).
+const fn host(name: &'static str) -> ProgramVariable {
+    ProgramVariable { name, always: true, bare: true, provider_type: None }
+}
+
+/// The Copilot CLI's variable for a provider of the user's own. To set it where it is not set would
+/// change the provider. (docs.github.com, "Using your own LLM models in GitHub Copilot CLI")
+const fn copilot(provider_type: &'static str) -> ProgramVariable {
+    ProgramVariable {
+        name: "COPILOT_PROVIDER_BASE_URL",
+        always: false,
+        bare: false,
+        provider_type: Some(provider_type),
+    }
+}
+
+impl ProgramVariable {
+    /// Returns the value of the variable, if it holds the provider's address.
+    fn read_from(&self, env: Env<'_>) -> Option<String> {
+        let chosen = || {
+            let name = read_variable(env, "COPILOT_PROVIDER_TYPE");
+            name.unwrap_or_else(|| "openai".to_owned())
+        };
+        let holds = self.provider_type.is_none_or(|wanted| chosen() == wanted);
+        read_variable(env, self.name).filter(|_| holds)
+    }
 }
 
 /// The providers and their variables, as read in the programs on 2026-11-22.
@@ -41,6 +75,8 @@ const FOUND: [ProviderVariables; 2] = [
             if_set("ANTHROPIC_API_URL"),
             if_set("ANTHROPIC_API_BASE"),
             if_set("CLAUDE_CODE_API_BASE_URL"),
+            host("ANTHROPIC_HOST"),
+            copilot("anthropic"),
         ],
         suffix: "",
     },
@@ -48,7 +84,12 @@ const FOUND: [ProviderVariables; 2] = [
     // OPENAI_API_BASE. They append /chat/completions and /responses.
     ProviderVariables {
         upstream: "openai",
-        variables: &[always_set("OPENAI_BASE_URL"), always_set("OPENAI_API_BASE")],
+        variables: &[
+            always_set("OPENAI_BASE_URL"),
+            always_set("OPENAI_API_BASE"),
+            host("OPENAI_HOST"),
+            copilot("openai"),
+        ],
         suffix: "/v1",
     },
 ];
@@ -87,8 +128,9 @@ pub(super) fn read_upstreams(env: Env<'_>) -> Result<EnvUpstreams, Vec<String>> 
     let (mut named, mut problems) = (EnvUpstreams::default(), Vec::new());
     for found in &FOUND {
         let mut first: Option<(&str, BaseUrl)> = None;
-        for ProgramVariable { name, .. } in found.variables {
-            let Some(text) = read_variable(env, name) else { continue };
+        for variable in found.variables {
+            let Some(text) = variable.read_from(env) else { continue };
+            let name = variable.name;
             match (BaseUrl::parse(&text), &first) {
                 (Err(problem), _) => problems.push(format!("the variable {name} {problem}")),
                 (Ok(url), None) => first = Some((name, url)),
@@ -125,9 +167,10 @@ pub(super) fn find_bypass(env: Env<'_>) -> Option<String> {
 pub(super) fn program_variables(env: Env<'_>, url: &str) -> Vec<(String, String)> {
     let mut changed = Vec::new();
     for found in &FOUND {
-        for ProgramVariable { name, always } in found.variables {
-            if *always || read_variable(env, name).is_some() {
-                changed.push(((*name).to_owned(), format!("{url}{}", found.suffix)));
+        for variable in found.variables {
+            if variable.always || variable.read_from(env).is_some() {
+                let suffix = if variable.bare { "" } else { found.suffix };
+                changed.push((variable.name.to_owned(), format!("{url}{suffix}")));
             }
         }
     }
@@ -234,11 +277,37 @@ mod tests {
         let wanted = [
             ("ANTHROPIC_BASE_URL", "http://127.0.0.1:5"),
             ("ANTHROPIC_API_URL", "http://127.0.0.1:5"),
+            ("ANTHROPIC_HOST", "http://127.0.0.1:5"),
             ("OPENAI_BASE_URL", "http://127.0.0.1:5/v1"),
             ("OPENAI_API_BASE", "http://127.0.0.1:5/v1"),
+            ("OPENAI_HOST", "http://127.0.0.1:5"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(changed, wanted);
+    }
+
+    #[test]
+    fn programs_that_name_a_provider_of_their_own_keep_it() {
+        let name = "COPILOT_PROVIDER_BASE_URL";
+        let own = (name, "http://own.example/v1");
+        let typed = |provider| [own, ("COPILOT_PROVIDER_TYPE", provider)];
+        for (variables, upstream, address) in [
+            (&[own][..], "openai", Some("http://127.0.0.1:5/v1")),
+            (&typed("openai")[..], "openai", Some("http://127.0.0.1:5/v1")),
+            (&typed("anthropic")[..], "anthropic", Some("http://127.0.0.1:5")),
+            (&typed("azure")[..], "", None),
+            (&[][..], "", None),
+        ] {
+            let changed = with(variables, |env| program_variables(env, "http://127.0.0.1:5"));
+            let found = changed.iter().find(|(changed, _)| changed == name);
+            assert_eq!(found.map(|(_, address)| &**address), address, "{variables:?}");
+            let named = with(variables, read_upstreams).unwrap().upstreams;
+            let named = named.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("");
+            assert_eq!(named, upstream, "{variables:?}");
+        }
+        let goose = [("OPENAI_HOST", "http://own.example")];
+        let named = with(&goose, read_upstreams).unwrap();
+        assert_eq!(named.upstreams, [("openai", url("http://own.example"))]);
     }
 
     #[test]

@@ -141,6 +141,32 @@ fn a_config_is_read_again_and_one_with_mistakes_is_not_taken() {
     assert!(gateway.runs());
 }
 
+#[test]
+fn a_config_that_is_half_written_is_not_taken() {
+    let folder = tempdir().unwrap();
+    let with = |text: &str| file(folder.path(), "softland.toml", text);
+    let policy = "[policy.x]\nturns_limit = 3\n";
+    let upstream = "[upstream.openai]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let ledger = "[ledger]\nurl = \"off\"\n";
+    let config = with(&[policy, upstream, ledger].concat());
+    let mut gateway = Server::serve(folder.path(), &["--config", &config], &[]);
+    let half = [
+        (String::new(), "[policy.x], [upstream.openai] base_url"),
+        ("# soon\n".to_owned(), "[policy.x], [upstream.openai] base_url"),
+        ([policy, ledger].concat(), "lacks [upstream.openai] base_url,"),
+        ([ledger, upstream].concat(), "lacks [policy.x],"),
+        ([ledger, policy, "[upstream.openai]\n"].concat(), "lacks [upstream.openai] base_url,"),
+    ];
+    for (text, lacks) in half {
+        with(&text);
+        gateway.signal("HUP");
+        gateway.until(lacks);
+    }
+    with(&[policy, upstream, ledger, "[policy.y]\n"].concat());
+    gateway.signal("HUP");
+    gateway.until("is in force");
+}
+
 /// A simulator that waits before each piece of its answer.
 fn slow_sim(folder: &Path, pause_ms: u64) -> Server {
     let text = "one two three four five six seven eight nine ten";

@@ -1,7 +1,8 @@
-//! A round: the calls of one turn, their results as they come in, and the line that each result
-//! gets.
+//! A round: the calls of one turn, their results as they come in, and the line that is due at each
+//! result. [`placing`] finds the result that has room for it.
 
 mod pending;
+mod placing;
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::BTreeMap;
@@ -11,12 +12,11 @@ use alloc::vec::Vec;
 use self::pending::PendingResults;
 use super::loops::LoopConsequence;
 use super::{Admission, Phase, Role, Run};
-use crate::addition::{Addition, AdditionKind, LinePlace};
+use crate::addition::{Addition, AdditionKind};
 use crate::because::{Because, Reason};
 use crate::digest::Digest;
-use crate::event::{Call, Facts, FinishedTurn, ToolResult};
+use crate::event::{Call, Facts, FinishedTurn, LineRoom, ToolResult};
 use crate::identity;
-use crate::lines;
 use crate::pinned::FactDecision;
 use crate::policy::{Countdown, LoopKey, LoopKind, Policy, Share};
 use crate::rules::{self, AnsweredCall, CallWords, Round, Signal};
@@ -214,11 +214,11 @@ impl Run {
         results: &[ToolResult<'_>],
         facts: Option<&Facts>,
     ) -> (Vec<Addition>, Vec<Signal>) {
-        let mut additions = Vec::new();
+        let mut lines = Vec::new();
         let mut signals = Vec::new();
         // The rungs of a landing are one turn.
         self.within_turn &= self.phase != Phase::Open && !self.policy().is_observing();
-        let Some(mut open) = self.open.take() else { return (additions, signals) };
+        let Some(mut open) = self.open.take() else { return (Vec::new(), signals) };
         self.count_returned_calls(&mut open);
         for (index, result) in results.iter().enumerate() {
             let line = self.add_result(&mut open, result, facts, &mut signals);
@@ -226,12 +226,10 @@ impl Run {
             // A text that looks like a line is the tool's own. The ask is never left out.
             let closed =
                 |kind| result.lined && self.role == Role::Gateway && kind != AdditionKind::Ask;
-            if let Some((kind, because, text)) = line.filter(|(kind, ..)| !closed(*kind)) {
-                additions.push(Addition { place: LinePlace::Result(index), kind, because, text });
-            }
+            lines.extend(line.filter(|(kind, ..)| !closed(*kind)).map(|line| (index, line)));
         }
         self.open = (!open.waiting.is_empty()).then_some(open);
-        (additions, signals)
+        (self.place_lines(results, lines), signals)
     }
 
     fn add_result(
@@ -267,7 +265,7 @@ impl Run {
         });
         self.used.result_chars = self.used.result_chars.saturating_add(result.chars);
         self.cut_batch(open);
-        let countdown = self.countdown_line(open);
+        let countdown = self.countdown_in(open, result.room);
         if open.ran < open.to_run || open.ended {
             return countdown;
         }
@@ -309,7 +307,7 @@ impl Run {
         let here = self.pinned.decided.iter().filter(|decided| decided.round == self.used.rounds);
         let taken: Vec<_> = here.filter(|d| d.takes_out()).map(|d| &d.because).collect();
         let because = (*taken.first()?).clone();
-        Some((AdditionKind::Countdown, Some(because), lines::format_tool_refusals(&taken)))
+        Some((AdditionKind::Countdown, Some(because), self.pinned.words.tool_refusals(&taken)))
     }
 
     /// Counts a turn from which calls were taken out as a refused turn, like one whose refusals the
@@ -404,19 +402,39 @@ impl Run {
         };
         if let Some(because) = because.or(lands) {
             self.phase = Phase::Landing { because: because.clone(), in_result: true };
-            return Some((AdditionKind::Ask, Some(because.clone()), lines::format_ask(&because)));
+            return Some((
+                AdditionKind::Ask,
+                Some(because.clone()),
+                self.pinned.words.ask(&because),
+            ));
         }
         let due = self.take_warnings(facts);
         self.displaced.extend(due);
         if let Some(because) = note.filter(|_| room) {
-            return Some((AdditionKind::Note, Some(because.clone()), lines::format_note(&because)));
+            return Some((
+                AdditionKind::Note,
+                Some(because.clone()),
+                self.pinned.words.note(&because),
+            ));
         }
         if self.displaced.is_empty() || !room {
             return None;
         }
         let because = self.displaced.remove(0);
-        let text = lines::format_warning(&because.reason, self.policy().warn_at.left_percent());
+        let text = {
+            let left = self.policy().warn_at.left_percent();
+            self.pinned.words.warning(&because.reason, left)
+        };
         Some((AdditionKind::Warn, Some(because), text))
+    }
+
+    /// Returns the countdown for the newest result. One that says how many calls remain is not moved
+    /// to a later result, which counts anew.
+    fn countdown_in(&mut self, open: &mut OpenRound, room: LineRoom) -> Option<ResultLine> {
+        let line = self.countdown_line(open)?;
+        let counts = line.1.as_ref().is_some_and(|because| because.used != because.limit);
+        self.owes_countdown = counts && room != LineRoom::Text;
+        Some(line).filter(|_| !self.owes_countdown)
     }
 
     /// Returns the countdown with the fewest calls left, after the newest result.
@@ -446,14 +464,14 @@ impl Run {
         };
         let (left, tool, because) = fewest?;
         if policy.countdown == Countdown::Off {
-            let text = lines::format_warning(&Reason::ToolCalls, 0);
+            let text = self.pinned.words.warning(&Reason::ToolCalls, 0);
             return Some((AdditionKind::Warn, Some(because), text));
         }
         if left == 0 {
-            let text = lines::format_tool_refusal(tool?, because.limit);
+            let text = self.pinned.words.tool_refusal(tool?, because.limit);
             return Some((AdditionKind::Countdown, Some(because), text));
         }
-        Some((AdditionKind::Countdown, Some(because), lines::format_countdown(left, tool)))
+        Some((AdditionKind::Countdown, Some(because), self.pinned.words.countdown(left, tool)))
     }
 
     /// Returns the number that the countdown shows after `used` of `limit`, if it shows one here.
@@ -461,6 +479,7 @@ impl Run {
         let left = limit.checked_sub(used)?;
         let policy = self.policy();
         let shows = match policy.countdown {
+            _ if self.owes_countdown => true,
             Countdown::Every => policy.countdown_from.is_reached(used, limit),
             Countdown::Milestones => {
                 let crossed = |percent| {
@@ -475,4 +494,4 @@ impl Run {
     }
 }
 
-type ResultLine = (AdditionKind, Option<Because>, String);
+pub(super) type ResultLine = (AdditionKind, Option<Because>, String);

@@ -51,6 +51,8 @@ pub(super) static TOOLS: &[ToolRow] = &[
     polls("awaitshell", "Cursor"),
     shell("bash", "Claude Code Bash, opencode, Anthropic bash tool"),
     polls("bashoutput", "Claude Code BashOutput (to 2.0)"),
+    polls("browserwait", "browser tools"),
+    polls("browserwaitfor", "Playwright MCP browser_wait_for"),
     reads("cat", "agents that wrap shell tools"),
     polls("checkstatus", "generic job tools"),
     reads("codebasesearch", "Cursor, Roo Code codebase_search"),
@@ -144,6 +146,9 @@ pub(super) static TOOLS: &[ToolRow] = &[
 
 /// Tools that do several things: (folded name, argument, its value, kind, source).
 pub(super) static BY_ARGUMENT: &[(&str, &str, &str, ToolKind, &str)] = &[
+    ("computer", "action", "wait", ToolKind::Polls, "Anthropic computer tool, Claude in Chrome"),
+    ("computercall", "action", r#"{"type":"wait"}"#, ToolKind::Polls, "OpenAI computer tool"),
+    ("computercall", "action", r#"{"type": "wait"}"#, ToolKind::Polls, "OpenAI computer tool"),
     (
         "executebash",
         "command",

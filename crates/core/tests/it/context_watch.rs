@@ -66,6 +66,7 @@ impl Watched {
                 cleared: false,
                 lined: false,
                 remarked: false,
+                room: softland_core::LineRoom::Text,
             })
             .collect();
         self.seen.extend(self.watch.take_results(&results));

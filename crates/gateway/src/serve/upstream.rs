@@ -216,6 +216,9 @@ impl Upstreams {
         };
         let answer = answer.map_err(|error| UpstreamError::from_client_error(to, &error))?;
         let (head, incoming) = answer.into_parts();
+        if head.status.is_informational() {
+            return Err(UpstreamError::from_status(to, head.status));
+        }
         let relay = UpstreamRelay::new(incoming, self.idle.get());
         Ok(UpstreamResponse::new(Arc::clone(&to.name), head.status, head.headers, relay))
     }

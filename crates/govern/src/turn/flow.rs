@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Phase, RequestFailure};
-use softland_session::wire::Tokens;
 use softland_session::wire::tags::StopAfter;
+use softland_session::wire::{Api, Tokens};
 use softland_session::{
     Done, Event, Exchange, ExchangeEnded, Output, Step, UnfinishedResponse, ping_event,
 };
@@ -219,13 +219,17 @@ impl GovernedRequest {
                         if self.is_observed() {
                             return Box::pin(self.end_observed(done, client)).await;
                         }
-                        self.end_stream_broken();
+                        let breaks = self.breaks_connection();
+                        if !breaks {
+                            self.end_stream_broken();
+                        }
                         // Stored first: a client that has read the end may send its next request at
                         // once.
                         Box::pin(self.close_request(Some(done))).await;
-                        let flushed = self.flush_bytes(&client).await;
-                        return if flushed.is_ok() {
-                            client.finish()
+                        return match self.flush_bytes(&client).await {
+                            Ok(()) if breaks => client.abort(),
+                            Ok(()) => client.finish(),
+                            Err(_) => {}
                         };
                     }
                     Ok(Step::Send(body)) => match self.send_alive(body, &client).await {
@@ -374,9 +378,12 @@ impl GovernedRequest {
     }
 
     /// Ends the upstream's stream. A complete message counts as complete, however the connection
-    /// ended.
+    /// ended behind its end.
     fn finish_response(&mut self, error: Option<TransportError>) {
         self.cut = error.is_some();
+        if self.cut {
+            self.exchange.note_broken_stream();
+        }
         let so_far = self.exchange.tokens_so_far();
         let Err(unfinished) = self.exchange.finish_response(&mut self.out) else { return };
         // Its own usage report covers only its beginning.
@@ -530,6 +537,19 @@ impl GovernedRequest {
         {
             self.exchange.break_off(&why, &mut self.out);
         }
+    }
+
+    /// True if the client's connection is to break as the upstream's did, because nothing else ends
+    /// the stream. Chat Completions has no error event: clients that try a broken connection again
+    /// take one for the provider's last word.
+    fn breaks_connection(&self) -> bool {
+        let chat = self.opening.asked.active.api == Api::Chat;
+        let breaks = chat && self.cut && !self.record.answered_locally();
+        let why = self.broken.as_ref().filter(|_| breaks && self.exchange.is_streaming());
+        if let Some(why) = why {
+            tracing::warn!(id = %self.opening.target.id, %why, "the client's connection is broken too");
+        }
+        why.is_some()
     }
 
     /// Drops the upstream request after the client has disconnected, and books what came of it.

@@ -51,7 +51,10 @@ impl GovernedRequest {
             _ if run.policy().is_observing() => "silent",
             Phase::Open if counts => "countdown",
             Phase::Open => "silent",
-            Phase::Landing { .. } | Phase::Late { .. } | Phase::Stopping { .. } => "landing",
+            Phase::Landing { .. }
+            | Phase::Late { .. }
+            | Phase::Waiting { .. }
+            | Phase::Stopping { .. } => "landing",
         };
         headers.insert(PHASE, HeaderValue::from_static(phase));
         self.opening.asked.services.meter.count_phase(phase);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use softland_session::core::policy::{Landing, LoopKey, LoopKind, Mode, Policy, RunBoundary};
 use softland_session::core::{
-    AdditionKind, Call, Digest, Facts, FinishedTurn, Phase, Reason, Role, Stop, ToolResult,
-    Transcript, UserMessage, UserText, VisibleText,
+    AdditionKind, Call, Digest, Facts, FinishedTurn, LineRoom, Phase, Reason, Role, Stop,
+    ToolResult, Transcript, UserMessage, UserText, VisibleText,
 };
 
 /// The tool name of calls that are not recorded.
@@ -109,11 +109,10 @@ impl Judge {
         let ended = match run.phase() {
             Phase::Open => return,
             Phase::Stopping { because } => (turn - 1, because.reason.clone()),
-            Phase::Landing { because, .. } | Phase::Late { because } if stops => {
-                (turn - 1, because.reason.clone())
-            }
-            Phase::Landing { because, .. } | Phase::Late { because } => {
-                (turn, because.reason.clone())
+            Phase::Landing { because, .. }
+            | Phase::Late { because }
+            | Phase::Waiting { because } => {
+                (if stops { turn - 1 } else { turn }, because.reason.clone())
             }
         };
         self.verdict.ended = Some(ended);
@@ -153,7 +152,9 @@ impl Judge {
         self.release_held(turns + 1, None);
         let stopped = self.transcript.current_run().and_then(|run| match run.phase() {
             Phase::Stopping { because } => Some(because),
-            Phase::Landing { because, .. } | Phase::Late { because }
+            Phase::Landing { because, .. }
+            | Phase::Late { because }
+            | Phase::Waiting { because }
                 if self.landing == Landing::Stop =>
             {
                 Some(because)
@@ -198,6 +199,7 @@ fn make_unrecorded_result(id: &str) -> UserMessage<'_> {
         cleared: false,
         lined: false,
         remarked: false,
+        room: LineRoom::Text,
     };
     UserMessage { results: vec![result], ..UserMessage::default() }
 }

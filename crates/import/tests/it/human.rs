@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{
-    Arrival, Call, Digest, FinishedTurn, Millis, Phase, Role, Stop, ToolResult, Transcript,
-    UserMessage, UserText, VisibleText,
+    Arrival, Call, Digest, FinishedTurn, LineRoom, Millis, Phase, Role, Stop, ToolResult,
+    Transcript, UserMessage, UserText, VisibleText,
 };
 
 /// The most messages of a thousand that may be taken for a program's.
@@ -272,6 +272,7 @@ fn result(id: &String) -> ToolResult<'_> {
         cleared: false,
         lined: false,
         remarked: false,
+        room: LineRoom::Text,
     }
 }
 

@@ -106,6 +106,9 @@ impl InputSize {
                     self.add_media_in(part.span, body);
                 }
             }
+            BlockKind::ToolResult(ToolResult { content: ResultContent::Opaque(span), .. }) => {
+                self.add_media_in(*span, body);
+            }
             BlockKind::Text { .. }
             | BlockKind::ToolUse { .. }
             | BlockKind::ToolResult(_)

@@ -74,7 +74,7 @@ impl LadderProgress {
     pub(super) fn next_mode(&self, reading: &RequestReading) -> RelayMode {
         if self.ladder.landing().is_some() {
             return match self.ladder.rung() {
-                Some(Rung::Ask) => RelayMode::Live { calls: false },
+                Some(Rung::Ask) | None => RelayMode::Live { calls: false },
                 _ => RelayMode::Held { until_call: false },
             };
         }

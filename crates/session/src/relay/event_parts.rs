@@ -8,9 +8,14 @@ use crate::out::Output;
 impl Relay {
     /// Takes parts that came with the message's end. They go out before that end, where it does not
     /// go out as it came.
-    pub(super) fn take_late_parts(&mut self, parts: &[BlockPart<'_>], out: &mut Output) {
+    pub(super) fn take_late_parts(
+        &mut self,
+        parts: &[BlockPart<'_>],
+        raw: &[u8],
+        out: &mut Output,
+    ) {
         for part in parts {
-            let alone = self.client.framing.split_part(part);
+            let alone = self.client.framing.split_part(part, raw);
             let opened = self.open_part(part);
             if self.is_shaped(&opened) {
                 self.shape_by_key(&opened, &alone, true, out);
@@ -57,7 +62,7 @@ impl Relay {
     pub(super) fn show_parts(&mut self, parts: &[BlockPart<'_>], raw: &[u8], out: &mut Output) {
         if self.shaping.is_some() {
             for part in parts {
-                let alone = self.client.framing.split_part(part);
+                let alone = self.client.framing.split_part(part, raw);
                 self.show_part(part, &alone, out);
             }
             return;
@@ -78,7 +83,7 @@ impl Relay {
             let Some(slot) = slots.get(n).and_then(|at| self.incoming.slots.get_mut((*at)?)) else {
                 continue;
             };
-            let alone = if whole { Vec::new() } else { self.client.framing.split_part(part) };
+            let alone = if whole { Vec::new() } else { self.client.framing.split_part(part, raw) };
             self.client.take_part(slot, part, &alone, out);
         }
         if whole {

@@ -42,6 +42,8 @@ pub(super) struct IncomingResponse {
     /// A last event that was cut. It goes out behind the end of the message, and nothing may follow
     /// it.
     pub(super) half: Vec<u8>,
+    /// True if that event holds data, or if the connection broke.
+    pub(super) torn: bool,
     /// The ids under which its calls are shown, in order.
     pub(super) shown_ids: Vec<String>,
     /// The admissions that those calls leave to the next one.
@@ -67,6 +69,7 @@ impl IncomingResponse {
             closing: Vec::new(),
             bare: Vec::new(),
             half: Vec::new(),
+            torn: false,
             shown_ids: Vec::new(),
             admitted: AdmittedCalls::default(),
             released: 0,

@@ -385,7 +385,7 @@ impl Relay {
                     client.take_part(slot, &part, &splice_text(&frame.raw, at, &frame.passed), out);
                 }
                 None => {
-                    let own = client.framing.split_part(&part);
+                    let own = client.framing.split_part(&part, &[]);
                     client.take_part(slot, &part, &own, out);
                 }
             }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use softland_core::{Call, Digest};
+use softland_core::{Call, Digest, Stop};
 use softland_wire::json::{Cursor, Error, write_str};
-use softland_wire::responses::{OutputItem, OutputKind, Response, respond};
+use softland_wire::responses::{OutputItem, OutputKind, Response, Status, respond};
 
 use super::items::holds_result;
 use crate::block_view::BlockView;
@@ -147,6 +147,17 @@ pub(super) fn blocks_of(response: &mut Response) -> Vec<ResponsesBlock> {
         ResponsesBlock { item, tied, returns }
     });
     blocks.collect()
+}
+
+/// Returns the reason why a response ended.
+pub(super) fn core_stop(response: &Response) -> Stop {
+    match (&response.status, response.incomplete_reason.as_deref()) {
+        (Some(Status::Completed), _) => Stop::Natural,
+        (Some(Status::Incomplete), Some("content_filter")) => Stop::Refusal,
+        (Some(Status::Incomplete), _) => Stop::Length,
+        (Some(_), _) => Stop::Other,
+        (None, _) => Stop::Unknown,
+    }
 }
 
 /// Returns `store` of a response, which is true where nothing is said of it.

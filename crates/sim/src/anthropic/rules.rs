@@ -13,6 +13,7 @@ mod signatures;
 mod thinking;
 mod tools;
 mod turns;
+mod version;
 
 pub(crate) use signatures::{Issuer, VerifiedThinking, wants_drop};
 
@@ -21,6 +22,8 @@ use crate::anthropic::request::Prompt;
 use crate::json::Json;
 use crate::models::Model;
 use crate::request::Request;
+
+pub(crate) use version::check_version;
 
 /// The endpoint to which a body was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,7 @@ pub(crate) fn check_request<'a>(
     blocks::check_blocks(request, body)?;
     let prompt = Prompt::from_body(body, model)?;
     sampling::check_sampling(&prompt)?;
+    version::check_removed(request, body)?;
     marks::check_marks(&prompt)?;
     tools::check_tools(&prompt)?;
     thinking::check_thinking(request, &prompt)?;

@@ -56,9 +56,7 @@ pub(crate) fn serve_request(
         return Err(AnthropicRefusal::new(413, "request_too_large", message));
     }
     authenticate(request)?;
-    ensure(request.header("anthropic-version").is_some(), || {
-        "anthropic-version: header is required".to_owned()
-    })?;
+    rules::check_version(request)?;
     let body = match Json::parse(request.body) {
         Ok(body) if body.is_map() => body,
         Ok(_) => return refuse_with("The request body should be a JSON object"),

@@ -84,9 +84,11 @@ impl<'a> Chunk<'a> {
     pub(super) fn from_data(data: &'a str, is_error: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
         let mut chunk = Self::default();
-        let mut flat_error = is_error;
-        cursor.read_members(|cursor, member| chunk.read_member(cursor, member, &mut flat_error))?;
+        let mut form = ChunkForm { error: is_error, ..ChunkForm::default() };
+        cursor.read_members(|cursor, member| chunk.read_member(cursor, member, &mut form))?;
         cursor.expect_end()?;
+        // Only words: FastAPI's `{"detail":…}`, `{"message":…}` of proxies.
+        let flat_error = form.error || (form.words && !form.chunk);
         if flat_error && chunk.error.is_none() {
             chunk.error = Some(Box::new(StreamError::from_cursor(&mut Cursor::new(data))?));
         }
@@ -98,9 +100,14 @@ impl<'a> Chunk<'a> {
         &mut self,
         cursor: &mut Cursor<'a>,
         member: MemberKey<'a>,
-        flat_error: &mut bool,
+        form: &mut ChunkForm,
     ) -> Result<(), Error> {
-        match &*member.key.unescape() {
+        let key = member.key.unescape();
+        match &*key {
+            "message" | "detail" | "msg" => form.words |= cursor.peek()? != Kind::Null,
+            _ => form.chunk |= matches!(&*key, "id" | "object" | "choices" | "usage" | "model"),
+        }
+        match &*key {
             "id" => self.id = cursor.read_text_or_skip()?.unwrap_or_default(),
             "created" => self.created = cursor.read_uint_or_skip()?,
             "model" => self.model = cursor.read_text_or_skip()?.unwrap_or_default(),
@@ -117,7 +124,7 @@ impl<'a> Chunk<'a> {
             "error" => self.error = read_error_member(cursor)?,
             // Mistral and vLLM: `{"object":"error","message":…}`.
             "object" => {
-                *flat_error |= cursor.read_text_or_skip()?.is_some_and(|object| object == "error")
+                form.error |= cursor.read_text_or_skip()?.is_some_and(|object| object == "error")
             }
             _ => {}
         }
@@ -154,6 +161,17 @@ impl<'a> Chunk<'a> {
         })?;
         Ok(())
     }
+}
+
+/// The form of a chunk's data, as its members show it.
+#[derive(Default)]
+struct ChunkForm {
+    /// True if the data says that it is an error.
+    error: bool,
+    /// True if it has words of its own, as errors have.
+    words: bool,
+    /// True if it has a member of a chunk.
+    chunk: bool,
 }
 
 /// Reads an `error` member: an object, or a bare string. Null is not an error.

@@ -8,7 +8,9 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
-pub use rewrite::{CallEdit, Rewrite, write_reindexed, write_rewritten, write_with_id};
+pub use rewrite::{
+    CallEdit, Rewrite, write_call_alone, write_reindexed, write_rewritten, write_with_id,
+};
 
 use super::{
     message::{Call, Finish, ResponseMessage},

@@ -113,6 +113,8 @@ pub enum BlockKindOf<S> {
         input: CallInputOf<S>,
         /// True if the provider runs the tool.
         server: bool,
+        /// True if code that the model wrote made the call and reads its result (`caller`).
+        by_code: bool,
     },
     /// `tool_result`
     ToolResult(ToolResultOf<S>),
@@ -156,6 +158,20 @@ pub struct ToolResultOf<S> {
     pub is_error: bool,
     /// The tool's output.
     pub content: ResultContentOf<S>,
+    /// The room that it has for more text.
+    pub room: TextRoom,
+}
+
+/// The room for text in a tool result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextRoom {
+    /// A text may be added to it.
+    #[default]
+    Text,
+    /// Its form has no place for a text.
+    Form,
+    /// Code that the model wrote reads it, in whatever form it is.
+    Code,
 }
 
 /// The form of [`ResultContent`] with strings of a kind `S`.
@@ -163,8 +179,8 @@ pub struct ToolResultOf<S> {
 pub enum ResultContentOf<S> {
     /// No content. The span is that of a literal `null`, if one is written.
     Absent(Option<Span>),
-    /// Neither text nor parts, such as a computer's screenshot.
-    Opaque,
+    /// Neither text nor parts, such as a computer's screenshot; the value's span.
+    Opaque(Span),
     /// A string, and its span with quotes.
     Text(S, Span),
     /// A list of parts.
@@ -183,6 +199,6 @@ pub struct PartOf<S> {
     pub span: Span,
     /// `type`; empty where absent.
     pub kind: S,
-    /// The text of a `text` part, and its span with quotes.
+    /// The text of a `text` part, or the `stdout` of a shell's, and its span with quotes.
     pub text: Option<(S, Span)>,
 }

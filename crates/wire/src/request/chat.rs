@@ -3,7 +3,7 @@
 use super::{
     Block, BlockKind, CallInput, Content, Message, Messages, OutputLimit, Part, Request,
     RequestError, ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceKind,
-    ToolResult, Tools, append_block, ends_in_result, known_name,
+    ToolResult, Tools, append_block, ends_in_result, known_name, room,
 };
 use crate::{
     Api,
@@ -162,10 +162,9 @@ fn view_result<'a>(message: &Sent<'a>) -> Block<'a> {
         },
     };
     let tool_use_id = message.tool_call_id.or(message.name).unwrap_or_default();
-    make_block(
-        message.span,
-        BlockKind::ToolResult(ToolResult { tool_use_id, is_error: false, content }),
-    )
+    let room = room::content_room(&content);
+    let result = ToolResult { tool_use_id, is_error: false, content, room };
+    make_block(message.span, BlockKind::ToolResult(result))
 }
 
 fn view_result_part<'a>(part: &SaidPart<'a>) -> Part<'a> {
@@ -205,7 +204,8 @@ fn view_turn<'a>(message: &Sent<'a>) -> Vec<Block<'a>> {
     for call in &message.tool_calls {
         let (id, name) = (call.id, call.name);
         let input = CallInput::Text(call.arguments);
-        blocks.push(make_block(call.span, BlockKind::ToolUse { id, name, input, server: false }));
+        let kind = BlockKind::ToolUse { id, name, input, server: false, by_code: false };
+        blocks.push(make_block(call.span, kind));
     }
     blocks
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Block, BlockKind, Content, Message, Request, ResultContent, Role, Tool};
+use super::{Block, BlockKind, Content, Message, Request, ResultContent, Role, TextRoom, Tool};
 use crate::{
     Api, Splice,
     chat::StreamOptions,
@@ -15,12 +15,16 @@ impl Splice {
     /// Adds `line` as the last line of a tool result: after an empty line at the end of its string
     /// or of its last text part. Without any text, the line becomes a text part or the content
     /// itself. Content without any characters is replaced by the line, because the API refuses
-    /// blank text. Returns false and edits nothing if `block` is not a tool result.
+    /// blank text. Returns false and edits nothing if `block` is not a tool result with room for
+    /// text.
     pub fn append_to_result(&mut self, api: Api, block: &Block<'_>, line: &str) -> bool {
         let BlockKind::ToolResult(result) = &block.kind else { return false };
+        if result.room != TextRoom::Text {
+            return false;
+        }
         match &result.content {
             ResultContent::Text(text, span) => self.append_to_text(*text, *span, line),
-            ResultContent::Opaque => return false,
+            ResultContent::Opaque(_) => return false,
             ResultContent::Absent(Some(null)) => self.replace(*null, quote_text(line)),
             ResultContent::Absent(None) => {
                 self.append_member(block.span, api.result_member_name(), &quote_text(line))

@@ -182,7 +182,7 @@ impl<S> BlockOf<S> {
     fn map_strings<'s, R>(&'s self, f: impl Fn(&'s S) -> R + Copy) -> BlockOf<R> {
         let kind = match &self.kind {
             BlockKindOf::Text { text, span } => BlockKindOf::Text { text: f(text), span: *span },
-            BlockKindOf::ToolUse { id, name, input, server } => BlockKindOf::ToolUse {
+            BlockKindOf::ToolUse { id, name, input, server, by_code } => BlockKindOf::ToolUse {
                 id: f(id),
                 name: f(name),
                 input: match input {
@@ -190,6 +190,7 @@ impl<S> BlockOf<S> {
                     CallInputOf::Text(text) => CallInputOf::Text(f(text)),
                 },
                 server: *server,
+                by_code: *by_code,
             },
             BlockKindOf::ToolResult(result) => BlockKindOf::ToolResult(result.map_strings(f)),
             BlockKindOf::Thinking => BlockKindOf::Thinking,
@@ -204,7 +205,7 @@ impl<S> ToolResultOf<S> {
     fn map_strings<'s, R>(&'s self, f: impl Fn(&'s S) -> R + Copy) -> ToolResultOf<R> {
         let content = match &self.content {
             ResultContentOf::Absent(span) => ResultContentOf::Absent(*span),
-            ResultContentOf::Opaque => ResultContentOf::Opaque,
+            ResultContentOf::Opaque(span) => ResultContentOf::Opaque(*span),
             ResultContentOf::Text(text, span) => ResultContentOf::Text(f(text), *span),
             ResultContentOf::Parts { span, parts } => {
                 let part = |part: &'s PartOf<S>| PartOf {
@@ -215,7 +216,12 @@ impl<S> ToolResultOf<S> {
                 ResultContentOf::Parts { span: *span, parts: parts.iter().map(part).collect() }
             }
         };
-        ToolResultOf { tool_use_id: f(&self.tool_use_id), is_error: self.is_error, content }
+        ToolResultOf {
+            tool_use_id: f(&self.tool_use_id),
+            is_error: self.is_error,
+            content,
+            room: self.room,
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     Block, BlockKind, CallInput, Content, Message, Messages, OutputLimit, Part, PricingTerms,
-    Request, RequestError, ResultContent, Role, Thinking, ThinkingMode, Tool, ToolChoice,
-    ToolChoiceKind, ToolResult, Tools, append_block, ends_in_result, known_name,
+    Request, RequestError, ResultContent, Role, TextRoom, Thinking, ThinkingMode, Tool, ToolChoice,
+    ToolChoiceKind, ToolResult, Tools, append_block, ends_in_result, known_name, room,
 };
 use crate::{
     Api,
@@ -150,10 +150,14 @@ fn add_item<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
         },
         ItemKind::FunctionCall(call) | ItemKind::CustomToolCall(call) => {
             let (id, name, input) = (call.call_id, call.name, CallInput::Text(call.arguments));
-            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })
+            let by_code = item.by_code;
+            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false, by_code })
         }
-        ItemKind::FunctionCallOutput(output) | ItemKind::CustomToolCallOutput(output) => {
-            (Role::User, view_result(output))
+        ItemKind::FunctionCallOutput(output) => {
+            (Role::User, view_result(item, "function_call_output", output))
+        }
+        ItemKind::CustomToolCallOutput(output) => {
+            (Role::User, view_result(item, "custom_tool_call_output", output))
         }
         ItemKind::Reasoning { .. } => (Role::Assistant, BlockKind::Thinking),
         // A reference may be to any item. Its item is the model's, as are all items that clients
@@ -171,14 +175,18 @@ fn add_item<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
         }
         ItemKind::ToolCall { kind, call_id } if !call_id.is_empty() => {
             let (id, name, input) = (*call_id, *kind, CallInput::Json(item.span));
-            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false })
+            let by_code = item.by_code;
+            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false, by_code })
         }
         ItemKind::ToolCall { kind, .. } => {
             let (name, input) = (*kind, CallInput::Json(item.span));
             let id = item.id;
-            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: true })
+            let by_code = item.by_code;
+            (Role::Assistant, BlockKind::ToolUse { id, name, input, server: true, by_code })
         }
-        ItemKind::ToolOutput { output, .. } => (Role::User, view_result(output)),
+        ItemKind::ToolOutput { kind, output } => {
+            (Role::User, view_result(item, &kind.unescape(), output))
+        }
         ItemKind::Other { kind } => (Role::Assistant, BlockKind::Other { kind: *kind }),
     };
     let joins = role == Role::Assistant || list.last().is_some_and(ends_in_result);
@@ -227,7 +235,8 @@ fn view_texts<'a>(item: Span, content: &Said<'a>) -> Vec<Block<'a>> {
     }
 }
 
-fn view_result<'a>(output: &Output<'a>) -> BlockKind<'a> {
+/// Returns the output of an item of this type as a result.
+fn view_result<'a>(item: &Item<'a>, kind: &str, output: &Output<'a>) -> BlockKind<'a> {
     let content = match &output.content {
         Said::Absent(span) => ResultContent::Absent(*span),
         Said::Text(text, span) => ResultContent::Text(*text, *span),
@@ -239,7 +248,16 @@ fn view_result<'a>(output: &Output<'a>) -> BlockKind<'a> {
                 .collect(),
         },
         // A screenshot: nothing can be added to it.
-        Said::Other(_) => ResultContent::Opaque,
+        Said::Other(span) => ResultContent::Opaque(*span),
     };
-    BlockKind::ToolResult(ToolResult { tool_use_id: output.call_id, is_error: false, content })
+    let room = match item.by_code {
+        true => TextRoom::Code,
+        false => room::output_room(kind, &content),
+    };
+    BlockKind::ToolResult(ToolResult {
+        tool_use_id: output.call_id,
+        is_error: false,
+        content,
+        room,
+    })
 }

@@ -7,7 +7,7 @@ fn outline(request: &Request<'_>) -> Vec<(Role, Vec<String>)> {
     let block = |block: &Block<'_>| match &block.kind {
         BlockKind::Text { text, .. } => format!("t {}", text.unescape()),
         BlockKind::Thinking | BlockKind::RedactedThinking => "k".to_owned(),
-        BlockKind::ToolUse { id, name, input, server } => {
+        BlockKind::ToolUse { id, name, input, server, .. } => {
             let side = if *server { "s" } else { "c" };
             format!("{side} {} {} {}", id.unescape(), name.unescape(), input.text_in(request.text))
         }
@@ -18,7 +18,7 @@ fn outline(request: &Request<'_>) -> Vec<(Role, Vec<String>)> {
                     parts.iter().filter_map(|p| p.text).map(|(t, _)| t.unescape()).collect()
                 }
                 ResultContent::Absent(_) => "absent".to_owned(),
-                ResultContent::Opaque => "opaque".to_owned(),
+                ResultContent::Opaque(_) => "opaque".to_owned(),
             };
             format!("r {} {text}", result.tool_use_id.unescape())
         }

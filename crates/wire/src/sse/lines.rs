@@ -5,7 +5,7 @@ use std::str::Utf8Error;
 use memchr::memchr2;
 
 /// The byte order mark that may open a stream.
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// The result of a search for a line end.
 pub(super) enum LineEnd {

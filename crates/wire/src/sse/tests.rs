@@ -175,3 +175,23 @@ fn data_is_found_in_raw_bytes() {
     assert_eq!(found("data: 1\ndata: 2\n\n"), None);
     assert_eq!(found(": comment\n\n"), None);
 }
+
+#[test]
+fn a_field_of_an_error_is_an_event_of_that_name() {
+    for (text, event, data) in [
+        ("error: {\"a\":1}\n\n", "error", "{\"a\":1}"),
+        ("\u{feff}error: {}\n\n", "error", "{}"),
+        (": hi\r\nerror:{}\r\n\r\n", "error", "{}"),
+        // Beside data the field is unknown, as any other.
+        ("data: {}\nerror: x\n\n", "", "{}"),
+        ("error\n\n", "", ""),
+        ("errors: {}\n\n", "", ""),
+    ] {
+        let mut decoder = Decoder::new(100);
+        decoder.push(text.as_bytes());
+        decoder.finish();
+        let frame = decoder.next().unwrap().unwrap();
+        assert_eq!((frame.event, &*frame.data), (event, data), "{text:?}");
+        assert_eq!(frame.raw, text.as_bytes());
+    }
+}

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::*;
 use crate::because::Reason;
 use crate::digest::Digest;
-use crate::event::{Call, FinishedTurn, Stop, ToolResult, VisibleText};
+use crate::event::{Call, FinishedTurn, LineRoom, Stop, ToolResult, VisibleText};
 use crate::pinned::PinnedRecord;
 use crate::policy::{KEYS, KeySection, Limit, Measure, PolicyKey, PolicyValue, list_limits};
 use crate::run::Role;
@@ -164,6 +164,7 @@ fn every_limit_that_a_transcript_shows_is_counted() {
             cleared: false,
             lined: false,
             remarked: false,
+            room: LineRoom::Text,
         }],
         None,
     );

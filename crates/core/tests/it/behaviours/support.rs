@@ -109,6 +109,7 @@ pub(crate) fn result<'a>(id: &'a str, text: &str, failed: bool) -> ToolResult<'a
         cleared: false,
         lined: false,
         remarked: text.ends_with(softland_core::lines::REMARK_END),
+        room: softland_core::LineRoom::Text,
     }
 }
 

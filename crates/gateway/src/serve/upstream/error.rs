@@ -70,6 +70,12 @@ impl UpstreamError {
         Self::from_kind(to, UpstreamErrorKind::Timeout(phase, after))
     }
 
+    /// Creates the error of a status that answers no request, such as 101.
+    pub(super) fn from_status(to: &Origin, status: StatusCode) -> Self {
+        let cause = format!("it answered {status}, which is no answer to a request");
+        Self::from_kind(to, UpstreamErrorKind::Broken(cause))
+    }
+
     pub(super) fn unusable_path(to: &Origin) -> Self {
         Self::from_kind(to, UpstreamErrorKind::Unusable)
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
+use softland_session::core::lines::Wording;
 use softland_session::core::policy::Policy;
 use softland_session::core::{CarriedUsage, Digest, FactDecision, PinnedRecord, RunUsage};
 use softland_session::{SeenResult, StoredTail};
@@ -46,6 +47,7 @@ pub(super) struct CompactConversation {
 #[derive(Debug)]
 struct CompactPin {
     policy: Arc<Policy>,
+    words: Wording,
     decided: Vec<FactDecision>,
     looked: Option<u64>,
     carried: Vec<CarriedUsage>,
@@ -212,12 +214,12 @@ impl CompactConversation {
 
 impl CompactPin {
     fn from_pinned(pinned: PinnedRecord, policies: &mut SharedPolicies, age: u64) -> Self {
-        let PinnedRecord { policy, decided, looked, carried, compactions, .. } = pinned;
+        let PinnedRecord { policy, words, decided, looked, carried, compactions, .. } = pinned;
         let policy = policies.share_policy(policy);
         let PinnedRecord { went_on: places, behind_landing, .. } = pinned;
         let went_on =
             (!places.is_empty()).then(|| Box::new(ImmediateMessages { places, behind_landing }));
-        Self { policy, decided, looked, carried, compactions, age, went_on }
+        Self { policy, words, decided, looked, carried, compactions, age, went_on }
     }
 
     /// Adds messages that arrived at once, whichever request saw them, up to a bound.
@@ -237,6 +239,7 @@ impl CompactPin {
     fn to_pinned(&self) -> PinnedRecord {
         PinnedRecord {
             policy: Arc::clone(&self.policy),
+            words: self.words,
             decided: self.decided.clone(),
             looked: self.looked,
             carried: self.carried.clone(),

@@ -339,3 +339,13 @@ fn event_lines_of_several_runs_are_told_apart_and_a_log_without_contents_is_no_s
     ];
     assert_eq!(of("1"), second);
 }
+
+#[test]
+fn a_known_file_without_a_turn_says_so() {
+    let codex = r#"{"timestamp":"2025-09-20T10:00:00.000Z","type":"session_meta","payload":{"id":"a"}}
+{"timestamp":"2025-09-20T10:00:00.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}}
+"#;
+    let (kind, _, unreadable) = one(codex);
+    assert_eq!(kind, Some("codex"));
+    assert_eq!(unreadable, ["read as codex, and no turn of a model was found"]);
+}

@@ -11,7 +11,8 @@ use softland_import::{
 };
 use softland_session::core::policy::{Policy, PolicyValue};
 use softland_session::core::{
-    Call, Digest, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText, VisibleText,
+    Call, Digest, FinishedTurn, LineRoom, NanoUsd, Stop, ToolResult, UserMessage, UserText,
+    VisibleText,
 };
 use softland_session::wire::Tokens;
 
@@ -120,6 +121,7 @@ impl<'s> Script<'s> {
             cleared: false,
             lined: false,
             remarked: false,
+            room: LineRoom::Text,
         });
         let user = UserMessage { results: results.collect(), ..UserMessage::default() };
         let step = UserStep { user, machine: false, time: Some(self.time), line: None };

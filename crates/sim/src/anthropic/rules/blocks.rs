@@ -182,7 +182,12 @@ fn check_tool_result(block: &Block<'_>, path: &str) -> AnthropicResult {
     if matches!(content, Json::Str(_)) {
         return Ok(());
     }
-    for (i, inner) in read_blocks(content, 0).iter().enumerate() {
+    let parts = read_blocks(content, 0);
+    let references = parts.iter().filter(|part| part.is_kind("tool_reference")).count();
+    ensure(references == 0 || references == parts.len(), || {
+        format!("{path}.tool_result.content: tool_reference cannot be mixed with other content")
+    })?;
+    for (i, inner) in parts.iter().enumerate() {
         let known = ["text", "image", "document", "search_result", "tool_reference"];
         ensure(known.contains(&inner.kind), || {
             format!("{path}.tool_result.content.{i}: Input tag '{}' is not allowed", inner.kind)

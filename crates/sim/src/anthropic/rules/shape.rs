@@ -34,6 +34,7 @@ const MESSAGES_ONLY: &[&str] = &[
     "container",
     "inference_geo",
     "diagnostics",
+    "safeguards",
 ];
 
 /// Fields that are only known under one of these betas.
@@ -47,6 +48,7 @@ const BETAS: &[(&str, &[&str])] = &[
     ("speed", &["fast-mode-2026-02-01"]),
     ("thread", &["message-threads-2026-08-12"]),
     ("diagnostics", &["cache-diagnosis-2026-04-07"]),
+    ("safeguards", &["dangerous-tool-use-2026-09-03"]),
 ];
 
 pub(super) fn check_shape(

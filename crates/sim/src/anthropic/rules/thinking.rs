@@ -84,8 +84,9 @@ fn check_budget(request: &Request<'_>, prompt: &Prompt<'_>, config: &Json) -> An
     })
 }
 
-/// Checks an open tool loop, which is one assistant turn. With `enabled` it starts with thinking,
-/// and a turn that has thinking may not continue without it.
+/// Checks an open tool loop, which is one assistant turn. With `enabled` it starts with thinking. A
+/// turn that has thinking may go on without it: the Copilot CLI switches it off wherever the last
+/// message has no block of thinking.
 fn check_open_loop(prompt: &Prompt<'_>) -> AnthropicResult {
     let turns = prompt.open_loop();
     if turns.last().is_none_or(|t| t.role != Role::User) {
@@ -93,14 +94,8 @@ fn check_open_loop(prompt: &Prompt<'_>) -> AnthropicResult {
     }
     let mut spoken = turns.iter().filter(|t| t.role == Role::Assistant);
     let Some(first) = spoken.next() else { return Ok(()) };
-    let thought = turns.iter().flat_map(|t| &t.blocks).find(|b| b.is_thinking());
-    match (prompt.thinking, thought, first.blocks.first()) {
-        (Thinking::Off, Some(block), _) => refuse_with(format!(
-            "{}: thinking may not be turned off within a tool loop: its turn holds a `{}` block",
-            block.path(),
-            block.kind
-        )),
-        (Thinking::Enabled, _, Some(block)) if !block.is_thinking() => refuse_with(format!(
+    match (prompt.thinking, first.blocks.first()) {
+        (Thinking::Enabled, Some(block)) if !block.is_thinking() => refuse_with(format!(
             "{}.type: Expected `thinking` or `redacted_thinking`, but found `{}`. When `thinking` \
              is enabled, a final `assistant` message must start with a thinking block (preceeding \
              the lastmost set of `tool_use` and `tool_result` blocks).",

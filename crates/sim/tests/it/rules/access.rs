@@ -133,3 +133,57 @@ fn an_alias_has_the_rules_of_the_model_it_stands_for() {
     assert_eq!(crate::support::ask(&sim, &forced).0, 400);
     assert_eq!(crate::support::ask(&sim, &body("brand-new-2", hello())).0, 404);
 }
+
+#[test]
+fn a_version_takes_what_it_has() {
+    let new = "2026-10-21";
+    let old = "2023-06-01";
+    let plain = || body(OLD, hello());
+    let cited = json!({"type": "text", "text": "a", "citations": [{"type": "char_location"}]});
+    let document = json!({"type": "document", "source": {"type": "text", "data": "a"}});
+    let answered =
+        json!([user(json!("a")), {"role": "assistant", "content": [document]}, user(json!("b"))]);
+    for (version, request, status) in [
+        (old, plain(), 200),
+        (new, plain(), 200),
+        ("2099-01-01", plain(), 400),
+        (old, with(OLD, hello(), json!({"temperature": 1.0})), 200),
+        (new, with(OLD, hello(), json!({"temperature": 1.0})), 400),
+        (new, with(OLD, hello(), json!({"top_p": 1.0})), 400),
+        (new, with(OLD, hello(), json!({"top_k": 1})), 400),
+        (new, body(OLD, json!([user(json!([cited]))])), 400),
+        (new, body(OLD, answered), 400),
+    ] {
+        let sim = sim("reader");
+        let headers = [
+            ("Authorization".to_owned(), "Bearer k".to_owned()),
+            ("anthropic-version".to_owned(), version.to_owned()),
+        ];
+        let bytes = serde_json::to_vec(&request).unwrap();
+        let asked =
+            Request { method: "POST", path: "/v1/messages", headers: &headers, body: &bytes };
+        let response = sim.respond(0, &asked);
+        let reply: Value = serde_json::from_slice(&response.collect_bytes().0).unwrap();
+        assert_eq!(response.status, status, "{version}: {request}: {reply}");
+    }
+}
+
+#[test]
+fn safeguards_are_known_under_their_beta() {
+    let asked = with(OLD, hello(), json!({"safeguards": {"dangerous_tool_use": {}}}));
+    check("without the beta", "", &asked, 400, "safeguards: Extra inputs are not permitted");
+    check("with the beta", "dangerous-tool-use-2026-09-03", &asked, 200, "");
+}
+
+#[test]
+fn references_to_tools_stand_alone_in_a_result() {
+    let reference = json!({"type": "tool_reference", "tool_name": "grep"});
+    let answered = |content: Value| {
+        let mut messages = crate::rules::round();
+        messages[2]["content"][0]["content"] = content;
+        body(OLD, messages)
+    };
+    check("alone", "", &answered(json!([reference])), 200, "");
+    let mixed = answered(json!([reference, {"type": "text", "text": "a"}]));
+    check("mixed", "", &mixed, 400, "tool_reference cannot be mixed with other content");
+}

@@ -16,7 +16,9 @@ pub(super) struct EventFields<'a> {
     block: Option<BlockStart<'a>>,
     message: Option<Box<MessageStart<'a>>>,
     usage: Option<Box<UsageUpdate>>,
-    error: (Str<'a>, Str<'a>),
+    error: Option<(Str<'a>, Str<'a>)>,
+    /// The text of an error whose members stand in the event itself.
+    words: Str<'a>,
 }
 
 /// The members of a `delta`.
@@ -46,9 +48,18 @@ impl<'a> EventFields<'a> {
             }
             "delta" => self.delta = cursor.read_object_or_skip(read_delta)?,
             "content_block" => self.block = cursor.read_object_or_skip(read_block_start)?,
-            "message" => self.message = cursor.read_object_or_skip(read_message_start)?,
+            "message" if cursor.peek()? == Kind::Object => {
+                self.message = cursor.read_object_or_skip(read_message_start)?;
+            }
+            "message" | "detail" => self.words = cursor.read_text_or_skip()?.unwrap_or(self.words),
             "usage" => self.usage = Some(Box::new(UsageUpdate::from_cursor(cursor)?)),
-            "error" => self.error = cursor.read_object_or_skip(read_error)?.unwrap_or_default(),
+            "error" if cursor.peek()? == Kind::Object => {
+                self.error = cursor.read_object_or_skip(read_error)?;
+            }
+            "error" => {
+                let words = cursor.read_text_or_skip()?;
+                self.error = words.map(|words| (Str::default(), words)).or(self.error);
+            }
             _ => {}
         }
         Ok(())
@@ -71,7 +82,9 @@ impl<'a> EventFields<'a> {
             }
             ("message_stop", ..) => Event::MessageStop,
             ("ping", ..) => Event::Ping,
-            ("error", ..) => Event::Error { kind: self.error.0, message: self.error.1 },
+            ("error", ..) => build_error(self.error.unwrap_or((Str::default(), self.words))),
+            // Servers of other protocols tell of errors without a type.
+            ("", ..) => self.error.map_or(unknown, build_error),
             _ => unknown,
         }
     }
@@ -95,6 +108,10 @@ impl<'a> Delta<'a> {
             _ => other,
         }
     }
+}
+
+fn build_error<'a>((kind, message): (Str<'a>, Str<'a>)) -> Event<'a> {
+    Event::Error { kind, message }
 }
 
 #[inline]

@@ -91,6 +91,78 @@ pub fn write_rewritten(
     Ok(())
 }
 
+/// Appends a received chunk with the piece of a single call, the `nth` in it. All members of the
+/// piece stay as they came, and so do those of the chunk, except for the role and other content,
+/// its usage and its end. Returns false and appends nothing if there is no such piece.
+pub fn write_call_alone(out: &mut Vec<u8>, raw: &[u8], nth: usize) -> bool {
+    let mut decoder = Decoder::new(raw.len());
+    decoder.push(raw);
+    decoder.finish();
+    let Some(Ok(frame)) = decoder.next() else { return false };
+    let Ok(Some(alone)) = keep_call(frame.data.as_bytes(), nth) else { return false };
+    // Only whole members were cut out of text.
+    write_event(out, frame.event, std::str::from_utf8(&alone).unwrap_or_default());
+    true
+}
+
+/// Returns the data of a chunk with one piece of a call; `None` if there is no such piece.
+fn keep_call(data: &[u8], nth: usize) -> Result<Option<Vec<u8>>, Error> {
+    let mut cursor = Cursor::from_bytes(data)?;
+    let (mut splice, mut gone, mut pieces) = (Splice::new(), Vec::new(), 0);
+    let mut keep_delta = |cursor: &mut Cursor<'_>| {
+        cursor.read_members(|cursor, member| {
+            match &*member.key.unescape() {
+                "tool_calls" if cursor.peek()? == Kind::Array => {
+                    cursor.read_elements(|cursor| {
+                        let piece = cursor.skip_value()?;
+                        if pieces != nth {
+                            gone.push(piece);
+                        }
+                        pieces += 1;
+                        Ok::<_, Error>(())
+                    })?;
+                }
+                _ => gone.push(Span::new(member.span.start, cursor.skip_value()?.end)),
+            }
+            Ok::<_, Error>(())
+        })
+    };
+    cursor.read_members(|cursor, member| {
+        match &*member.key.unescape() {
+            "usage" => splice.replace(cursor.skip_value()?, "null"),
+            "choices" if cursor.peek()? == Kind::Array => {
+                cursor.read_elements(|cursor| {
+                    if cursor.peek()? != Kind::Object {
+                        return Ok(());
+                    }
+                    cursor.read_members(|cursor, member| {
+                        match &*member.key.unescape() {
+                            "delta" if cursor.peek()? == Kind::Object => {
+                                keep_delta(cursor)?;
+                            }
+                            "finish_reason" | "native_finish_reason" | "usage" => {
+                                splice.replace(cursor.skip_value()?, "null");
+                            }
+                            _ => {}
+                        }
+                        Ok::<_, Error>(())
+                    })?;
+                    Ok::<_, Error>(())
+                })?;
+            }
+            _ => {}
+        }
+        Ok::<_, Error>(())
+    })?;
+    if nth >= pieces {
+        return Ok(None);
+    }
+    for cut in merge_cuts(data, &gone) {
+        splice.replace(cut, "");
+    }
+    Ok(splice.apply(data).ok())
+}
+
 /// Returns the data with all edits, or `None` if there is nothing to edit.
 fn rewrite_data(
     data: &[u8],

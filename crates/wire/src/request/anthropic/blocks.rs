@@ -1,10 +1,11 @@
 //! Readers for the messages of a Messages request.
 
 use crate::{
+    caller,
     json::{Cursor, Error, Kind, MemberKey, Span, Str},
     request::{
         Block, BlockKind, CallInput, Content, Message, Messages, Part, RequestError, ResultContent,
-        Role, ToolResult,
+        Role, ToolResult, room,
     },
 };
 
@@ -75,6 +76,7 @@ struct BlockMembers<'a> {
     tool_use_id: Str<'a>,
     is_error: bool,
     cache_control: bool,
+    by_code: bool,
     content: Option<ResultContent<'a>>,
 }
 
@@ -96,6 +98,7 @@ impl<'a> BlockMembers<'a> {
             "is_error" => self.is_error = cursor.read_bool_or_skip()? == Some(true),
             "cache_control" => self.cache_control = cursor.peek()? != Kind::Null,
             "content" => self.content = read_result_content(cursor)?,
+            "caller" => self.by_code = caller::read_is_code(cursor)?,
             _ => {}
         }
         Ok(())
@@ -106,16 +109,22 @@ impl<'a> BlockMembers<'a> {
         match (&*kind.unescape(), self.text) {
             ("text", Some((text, span))) => BlockKind::Text { text, span },
             ("tool_use", _) => {
-                BlockKind::ToolUse { id, name, input: CallInput::Json(input), server: false }
+                let input = CallInput::Json(input);
+                BlockKind::ToolUse { id, name, input, server: false, by_code: self.by_code }
             }
             ("server_tool_use" | "mcp_tool_use", _) => {
-                BlockKind::ToolUse { id, name, input: CallInput::Json(input), server: true }
+                let input = CallInput::Json(input);
+                BlockKind::ToolUse { id, name, input, server: true, by_code: false }
             }
-            ("tool_result", _) => BlockKind::ToolResult(ToolResult {
-                tool_use_id: self.tool_use_id,
-                is_error: self.is_error,
-                content: self.content.unwrap_or(ResultContent::Absent(None)),
-            }),
+            ("tool_result", _) => {
+                let content = self.content.unwrap_or(ResultContent::Absent(None));
+                BlockKind::ToolResult(ToolResult {
+                    tool_use_id: self.tool_use_id,
+                    is_error: self.is_error,
+                    room: room::content_room(&content),
+                    content,
+                })
+            }
             ("thinking", _) => BlockKind::Thinking,
             ("redacted_thinking", _) => BlockKind::RedactedThinking,
             _ => BlockKind::Other { kind },

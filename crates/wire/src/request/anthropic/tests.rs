@@ -113,7 +113,7 @@ fn blocks_are_read_in_any_order_of_keys() {
     assert!(first[0].cache_control && !first[1].cache_control);
     let BlockKind::Text { text, span } = first[0].kind else { panic!() };
     assert_eq!((text.raw(), span.slice_of(body)), ("a", "\"a\""));
-    let BlockKind::ToolUse { id, name, input, server: false } = first[1].kind else { panic!() };
+    let BlockKind::ToolUse { id, name, input, server: false, .. } = first[1].kind else { panic!() };
     assert_eq!((id.raw(), name.raw(), &*input.text_in(body)), ("t1", "n", r#"{"b":1}"#));
     assert!(matches!(first[2].kind, BlockKind::ToolUse { server: true, .. }));
     assert_eq!(first[3].kind, BlockKind::Thinking);

@@ -2,6 +2,7 @@
 
 use super::RequestError;
 use super::members::{self, RequestTools};
+use crate::caller;
 use crate::json::{Cursor, Error, Kind, MemberKey, Span, Str};
 
 /// `input`
@@ -37,6 +38,8 @@ pub struct Item<'a> {
     pub span: Span,
     /// `id`; empty where absent.
     pub id: Str<'a>,
+    /// True if code that the model wrote made the call, or reads the output (`caller`).
+    pub by_code: bool,
     /// The item's kind.
     pub kind: ItemKind<'a>,
 }
@@ -146,8 +149,8 @@ pub struct RequestPart<'a> {
     pub span: Span,
     /// `type`; empty where absent.
     pub kind: Str<'a>,
-    /// The text of an `input_text`, `output_text`, `text` or `refusal` part, and its span with
-    /// quotes.
+    /// The text of an `input_text`, `output_text`, `text` or `refusal` part, or the `stdout` of a
+    /// command, and its span with quotes.
     pub text: Option<(Str<'a>, Span)>,
 }
 
@@ -207,7 +210,7 @@ fn shape_error(
 fn read_item<'a>(cursor: &mut Cursor<'a>) -> Result<Item<'a>, Error> {
     let mut fields = ItemMembers::default();
     let span = cursor.read_members(|cursor, member| fields.read_member(cursor, member))?;
-    Ok(Item { span, id: fields.id, kind: fields.into_kind() })
+    Ok(Item { span, id: fields.id, by_code: fields.by_code, kind: fields.into_kind() })
 }
 
 /// An item's members of any type, because the type may come last.
@@ -215,6 +218,7 @@ fn read_item<'a>(cursor: &mut Cursor<'a>) -> Result<Item<'a>, Error> {
 struct ItemMembers<'a> {
     kind: Str<'a>,
     id: Str<'a>,
+    by_code: bool,
     role: Option<RequestRole>,
     phase: Option<Str<'a>>,
     call_id: Str<'a>,
@@ -242,6 +246,7 @@ impl<'a> ItemMembers<'a> {
             "input" => self.input = cursor.read_string_or_skip()?,
             "content" => self.content = Some(read_content(cursor)?),
             "output" => self.output = Some(read_content(cursor)?),
+            "caller" => self.by_code = caller::read_is_code(cursor)?,
             "tools" => self.tools = members::read_tools(cursor)?.0,
             "encrypted_content" => {
                 self.encrypted = cursor.skip_unless_null()?;
@@ -330,15 +335,21 @@ fn read_part<'a>(cursor: &mut Cursor<'a>) -> Result<RequestPart<'a>, Error> {
         let span = cursor.skip_value()?;
         return Ok(RequestPart { span, kind: Str::default(), text: None });
     }
-    let (mut kind, mut text) = (Str::default(), None);
+    let (mut kind, mut text, mut stdout) = (Str::default(), None, None);
     let span = cursor.read_members(|cursor, member| {
         match &*member.key.unescape() {
             "type" => kind = cursor.read_text_or_skip()?.unwrap_or_default(),
             "text" | "refusal" => text = cursor.read_string_or_skip()?,
+            "stdout" => stdout = cursor.read_string_or_skip()?,
             _ => {}
         }
         Ok::<_, Error>(())
     })?;
-    let is_text = matches!(&*kind.unescape(), "input_text" | "output_text" | "text" | "refusal");
-    Ok(RequestPart { span, kind, text: text.filter(|_| is_text) })
+    let text = match &*kind.unescape() {
+        "input_text" | "output_text" | "text" | "refusal" => text,
+        // The output of a command has no type.
+        "" => stdout,
+        _ => None,
+    };
+    Ok(RequestPart { span, kind, text })
 }

@@ -54,7 +54,14 @@ impl<'a> EventFields<'a> {
             "refusal" => self.refusal = cursor.read_text_or_skip()?,
             "arguments" => self.arguments = cursor.read_text_or_skip()?,
             "input" => self.input = cursor.read_text_or_skip()?,
-            "error" => self.error = cursor.read_object_or_skip(read_error)?,
+            "error" if cursor.peek()? == Kind::Object => {
+                self.error = cursor.read_object_or_skip(read_error)?;
+            }
+            "error" => {
+                let words = cursor.read_text_or_skip()?;
+                let words = words.map(|message| StreamError { message, ..StreamError::default() });
+                self.error = words.or(self.error);
+            }
             "code" => self.flat.code = cursor.read_text_or_skip()?.unwrap_or_default(),
             "message" => self.flat.message = cursor.read_text_or_skip()?.unwrap_or_default(),
             "param" => self.flat.param = cursor.read_text_or_skip()?.unwrap_or_default(),
@@ -77,6 +84,8 @@ impl<'a> EventFields<'a> {
         let Some(event) = name.strip_prefix("response.") else {
             return match name {
                 "error" => Some(EventKind::Error(self.error.unwrap_or(self.flat))),
+                // Servers of other protocols tell of errors without a type.
+                "" => self.error.map(EventKind::Error),
                 "ping" | "keepalive" => Some(EventKind::Ping),
                 _ => None,
             };

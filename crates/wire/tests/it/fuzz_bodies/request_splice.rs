@@ -83,7 +83,7 @@ fn lines_in_results(message: &Message<'_>) -> usize {
                 let last = parts.iter().rev().find_map(|part| part.text);
                 last.is_some_and(|(text, _)| text.unescape().ends_with(LINE))
             }
-            ResultContent::Absent(_) | ResultContent::Opaque => false,
+            ResultContent::Absent(_) | ResultContent::Opaque(_) => false,
         }
     });
     ended.count()

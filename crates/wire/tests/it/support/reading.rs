@@ -227,7 +227,7 @@ fn check_request_block(
             assert_eq!(text.char_count(), text.unescape().chars().count(), "{name}");
             assert_eq!(under(*span), expected["text"], "{name}");
         }
-        BlockKind::ToolUse { id, name: tool, input, server } => {
+        BlockKind::ToolUse { id, name: tool, input, server, .. } => {
             assert_eq!(*id, expected["id"].as_str().unwrap(), "{name}");
             assert_eq!(*tool, expected["name"].as_str().unwrap(), "{name}");
             let CallInput::Json(input) = input else { panic!("{name}: {input:?}") };
@@ -239,7 +239,7 @@ fn check_request_block(
             assert_eq!(result.is_error, expected["is_error"] == true, "{name}");
             match &result.content {
                 ResultContent::Absent(_) => assert!(expected["content"].is_null(), "{name}"),
-                ResultContent::Opaque => panic!("{name}: no content of this API is opaque"),
+                ResultContent::Opaque(_) => panic!("{name}: no content of this API is opaque"),
                 ResultContent::Text(text, _) => {
                     assert_eq!(*text, expected["content"].as_str().unwrap(), "{name}");
                 }

@@ -1,0 +1,83 @@
+//! Restrictions in the forms of other programs: carried out, or refused by name.
+
+use super::*;
+
+/// Returns the tools that the file allows, or the first word of each error.
+fn allowed(lines: &str) -> String {
+    match AgentFile::parse("a.md", &with(lines)).0 {
+        Ok(agent) => agent.tools.join(" "),
+        Err(errors) => {
+            let keys = errors.iter().map(|error| error.key.clone().unwrap_or_default());
+            format!("refused: {}", keys.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+#[test]
+fn no_restriction_is_dropped() {
+    for (lines, wanted) in [
+        ("tools: Read, Write, Bash\ndisallowedTools: Write, Bash", "read_file"),
+        ("disallowedTools: [Bash, Write]\ntools: [Read, Write]", "read_file"),
+        ("tools: Read\ndisallowedTools: Unheard, mcp__s__t", "read_file"),
+        ("tools: Read, mcp__s__t, mcp__s__u\ndisallowedTools: mcp__s__t", "read_file mcp__s__u"),
+        ("tools: Read, mcp__s\ndisallowedTools: mcp__s", "read_file"),
+        ("tools: Read, mcp__s\ndisallowedTools: mcp__s__t", "refused: disallowedTools"),
+        ("tools: Read, Bash\ndisallowedTools: Bash(rm:*)", "refused: disallowedTools"),
+        ("tools: Read\ndisallowedTools:", "read_file"),
+        ("tools: Bash(git:*)", "refused: tools"),
+        ("tools: Read(./src/**), Bash(*)", "refused: tools"),
+        ("tools: Read, Bash(*)", "read_file shell"),
+        ("tools: Read, Bash()", "read_file shell"),
+        ("tools: Agent(worker)", "refused: tools"),
+        ("tools: read_file, edit_file\npermission:\n  edit: deny", "read_file"),
+        ("tools: read_file, shell\npermission:\n  bash: allow\n  edit: deny", "read_file shell"),
+        ("tools: read_file, shell\npermission:\n  bash: ask", "refused: permission"),
+        (
+            "tools: read_file, shell\npermission:\n  bash:\n    \"git *\": allow\n    \"*\": deny",
+            "refused: permission",
+        ),
+        ("tools: read_file, shell\npermission:\n  bash:\n    \"*\": deny", "read_file"),
+        ("tools: read_file, shell\npermission:\n  bash:\n    \"*\": allow", "read_file shell"),
+        ("tools: read_file\npermission: deny", ""),
+        ("tools: read_file\npermission: allow", "read_file"),
+        ("tools: read_file\npermission: ask", "refused: permission"),
+        ("tools: read_file\npermission: 3", "refused: permission"),
+        ("tools: read_file\npermissionMode: plan", "refused: permissionMode"),
+        ("tools: read_file\npermissionMode: default", "read_file"),
+        ("tools: read_file\ndisable: true", "refused: disable"),
+        ("tools: read_file\ndisable: false", "read_file"),
+    ] {
+        assert_eq!(allowed(lines), wanted, "{lines}");
+    }
+    // Without `tools` the agent has the tools of every agent, less those.
+    assert!(!allowed("disallowedTools: Read").split(' ').any(|tool| tool == "read_file"));
+}
+
+#[test]
+fn limits_of_other_programs_are_limits() {
+    let policy = |lines: &str| {
+        let mut policy = Policy::default();
+        parse_ok(&with(lines)).apply_policy(&mut policy);
+        (policy.turns_limit, policy.time_limit.map(|limit| limit.0))
+    };
+    for key in ["maxTurns", "max_turns", "steps", "maxSteps"] {
+        assert_eq!(policy(&format!("{key}: 2")), (Some(2), None), "{key}");
+    }
+    assert_eq!(policy("steps: 5\nmaxSteps: 3"), (Some(3), None));
+    assert_eq!(policy("timeout_mins: 4"), (None, Some(240_000)));
+    assert_eq!(policy("maxTurns:"), (None, None));
+    assert_eq!(allowed("maxTurns: 2\nturns_limit: 3"), "refused: maxTurns");
+    assert_eq!(allowed("maxTurns: few"), "refused: maxTurns");
+}
+
+#[test]
+fn what_is_not_supported_is_told() {
+    let told = check(&with("hooks: {a: [b]}\nisolation: worktree"));
+    assert_eq!(
+        told,
+        "warning: a.md:4: hooks: is not supported: the agent runs without it\n\
+         warning: a.md:5: isolation: is not supported: the agent runs without it"
+    );
+    let told = check(&with("tools: Bash(git:*)"));
+    assert!(told.contains("`Bash(git:*)` allows single calls of `shell` only"), "{told}");
+}

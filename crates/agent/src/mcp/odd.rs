@@ -1,0 +1,140 @@
+//! Answers of servers that are not quite the protocol's: half of a character in a text, a content
+//! block of a kind that is not known. A caller that waits gets an error or the rest, and never
+//! waits until its time is over.
+
+use serde_json::{Value, json};
+
+/// The message about a text that was cut within a character.
+pub(super) const HALF: &str = "a text in the message holds half of a character: the escape of one \
+                               surrogate without the other, such as \\ud83d";
+
+/// The types of content blocks that are known.
+const KNOWN: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
+
+/// Returns the answer in place of a line that cannot be read as one: the answer with blocks of
+/// other kinds described, or an error for its id. `None` if the line is no answer.
+pub(super) fn read_answer(line: &[u8]) -> Option<Value> {
+    let Ok(mut answer) = serde_json::from_slice::<Value>(line) else {
+        let id = id_beside_half_a_character(line)?;
+        return Some(error_answer(&id, HALF));
+    };
+    let id = answer.get("id").filter(|id| id.is_string() || id.is_number())?.clone();
+    let result = answer.get_mut("result")?;
+    let Some(blocks) = result.get_mut("content").and_then(Value::as_array_mut) else {
+        return Some(error_answer(&id, "the result is not of the form that MCP has for it"));
+    };
+    let mut odd = false;
+    for block in blocks {
+        let kind = block.get("type").and_then(Value::as_str).unwrap_or("no type").to_owned();
+        if !KNOWN.contains(&kind.as_str()) {
+            odd = true;
+            let kind: String = kind.chars().take(60).collect();
+            *block = json!({"type": "text", "text": format!("[content of the kind {kind}, which is not known]")});
+        }
+    }
+    match odd {
+        true => Some(answer),
+        false => Some(error_answer(&id, "the result is not of the form that MCP has for it")),
+    }
+}
+
+/// Returns the id of a message that would be readable, were there not half of a character in a
+/// text of it.
+pub(super) fn id_beside_half_a_character(line: &[u8]) -> Option<Value> {
+    let mended = mend_surrogates(std::str::from_utf8(line).ok()?)?;
+    let message = serde_json::from_str::<Value>(&mended).ok()?;
+    message.get("id").filter(|id| id.is_string() || id.is_number()).cloned()
+}
+
+fn error_answer(id: &Value, why: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}})
+}
+
+/// Returns the text with each escape of a lone surrogate replaced; `None` if there is none.
+fn mend_surrogates(text: &str) -> Option<String> {
+    let mut mended = String::with_capacity(text.len());
+    let (mut rest, mut found) = (text, false);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        mended.push_str(before);
+        let taken = match (surrogate(escape, 0), surrogate(escape, 6)) {
+            (Some(Half::High), Some(Half::Low)) => 12,
+            (Some(_), _) => {
+                found = true;
+                mended.push_str("\\ufffd");
+                rest = escape.get(6..)?;
+                continue;
+            }
+            // Any other escape: the character behind the backslash is part of it.
+            (None, _) => 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
+        };
+        mended.push_str(escape.get(..taken)?);
+        rest = escape.get(taken..)?;
+    }
+    mended.push_str(rest);
+    found.then_some(mended)
+}
+
+/// A half of a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    High,
+    Low,
+}
+
+/// Returns the half of a pair whose escape stands at this byte.
+fn surrogate(text: &str, at: usize) -> Option<Half> {
+    let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+    match u16::from_str_radix(digits, 16).ok()? {
+        0xd800..=0xdbff => Some(Half::High),
+        0xdc00..=0xdfff => Some(Half::Low),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{id_beside_half_a_character, mend_surrogates, read_answer};
+
+    #[test]
+    fn halves_of_characters_are_found_and_pairs_are_not() {
+        for (text, mended) in [
+            (r#""\ud83d""#, Some(r#""\ufffd""#)),
+            (r#""\ude00 b""#, Some(r#""\ufffd b""#)),
+            (r#""\ud83d\ud83d\ude00""#, Some(r#""\ufffd\ud83d\ude00""#)),
+            (r#""\ud83d\n""#, Some(r#""\ufffd\n""#)),
+            (r#""\ud83d\ude00""#, None),
+            (r#""\\ud83d""#, None),
+            (r#""\u00e9 é \\""#, None),
+            ("\\", None),
+        ] {
+            assert_eq!(mend_surrogates(text).as_deref(), mended, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_half_a_character_gets_an_error() {
+        let line = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"cut \ud83d"}]}}"#;
+        assert_eq!(id_beside_half_a_character(line), Some(json!(7)));
+        let answer = read_answer(line).expect("an answer");
+        assert_eq!(answer["id"], 7);
+        assert!(
+            answer["error"]["message"].as_str().is_some_and(|m| m.contains("half of a character"))
+        );
+        // What is no message stays none.
+        for line in [&b"Listening on stdio"[..], b"{\"id\":1", b"\"\\ud83d\"", b"\xff"] {
+            assert_eq!(read_answer(line), None);
+        }
+    }
+
+    #[test]
+    fn one_unknown_block_does_not_lose_the_others() {
+        let line = br#"{"jsonrpc":"2.0","id":"a","result":{"content":[{"type":"text","text":"one"},{"type":"hologram","x":1}]}}"#;
+        let answer = read_answer(line).expect("an answer");
+        assert_eq!(answer["result"]["content"][0]["text"], "one");
+        let said = answer["result"]["content"][1]["text"].as_str().expect("a text");
+        assert!(said.contains("hologram"), "{said}");
+    }
+}

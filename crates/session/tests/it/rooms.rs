@@ -1,0 +1,340 @@
+//! A line stands only where it fits: the forms of tool results, each with its place for a line or
+//! without one, at a countdown and at a limit.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use serde_json::{Value, json};
+use softland_core::Role;
+use softland_core::policy::{Policy, PolicyValue as Key};
+use softland_session::wire::Api;
+use softland_session::{Context, Event, Exchange, Intervention, Output, Step};
+
+/// The place of a line in a result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// At the end of the text at this pointer.
+    At(&'static str),
+    /// Nowhere: the form has no text.
+    Form,
+    /// Nowhere: code waits for it.
+    Code,
+}
+use Place::{At, Code, Form};
+
+/// A result as the client sends it: its call, the result, and the place of a line.
+type Row = (Value, Value, Place);
+
+fn anthropic(content: Value, place: Place) -> Row {
+    let call = json!({"type": "tool_use", "id": "toolu_000000000001", "name": "t", "input": {}});
+    (
+        call,
+        json!({"type": "tool_result", "tool_use_id": "toolu_000000000001", "content": content}),
+        place,
+    )
+}
+
+fn called_by(kind: &str, place: Place) -> Row {
+    let (mut call, result, _) = anthropic(json!("{\"a\":1}"), place);
+    call["caller"] = json!({"type": kind, "tool_id": "srvtoolu_1"});
+    (call, result, place)
+}
+
+fn responses(call: &str, output: &str, value: Value, place: Place) -> Row {
+    let id = "call_000000000001";
+    let mut result = json!({"type": output, "call_id": id});
+    result.as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+    let call = json!({"type": call, "call_id": id, "name": "t", "arguments": "{}", "input": "",
+        "action": {"commands": ["ls"]}});
+    (call, result, place)
+}
+
+fn by_program(mut row: Row) -> Row {
+    row.0["caller"] = json!({"type": "program", "caller_id": "p"});
+    row.1["caller"] = row.0["caller"].clone();
+    (row.0, row.1, Code)
+}
+
+fn rows(api: Api) -> Vec<Row> {
+    let text = json!({"type": "text", "text": "x"});
+    let image = json!({"type": "image", "source": {"type": "base64", "data": "AA"}});
+    match api {
+        Api::Anthropic => vec![
+            anthropic(json!("x"), At("/content")),
+            anthropic(json!([text]), At("/content/0/text")),
+            anthropic(json!([image]), At("/content/1/text")),
+            anthropic(json!([text, image]), At("/content/0/text")),
+            anthropic(
+                json!([{"type": "document"}, {"type": "search_result"}]),
+                At("/content/2/text"),
+            ),
+            anthropic(json!([{"type": "tool_reference", "tool_name": "u"}]), Form),
+            anthropic(json!([text, {"type": "of_tomorrow"}]), Form),
+            called_by("direct", At("/content")),
+            called_by("code_execution_20250825", Code),
+            called_by("code_execution_20270101", Code),
+        ],
+        Api::Chat => vec![
+            (
+                chat_call(),
+                json!({"role": "tool", "tool_call_id": "call_000000000001", "content": "x"}),
+                At("/content"),
+            ),
+            (
+                chat_call(),
+                json!({"role": "tool", "tool_call_id": "call_000000000001", "content": [text]}),
+                At("/content/0/text"),
+            ),
+            (
+                chat_call(),
+                json!({"role": "tool", "tool_call_id": "call_000000000001", "content": [{"type": "of_tomorrow"}]}),
+                Form,
+            ),
+        ],
+        Api::Responses => {
+            let function =
+                |value| responses("function_call", "function_call_output", value, At("/output"));
+            vec![
+                function(json!({"output": "x"})),
+                responses(
+                    "function_call",
+                    "function_call_output",
+                    json!({"output": [{"type": "input_text", "text": "x"}]}),
+                    At("/output/0/text"),
+                ),
+                responses(
+                    "function_call",
+                    "function_call_output",
+                    json!({"output": [{"type": "input_image", "image_url": "u"}]}),
+                    At("/output/1/text"),
+                ),
+                responses(
+                    "custom_tool_call",
+                    "custom_tool_call_output",
+                    json!({"output": "x"}),
+                    At("/output"),
+                ),
+                responses(
+                    "apply_patch_call",
+                    "apply_patch_call_output",
+                    json!({"status": "completed", "output": "x"}),
+                    At("/output"),
+                ),
+                responses(
+                    "apply_patch_call",
+                    "apply_patch_call_output",
+                    json!({"status": "completed"}),
+                    At("/output"),
+                ),
+                responses(
+                    "shell_call",
+                    "shell_call_output",
+                    json!({"output": [{"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}),
+                    At("/output/0/stdout"),
+                ),
+                responses("shell_call", "shell_call_output", json!({"output": []}), Form),
+                responses(
+                    "local_shell_call",
+                    "local_shell_call_output",
+                    json!({"output": "{\"stdout\":\"x\"}"}),
+                    Form,
+                ),
+                responses(
+                    "computer_call",
+                    "computer_call_output",
+                    json!({"output": {"type": "computer_screenshot", "image_url": "data:,"}}),
+                    Form,
+                ),
+                responses(
+                    "tool_search_call",
+                    "tool_search_output",
+                    json!({"status": "completed", "tools": []}),
+                    Form,
+                ),
+                responses(
+                    "of_tomorrow_call",
+                    "of_tomorrow_call_output",
+                    json!({"output": "x"}),
+                    Form,
+                ),
+                by_program(function(json!({"output": "{}"}))),
+                by_program(responses(
+                    "custom_tool_call",
+                    "custom_tool_call_output",
+                    json!({"output": "x"}),
+                    Code,
+                )),
+            ]
+        }
+    }
+}
+
+fn chat_call() -> Value {
+    json!({"id": "call_000000000001", "type": "function", "function": {"name": "t", "arguments": "{}"}})
+}
+
+/// Returns a conversation in which the results of these rows came back one after the other, with
+/// ids of their own.
+fn conversation(api: Api, rows: &[&Row]) -> Value {
+    let mut list = vec![json!({"role": "user", "content": "go"})];
+    for (n, (call, result, _)) in rows.iter().enumerate() {
+        let own = |value: &Value| -> Value {
+            let text = value.to_string().replace("00000001\"", &format!("0000000{}\"", n + 1));
+            serde_json::from_str(&text).unwrap()
+        };
+        match api {
+            Api::Anthropic => {
+                list.push(json!({"role": "assistant", "content": [own(call)]}));
+                list.push(json!({"role": "user", "content": [own(result)]}));
+            }
+            Api::Chat => {
+                list.push(json!({"role": "assistant", "content": null, "tool_calls": [own(call)]}));
+                list.push(own(result));
+            }
+            Api::Responses => list.extend([own(call), own(result)]),
+        }
+    }
+    let tool = match api {
+        Api::Anthropic => json!({"name": "t", "input_schema": {"type": "object"}}),
+        Api::Chat => json!({"type": "function", "function": {"name": "t"}}),
+        Api::Responses => json!({"type": "function", "name": "t"}),
+    };
+    match api {
+        Api::Responses => {
+            json!({"model": "gpt-5.1", "input": list, "tools": [tool], "store": false})
+        }
+        Api::Chat => json!({"model": "gpt-5.1", "messages": list, "tools": [tool]}),
+        Api::Anthropic => json!({"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": list,
+            "tools": [tool]}),
+    }
+}
+
+/// Returns what is sent first for a body under a limit of calls, with the interventions on it.
+fn govern(api: Api, body: &Value, limit: i128) -> (Value, Vec<Intervention>) {
+    let mut policy = Policy::default();
+    policy.set_key("tool_calls_limit", &Key::Int(limit)).unwrap();
+    let mut context = Context::new(Role::Gateway, policy, None, "m");
+    context.api = api;
+    let mut out = Output::default();
+    let bytes = body.to_string().into_bytes();
+    let mut exchange = Exchange::from_request(bytes, context, &mut out).unwrap();
+    let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("nothing was sent") };
+    let interventions = out.events.into_iter().filter_map(|event| match event {
+        Event::Intervention { intervention, .. } => Some(intervention),
+        _ => None,
+    });
+    (serde_json::from_slice(&sent).unwrap(), interventions.collect())
+}
+
+fn messages(body: &Value) -> &Vec<Value> {
+    body.get("messages").or_else(|| body.get("input")).unwrap().as_array().unwrap()
+}
+
+/// Returns the result that stands in a message or item.
+fn result_in(api: Api, message: &Value) -> &Value {
+    if api == Api::Anthropic { &message["content"][0] } else { message }
+}
+
+const APIS: [Api; 3] = [Api::Anthropic, Api::Chat, Api::Responses];
+
+#[test]
+fn a_line_stands_in_its_place_or_the_result_is_as_it_came() {
+    for api in APIS {
+        for row in &rows(api) {
+            let body = conversation(api, &[row]);
+            let came = result_in(api, messages(&body).last().unwrap()).clone();
+            for (limit, line) in [(2, "1 tool call remaining"), (1, "Answer now")] {
+                let (sent, done) = govern(api, &body, limit);
+                let at = messages(&body).len() - 1;
+                let result = result_in(api, &messages(&sent)[at]);
+                let behind = &messages(&sent)[at + 1..];
+                let whole = Value::from(behind.to_vec()).to_string();
+                match row.2 {
+                    At(pointer) => {
+                        let text = result.pointer(pointer).and_then(Value::as_str).unwrap_or("");
+                        assert!(text.contains(line), "{limit}: {result}");
+                        assert!(behind.is_empty(), "{whole}");
+                    }
+                    Form | Code => assert_eq!(*result, came, "limit {limit}"),
+                }
+                // Behind code that waits nothing may stand; behind another form the note does.
+                let asks = limit == 1;
+                assert_eq!(whole.contains("Answer now"), asks && row.2 == Form, "{whole}");
+                assert_eq!(behind.is_empty(), !(asks && row.2 == Form), "{whole}");
+                let said = sent.to_string().contains("Answer now");
+                assert_eq!(done.contains(&Intervention::Ask), said, "{done:?}: {sent}");
+                if row.2 == Code {
+                    assert_eq!(done, [], "nothing is done to {came}");
+                    assert_eq!(sent, body);
+                }
+            }
+        }
+    }
+}
+
+/// The next result with room carries what found none: it counts anew.
+#[test]
+fn the_next_result_carries_the_line() {
+    for api in APIS {
+        let rows = rows(api);
+        let open = rows.iter().find(|row| matches!(row.2, At("/content" | "/output"))).unwrap();
+        for closed in rows.iter().filter(|row| !matches!(row.2, At(_))) {
+            let body = conversation(api, &[closed, closed, open]);
+            // Milestones are shown at half of the calls, which the first two results cross.
+            let (sent, done) = govern(api, &body, 4);
+            let last = result_in(api, messages(&sent).last().unwrap()).to_string();
+            assert!(last.contains("1 tool call remaining"), "{last}");
+            assert_eq!(done, [Intervention::Countdown]);
+            let first = result_in(api, &messages(&sent)[2]);
+            assert_eq!(first, result_in(api, &messages(&body)[2]));
+        }
+    }
+}
+
+/// What the model has seen of a history stays, however the history goes on.
+#[test]
+fn a_longer_history_begins_with_the_shorter_one() {
+    for api in APIS {
+        let rows = rows(api);
+        for first in &rows {
+            for second in &rows {
+                let short = govern(api, &conversation(api, &[first]), 9).0;
+                let long = govern(api, &conversation(api, &[first, second]), 9).0;
+                let (short, long) = (messages(&short), messages(&long));
+                assert_eq!(short[..], long[..short.len()]);
+            }
+        }
+    }
+}
+
+/// Code that waits lets the run land all the same: its next calls are refused.
+#[test]
+fn calls_of_code_beyond_a_limit_are_refused() {
+    let row = called_by("code_execution_20250825", Code);
+    let body = conversation(Api::Anthropic, &[&row]);
+    let mut policy = Policy::default();
+    policy.set_key("tool_calls_limit", &Key::Int(1)).unwrap();
+    let context = Context::new(Role::Gateway, policy, None, "claude-sonnet-4-5");
+    let mut out = Output::default();
+    let bytes = body.to_string().into_bytes();
+    let mut exchange = Exchange::from_request(bytes, context, &mut out).unwrap();
+    let Step::Send(_) = exchange.next_step().unwrap() else { panic!("nothing was sent") };
+    let response = |content: Value, stop: &str| {
+        json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
+            "content": content, "stop_reason": stop, "stop_sequence": null,
+            "usage": {"input_tokens": 10, "output_tokens": 10}})
+        .to_string()
+    };
+    let call = json!([{"type": "tool_use", "id": "toolu_000000000002", "name": "t", "input": {},
+        "caller": {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}}]);
+    exchange.push_whole(response(call, "tool_use").as_bytes(), &mut out).unwrap();
+    let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("no refusal was sent") };
+    let sent: Value = serde_json::from_slice(&sent).unwrap();
+    let last = messages(&sent).last().unwrap();
+    assert_eq!(last["content"][0]["tool_use_id"], "toolu_000000000002", "{last}");
+    assert_eq!(last["content"].as_array().unwrap().len(), 1, "nothing but results: {last}");
+    let text = json!([{"type": "text", "text": "It is one."}]);
+    exchange.push_whole(response(text, "end_turn").as_bytes(), &mut out).unwrap();
+    let Step::Done(done) = exchange.next_step().unwrap() else { panic!("not done") };
+    assert_eq!(done.ended.unwrap().outcome, softland_core::Outcome::Landed);
+    assert!(!String::from_utf8_lossy(&out.bytes).contains("toolu_000000000002"));
+}
