@@ -287,9 +287,9 @@ impl Relay {
             self.show_part(part, raw, out);
         } else if !parts.is_empty() {
             self.show_parts(parts, raw, out);
-        } else if !(read.ping
+        } else if !((read.ping
             && self.incoming.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
-            && !read.hidden
+            || read.hidden)
             && (read.ping || read.aside || !read.known)
         {
             self.pass_aside(raw, out);

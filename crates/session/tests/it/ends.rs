@@ -131,7 +131,7 @@ fn an_unknown_end_is_passed_on_and_not_asked_again() {
                 assert_eq!(after, After::AsItCame, "{stream}");
                 // A block that shows nothing is left out: clients echo it, and are refused.
                 if !stream.contains(r#""text":"","#) && !stream.contains(r#""text":"""#) {
-                    assert_eq!(String::from_utf8_lossy(&out.bytes), stream);
+                    assert_eq!(String::from_utf8(out.bytes.clone()).unwrap(), stream);
                 }
             }
         }
@@ -149,7 +149,7 @@ fn a_whole_response_with_an_unknown_end_stays() {
     let mut out = Output::default();
     exchange.push_whole(body.as_bytes(), &mut out).unwrap();
     assert!(matches!(exchange.next_step().unwrap(), Step::Done(_)));
-    assert_eq!(String::from_utf8_lossy(&out.bytes), body);
+    assert_eq!(String::from_utf8(out.bytes.clone()).unwrap(), body);
 }
 
 /// An error in another protocol's form, or in none, is an error, and its words are told.
@@ -246,7 +246,7 @@ fn a_divided_chunk_keeps_the_members_of_its_calls() {
             exchange.push_bytes(stream.as_bytes(), &mut out).unwrap();
             exchange.finish_response(&mut out).unwrap();
             assert!(matches!(exchange.next_step().unwrap(), Step::Done(_)), "{stream}");
-            let shown = String::from_utf8_lossy(&out.bytes).into_owned();
+            let shown = String::from_utf8(out.bytes.clone()).unwrap();
             let pieces: Vec<Value> = shown
                 .lines()
                 .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())

@@ -82,7 +82,9 @@ impl<'a> EventFields<'a> {
             }
             ("message_stop", ..) => Event::MessageStop,
             ("ping", ..) => Event::Ping,
-            ("error", ..) => build_error(self.error.unwrap_or((Str::default(), self.words))),
+            ("error", ..) => {
+                build_error(self.error.unwrap_or_else(|| (Str::default(), self.words)))
+            }
             // Servers of other protocols tell of errors without a type.
             ("", ..) => self.error.map_or(unknown, build_error),
             _ => unknown,
