@@ -313,6 +313,10 @@ impl AgentDraft {
         match entry.key.as_str() {
             "name" => self.name = read_name(entry, report),
             "description" => self.description = read_text(entry, report),
+            "tools" if let PolicyValue::Map(switches) = &entry.value => {
+                self.restrictions.take_switches(switches, entry, report);
+                self.tools_line = Some(entry.line);
+            }
             "tools" => {
                 self.tools = tools::read_tools(entry, &self.commands, report);
                 self.tools_line = Some(entry.line);

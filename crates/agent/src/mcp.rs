@@ -7,6 +7,7 @@
 
 mod client;
 mod content;
+mod errors;
 mod file;
 mod http;
 mod lines;

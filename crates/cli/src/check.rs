@@ -10,6 +10,7 @@ use softland_agent::http::provider::{ProviderOverrides, check_model};
 use crate::args::CheckArgs;
 use crate::config::{Config, find_unlimitable_tools};
 use crate::failure::{Failure, status};
+use crate::mcp;
 use crate::render::{OutputLoss, Writer};
 use crate::settings::folder;
 use crate::sim::{InProcessSim, SIMULATOR, simulated_name};
@@ -60,13 +61,15 @@ fn check_file(file: &Path, writer: &Writer) -> Vec<String> {
             match agent {
                 Ok(agent) => {
                     let limits = unlimitable_tools(file, &agent);
-                    unreachable_model(file, &agent).into_iter().chain(limits).collect()
+                    let name = mcp::check_tool_name(file, &agent);
+                    let model = unreachable_model(file, &agent);
+                    name.into_iter().chain(model).chain(limits).collect()
                 }
                 Err(errors) => errors.iter().map(ToString::to_string).collect(),
             }
         }
         Some("toml") => match Config::load(file) {
-            Ok(config) => config.serve_problem().into_iter().collect(),
+            Ok(config) => config.serve_problems(),
             Err(problems) => problems,
         },
         _ => {

@@ -27,7 +27,7 @@ pub(crate) use entry::{LISTEN, parse_listen_address};
 pub(crate) use gateway::LedgerSetting;
 pub(crate) use policy::find_unlimitable_tools;
 pub(crate) use resolve::{Env, LEDGER, Overrides};
-pub(crate) use upstream::UpstreamConfig;
+pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 
 /// The largest config file that is read, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -60,6 +60,8 @@ pub(crate) struct Config {
     prices: Vec<(String, Price)>,
     upstreams: BTreeMap<String, UpstreamConfig>,
     gateway: gateway::GatewayConfig,
+    /// True if the last line has its end.
+    ends_whole: bool,
 }
 
 /// An environment variable that a config names.
@@ -86,7 +88,8 @@ impl Config {
 
     /// Parses the text of a config; `file` is its name in problems.
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, Vec<String>> {
-        let (config, problems) = (Self::default(), Vec::new());
+        let config = Self { ends_whole: text.ends_with('\n'), ..Self::default() };
+        let problems = Vec::new();
         let mut reader = ConfigReader { file, text, config, problems };
         match DeTable::parse(text) {
             Ok(table) => {
@@ -116,13 +119,20 @@ impl Config {
         self.policies.keys().map(String::as_str)
     }
 
-    /// Returns the tables that limit runs or say where requests go: policies, and upstreams with an
-    /// address.
+    /// Returns what limits runs or says who may ask and where requests go (policies, tokens,
+    /// upstreams with an address), and the end of the last line. A file that is half written lacks
+    /// some of it.
     pub(crate) fn list_declared(&self) -> BTreeSet<String> {
         let policies = self.policies.keys().map(|name| format!("[policy.{name}]"));
         let addressed = self.upstreams.iter().filter(|(_, upstream)| upstream.base_url.is_some());
         let upstreams = addressed.map(|(name, _)| format!("[upstream.{name}] base_url"));
-        policies.chain(upstreams).collect()
+        let tokens = [
+            (self.gateway.client_tokens.is_some(), "[clients] tokens_env"),
+            (self.gateway.admin_token.is_some(), "[admin] token_env"),
+            (self.ends_whole, "the end of its last line"),
+        ];
+        let tokens = tokens.into_iter().filter(|(there, _)| *there);
+        policies.chain(upstreams).chain(tokens.map(|(_, what)| what.to_owned())).collect()
     }
 
     /// Returns the config of the provider of that name.

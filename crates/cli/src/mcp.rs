@@ -1,7 +1,7 @@
 //! `softland mcp`: serves the agent files of a folder as MCP tools. The submodule starts the
 //! servers of `--mcp`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -56,12 +56,10 @@ fn load_files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         match AgentFile::load(&path).0 {
-            Ok(file) if is_tool_name(&file.name) => files.push((path, file)),
-            Ok(file) => problems.push(format!(
-                "{}: name: `{}` cannot name a tool: 1 to 64 of a-z A-Z 0-9 _ - are allowed",
-                path.display(),
-                file.name
-            )),
+            Ok(file) => match check_tool_name(&path, &file) {
+                Some(problem) => problems.push(problem),
+                None => files.push((path, file)),
+            },
             Err(errors) => problems.extend(errors.iter().map(ToString::to_string)),
         }
     }
@@ -69,9 +67,17 @@ fn load_files(args: &McpArgs) -> Result<Vec<(PathBuf, AgentFile)>, Failure> {
     if problems.is_empty() { Ok(files) } else { Err(Failure::from_messages(problems)) }
 }
 
-fn is_tool_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+/// Returns the problem with an agent's name, under which no client of MCP could call the agent.
+pub(crate) fn check_tool_name(path: &Path, file: &AgentFile) -> Option<String> {
+    let name = &file.name;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let valid = (1..=64).contains(&name.len()) && name.bytes().all(plain);
+    (!valid).then(|| {
+        format!(
+            "{}: name: `{name}` cannot name a tool: 1 to 64 of a-z A-Z 0-9 _ - are allowed",
+            path.display()
+        )
+    })
 }
 
 /// Prepares the agents. Each is built once, so that problems are known before the first call.

@@ -41,7 +41,7 @@ struct ReadSettings {
     settings: Settings,
     ledger: LedgerChoice,
     warnings: Vec<String>,
-    /// What the config declares: policies, and upstreams with an address.
+    /// What the config declares, by [`Config::list_declared`].
     declared: BTreeSet<String>,
 }
 

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::render::{Writer, flow_items, format_count};
 use crate::runs::{self, Ledgers, OpenLedger, describe_end, format_cost, format_tokens};
 
+mod blocks;
 mod call;
 mod kept;
 mod steps;
@@ -87,6 +88,7 @@ fn show_runs(
             }
             continue;
         }
+        let steps = softland_gateway::add_history(&ledger.reader, &run.run, steps);
         let width = runs::stdout_width(writer);
         let between = if at > 0 { "\n" } else { "" };
         writer.write_result(&(between.to_owned() + &render_head(run, width.unwrap_or(WIDTH))));

@@ -98,11 +98,9 @@ pub enum LineRoom {
     /// The model reads the result as text: a line fits.
     #[default]
     Text,
-    /// The result has a form in which no text has a place.
-    Form,
-    /// Code that the model wrote reads the result and waits for it. No line fits, and no message
-    /// can follow either.
-    Code,
+    /// No line fits: the result has a form in which no text has a place, or code that the model
+    /// wrote waits for it. Nothing stands behind it either.
+    Closed,
 }
 
 /// One tool call of a turn.

@@ -109,7 +109,7 @@ pub struct Ladder {
     stopping: bool,
     /// True if no line holds the note yet.
     late: bool,
-    /// True if no line can hold the note before code of the model's has gone on.
+    /// True if no result has room for the note.
     waiting: bool,
     in_result: bool,
     rung: Option<Rung>,

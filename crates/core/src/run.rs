@@ -58,8 +58,8 @@ pub enum Phase {
         /// The limit.
         because: Because,
     },
-    /// A limit was reached, and code that the model wrote waits for the results that would hold the
-    /// note. The request goes on as it is, and the calls of its response are refused.
+    /// A limit was reached, and no result has room for the note. The request goes on as it is, and
+    /// the calls of its response are refused.
     Waiting {
         /// The limit.
         because: Because,

@@ -23,6 +23,7 @@ mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
+pub use pages::add_history;
 pub use recap::{Recap, RecapRun};
 pub use secret::Secret;
 pub use serve::server::{Gateway, Handle};

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use softland_pages::AllowedStyles;
 
 use self::query::PageQuery;
+pub use self::start::add_history;
 use crate::page_files;
 use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;

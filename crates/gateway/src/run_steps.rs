@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use softland_ledger::Step;
 use softland_session::Event;
+use softland_session::core::lines;
 use softland_session::wire::request::{
     Block, BlockKind, Content, Message, Request, ResultContent, Role, ToolResult,
 };
@@ -55,8 +56,8 @@ pub(crate) fn read_history(
     turn: u64,
     at: u64,
 ) -> (Option<String>, Vec<HistoryTurn>) {
-    let list = &request.messages.list;
-    let own = own_turns(request, turn);
+    let list = own_messages(request);
+    let own = own_turns(&list, turn);
     let text = request.text;
     let mut turns = Vec::new();
     for (n, begins) in own.iter().enumerate() {
@@ -68,12 +69,36 @@ pub(crate) fn read_history(
         let results = after.iter().flat_map(|message| result_steps(message, at, number)).collect();
         turns.push(HistoryTurn { turn: number, said, results });
     }
-    (find_question(request, turn), turns)
+    (question_in(&list, turn), turns)
+}
+
+/// Returns the messages of the client's history: those of a request, without the turns that were
+/// empty and the nudges behind them, which softland keeps in it.
+fn own_messages<'r, 'b>(request: &'r Request<'b>) -> Vec<&'r Message<'b>> {
+    let mut own = Vec::new();
+    let mut nudged = false;
+    for message in &request.messages.list {
+        let text = || message_text(message);
+        let empty = message.role == Role::Assistant
+            && !has_call(message)
+            && text().is_some_and(|text| text.trim() == lines::NO_ANSWER);
+        let nudge =
+            nudged && message.role == Role::User && text().is_some_and(|t| t == lines::NUDGE);
+        nudged = empty;
+        if !empty && !nudge {
+            own.push(message);
+        }
+    }
+    own
+}
+
+fn has_call(message: &Message<'_>) -> bool {
+    let Content::Blocks { blocks, .. } = &message.content else { return false };
+    blocks.iter().any(|block| matches!(block.kind, BlockKind::ToolUse { .. }))
 }
 
 /// Returns the positions of the run's turns before turn `turn`: the newest ones of the history.
-fn own_turns(request: &Request<'_>, turn: u64) -> Vec<usize> {
-    let list = &request.messages.list;
+fn own_turns(list: &[&Message<'_>], turn: u64) -> Vec<usize> {
     let before = usize::try_from(turn.saturating_sub(1)).unwrap_or(usize::MAX);
     let spoken = (0..list.len())
         .filter(|at| list.get(*at).is_some_and(|message| message.role == Role::Assistant));
@@ -83,11 +108,14 @@ fn own_turns(request: &Request<'_>, turn: u64) -> Vec<usize> {
 
 /// Returns the question of the run whose turn `turn` the request asks for.
 pub(crate) fn find_question(request: &Request<'_>, turn: u64) -> Option<String> {
-    let list = &request.messages.list;
-    let first = own_turns(request, turn).first().copied().unwrap_or(list.len());
+    question_in(&own_messages(request), turn)
+}
+
+fn question_in(list: &[&Message<'_>], turn: u64) -> Option<String> {
+    let first = own_turns(list, turn).first().copied().unwrap_or(list.len());
     let asked = list.get(..first).unwrap_or_default().iter().rev();
     let asked = asked.take_while(|message| message.role != Role::Assistant);
-    asked.filter(|message| message.role == Role::User).filter_map(message_text).next()
+    asked.filter(|message| message.role == Role::User).find_map(|m| message_text(m))
 }
 
 fn message_text(message: &Message<'_>) -> Option<String> {

@@ -100,6 +100,14 @@ pub struct Upstream {
     pub base_url: BaseUrl,
     /// Its key; `None`: the client's own credentials pass through.
     pub key: Option<Secret>,
+    /// The time after which a stream without any event but signs of life has broken; `None`: it
+    /// may go on for ever.
+    pub silence: Option<Duration>,
+}
+
+impl Upstream {
+    /// The `silence` where nothing else is said. Models that think for long are silent, too.
+    pub const SILENCE: Duration = Duration::from_secs(30 * 60);
 }
 
 /// An upstream that cannot be used.

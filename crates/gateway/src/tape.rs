@@ -5,7 +5,7 @@
 //! reader by some time, so that a reader who comes back gets every line once. Writing never waits:
 //! a reader who is too slow finds that the oldest lines are gone.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ const MOST: usize = 1024;
 /// The bytes of all tapes, and of one tape.
 const BYTES_OF_ALL: usize = 256 << 20;
 const BYTES_OF_ONE: usize = 16 << 20;
+/// The number of turns whose times are remembered.
+const TIMES: usize = 1024;
 
 /// The tapes of the runs that are watched.
 #[derive(Debug, Default)]
@@ -55,6 +57,8 @@ struct TapeState {
     results: u64,
     /// True if the run's question is on the tape.
     asked: bool,
+    /// The time of the newest line of each turn.
+    times: BTreeMap<u64, u64>,
     /// True if the run has ended, so that no more lines come.
     over: bool,
     readers: usize,
@@ -147,6 +151,7 @@ impl Tape {
             whole: 0,
             results: 0,
             asked: false,
+            times: BTreeMap::new(),
             over: false,
             readers: 1,
             left: Instant::now(),
@@ -221,6 +226,11 @@ impl Tape {
         had
     }
 
+    /// Returns the time of the newest line of a turn.
+    pub(crate) fn find_time(&self, turn: u64) -> Option<u64> {
+        self.lock_state().times.get(&turn).copied()
+    }
+
     /// Ends the tape: no more lines come.
     pub(crate) fn end_tape(&self) {
         self.lock_state().over = true;
@@ -271,6 +281,11 @@ impl Tape {
         // Every request carries the question.
         if step.event == "question" && std::mem::replace(&mut state.asked, true) {
             return;
+        }
+        let time = state.times.entry(step.turn).or_default();
+        *time = step.at.max(*time);
+        if state.times.len() > TIMES {
+            state.times.pop_first();
         }
         let seq = state.base + state.lines.len() as u64;
         let line = Bytes::from(Step { seq, ..step }.to_json(&self.run));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use softland_govern::records::Record;
 use softland_govern::{RunPlace, Watcher};
-use softland_ledger::{self as ledger, Ledger};
+use softland_ledger::{self as ledger, Ledger, Step};
 use softland_session::Event;
 use softland_session::wire::request::Request;
 
@@ -84,13 +84,16 @@ impl Watcher for Watch {
         let (whole, results) = tape.mark_results_to(turn.saturating_sub(1));
         let (question, turns) = run_steps::read_history(request, turn, at);
         if let Some(question) = question {
+            let at = tape.find_time(0).unwrap_or(at);
             tape.write_step(run_steps::make_step(at, 0, "question", &json!({"text": question})));
         }
         for had in turns {
             if had.turn > whole {
-                // The tape has only a part of this turn, which began in the middle.
+                // The tape has only a part of this turn, which began in the middle. It is told
+                // again with its own time.
+                let at = tape.find_time(had.turn).unwrap_or(at);
                 tape.write_step(run_steps::make_step(at, had.turn, "turn_again", &json!({})));
-                had.said.into_iter().for_each(|step| tape.write_step(step));
+                had.said.into_iter().for_each(|step| tape.write_step(Step { at, ..step }));
             }
             if had.turn > results || had.turn > whole {
                 had.results.into_iter().for_each(|step| tape.write_step(step));

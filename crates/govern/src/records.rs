@@ -120,6 +120,11 @@ pub enum EventFields<'a> {
         /// The signal.
         signal: SignalKind,
     },
+    /// Those of another change that a shape makes in a response.
+    Shaped {
+        /// The change, for people.
+        text: String,
+    },
     /// The fields of an intervention.
     Intervention {
         /// The cause.

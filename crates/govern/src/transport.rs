@@ -4,6 +4,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -89,6 +90,9 @@ pub struct UpstreamResponse {
     /// The headers as received. They may be slices of a connection's buffer, so they must not be
     /// kept for the length of a stream.
     pub headers: HeaderMap,
+    /// The time after which a stream without any event but signs of life has broken, if there is a
+    /// limit.
+    pub silence: Option<Duration>,
     body: Pin<Box<dyn HttpBody<Data = Bytes, Error = CutReason> + Send>>,
     /// Bytes of the body that have arrived.
     received: u64,
@@ -103,7 +107,7 @@ impl UpstreamResponse {
         headers: HeaderMap,
         body: impl HttpBody<Data = Bytes, Error = CutReason> + Send + 'static,
     ) -> Self {
-        Self { status, headers, body: Box::pin(body), received: 0, name }
+        Self { status, headers, silence: None, body: Box::pin(body), received: 0, name }
     }
 
     /// Returns the next bytes; `None` at the end.
@@ -142,6 +146,14 @@ impl UpstreamResponse {
             bytes.extend_from_slice(&next);
         }
         self.check_size(bytes.freeze(), limit)
+    }
+
+    /// Returns the error of a stream that has brought nothing but signs of life for this time.
+    #[must_use]
+    pub(crate) fn silence_error(&self, after: Duration) -> TransportError {
+        let name = &self.name;
+        let message = format!("upstream {name} sent nothing but signs of life for {after:?}");
+        TransportError { message, status: StatusCode::GATEWAY_TIMEOUT, is_late: true }
     }
 
     /// Returns the number of bytes of the body that have arrived.

@@ -14,7 +14,7 @@ const OBJECTS: usize = 60;
 /// Lines at the beginning of a file that may be passed over: lines of a log, or damaged lines.
 const LEFT_OUT: usize = 50;
 /// Bytes of a value that are kept.
-const PREVIEW: usize = 200;
+const PREVIEW: usize = 4 << 10;
 
 /// The form in which a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,10 @@ impl ObjectPreview {
     /// Returns the beginning of a member's value, as written.
     fn value(&self, key: &str) -> Option<&str> {
         self.members.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.members.is_empty()
     }
 
     fn has_all_keys(&self, keys: &[&str]) -> bool {

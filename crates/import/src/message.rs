@@ -1,5 +1,6 @@
 //! Reads a message in Anthropic's or OpenAI's form, in one pass.
 
+mod unread;
 mod usage;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use softland_session::wire::json::{Cursor, Error, Kind, Str};
 
 use crate::draft::{TurnDraft, parse_stop};
 use crate::fields::Fields;
+pub(crate) use unread::UnreadParts;
 pub(crate) use usage::parse_usage;
 
 /// A message, as it is written.

@@ -8,7 +8,7 @@ use crate::draft::{OwnedCall, Results, TurnDraft};
 use crate::fields::Fields;
 use crate::input::{Input, JsonError};
 use crate::items;
-use crate::message::Message;
+use crate::message::{Message, UnreadParts};
 use crate::step::{ConversationId, ConversationStart};
 use crate::step_output::{MessageFacts, StepOutput};
 
@@ -35,6 +35,7 @@ pub(crate) struct Conversation {
     open: Option<TurnDraft>,
     /// The number of the last call in the deprecated function form.
     functions: u64,
+    unread: UnreadParts,
 }
 
 impl Conversation {
@@ -48,6 +49,7 @@ impl Conversation {
             results: Results::default(),
             open: None,
             functions: 0,
+            unread: UnreadParts::default(),
         }
     }
 
@@ -59,6 +61,7 @@ impl Conversation {
         line: Option<u64>,
     ) -> Result<(), String> {
         let message = Message::from_json(text)?;
+        self.unread.count_parts(&message);
         let role = message.role.map(|role| role.unescape()).unwrap_or_default();
         let assistant = matches!(&*role, "assistant" | "model");
         if role.is_empty() {
@@ -187,6 +190,9 @@ impl Conversation {
 
     pub(crate) fn end_conversation(mut self, out: &mut StepOutput<'_>) {
         self.flush(out);
+        if let Some(what) = self.unread.describe() {
+            out.list_unreadable(None, what);
+        }
         out.end_conversation(self.talk);
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum KernelEvent {
     /// An output, as in nbformat, and the name by which it may be replaced.
     Output(u64, Value, Option<String>),
     /// New data and metadata for the output displayed under a name.
-    Update(String, Value, Value),
+    Update(u64, String, Value, Value),
     /// Clear the outputs; with `true`, once the next one comes.
     Clear(u64, bool),
     /// A run has ended: true without an error, and its execution count.

@@ -22,11 +22,15 @@ use crate::reply::{Block, NativeResponse, Reply};
 #[derive(Debug)]
 pub(crate) struct AnthropicFraming {
     assembler: Assembler,
+    /// The number of responses that have begun.
+    responses: usize,
+    /// True if the response has said why it ends.
+    stopped: bool,
 }
 
 impl AnthropicFraming {
     pub(crate) fn new() -> Self {
-        Self { assembler: Assembler::new(MAX_RESPONSE) }
+        Self { assembler: Assembler::new(MAX_RESPONSE), responses: 0, stopped: false }
     }
 }
 
@@ -48,6 +52,12 @@ fn new_text(text: &str) -> Block {
 impl Framing for AnthropicFraming {
     fn begin_response(&mut self) {
         self.assembler = Assembler::new(MAX_RESPONSE);
+        self.responses += 1;
+        self.stopped = false;
+    }
+
+    fn rewind_reading(&mut self) {
+        self.stopped = false;
     }
 
     fn read_event<'f>(
@@ -60,7 +70,14 @@ impl Framing for AnthropicFraming {
         if fold {
             self.assembler.push(&event).map_err(ResponseError::Assemble)?;
         }
-        Ok(Some(event_view(&event)))
+        let mut read = event_view(&event);
+        if let Event::MessageDelta(delta) = &event {
+            self.stopped |= delta.stop_reason.is_some();
+            // Before the reason some servers report usage in this event, too.
+            read.closing = self.stopped;
+            read.aside = !self.stopped && self.responses <= 1;
+        }
+        Ok(Some(read))
     }
 
     fn tokens_so_far(&self) -> Tokens {
@@ -219,7 +236,6 @@ fn event_view<'f>(event: &Event<'f>) -> EventView<'f> {
             };
         }
         Event::Ping => read.ping = true,
-        Event::MessageDelta(_) => read.closing = true,
         Event::MessageStop | Event::Error { .. } => {
             read.closing = true;
             read.over = true;

@@ -257,6 +257,13 @@ impl Exchange {
         self.relay.push_bytes(bytes, out).map_err(UnreadableResponse)
     }
 
+    /// Returns the number of events in the upstream's stream so far. Signs of life, such as `ping`
+    /// and comments, are none.
+    #[must_use]
+    pub fn count_events(&self) -> usize {
+        self.relay.count_events()
+    }
+
     /// Notes that the connection of the upstream's stream broke, before
     /// [`finish_response`](Self::finish_response).
     pub fn note_broken_stream(&mut self) {

@@ -407,8 +407,7 @@ fn result_facts(result: &WireResult<'_>, body: &str) -> ToolResult<'static> {
     let facts = read.to_facts();
     let room = match result.room {
         TextRoom::Text => LineRoom::Text,
-        TextRoom::Form => LineRoom::Form,
-        TextRoom::Code => LineRoom::Code,
+        TextRoom::Closed => LineRoom::Closed,
     };
     ToolResult { room, ..facts }
 }

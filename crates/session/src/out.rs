@@ -142,6 +142,18 @@ pub enum ShapeNote {
     Stopped(StopReason),
 }
 
+impl ShapeNote {
+    /// Returns true if the response was changed.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        match self {
+            Self::Partial { passed, .. } => !passed,
+            Self::Nested { .. } => false,
+            Self::Repeated { .. } | Self::Stopped(_) => true,
+        }
+    }
+}
+
 impl std::fmt::Display for ShapeNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

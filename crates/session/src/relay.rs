@@ -149,6 +149,8 @@ impl Relay {
             true => None,
             false => self.client.framing.read_event(frame.event, &frame.data, true)?,
         };
+        let is_ping = read.as_ref().is_some_and(|read| read.ping);
+        self.incoming.heard += usize::from(!frame.data.is_empty() && !is_ping);
         let Some(mut read) = read else { return self.take_foreign(frame, out) };
         self.incoming.known |= read.known;
         if self.incoming.mode == (RelayMode::Held { until_call: true }) && self.first_to_pass(&read)
@@ -287,7 +289,7 @@ impl Relay {
             self.show_part(part, raw, out);
         } else if !parts.is_empty() {
             self.show_parts(parts, raw, out);
-        } else if !((read.ping
+        } else if !(((read.ping || read.aside)
             && self.incoming.slots.last_mut().is_some_and(|slot| slot.hold_ping(raw)))
             || read.hidden)
             && (read.ping || read.aside || !read.known)
@@ -378,6 +380,11 @@ impl Relay {
             return None;
         }
         Some(self.ids.take_id(id))
+    }
+
+    /// Returns the number of events of the response under way, without signs of life.
+    pub(crate) fn count_events(&self) -> usize {
+        self.incoming.heard
     }
 
     /// Notes that the connection of the response under way broke.

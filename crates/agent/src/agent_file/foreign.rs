@@ -11,6 +11,8 @@ use super::{AgentDraft, Diagnostics, servers, tools};
 pub(super) struct Restrictions {
     /// The tools that the agent may not have, each with its line and key.
     denied: Vec<(String, usize, String)>,
+    /// The tools that are switched on or off one by one.
+    switched: Vec<(String, bool)>,
     /// The policy keys that other keys set, each with its line and key.
     limits: Vec<(&'static str, u64, usize, String)>,
 }
@@ -31,6 +33,21 @@ const PERMISSIONS: [(&str, &[&str]); 8] = [
     ("task", &["agent"]),
 ];
 
+/// OpenCode's names of tools in its older map `tools`, where they differ from ours.
+const SWITCHES: [(&str, &str); 8] = [
+    ("read", "read_file"),
+    ("write", "write_file"),
+    ("edit", "edit_file"),
+    ("patch", "edit_file"),
+    ("bash", "shell"),
+    ("list", "list_dir"),
+    ("webfetch", "http_get"),
+    ("task", "agent"),
+];
+
+/// The tools that change something.
+const CHANGING: [&str; 3] = ["write_file", "edit_file", "shell"];
+
 impl Restrictions {
     /// Takes a key that may restrict the agent. Returns false if it does not.
     pub(super) fn take_entry(
@@ -41,12 +58,21 @@ impl Restrictions {
         match entry.key.as_str() {
             "disallowedTools" => self.take_denied(entry, report),
             "permission" => self.take_permission(entry, report),
+            // Of Cursor (cursor.com/docs, the page on subagents, read 2026-11-27).
+            "readonly" if entry.value == PolicyValue::Bool(true) => {
+                CHANGING.iter().for_each(|tool| self.deny((*tool).to_owned(), entry));
+            }
+            "readonly" if entry.value == PolicyValue::Bool(false) => {}
             "permissionMode" => refuse_value(entry, report, &["plan", "dontAsk"]),
             "disable" if entry.value == PolicyValue::Bool(true) => {
                 report.add_error(Some(entry.line), Some("disable"), "the agent is disabled");
             }
             "timeout_mins" => self.take_limit("time_limit", entry, report),
             key if TURNS.contains(&key) => self.take_limit("turns_limit", entry, report),
+            key @ "allowed-tools" => {
+                let message = "restricts nothing here; name the tools of the agent in `tools`";
+                report.add_warning(entry.line, Some(key), message);
+            }
             key @ ("hooks" | "isolation") => {
                 let message = "is not supported: the agent runs without it";
                 report.add_warning(entry.line, Some(key), message);
@@ -71,6 +97,15 @@ impl Restrictions {
             }
         }
         let tools = draft.tools.get_or_insert_with(tools::default_tools);
+        for (tool, on) in self.switched {
+            match (tool.as_str(), on) {
+                ("*", false) => tools.clear(),
+                ("*", true) => {}
+                (_, true) if tools.contains(&tool) => {}
+                (_, true) => tools.push(tool),
+                (_, false) => tools.retain(|own| *own != tool),
+            }
+        }
         for (tool, line, key) in self.denied {
             if tool == "*" {
                 tools.clear();
@@ -86,6 +121,28 @@ impl Restrictions {
                     "`{tool}` cannot be taken out of `{own}`; name the server's tools in `tools`"
                 );
                 report.add_error(Some(line), Some(&key), message);
+            }
+        }
+    }
+
+    /// Takes `tools` as a map of switches.
+    pub(super) fn take_switches(
+        &mut self,
+        switches: &[(String, PolicyValue)],
+        entry: &FrontMatterEntry,
+        report: &mut Diagnostics,
+    ) {
+        for (name, value) in switches {
+            let tool = SWITCHES.iter().find(|(theirs, _)| theirs == name);
+            let tool = tool.map_or_else(|| tools::own_name(name), |(_, own)| (*own).to_owned());
+            let known = tool == "*" || tools::is_known(&tool);
+            match value {
+                PolicyValue::Bool(on) if known || !on => self.switched.push((tool, *on)),
+                PolicyValue::Bool(_) => {
+                    let message = format!("`{name}` is no tool that can be switched on here");
+                    report.add_error(Some(entry.line), Some("tools"), message);
+                }
+                other => report.add_value_error(entry, "true or false", &other.to_string()),
             }
         }
     }
@@ -160,6 +217,9 @@ impl Restrictions {
     ) {
         match entry.value.as_whole() {
             Some(limit) => {
+                let message =
+                    format!("is taken as `{key}`, at which the run still ends in an answer");
+                report.add_warning(entry.line, Some(&entry.key), message);
                 let known = self.limits.iter_mut().find(|(own, ..)| *own == key);
                 match known {
                     Some((_, smallest, ..)) => *smallest = limit.min(*smallest),

@@ -23,24 +23,10 @@ const FOREIGN: &[(&str, &[&str])] = &[
     // Claude Code, "Create custom subagents", frontmatter fields.
     (
         "Claude Code sub-agents",
-        &[
-            "color",
-            "permissionMode",
-            "skills",
-            "mcpServers",
-            "hooks",
-            "memory",
-            "background",
-            "effort",
-            "isolation",
-            "initialPrompt",
-        ],
+        &["color", "skills", "mcpServers", "memory", "background", "effort", "initialPrompt"],
     ),
     // OpenCode, "Agents", options of Markdown agents.
-    (
-        "OpenCode agents",
-        &["temperature", "top_p", "permission", "hidden", "disable", "steps", "maxSteps", "prompt"],
-    ),
+    ("OpenCode agents", &["temperature", "top_p", "hidden", "disable", "prompt"]),
     // VS Code and GitHub Copilot, "Custom agents", header fields.
     (
         "Copilot custom agents",
@@ -55,12 +41,9 @@ const FOREIGN: &[(&str, &[&str])] = &[
         ],
     ),
     // Gemini CLI, "Subagents", configuration schema.
-    ("Gemini CLI sub-agents", &["kind", "display_name", "max_turns", "timeout_mins"]),
+    ("Gemini CLI sub-agents", &["kind", "display_name"]),
     // Agent Skills specification, frontmatter; `version` and `author` are customary there.
-    (
-        "Agent Skills",
-        &["license", "compatibility", "metadata", "allowed-tools", "version", "author"],
-    ),
+    ("Agent Skills", &["license", "compatibility", "metadata", "version", "author"]),
 ];
 
 /// Returns true if agent files of another program have the key.

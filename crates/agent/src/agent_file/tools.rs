@@ -72,6 +72,11 @@ pub(super) fn restricted_name(name: &str) -> Option<String> {
     (!all).then(|| own_name(tool))
 }
 
+/// Returns true for a tool of ours, or of a server of MCP.
+pub(super) fn is_known(name: &str) -> bool {
+    BUILT_IN.contains(&name) || name == AGENT_TOOL || servers::split_name(name).is_some()
+}
+
 /// Returns our name of a tool.
 pub(super) fn own_name(name: &str) -> String {
     let bare = name.split('(').next().unwrap_or_default().trim();

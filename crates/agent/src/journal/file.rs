@@ -37,6 +37,9 @@ pub(super) struct RecordedRuns {
     pub(super) runs: BTreeMap<String, RecordedRun>,
     /// The runs that answer calls.
     pub(super) children: BTreeMap<ParentCall, String>,
+    /// The time at which the newest process began, in milliseconds since 1970, less the tree's time
+    /// at that moment.
+    base: i64,
 }
 
 /// Creates a journal in a new or empty file that only its owner can read.
@@ -178,15 +181,27 @@ impl RecordedRuns {
         if kind == RecordKind::Start {
             return self.begin_run(run, ms, line);
         }
+        let base = self.base;
         let Some(past) = self.runs.get_mut(&run) else {
             return Err(LineError::Other(format!("`{}` of a run that has no start", kind.word())));
         };
         past.ms = past.ms.max(ms);
-        match kind {
-            RecordKind::Resume => self.reopen_tree(),
-            kind => put_record(past, kind, line)?,
+        if kind == RecordKind::Resume {
+            let resumed: super::record::ResumeRecord = parse_line(line)?;
+            self.set_base(&resumed.ts, ms);
+            self.reopen_tree();
+            return Ok(());
         }
-        Ok(())
+        let began = past.start.as_ref().and_then(|start| start.began).unwrap_or(0);
+        let at = base.saturating_add_unsigned(ms.saturating_add(began));
+        put_record(past, (kind, at), line)
+    }
+
+    /// Notes that a process begins at the time `ts`, when the tree's own time is `ms`.
+    fn set_base(&mut self, ts: &str, ms: u64) {
+        if let Ok(time) = ts.parse::<jiff::Timestamp>() {
+            self.base = time.as_millisecond().saturating_sub_unsigned(ms);
+        }
     }
 
     /// Reopens the tree so that it can be resumed. A run that ended without an answer counts as
@@ -255,7 +270,10 @@ impl RecordedRuns {
             None if self.root.is_some() => {
                 return Err(LineError::Other("a second run without a parent".to_owned()));
             }
-            None => self.root = Some(run.clone()),
+            None => {
+                self.root = Some(run.clone());
+                self.set_base(&start.ts, ms);
+            }
             Some(parent) => {
                 self.children.insert(parent.clone(), run.clone());
             }
@@ -265,7 +283,9 @@ impl RecordedRuns {
         {
             return Err(LineError::Other("a child of a run that has no start".to_owned()));
         }
-        let past = RecordedRun { start: Some(start), ms, ..RecordedRun::default() };
+        let began = self.base.saturating_add_unsigned(ms.saturating_add(start.began.unwrap_or(0)));
+        let (start, now) = (Some(start), Some(began));
+        let past = RecordedRun { start, ms, now, ..RecordedRun::default() };
         match self.runs.insert(run, past) {
             None => Ok(()),
             Some(_) => Err(LineError::Other("a second start of one run".to_owned())),
@@ -275,12 +295,19 @@ impl RecordedRuns {
 
 /// Takes a record of a run that has begun. Its predecessor must be present: a journal from which a
 /// record was removed is not resumed.
-fn put_record(past: &mut RecordedRun, kind: RecordKind, line: &[u8]) -> Result<(), LineError> {
+fn put_record(
+    past: &mut RecordedRun,
+    (kind, at): (RecordKind, i64),
+    line: &[u8],
+) -> Result<(), LineError> {
     #[derive(serde::Deserialize)]
     struct Placed {
         turn: u64,
+        /// The number of a request, or of a call.
+        #[serde(default, alias = "call")]
+        nth: u64,
     }
-    let Placed { turn } = parse_line(line)?;
+    let Placed { turn, nth } = parse_line(line)?;
     let follows = match kind {
         RecordKind::Turn => turn == 1 || past.rounds.contains_key(&(turn.saturating_sub(1))),
         RecordKind::Call | RecordKind::Result | RecordKind::Round => past.took.contains_key(&turn),
@@ -289,6 +316,7 @@ fn put_record(past: &mut RecordedRun, kind: RecordKind, line: &[u8]) -> Result<(
     if !follows {
         return Err(LineError::Other(missing_predecessor(kind, turn)));
     }
+    past.times.insert((kind.word(), turn, nth), at);
     match kind {
         RecordKind::Start | RecordKind::Resume => {}
         RecordKind::Turn => {

@@ -8,8 +8,8 @@ use softland_session::core::Outcome;
 #[cfg(feature = "journal")]
 use super::record::ResponseEnd;
 use super::record::{
-    CallRecord, CallResultRecord, EndRecord, RequestRecord, ResponseRecord, RoundRecord,
-    ShortageRecord, StartRecord, TurnEndRecord, TurnRecord, WorstCase,
+    CallRecord, CallResultRecord, EndRecord, RecordKind, RequestRecord, ResponseRecord,
+    RoundRecord, ShortageRecord, StartRecord, TurnEndRecord, TurnRecord, WorstCase,
 };
 
 /// The recorded part of a run.
@@ -28,7 +28,14 @@ pub(super) struct RecordedRun {
     pub(super) end: Option<EndRecord>,
     /// The time of the run at its newest record, in milliseconds.
     pub(super) ms: u64,
+    /// The time of each record, in milliseconds since 1970.
+    pub(super) times: BTreeMap<RecordPlace, i64>,
+    /// The time of the newest record that was taken.
+    pub(super) now: Option<i64>,
 }
+
+/// The place of a record in its run: its kind, its turn, and its number within the turn.
+pub(super) type RecordPlace = (&'static str, u64, u64);
 
 /// A recorded request and its response.
 #[derive(Debug, Default)]
@@ -61,6 +68,12 @@ impl RecordedRun {
             && self.end.is_none())
     }
 
+    /// Notes that the record at a place is taken. The time goes on, in whatever order the results of
+    /// calls that ran side by side are taken.
+    pub(super) fn note_taken(&mut self, place: RecordPlace) {
+        self.now = self.times.remove(&place).max(self.now);
+    }
+
     /// Returns true if the run has ended with an answer.
     pub(super) fn is_done(&self) -> bool {
         self.end.as_ref().is_some_and(|end| end.report.ended.outcome.is_done())
@@ -75,6 +88,9 @@ impl RecordedRun {
         let Some(RecordedRequest { request, came }) = self.requests.remove(&(turn, nth)) else {
             return (None, RequestOutcome::Nothing);
         };
+        for kind in [RecordKind::Request, RecordKind::Response] {
+            self.note_taken((kind.word(), turn, nth));
+        }
         let known = match (came, &request) {
             (Some(came), _) => RequestOutcome::Came(came),
             (None, Some(request)) => RequestOutcome::Lost(request.reserve),

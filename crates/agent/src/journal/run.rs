@@ -12,8 +12,9 @@ use softland_session::core::{Because, Facts, Millis, NanoUsd, PinnedRecords};
 use tokio::time::Instant;
 
 use super::record::{
-    CallRecord, CallResultRecord, EndRecord, ParentCall, Record, RequestRecord, ResponseRecord,
-    ResumeRecord, RoundRecord, ShortageRecord, StartRecord, TurnEndRecord, TurnRecord,
+    CallRecord, CallResultRecord, EndRecord, ParentCall, Record, RecordKind, RequestRecord,
+    ResponseRecord, ResumeRecord, RoundRecord, ShortageRecord, StartRecord, TurnEndRecord,
+    TurnRecord,
 };
 use super::recorded_run::{RecordedRun, RequestOutcome};
 use super::{Journal, JournalError, bytes, lock_unpoisoned};
@@ -169,6 +170,14 @@ impl RunJournal {
         lock_unpoisoned(&self.past).is_left()
     }
 
+    /// Returns the time of an event, as RFC 3339 in UTC: that of the newest record that was taken,
+    /// if the event is replayed or the journal is only read, else the current one.
+    pub(crate) fn event_time(&self, replayed: bool) -> String {
+        let read = replayed || self.journal.as_ref().is_some_and(Journal::is_closed);
+        let recorded = read.then(|| lock_unpoisoned(&self.past).now).flatten();
+        recorded.and_then(format_millis).unwrap_or_else(now_rfc3339)
+    }
+
     /// Returns the journal's failure, if any. The run must stop then.
     pub(crate) fn failure(&self) -> Option<JournalError> {
         self.journal.as_ref()?.failure()
@@ -229,7 +238,10 @@ impl RunJournal {
         shares: bool,
         facts: impl FnOnce(Millis) -> Facts,
     ) -> Result<Facts, JournalError> {
-        let known = self.take_recorded(|past| past.turns.remove(&turn));
+        let known = self.take_recorded(|past| {
+            past.note_taken((RecordKind::Turn.word(), turn, 0));
+            past.turns.remove(&turn)
+        });
         let elapsed = known.as_ref().map_or_else(|| self.clock.elapsed(), |k| k.facts.elapsed);
         let facts = facts(elapsed);
         let facts = match known.as_ref().filter(|_| shares) {
@@ -314,7 +326,10 @@ impl RunJournal {
         if !self.is_recorded() {
             return Ok(cost);
         }
-        let known = self.take_recorded(|past| past.took.remove(&turn));
+        let known = self.take_recorded(|past| {
+            past.note_taken((RecordKind::Took.word(), turn, 0));
+            past.took.remove(&turn)
+        });
         let messages = message_texts(messages);
         let then = known.as_ref().filter(|_| shares).map(|known| known.nano);
         let nano = then.unwrap_or(cost.0);
@@ -327,7 +342,7 @@ impl RunJournal {
         &self,
         now: &CallRecord,
     ) -> Result<Option<(CallRecord, Option<CallResultRecord>)>, JournalError> {
-        match self.take_recorded(|past| past.calls.remove(&(now.turn, now.call))) {
+        match self.take_call(now) {
             Some((known, _)) if !known.is_same(now) => Err(self.mismatch_error("call", now.turn)),
             known => Ok(known),
         }
@@ -338,11 +353,20 @@ impl RunJournal {
         self.append_record(call)
     }
 
+    /// Takes the record of a call, and its result.
+    fn take_call(&self, call: &CallRecord) -> Option<(CallRecord, Option<CallResultRecord>)> {
+        self.take_recorded(|past| {
+            for kind in [RecordKind::Call, RecordKind::Result] {
+                past.note_taken((kind.word(), call.turn, call.call));
+            }
+            past.calls.remove(&(call.turn, call.call))
+        })
+    }
+
     /// Decides about a call before it is run. A call that was running when the process ended runs
     /// again only if `again` allows it.
     pub(crate) fn decide_call(&self, call: &CallRecord, again: bool) -> CallDecision {
-        let known = self.take_recorded(|past| past.calls.remove(&(call.turn, call.call)));
-        match known {
+        match self.take_call(call) {
             None => CallDecision::Run,
             Some((known, result)) if known == *call => match result {
                 Some(result) => {
@@ -394,7 +418,10 @@ impl RunJournal {
         if !self.is_recorded() {
             return Ok(());
         }
-        let known = self.take_recorded(|past| past.rounds.remove(&turn));
+        let known = self.take_recorded(|past| {
+            past.note_taken((RecordKind::Round.word(), turn, 0));
+            past.rounds.remove(&turn)
+        });
         self.record_or_compare(
             turn,
             known,
@@ -412,7 +439,10 @@ impl RunJournal {
         if !self.is_recorded() {
             return Ok(None);
         }
-        let known = self.take_recorded(|past| past.end.take());
+        let known = self.take_recorded(|past| {
+            past.note_taken((RecordKind::End.word(), turn, 0));
+            past.end.take()
+        });
         let (failure, report) = (report.failure.clone(), Box::new(report.clone()));
         let now = EndRecord { turn, seq, report, failure };
         match known {
@@ -474,6 +504,11 @@ fn interrupted_message(tool: &str) -> String {
 fn message_texts(messages: &[Vec<u8>]) -> Vec<String> {
     let text = |message: &Vec<u8>| String::from_utf8_lossy(message).into_owned();
     messages.iter().map(text).collect()
+}
+
+/// Returns a time in milliseconds since 1970 as RFC 3339 in UTC.
+fn format_millis(millis: i64) -> Option<String> {
+    jiff::Timestamp::from_millisecond(millis).ok().map(|time| format!("{time:.3}"))
 }
 
 /// Returns the current time, as RFC 3339 in UTC.

@@ -17,6 +17,7 @@ use softland_session::core::policy::{LoopKey, LoopKind, Policy};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
+use super::errors::describe_error;
 use super::file::ServersFile;
 use super::lines::CloseReason;
 use super::process::{ServerProcess, StderrTail};
@@ -26,7 +27,7 @@ use crate::tool::Tool;
 
 mod start;
 
-use start::{describe_error, list_all_tools, start_server};
+use start::{list_all_tools, start_server};
 
 /// The default time for a server to start, and to list its tools.
 const START_TIME: Duration = Duration::from_secs(30);

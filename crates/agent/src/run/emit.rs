@@ -7,7 +7,7 @@ use softland_session::core::policy::Policy;
 use softland_session::core::{Phase, Run};
 
 use crate::event::{Event, EventKind};
-use crate::journal::{self, RunJournal};
+use crate::journal::RunJournal;
 
 /// The listener of a tree of runs. It receives an event before the run goes on, so that no event is
 /// queued and the events of each run arrive in order.
@@ -91,7 +91,7 @@ impl<'a> Emitter<'a> {
         let event = Event {
             v: 1,
             seq: self.seq,
-            ts: journal::now_rfc3339(),
+            ts: self.journal.event_time(replayed),
             run: self.journal.run_id().to_owned(),
             turn: self.turn,
             replayed,

@@ -39,6 +39,9 @@ pub(super) const TIME: Duration = Duration::from_secs(120);
 /// The additional time for ending a program and everything that it started.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
+/// The pause between signals that a stopped supervisor goes on.
+const WAKING: Duration = Duration::from_millis(50);
+
 /// The time to wait for output when everything has ended. The output is in the pipe already, unless
 /// a process that could not be ended holds the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
@@ -115,15 +118,37 @@ impl ProgramRunner {
         let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
         hold.write_all(&line).await?;
-        Ok(RunningProgram { supervisor, hold: Some(hold), output, kept: BoundedOutput::default() })
+        let process = SupervisedProcess { supervisor, hold: Some(hold) };
+        Ok(RunningProgram { process, output, kept: BoundedOutput::default() })
+    }
+}
+
+/// The supervisor of a program. On drop it ends the program.
+#[derive(Debug)]
+struct SupervisedProcess {
+    supervisor: Child,
+    /// Closing this pipe ends the program.
+    hold: Option<ChildStdin>,
+}
+
+impl SupervisedProcess {
+    /// Asks the supervisor to end the program. The program may have stopped its supervisor, which
+    /// would not see the end of the pipe.
+    fn ask_to_end(&mut self) {
+        self.hold = None;
+        programs::wake_supervisor(self.supervisor.id());
+    }
+}
+
+impl Drop for SupervisedProcess {
+    fn drop(&mut self) {
+        self.ask_to_end();
     }
 }
 
 /// A program under its supervisor.
 struct RunningProgram {
-    supervisor: Child,
-    /// Closing this pipe ends the program.
-    hold: Option<ChildStdin>,
+    process: SupervisedProcess,
     output: ChildStdout,
     kept: BoundedOutput,
 }
@@ -134,8 +159,7 @@ impl RunningProgram {
         let ended = tokio::select! {
             ended = self.wait_until_ended() => ended,
             () = tokio::time::sleep_until(deadline) => {
-                self.hold = None;
-                let ended = self.wait_until_ended().await;
+                let ended = self.end_supervised().await;
                 return match ended {
                     Ok(_) => self.build_output(Some(format!(
                         "[timed out after {} s: it was ended, with all that it had started]",
@@ -154,6 +178,19 @@ impl RunningProgram {
         }
     }
 
+    /// Ends the program, with all that it has started, although it may have stopped its supervisor.
+    async fn end_supervised(&mut self) -> io::Result<ExitStatus> {
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until {
+            self.process.ask_to_end();
+            if let Ok(ended) = tokio::time::timeout(WAKING, self.wait_until_ended()).await {
+                return ended;
+            }
+        }
+        programs::kill_tree(self.process.supervisor.id());
+        self.wait_until_ended().await
+    }
+
     /// Waits until the supervisor has ended, and with it everything that it supervised. Cancel
     /// safe.
     async fn wait_until_ended(&mut self) -> io::Result<ExitStatus> {
@@ -162,10 +199,10 @@ impl RunningProgram {
             tokio::select! {
                 biased;
                 read = self.output.read(&mut buffer) => match read {
-                    Ok(0) | Err(_) => break self.supervisor.wait().await?,
+                    Ok(0) | Err(_) => break self.process.supervisor.wait().await?,
                     Ok(count) => self.kept.push_bytes(buffer.get(..count).unwrap_or_default()),
                 },
-                status = self.supervisor.wait() => break status?,
+                status = self.process.supervisor.wait() => break status?,
             }
         };
         let rest = async {

@@ -12,7 +12,9 @@ use softland_agent::http::provider::PROVIDERS;
 use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Settings, Upstream};
 
 use super::gateway::{LedgerSetting, RetentionSetting};
-use super::{Config, Variable, find_unlimitable_tools, unknown_policy_message};
+use super::{
+    Config, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools, unknown_policy_message,
+};
 use crate::audit::PageReports;
 
 /// The default address of the gateway.
@@ -67,6 +69,7 @@ impl Config {
         let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
         problems.extend(self.check_reachable(asked));
+        problems.extend(self.check_client_keys(asked));
         problems.extend(check_tool_limit_flags(&asked.keys));
         if !problems.is_empty() {
             return Err(problems);
@@ -119,10 +122,11 @@ impl Config {
         Arc::new(PageReports::new(policy, self.prices.clone()))
     }
 
-    /// Returns the problem that `serve` would have with the file, independent of flags and
+    /// Returns the problems that `serve` would have with the file, independent of flags and
     /// environment.
-    pub(crate) fn serve_problem(&self) -> Option<String> {
-        self.check_reachable(&Overrides::default())
+    pub(crate) fn serve_problems(&self) -> Vec<String> {
+        let asked = Overrides::default();
+        self.check_reachable(&asked).into_iter().chain(self.check_client_keys(&asked)).collect()
     }
 
     /// Returns a message for each setting that has no effect.
@@ -192,6 +196,27 @@ impl Config {
         ))
     }
 
+    /// Returns a problem if clients must show a token where the provider's key would be, and no
+    /// upstream has a key: every request would be refused. An upstream at an address of the user's
+    /// own may need none.
+    fn check_client_keys(&self, asked: &Overrides) -> Option<String> {
+        let tokens = self.gateway.client_tokens.as_ref().filter(|_| !asked.private)?;
+        let works = |(name, upstream): (&String, &UpstreamConfig)| {
+            upstream.key.is_some()
+                || self.upstream_address(name).is_some_and(|url| !needs_key(&url))
+        };
+        let works = self.upstreams.iter().any(works)
+            || asked.upstreams.iter().any(|(_, url)| !needs_key(url));
+        (!works).then(|| {
+            format!(
+                "{}: no upstream has a key, and clients that show a token there cannot show one; \
+                 name the variable with the provider's key, such as [upstream.anthropic] \
+                 api_key_env = \"ANTHROPIC_API_KEY\"",
+                tokens.place
+            )
+        })
+    }
+
     /// Returns the requested address of an upstream if it differs from the upstream's own.
     fn overridden_address(&self, asked: &Overrides, name: &str) -> Option<BaseUrl> {
         let (_, url) = asked.upstreams.iter().find(|(known, _)| *known == name)?;
@@ -240,13 +265,15 @@ impl SettingsResolver<'_> {
         let mut upstreams = BTreeMap::new();
         for name in self.config.upstream_names() {
             let other = self.config.overridden_address(self.asked, name);
-            let key = match (&other, self.config.find_upstream(name)) {
+            let own = self.config.find_upstream(name);
+            let key = match (&other, own) {
                 (None, Some(own)) => self.resolve_secret(own.key.as_ref()),
                 _ => None,
             };
+            let SilenceLimit(silence) = own.map(|own| own.silence).unwrap_or_default();
             // The config reader accepts no upstream without an address.
             if let Some(base_url) = other.or_else(|| self.config.upstream_address(name)) {
-                upstreams.insert(name.to_owned(), Upstream { base_url, key });
+                upstreams.insert(name.to_owned(), Upstream { base_url, key, silence });
             }
         }
         upstreams
@@ -330,6 +357,14 @@ fn with_keys(mut policy: Policy, keys: &[(&'static str, PolicyValue)]) -> Policy
         let _ = policy.set_key(key, value);
     }
     policy
+}
+
+/// Returns true for the address of a listed provider that takes no request without a key.
+fn needs_key(address: &BaseUrl) -> bool {
+    PROVIDERS.iter().filter(|provider| provider.needs_key).any(|provider| {
+        let urls = [Some(provider.base_url), provider.anthropic_base_url];
+        urls.into_iter().flatten().any(|url| BaseUrl::parse(url).is_ok_and(|url| url == *address))
+    })
 }
 
 /// Returns the address of a listed provider. If a provider has two, it is the one that speaks

@@ -3,15 +3,18 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
+use std::time::Duration;
+
+use softland_agent::core::Millis;
 use softland_agent::http::provider::base_url_problem;
-use softland_gateway::BaseUrl;
+use softland_gateway::{BaseUrl, Upstream};
 
 use super::entry::Entry;
 use super::resolve::default_address;
 use super::{ConfigReader, Variable};
 
 /// The keys of an `[upstream.NAME]`.
-const KEYS: [&str; 2] = ["base_url", "api_key_env"];
+const KEYS: [&str; 3] = ["base_url", "api_key_env", "silence_timeout"];
 
 /// The most characters of an upstream's name.
 const LONGEST: usize = 64;
@@ -27,6 +30,18 @@ pub(crate) struct UpstreamConfig {
     pub(crate) base_url: Option<UpstreamAddress>,
     /// The variable that holds the key.
     pub(crate) key: Option<Variable>,
+    /// The longest silence of a stream.
+    pub(crate) silence: SilenceLimit,
+}
+
+/// The time for which a stream may bring nothing but signs of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SilenceLimit(pub(crate) Option<Duration>);
+
+impl Default for SilenceLimit {
+    fn default() -> Self {
+        Self(Some(Upstream::SILENCE))
+    }
 }
 
 /// A base URL, as written and as parsed for the gateway.
@@ -62,6 +77,13 @@ impl ConfigReader<'_> {
         for entry in self.read_entries(&named.place, named.value, &KEYS) {
             match entry.name {
                 "base_url" => upstream.base_url = self.read_base_url(&entry),
+                "silence_timeout" => match entry.value.as_str().map(str::trim) {
+                    Some("off") => upstream.silence = SilenceLimit(None),
+                    Some(text) if let Ok(time @ Millis(1..)) = text.parse::<Millis>() => {
+                        upstream.silence = SilenceLimit(Some(Duration::from_millis(time.0)));
+                    }
+                    _ => self.note_wrong_value(&entry, "a time such as \"30m\", or \"off\""),
+                },
                 _ => {
                     upstream.key = self.read_variable(
                         &entry,

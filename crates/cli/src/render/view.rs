@@ -380,13 +380,30 @@ fn changed_keys(policy: &Policy) -> Vec<(String, String)> {
     let default = json(&Policy::default());
     let serde_json::Value::Object(keys) = json(policy) else { return Vec::new() };
     let set = keys.into_iter().filter(|(key, value)| default.get(key) != Some(value));
-    set.map(|(key, value)| match value {
-        serde_json::Value::String(text) => (key, text),
-        // A table with an entry for each of a server's tools would be too long for a line.
-        serde_json::Value::Object(tools) if tools.len() > MOST_MEMBERS => {
-            (key, format!("for {}", format_count(tools.len() as u64, "tool")))
-        }
-        value => (key, value.to_string()),
+    set.filter_map(|(key, value)| {
+        let shown = match value {
+            serde_json::Value::String(text) => text,
+            serde_json::Value::Object(tools) => format_table(&key, tools)?,
+            value => value.to_string(),
+        };
+        Some((key, shown))
     })
     .collect()
+}
+
+/// Formats a table of tools: `grep=5, read_file=reads`. What the servers of MCP say of their own
+/// tools is nobody's setting and left out.
+fn format_table(key: &str, tools: serde_json::Map<String, serde_json::Value>) -> Option<String> {
+    let told = |name: &str| key == "loop_keys" && name.starts_with("mcp__");
+    let tools: Vec<_> = tools.into_iter().filter(|(name, _)| !told(name)).collect();
+    // A table with an entry for each of many tools would be too long for a line.
+    if tools.len() > MOST_MEMBERS {
+        return Some(format!("for {}", format_count(tools.len() as u64, "tool")));
+    }
+    let entry = |(name, value): (String, serde_json::Value)| match value {
+        serde_json::Value::String(text) => format!("{name}={text}"),
+        value => format!("{name}={value}"),
+    };
+    let entries: Vec<String> = tools.into_iter().map(entry).collect();
+    (!entries.is_empty()).then(|| entries.join(", "))
 }

@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use softland_agent::core::NanoUsd;
 use softland_agent::journal::{ReplayedJournal, StartRecord};
 use softland_agent::{AnsweredBy, Event, EventKind, Report};
 
+use super::blocks::ShownStep;
 use super::steps;
 use crate::args::ShowArgs;
 use crate::failure::Failure;
@@ -69,7 +70,7 @@ pub(super) fn show_run(
         let width = runs::stdout_width(writer);
         writer.write_result(&render_head(&told, run, start, width.unwrap_or(super::WIDTH)));
         let told: Vec<_> = events.iter().filter_map(|event| event_step(event)).collect();
-        writer.write_result(&steps::render_replayed(&told, width));
+        writer.write_result(&steps::render_replayed(told, width));
     }
     if let Some(error) = &told.differs {
         writer.write_warning(&format!("the rest of the run is not shown: {error}"));
@@ -171,8 +172,8 @@ fn format_cost(report: &Report) -> String {
     cost.map_or_else(|| "cost unknown (no price for this model)".to_owned(), format_dollars)
 }
 
-/// Converts an event to its turn, name and fields, as a ledger records them.
-fn event_step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
+/// Converts an event to a step, with the fields that a ledger records.
+fn event_step(event: &Event) -> Option<ShownStep> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(event) else { return None };
     for envelope in ["v", "seq", "ts", "run", "turn"] {
         fields.remove(envelope);
@@ -182,8 +183,7 @@ fn event_step(event: &Event) -> Option<(u64, String, Map<String, Value>)> {
         // A ledger records the status of a request. A request that is replayed was successful.
         "usage" => drop(fields.insert("status".to_owned(), 200.into())),
         "run_start" => drop(fields.remove("policy")),
-        "text_start" | "thinking_start" | "block_stop" | "tool_start" => return None,
         _ => {}
     }
-    Some((event.turn, name, fields))
+    Some(ShownStep { at: None, turn: event.turn, event: name, fields, late: false })
 }

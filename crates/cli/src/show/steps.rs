@@ -5,18 +5,17 @@ use softland_agent::core::{Because, NanoUsd, RunEnding};
 use softland_ledger::{Run, Step};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::blocks::{ShownStep, join_blocks};
 use crate::render::{group_digits, harmless_line};
 
 /// The most characters that are shown of a step's text.
 const SAID: usize = 400;
 
-/// Renders a line for each step, cut to `width` if there is one. Consecutive deltas of one text
-/// share a line.
+/// Renders a line for each step, text and call, cut to `width` if there is one.
 pub(super) fn render_steps(run: &Run, steps: &[Step], width: Option<usize>) -> String {
-    let rows: Vec<[String; 4]> = steps
-        .chunk_by(|a, b| a.event == b.event && a.turn == b.turn && delta_field(&a.event).is_some())
-        .filter_map(|group| step_row(run, group))
-        .collect();
+    let steps = steps.iter().map(ledger_step).collect();
+    let rows: Vec<[String; 4]> =
+        join_blocks(steps).iter().map(|step| step_row(run.started, step)).collect();
     let mut widths = ["TIME", "TURN", "WHAT"].map(str::len);
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -27,29 +26,25 @@ pub(super) fn render_steps(run: &Run, steps: &[Step], width: Option<usize>) -> S
     std::iter::once(&head).chain(&rows).map(|row| format_row(row, widths, width)).collect()
 }
 
-/// Renders the steps of a replayed run, given as turn, name and fields. Their times are unknown.
-pub(super) fn render_replayed(
-    steps: &[(u64, String, Map<String, Value>)],
-    width: Option<usize>,
-) -> String {
-    let rows = steps.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1 && delta_field(&a.1).is_some());
+/// Renders the steps of a replayed run, whose times are unknown.
+pub(super) fn render_replayed(steps: Vec<ShownStep>, width: Option<usize>) -> String {
     let mut text = String::new();
-    for group in rows {
-        let Some((turn, event, fields)) = group.first() else { continue };
-        let (what, why) = match delta_field(event) {
-            Some(name) => {
-                let texts = group.iter().filter_map(|(_, _, fields)| fields.get(name)?.as_str());
-                (event.clone(), shorten_text(&texts.collect::<String>()))
-            }
-            None => describe_event(event, fields),
-        };
-        let turn = if *turn == 0 { "-".to_owned() } else { turn.to_string() };
-        let (what, why) = (harmless_line(&what, None), harmless_line(&why, None));
+    for step in join_blocks(steps) {
+        let [_, turn, what, why] = step_row(0, &step);
         let row = format!("{turn:>4}  {what:<16}  {why}");
         text += &harmless_line(row.trim_end(), width);
         text.push('\n');
     }
     text
+}
+
+fn ledger_step(step: &Step) -> ShownStep {
+    let fields = serde_json::from_str(&step.fields);
+    let fields = fields.unwrap_or_else(|_| {
+        Map::from_iter([("fields".to_owned(), Value::from(step.fields.as_str()))])
+    });
+    let (turn, event) = (step.turn, step.event.clone());
+    ShownStep { at: Some(step.at), turn, event, fields, late: step.late }
 }
 
 fn format_row(
@@ -68,37 +63,15 @@ fn format_row(
     harmless_line(text.trim_end(), width) + "\n"
 }
 
-/// Returns the field that holds a part of a longer text, for a delta event.
-fn delta_field(event: &str) -> Option<&'static str> {
-    match event {
-        "text_delta" | "thinking_delta" => Some("text"),
-        "tool_input_delta" => Some("partial_json"),
-        _ => None,
-    }
-}
-
-fn step_row(run: &Run, group: &[Step]) -> Option<[String; 4]> {
-    let step = group.first()?;
-    let fields = |step: &Step| serde_json::from_str::<Map<String, Value>>(&step.fields);
-    let (what, mut why) = match delta_field(&step.event) {
-        Some(name) => {
-            let texts = group
-                .iter()
-                .filter_map(|step| fields(step).ok())
-                .filter_map(|fields| fields.get(name).and_then(Value::as_str).map(str::to_owned));
-            (step.event.clone(), shorten_text(&texts.collect::<String>()))
-        }
-        None => match fields(step) {
-            Ok(fields) => describe_event(&step.event, &fields),
-            Err(_) => (step.event.clone(), step.fields.clone()),
-        },
-    };
+fn step_row(started: u64, step: &ShownStep) -> [String; 4] {
+    let (what, mut why) = describe_event(&step.event, &step.fields);
     if step.late {
         why = format!("(after the end) {why}");
     }
-    let time = format!("+{}", format_span(step.at.saturating_sub(run.started)));
+    let time = step.at.map(|at| format!("+{}", format_span(at.saturating_sub(started))));
     let turn = if step.turn == 0 { "-".to_owned() } else { step.turn.to_string() };
-    Some([time, turn, harmless_line(&what, None), harmless_line(&why, None)])
+    let cells = [time.unwrap_or_default(), turn, what, why];
+    cells.map(|cell| harmless_line(&cell, None))
 }
 
 /// Describes an event: its kind, and its details.
@@ -122,6 +95,8 @@ fn describe_event(event: &str, fields: &Map<String, Value>) -> (String, String) 
             let about: Vec<_> = about.map(|name| format!("{name} {}", text(name))).collect();
             ("run_start".to_owned(), about.join(" · "))
         }
+        "text" | "thinking" | "question" => (event.to_owned(), shorten_text(text("text"))),
+        "call" => (format!("→ {}", text("name")), shorten_text(text("input"))),
         "tool_execute" => {
             let input = fields.get("input").map(ToString::to_string).unwrap_or_default();
             (format!("→ {}", text("name")), shorten_text(&input))

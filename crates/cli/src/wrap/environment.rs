@@ -34,8 +34,8 @@ const fn if_set(name: &'static str) -> ProgramVariable {
     ProgramVariable { name, always: false, bare: false, provider_type: None }
 }
 
-/// goose's variables of hosts, behind which it appends the whole path (goose, providers/openai.rs
-/// and anthropic.rs).
+/// goose's variables of hosts, behind which it appends the whole path (goose, `openai`
+/// and `anthropic` of its providers).
 const fn host(name: &'static str) -> ProgramVariable {
     ProgramVariable { name, always: true, bare: true, provider_type: None }
 }

@@ -43,6 +43,22 @@ fn limits_of_tools_that_no_api_holds_are_named_in_agent_files() {
 }
 
 #[test]
+fn c84_names_that_no_client_can_call_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let checked = |name: &str| {
+        let text = format!("---\nname: {name}\ndescription: d\n---\nGo.\n");
+        said(&["check", &file(folder.path(), "a.md", &text)])
+    };
+    for name in ["notes analyst", "analyst.v2", "\"é\"", &"x".repeat(65)] {
+        let said = checked(name).status(2);
+        said.says("a.md: name: `").says("cannot name a tool: 1 to 64 of a-z A-Z 0-9 _ - are");
+    }
+    for name in ["notes-analyst", "a", "A_1", &"x".repeat(64)] {
+        checked(name).status(0);
+    }
+}
+
+#[test]
 fn models_that_no_run_would_take_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let checked = |model: &str| {

@@ -82,3 +82,26 @@ fn a_journal_of_an_earlier_version_is_shown_to_its_end() {
     assert_eq!(kinds(&said), kinds(&whole));
     assert_eq!(kinds(&said).last().unwrap(), "done");
 }
+
+/// What is told of a run afterwards has the time at which it happened.
+#[test]
+fn c85_what_is_shown_again_has_its_own_time() {
+    let folder = tempdir().unwrap();
+    let journal = folder.path().join("run.ndjson");
+    let journal = journal.to_str().unwrap();
+    run("What did we decide?", &["--model", "sim/reader", "--journal", journal]).status(0);
+    let text = std::fs::read_to_string(journal).unwrap();
+    let at = text.find("\"ts\":\"").unwrap() + "\"ts\":\"".len();
+    let older = [&text[..at], "2020", &text[at + 4..]].concat();
+    std::fs::write(journal, older).unwrap();
+    let events = said(&["show", journal, "--json"]).status(0).events();
+    let times: Vec<&str> = events.iter().map(|event| event["ts"].as_str().unwrap()).collect();
+    assert!(times.len() > 5 && times.iter().all(|time| time.starts_with("2020-")), "{times:?}");
+    assert!(times.is_sorted(), "{times:?}");
+    let shown = said(&["show", journal]).status(0).stdout;
+    let pieces = ["_delta", "text_start", "tool_start", "block_stop"];
+    assert!(pieces.iter().all(|piece| !shown.contains(piece)), "{shown}");
+    let calls = shown.lines().filter(|line| line.contains("→ read_file")).count();
+    let results = shown.lines().filter(|line| line.contains("← read_file")).count();
+    assert!(calls > 0 && calls == results, "{shown}");
+}

@@ -156,6 +156,7 @@ fn a_config_that_is_half_written_is_not_taken() {
         ([policy, ledger].concat(), "lacks [upstream.openai] base_url,"),
         ([ledger, upstream].concat(), "lacks [policy.x],"),
         ([ledger, policy, "[upstream.openai]\n"].concat(), "lacks [upstream.openai] base_url,"),
+        ([upstream, ledger, "[policy.x]\nturns_limit = 30"].concat(), "lacks the end of its last"),
     ];
     for (text, lacks) in half {
         with(&text);

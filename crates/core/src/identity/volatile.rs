@@ -232,9 +232,9 @@ mod tests {
             ("10:03:11 ERROR no db", "10:03:12 ERROR no db", "10:03:11 ERROR no user"),
             ("10:03:11.123Z bad", "11:13:10.023Z bad", "10:03:11.123Z good"),
             (
-                "see /root/.npm/_logs/2026-01-01T10_01_037Z-debug-0.log",
-                "see /root/.npm/_logs/2026-01-02T11_01_137Z-debug-0.log",
-                "look /root/.npm/_logs/2026-01-01T10_01_037Z-debug-0.log",
+                "see /srv/u/.npm/_logs/2026-01-01T10_01_037Z-debug-0.log",
+                "see /srv/u/.npm/_logs/2026-01-02T11_01_137Z-debug-0.log",
+                "look /srv/u/.npm/_logs/2026-01-01T10_01_037Z-debug-0.log",
             ),
             (
                 "connect from 127.0.0.1 port 40007 failed after 3 ms",

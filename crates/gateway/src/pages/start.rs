@@ -54,16 +54,27 @@ pub(super) fn read_start(
     if steps.is_empty()
         && let Some(row) = row
     {
-        steps = remembered_steps(row, now);
+        steps = remembered_steps(row);
     }
     let said = running_content(gate, run).or(kept);
     let found = !steps.is_empty();
     let over = !open && steps.iter().any(|step| matches!(step.event.as_str(), "done" | "error"));
     let (steps, whole) = match said {
-        Some(said) => merge_history(steps, &said, now),
+        Some(said) => merge_history(steps, &said, row.map_or(now, |row| row.info.started)),
         None => (steps, 0),
     };
     TapeStart { steps, whole, over, found }
+}
+
+/// Adds what was asked and said to the lines of a run that a ledger has, where it keeps contents.
+#[must_use]
+pub fn add_history(reader: &Reader, run: &str, steps: Vec<Step>) -> Vec<Step> {
+    let Some(kept) = stored_content(reader, run) else { return steps };
+    let began = steps.first().map_or(0, |step| step.at);
+    let (late, steps): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.late);
+    let (mut merged, _) = merge_history(steps, &kept, began);
+    merged.extend(late);
+    merged
 }
 
 fn read_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<RequestContent>) {
@@ -93,7 +104,7 @@ pub(super) fn stored_question(reader: &Reader, run: &str) -> Option<String> {
 }
 
 /// Returns the lines of a run in a gateway without a ledger, from memory.
-fn remembered_steps(row: &RunSnapshot, now: u64) -> Vec<Step> {
+fn remembered_steps(row: &RunSnapshot) -> Vec<Step> {
     let mut fields = serde_json::to_value(RunRow::from_snapshot(row)).unwrap_or_default();
     if let Some(fields) = fields.as_object_mut() {
         // These belong to the envelope.
@@ -105,7 +116,7 @@ fn remembered_steps(row: &RunSnapshot, now: u64) -> Vec<Step> {
     if let Some(end) = &row.end {
         let event = if end.ending.outcome.is_done() { "done" } else { "error" };
         let turn = fields.get("turns").and_then(Value::as_u64).unwrap_or(0);
-        steps.push(run_steps::make_step(now, turn, event, &fields));
+        steps.push(run_steps::make_step(end.at, turn, event, &fields));
     }
     steps
 }
@@ -117,10 +128,13 @@ fn running_content(gate: &GatewayState, run: &str) -> Option<RequestContent> {
 }
 
 /// Merges the history into the ledger's lines: a turn's blocks go before its last usage line, and
-/// its results behind it.
-fn merge_history(steps: Vec<Step>, kept: &RequestContent, now: u64) -> (Vec<Step>, u64) {
+/// its results behind it. They have the times of those lines; without any, that of the newest line
+/// before the end, or of the run's beginning.
+fn merge_history(steps: Vec<Step>, kept: &RequestContent, began: u64) -> (Vec<Step>, u64) {
     let Ok(request) = Request::from_body(kept.api, &kept.body) else { return (steps, 0) };
-    let (question, turns) = run_steps::read_history(&request, kept.turn, now);
+    let before_end = |step: &&Step| !matches!(step.event.as_str(), "done" | "error");
+    let newest = steps.iter().filter(before_end).map(|step| step.at).max().unwrap_or(began);
+    let (question, turns) = run_steps::read_history(&request, kept.turn, newest);
     let whole = kept.turn.saturating_sub(1);
     let mut turns: BTreeMap<u64, run_steps::HistoryTurn> =
         turns.into_iter().map(|turn| (turn.turn, turn)).collect();

@@ -126,6 +126,10 @@ const GOVERNED: [(&str, Endpoint); 4] = [
     ("/v1/responses", Endpoint::Responses),
 ];
 
+/// The paths of a provider beside `/v1/` that clients ask for, each with its protocol. Claude Code
+/// sends HEAD `/api/hello` to see that its provider is there (client 2.1.332, 2026-11-26).
+const BESIDE: [(&str, Protocol); 1] = [("/api/hello", Protocol::Anthropic)];
+
 /// Finds the destination of a request.
 ///
 /// # Errors
@@ -140,7 +144,9 @@ pub(crate) fn find_destination(
         "/healthz" => return Ok(Destination::Health),
         "/readyz" => return Ok(Destination::Ready),
         "/metrics" => return Ok(Destination::Metrics),
-        path if page_files::is_page_path(path) => return Ok(Destination::Pages),
+        path if page_files::is_page_path(path) && find_beside(path).is_none() => {
+            return Ok(Destination::Pages);
+        }
         _ => {}
     }
     let (named, skip) = match uri.path().strip_prefix("/to/") {
@@ -155,7 +161,8 @@ pub(crate) fn find_destination(
     let protocol = match governed.and_then(|(_, route)| route.api()) {
         Some(Api::Anthropic) => Protocol::Anthropic,
         Some(Api::Chat | Api::Responses) => Protocol::OpenAi,
-        None => detect_protocol(named.unwrap_or_default(), path, headers),
+        None => find_beside(path)
+            .unwrap_or_else(|| detect_protocol(named.unwrap_or_default(), path, headers)),
     };
     let nowhere = |message: String| Refusal::new(StatusCode::NOT_FOUND, protocol, message);
     let origin = match named {
@@ -178,7 +185,7 @@ pub(crate) fn find_destination(
             let refuse = |what: String| Refusal::new(StatusCode::BAD_REQUEST, protocol, what);
             let before = uri.path().get(..skip).unwrap_or_default();
             sound(before, path).map_err(refuse)?;
-            if !path.starts_with("/v1/") {
+            if !path.starts_with("/v1/") && find_beside(path).is_none() {
                 return Err(nowhere(match named {
                     Some(_) => "the path behind /to/NAME must begin with /v1/".to_owned(),
                     None => "there is nothing at this path: /v1/… and /to/NAME/v1/… are served"
@@ -190,6 +197,11 @@ pub(crate) fn find_destination(
     };
     let path = path.ok_or_else(|| nowhere("the request has no path".into()))?;
     Ok(Destination::Provider { origin: Arc::clone(origin), protocol, route, path })
+}
+
+/// Returns the protocol of a provider's path beside `/v1/`.
+fn find_beside(path: &str) -> Option<Protocol> {
+    BESIDE.iter().find(|(known, _)| *known == path).map(|(_, protocol)| *protocol)
 }
 
 /// Returns the governed path that `path` stands for, also with an extra slash or a second `/v1`.

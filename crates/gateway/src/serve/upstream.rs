@@ -220,7 +220,10 @@ impl Upstreams {
             return Err(UpstreamError::from_status(to, head.status));
         }
         let relay = UpstreamRelay::new(incoming, self.idle.get());
-        Ok(UpstreamResponse::new(Arc::clone(&to.name), head.status, head.headers, relay))
+        let name = Arc::clone(&to.name);
+        let mut response = UpstreamResponse::new(name, head.status, head.headers, relay);
+        response.silence = to.upstream.silence;
+        Ok(response)
     }
 }
 

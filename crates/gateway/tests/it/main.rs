@@ -25,6 +25,7 @@ mod manners;
 mod money;
 mod observed;
 mod pages;
+mod replayed;
 mod request_limits;
 mod security;
 mod shaped;

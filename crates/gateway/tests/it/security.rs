@@ -266,7 +266,7 @@ async fn credentials_do_not_follow_a_redirect_and_are_not_told() {
     let mut settings = settings(&provider.url());
     with_key(&mut settings, "anthropic", "sk-own");
     let dead = BaseUrl::parse("http://127.0.0.1:9").expect("a URL");
-    let dead = Upstream { base_url: dead, key: Some(Secret::new("sk-dead")) };
+    let dead = Upstream { base_url: dead, key: Some(Secret::new("sk-dead")), silence: None };
     settings.upstreams.insert("openai".to_owned(), dead);
     let gateway = Running::with(settings).await;
     let got = gateway.ask(gateway.request("POST /v1/messages", &[], "{}")).await;

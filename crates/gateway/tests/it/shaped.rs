@@ -16,7 +16,7 @@ use crate::support::script::{Reply, Scripted};
 use crate::support::sim::{Simulated, governed};
 use crate::support::{Message, Running};
 use serde_json::json;
-use softland_gateway::{Route, Settings, Shape, Shaping, StopAfter, Tags};
+use softland_gateway::{PartialBlocks, Route, Settings, Shape, Shaping, StopAfter, Tags};
 use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
@@ -142,26 +142,51 @@ async fn what_follows_a_call_is_kept_from_the_client_and_said_in_the_log() {
     }
 }
 
-/// A request whose instructions say nothing of calls belongs to no run, and has no events.
+/// The instructions of a request may speak of calls in any words, or nowhere.
 #[tokio::test]
-async fn what_no_run_can_be_told_of_stands_beside_what_it_cost() {
-    for stream in [true, false] {
-        let upstream = Scripted::plays(vec![says(&format!("First. {CALL} And so it is."))]).await;
-        let shape = Shape { suppress_tail: true, ..watch() };
-        let mut settings = shaped(&upstream.url(), &[], shape, Duration::from_secs(15));
-        let folder = tempfile::tempdir().unwrap();
-        let ledger = folder.path().join("ledger.db");
-        settings.ledger = Some(ledger.clone());
-        let mut gateway = Running::with(settings).await;
-        let mut client = Client::on(Api::Anthropic, stream);
-        client.body.as_object_mut().unwrap().remove("tools");
-        let response = read(&client.post(&gateway).await);
-        assert_eq!(response.text(), format!("First. {CALL}"));
-        gateway.stopped().await;
-        let rows = rusqlite::Connection::open(ledger).unwrap();
-        let remark: String =
-            rows.query_row("SELECT remark FROM requests", [], |row| row.get(0)).unwrap();
-        assert_eq!(remark, "metered: no tools; 14 bytes dropped");
+async fn c86_whatever_a_shape_changes_is_in_the_event_log() {
+    let changes = [
+        (
+            Shape { suppress_tail: true, ..watch() },
+            format!("{CALL} And so."),
+            "intervention",
+            "8 bytes",
+        ),
+        (
+            Shape { drop_repeated: true, ..watch() },
+            format!("{CALL} {CALL}"),
+            "shaped",
+            "repeats an earlier one was taken out",
+        ),
+        (
+            Shape { partial: PartialBlocks::Drop, ..watch() },
+            "It is <use_tool>{\"na".to_owned(),
+            "shaped",
+            "ended within a tool call",
+        ),
+        (Shape { stop_after: StopAfter::First, ..watch() }, format!("{CALL} x"), "shaped", "early"),
+    ];
+    for (shape, said, event, wanted) in changes {
+        for (api, stream) in crate::support::client::all() {
+            let upstream = Scripted::plays(vec![says(&said)]).await;
+            let mut settings = shaped(&upstream.url(), &[], shape.clone(), Duration::from_secs(15));
+            let folder = tempfile::tempdir().unwrap();
+            let log = folder.path().join("events.ndjson");
+            settings.log.events = Some(log.clone());
+            let mut gateway = Running::with(settings).await;
+            let mut client = Client::on(api, stream);
+            client.body.as_object_mut().unwrap().remove("tools");
+            let message = client.post(&gateway).await;
+            assert_eq!(read(&message).end, End::Whole, "{}", message.text());
+            gateway.stopped().await;
+            let log = std::fs::read_to_string(log).unwrap();
+            let events: Vec<serde_json::Value> =
+                log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let told = events.iter().filter(|line| line["event"] == event);
+            let told: Vec<&str> = told.map(|line| line["text"].as_str().unwrap()).collect();
+            assert!(told.len() == 1 && told[0].contains(wanted), "{api:?} {stream}: {log}");
+            assert_eq!(events[0]["run"].as_str(), message.header("x-softland-run"), "{log}");
+        }
     }
 }
 

@@ -49,6 +49,7 @@ async fn every_method_status_and_length_passes() {
         ("PATCH /v1/x", "404 Not Found", ""),
         ("POST /v1/embeddings", "500 Internal Server Error", "oops"),
         ("OPTIONS /v1/x", "200 OK", "ok"),
+        ("GET /api/hello?x=1", "200 OK", "hello"),
         ("GET /v1/x", "301 Moved Permanently", "elsewhere"),
     ];
     for (line, status, body) in answers {
@@ -73,6 +74,15 @@ async fn responses_without_a_body_keep_their_heads() {
         let head = client.head().await.expect("a head");
         assert_eq!(head.header("content-length"), Some("1234"));
     }
+    // Claude Code asks whether its provider is there. Paths like that are the pages' own.
+    for path in ["/api/hello", "/to/anthropic/api/hello"] {
+        let mut client = gateway.client().await;
+        client.send(gateway.request(&format!("HEAD {path}"), &[], "")).await;
+        let head = client.head().await.expect("a head");
+        assert_eq!((head.status(), head.header("content-length")), (200, Some("1234")), "{path}");
+    }
+    let own = gateway.ask(gateway.request("GET /api/hello/x", &[], "")).await;
+    assert_eq!((own.status(), provider.count()), (404, 4));
     let provider = Provider::says("HTTP/1.1 204 No Content\r\nx-a: b\r\n\r\n").await;
     let gateway = Running::before(&provider).await;
     let got = gateway.ask(gateway.request("DELETE /v1/files/f", &[], "")).await;
@@ -324,7 +334,11 @@ async fn requests_without_a_vendors_path_go_where_their_headers_say() {
     let mut both = settings(&anthropic.url());
     both.upstreams.insert(
         "openai".to_owned(),
-        Upstream { base_url: BaseUrl::parse(&openai.url()).expect("a URL"), key: None },
+        Upstream {
+            base_url: BaseUrl::parse(&openai.url()).expect("a URL"),
+            key: None,
+            silence: None,
+        },
     );
     let gateway = Running::with(both).await;
     for (line, header, wanted) in [

@@ -92,7 +92,8 @@ async fn a_body_that_breaks_off_is_paid_for_and_counts_to_the_cap() {
         let gateway = watched.running().await;
         for n in 0..25 {
             let client = Client::on(api, stream).told_usage().with("x-softland-session: s");
-            client.asking(&format!("{n}: what?")).limited(200).post(&gateway).await;
+            let client = client.asking(&format!("{n}: what?")).limited(200);
+            client.post_to_a_break(&gateway).await;
         }
         let (sent, spent) = (upstream.provider.count(), gateway.handle.summary().spend.0);
         assert!(sent < 25, "the cap acts: {sent} requests, {spent} spent");
@@ -141,7 +142,8 @@ async fn a_stream_that_is_cut_costs_what_was_written_of_it_and_is_marked() {
         let gateway = watched.running().await;
         let client = Client::on(api, true).told_usage();
         let request = client.body.to_string().len() as u64;
-        client.post(&gateway).await;
+        let message = client.post_to_a_break(&gateway).await;
+        assert!(message.text().contains(said), "{}", message.text());
         let events = watched.events(gateway).await;
         let [usage] = *named(&events, "usage") else { panic!("{events:?}") };
         assert_eq!(usage["output"], json!(said.len() / 4));
@@ -390,7 +392,7 @@ async fn a_token_limit_counts_streams_that_are_cut() {
         let tokens = if api == Api::Anthropic { INPUT } else { prompt.len() as u64 / 4 };
         let many = 30_000_u64.div_ceil(tokens) as usize + 5;
         for _ in 0..many {
-            client.post(&gateway).await;
+            client.post_to_a_break(&gateway).await;
         }
         let sent = upstream.provider.count();
         assert!(sent < many, "{api:?}: {sent} of {many} requests, {tokens} tokens each");

@@ -1,6 +1,7 @@
 //! Carries out what the session decides: sends requests upstream and passes responses on. Both stop
 //! when the client disconnects.
 
+mod broken;
 mod send;
 mod watched;
 
@@ -10,13 +11,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use softland_session::core::{Digest, Phase, RequestFailure};
+use softland_session::wire::Tokens;
 use softland_session::wire::tags::StopAfter;
-use softland_session::wire::{Api, Tokens};
 use softland_session::{
     Done, Event, Exchange, ExchangeEnded, Output, Step, UnfinishedResponse, ping_event,
 };
 use tokio::time::{Instant, sleep_until};
 
+use self::broken::SilenceWatch;
 use super::account::RequestAccount;
 use super::open::{BegunExchange, RequestSetup};
 use super::record::RequestRecord;
@@ -280,6 +282,7 @@ impl GovernedRequest {
         let times = shaping
             .is_some_and(|shaping| matches!(shaping.shape.stop_after, StopAfter::Burst { .. }));
         let clock = Instant::now();
+        let mut watch = SilenceWatch::new(upstream.silence);
         loop {
             let chunk = tokio::select! {
                 biased;
@@ -294,6 +297,7 @@ impl GovernedRequest {
                     Ok(Some(Bytes::new()))
                 }
                 () = wait_until(self.call_due(clock)) => Ok(Some(Bytes::new())),
+                after = watch.wait_for_silence() => Err(upstream.silence_error(after)),
                 chunk = upstream.next_chunk() => chunk,
             };
             if times {
@@ -309,6 +313,7 @@ impl GovernedRequest {
                         }
                         return RelayOutcome::Ended;
                     }
+                    watch.note_events(self.exchange.count_events());
                     billed =
                         billed || self.account.note_billed_input(self.exchange.tokens_so_far());
                     if self.is_observed() {
@@ -446,11 +451,7 @@ impl GovernedRequest {
     /// Takes the events out of the session, and writes them to the records and the tape.
     fn report_events(&mut self) {
         let mut comments = Vec::new();
-        let mut events = std::mem::take(&mut self.out.events);
-        // For a request without a run, the row of its cost says what was done to the response.
-        if self.opening.metered {
-            events.sort_by_key(|event| matches!(event, Event::Usage(_)));
-        }
+        let events = std::mem::take(&mut self.out.events);
         self.watch_run();
         for event in events {
             match event {
@@ -528,28 +529,6 @@ impl GovernedRequest {
             return Ok(());
         }
         client.send(Bytes::from(std::mem::take(&mut self.out.bytes))).await
-    }
-
-    /// Ends a stream that broke off without an error with the protocol's error event.
-    fn end_stream_broken(&mut self) {
-        if let Some(why) = self.broken.take().filter(|_| self.exchange.is_streaming())
-            && !self.record.answered_locally()
-        {
-            self.exchange.break_off(&why, &mut self.out);
-        }
-    }
-
-    /// True if the client's connection is to break as the upstream's did, because nothing else ends
-    /// the stream. Chat Completions has no error event: clients that try a broken connection again
-    /// take one for the provider's last word.
-    fn breaks_connection(&self) -> bool {
-        let chat = self.opening.asked.active.api == Api::Chat;
-        let breaks = chat && self.cut && !self.record.answered_locally();
-        let why = self.broken.as_ref().filter(|_| breaks && self.exchange.is_streaming());
-        if let Some(why) = why {
-            tracing::warn!(id = %self.opening.target.id, %why, "the client's connection is broken too");
-        }
-        why.is_some()
     }
 
     /// Drops the upstream request after the client has disconnected, and books what came of it.

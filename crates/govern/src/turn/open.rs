@@ -9,9 +9,7 @@ use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role, Rung};
 use softland_session::wire::request::Request;
-use softland_session::{
-    Chain, Context, Exchange, OpenedRequest, Outline, Output, summary, uses_tags,
-};
+use softland_session::{Chain, Context, Exchange, OpenedRequest, Outline, Output, summary};
 use tokio::sync::OwnedMutexGuard;
 
 use super::above::{self, parent_limit};
@@ -104,9 +102,9 @@ impl RequestSetup {
         if request.thread.is_some() && !chosen.policy.is_observing() {
             return Err(Box::new(refuse_thread()));
         }
-        // Calls that a model writes as text show only in that text.
-        let tags = chosen.shaping.as_ref().map(|shaping| &shaping.shape.tags);
-        let uses_tools = outline.uses_tools || tags.is_some_and(|tags| uses_tags(request, tags));
+        // Calls that a model writes as text show in its text alone, and instructions may speak of
+        // them in any words.
+        let uses_tools = outline.uses_tools || chosen.shaping.is_some();
         let metered = !uses_tools;
         let place =
             Conversation::find_for(&asked.services, &identity, (&outline, request), metered).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use softland_session::core::{Digest, NanoUsd, Phase, Rung};
 use softland_session::wire::Tokens;
-use softland_session::{Event, Exchange, Intervention};
+use softland_session::{Event, Exchange};
 
 use super::account::RequestAccount;
 use super::open::RequestSetup;
@@ -39,8 +39,6 @@ pub(super) struct RequestRecord {
     /// The end to which the request would have brought its run, if the run is only observed.
     observed_end: Option<ObservedEnd>,
     pub(super) counted: Option<CountedContext>,
-    /// Text that was removed from the response of a request that belongs to no run.
-    dropped: Option<String>,
 }
 
 /// The running upstream request.
@@ -71,7 +69,6 @@ impl RequestRecord {
             under_way: None,
             observed_end: None,
             counted: None,
-            dropped: None,
         }
     }
 
@@ -195,16 +192,19 @@ impl RequestRecord {
                     self.done.push(word);
                 }
                 self.local |= matches!(word, "local_answer" | "stop");
-                if opening.metered && *intervention == Intervention::TrimTail && !self.observed {
-                    self.dropped.clone_from(text);
-                }
                 let (because, text) = (because.as_ref(), text.as_deref());
                 let observed = self.observed;
                 let fields =
                     EventFields::Intervention { because, intervention: word, observed, text };
                 self.write_event(opening, run, "intervention", fields);
             }
-            Event::Shaped(note) => tracing::info!(id = %opening.target.id, %note, "shaped"),
+            Event::Shaped(note) => {
+                tracing::info!(id = %opening.target.id, %note, "shaped");
+                if note.is_change() && !self.observed {
+                    let text = note.to_string();
+                    self.write_event(opening, run, "shaped", EventFields::Shaped { text });
+                }
+            }
             _ => {}
         }
         to_response
@@ -298,14 +298,12 @@ impl RequestRecord {
             services.meter.add_spend(cost);
         }
         let Some(mut under_way) = self.under_way.take() else { return };
-        let dropped = self.dropped.take();
         let metered = || opening.metered.then_some("metered: no tools");
         let remark = remark.or(opening.unheld.as_deref()).or_else(metered);
-        let remarks: Vec<&str> = remark.into_iter().chain(dropped.as_deref()).collect();
+        let remark = remark.unwrap_or_default();
         services.write_record(|| {
             let content = under_way.content.take();
-            let row =
-                self.request_row((opening, run), &under_way, (tokens, cost), &remarks.join("; "));
+            let row = self.request_row((opening, run), &under_way, (tokens, cost), remark);
             let millis = services.now().saturating_sub(under_way.at);
             Record::Request(RequestRow { millis, content, ..row })
         });

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
 
-use crate::support::{End, Host, Reply, begun, question, read_balance, read_stream};
+use crate::support::{End, Host, Reply, SILENCE, begun, question, read_balance, read_stream};
 
 fn streaming() -> Value {
     let mut body = question();
@@ -55,4 +55,37 @@ async fn a_client_that_leaves_ends_its_request_and_is_booked() {
     assert_eq!(balance.reserved, NanoUsd::ZERO, "nothing stays reserved");
     assert!(balance.spent > NanoUsd::ZERO, "what came is paid");
     assert!(host.remarks().contains("the client left"), "{}", host.remarks());
+}
+
+/// A stream that goes on with this, a third of the longest silence between two, as often as told.
+async fn goes_on_with(event: &'static str, times: u32) -> (String, Duration) {
+    let end = End::Repeats(event, times, SILENCE / 3);
+    let host = Host::new(limited(), vec![Reply::Stream(begun(), end)]);
+    let began = tokio::time::Instant::now();
+    let (text, _) = read_stream(host.send(&streaming(), &[]).await).await;
+    (text, began.elapsed())
+}
+
+const SILENT: &str = "upstream anthropic sent nothing but signs of life for 600s";
+
+#[tokio::test(start_paused = true)]
+async fn c82_a_stream_that_only_gives_signs_of_life_ends() {
+    let signs =
+        ["event: ping\ndata: {\"type\": \"ping\"}\n\n", ": alive\n\n", "\n", "event: ping\n\n"];
+    for sign in signs {
+        let (text, after) = goes_on_with(sign, 1_000).await;
+        assert!(text.contains("event: error") && text.contains(SILENT), "{sign:?}: {text}");
+        assert_eq!(after.as_secs(), SILENCE.as_secs(), "{sign:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c82_a_slow_stream_does_not_end() {
+    let delta = "event: content_block_delta\ndata: {\"type\": \"content_block_delta\", \"index\": 0, \
+                 \"delta\": {\"type\": \"text_delta\", \"text\": \"well \"}}\n\n";
+    for event in [delta, "event: of_tomorrow\ndata: {\"type\": \"of_tomorrow\"}\n\n"] {
+        let (text, after) = goes_on_with(event, 30).await;
+        assert!(!text.contains(SILENT), "{event}: {text}");
+        assert_eq!(after.as_secs(), SILENCE.as_secs() * 10, "{event}");
+    }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-use std::time::Instant;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -48,7 +48,12 @@ pub(crate) enum End {
     Breaks,
     /// Nothing more comes.
     Hangs,
+    /// These bytes come again, so many times and after this time each, and then it ends.
+    Repeats(&'static str, u32, Duration),
 }
+
+/// The `silence` of the upstream.
+pub(crate) const SILENCE: Duration = Duration::from_secs(600);
 
 /// The way to a provider that gives these replies in turn, and then repeats the last one.
 #[derive(Debug)]
@@ -84,14 +89,18 @@ impl Transport for Script {
             http::HeaderValue::from_static(kind),
         )]);
         let dropped = Arc::clone(&self.dropped);
-        let stream = ScriptedStream { text: Some(text), end, ended: false, dropped };
-        Ok(UpstreamResponse::new(Arc::clone(request.upstream), StatusCode::OK, headers, stream))
+        let stream = ScriptedStream { text: Some(text), end, timer: None, ended: false, dropped };
+        let name = Arc::clone(request.upstream);
+        let mut response = UpstreamResponse::new(name, StatusCode::OK, headers, stream);
+        response.silence = Some(SILENCE);
+        Ok(response)
     }
 }
 
 struct ScriptedStream {
     text: Option<String>,
     end: End,
+    timer: Option<Pin<Box<tokio::time::Sleep>>>,
     ended: bool,
     dropped: Arc<AtomicUsize>,
 }
@@ -102,7 +111,7 @@ impl HttpBody for ScriptedStream {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, CutReason>>> {
         if let Some(text) = self.text.take() {
             return Poll::Ready(Some(Ok(Frame::data(text.into()))));
@@ -113,7 +122,13 @@ impl HttpBody for ScriptedStream {
                 self.ended = true;
                 return Poll::Ready(Some(Err(CutReason::Upstream("reset".to_owned()))));
             }
-            End::Ends | End::Breaks => {}
+            End::Repeats(bytes, times @ 1.., every) => {
+                let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
+                ready!(timer.as_mut().poll(cx));
+                (self.timer, self.end) = (None, End::Repeats(bytes, times - 1, every));
+                return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
+            }
+            End::Ends | End::Breaks | End::Repeats(..) => {}
         }
         self.ended = true;
         Poll::Ready(None)

@@ -3,78 +3,76 @@
 
 use super::{OBJECTS, ObjectPreview, preview_objects};
 
-/// A kind, and the marks in the beginning of a message's parts that tell it: the opening of the
-/// first part, or that of any part.
+/// A kind of messages whose parts have a form of their own.
 struct ForeignKind {
     name: &'static str,
-    /// The member that holds the parts.
+    /// The member of a message that holds the parts.
     member: &'static str,
-    marks: &'static [&'static str],
+    is_part: fn(&ObjectPreview) -> bool,
 }
 
-/// The kinds of messages whose parts have a form of their own.
-const MESSAGES: [ForeignKind; 5] = [
-    // ai.google.dev, "Content"; Gemini CLI's `/chat save`.
-    ForeignKind {
-        name: "contents of Gemini's API: a kind that is not read",
-        member: "parts",
-        marks: &["[{\"text\":", "[{\"functionCall\":", "[{\"functionResponse\":", "[{\"thought"],
-    },
+const KINDS: [ForeignKind; 5] = [
     // ai-sdk.dev, "UIMessage".
     ForeignKind {
         name: "UI messages of the AI SDK: a kind that is not read",
         member: "parts",
-        marks: &["[{\"type\":"],
+        is_part: |part| part.has_key("type"),
     },
-    // docs.aws.amazon.com, "ContentBlock".
+    // ai.google.dev, "Content"; Gemini CLI's `/chat save`.
+    ForeignKind {
+        name: "contents of Gemini's API: a kind that is not read",
+        member: "parts",
+        is_part: |part| !part.is_empty(),
+    },
+    // docs.aws.amazon.com, "ContentBlock". Its texts are read like those of other APIs.
     ForeignKind {
         name: "messages of Bedrock's Converse: a kind that is not read",
         member: "content",
-        marks: &["[{\"text\":", "[{\"toolUse\":", "[{\"toolResult\":", "[{\"reasoningContent\":"],
+        is_part: |part| {
+            let own = ["toolUse", "toolResult", "reasoningContent"];
+            !part.has_key("type") && own.iter().any(|key| part.has_key(key))
+        },
     },
     // ai-sdk.dev, "ModelMessage".
     ForeignKind {
         name: "model messages of the AI SDK: a kind that is not read",
         member: "content",
-        marks: &["{\"type\":\"tool-call\"", "{\"type\":\"tool-result\""],
+        is_part: |part| is_type(part, &["tool-call", "tool-result"]),
     },
     // goose, `MessageContent`.
     ForeignKind {
         name: "messages of goose: a kind that is not read",
         member: "content",
-        marks: &["{\"type\":\"toolRequest\"", "{\"type\":\"toolResponse\""],
+        is_part: |part| is_type(part, &["toolRequest", "toolResponse"]),
     },
 ];
 
+/// The members of an object that may hold its messages.
+const LISTS: [&str; 3] = ["messages", "history", "contents"];
+
 /// Returns the reason why a file is not read, if its first bytes are those of such a kind.
 pub(super) fn name_kind(head: &[u8]) -> Option<&'static str> {
-    let mut objects = preview_objects(head, OBJECTS);
-    if let Some(at) = memchr::memmem::find(head, b"\"messages\"") {
-        let inner = head.get(at..).unwrap_or_default();
-        let list = memchr::memchr(b'[', inner).and_then(|at| inner.get(at..)).unwrap_or_default();
-        objects.extend(preview_objects(list, OBJECTS));
-    }
-    let head_of_lines = |seen: &ObjectPreview| {
-        seen.has_all_keys(&["sessionId", "projectHash"]) && !seen.has_key("messages")
-    };
-    if objects.first().is_some_and(head_of_lines) {
+    let objects = preview_objects(head, OBJECTS);
+    let first = objects.first()?;
+    if first.has_all_keys(&["sessionId", "projectHash"]) && !first.has_key("messages") {
         return Some("a chat of Gemini CLI as lines: a kind that is not read");
     }
-    let messages = || objects.iter().filter(|seen| seen.has_key("role"));
-    MESSAGES.iter().find(|kind| messages().any(|seen| kind.is_kind_of(seen))).map(|kind| kind.name)
+    let list = LISTS.iter().find_map(|key| first.value(key));
+    let inner = list.map(|list| preview_objects(list.as_bytes(), OBJECTS)).unwrap_or_default();
+    let messages = || objects.iter().chain(&inner).filter(|seen| seen.has_key("role"));
+    KINDS.iter().find(|kind| messages().any(|seen| kind.is_kind_of(seen))).map(|kind| kind.name)
 }
 
 impl ForeignKind {
     fn is_kind_of(&self, message: &ObjectPreview) -> bool {
-        let parts: String =
-            message.value(self.member).unwrap_or_default().split_ascii_whitespace().collect();
-        // In a text the quotes of a mark would be escaped.
-        let holds = |mark: &&&str| match mark.starts_with('[') {
-            true => parts.starts_with(**mark),
-            false => parts.starts_with('[') && parts.contains(**mark),
-        };
-        self.marks.iter().any(|mark| holds(&mark))
+        let list = message.value(self.member).filter(|list| list.starts_with('['));
+        let parts = preview_objects(list.unwrap_or_default().as_bytes(), OBJECTS);
+        parts.iter().any(self.is_part)
     }
+}
+
+fn is_type(part: &ObjectPreview, types: &[&str]) -> bool {
+    part.short_string("type").is_some_and(|kind| types.contains(&&*kind))
 }
 
 #[cfg(test)]
@@ -101,7 +99,9 @@ mod tests {
             (r#"[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[]}]"#, "Gemini's"),
             (r#"[{"role":"user","parts": [ {"functionCall": {}} ]}]"#, "Gemini's"),
             (r#"[{"id":"1","role":"user","parts":[{"type":"text","text":"a"}]}]"#, "UI messages"),
-            (r#"[{"role":"user","content":[{"text":"a"}]}]"#, "Bedrock's"),
+            (r#"[{"parts":[{"text":"a","type":"text"}],"role":"user"}]"#, "UI messages"),
+            (r#"{"history":[{"role":"user","parts":[{"text":"a"}]}]}"#, "Gemini's"),
+            (r#"[{"role":"user","content":[{"text":"a"},{"toolUse":{"name":"b"}}]}]"#, "Bedrock's"),
             (
                 r#"[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool-call"}]}]"#,
                 "model messages",
@@ -116,6 +116,14 @@ mod tests {
             (r#"[{"role":"user","content":"[{\"text\":1}]"}]"#, ""),
             (r#"[{"role":"user","content":"a"}]"#, ""),
             (r#"[{"role":"assistant","content":[{"type":"tool_use","id":"a"}]}]"#, ""),
+            // Members in another order, a text alone, and messages that a call is about.
+            (r#"[{"content":[{"text":"a","type":"text"}],"role":"user"}]"#, ""),
+            (r#"[{"role":"user","content":[{"text":"a"}]}]"#, ""),
+            (r#"[{"role":"user","content":[{"type":"text","text":"a","toolUse":1}]}]"#, ""),
+            (
+                r#"[{"role":"assistant","content":[{"type":"tool_use","input":{"messages":[{"role":"user","parts":[{"text":"a"}]}]}}]}]"#,
+                "",
+            ),
             ("[", ""),
             ("", ""),
         ] {

@@ -26,14 +26,18 @@ pub struct RecordedSignal {
 }
 
 impl Reader {
-    /// Returns the newest request of a run among those with kept contents.
+    /// Returns the first request of the newest turn of a run among those with kept contents. Behind
+    /// the history of a later one stands what softland itself said in that turn.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub fn read_newest_content(&self, run: &str) -> Result<Option<StoredContent>, ReadError> {
         let sql = "SELECT requests.turn, requests.path, contents.content FROM contents \
                    JOIN requests USING (run_id, seq) \
-                   WHERE run_id = (SELECT id FROM runs WHERE run = ?1) ORDER BY seq DESC LIMIT 1";
+                   WHERE run_id = (SELECT id FROM runs WHERE run = ?1) AND seq = \
+                   (SELECT seq FROM contents JOIN requests USING (run_id, seq) \
+                    WHERE run_id = (SELECT id FROM runs WHERE run = ?1) \
+                    ORDER BY requests.turn DESC, seq LIMIT 1)";
         let read = || {
             let mut newest = self.connection.prepare_cached(sql)?;
             let found = newest.query_row([run], |row| {

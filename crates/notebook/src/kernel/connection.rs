@@ -1,6 +1,7 @@
 //! The connection to one kernel: requests on `shell` and `control`, messages on `iopub`, and which
 //! of them belong to the current run.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 /// The time without a message after which a kernel that has ended is done.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
+/// The number of ended runs whose outputs are still taken: a cell's threads may go on.
+const REMEMBERED: usize = 256;
+
 /// The number of messages that may wait.
 const WAITING: usize = 4096;
 
@@ -45,6 +49,8 @@ pub(super) struct KernelConnection {
     key: SigningKey,
     session: String,
     asked: u64,
+    /// The newest runs that have ended: the id of each request, and the run.
+    ended: VecDeque<(String, u64)>,
     shell: DealerSendHalf,
     control: DealerSendHalf,
     received: mpsc::Receiver<(MessageSource, JupyterMessage)>,
@@ -98,7 +104,18 @@ impl KernelConnection {
         ring::rand::SecureRandom::fill(&random, &mut session)
             .map_err(|_| ZmqError::Other("no random numbers"))?;
         let session = encode_hex(&session);
-        Ok(Self { key, session, asked: 0, shell, control, received, silent, _readers: readers })
+        let ended = VecDeque::new();
+        Ok(Self {
+            key,
+            session,
+            asked: 0,
+            ended,
+            shell,
+            control,
+            received,
+            silent,
+            _readers: readers,
+        })
     }
 
     /// Sends requests until the kernel has answered and sends on `iopub`, too: messages before a
@@ -161,8 +178,11 @@ impl KernelConnection {
                     }
                 },
                 Some((source, message)) = self.received.recv() => {
-                    if let Some(run) = &mut current {
-                        run.take_message(source, &message, &tell).await;
+                    match &mut current {
+                        Some(run) if run.id == message.parent_id() => {
+                            run.take_message(source, &message, &tell).await;
+                        }
+                        _ => self.take_late_message(source, &message, &tell).await,
                     }
                 }
                 Ok(()) = self.silent.changed() => {
@@ -181,6 +201,7 @@ impl KernelConnection {
                 }
             }
             if let Some(run) = current.take_if(|run| run.idle && run.reply.is_some()) {
+                self.remember_ended(&run);
                 run.end_run(&tell).await;
             }
         }
@@ -203,6 +224,28 @@ impl KernelConnection {
         let (reply, reply_error, until) = (None, None, None);
         let (idle, errored, refused) = (false, false, false);
         Some(CurrentRun { run, id, reply, idle, reply_error, errored, refused, until })
+    }
+
+    fn remember_ended(&mut self, run: &CurrentRun) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((run.id.clone(), run.run));
+    }
+
+    /// Takes the output of a run that has ended, such as that of a thread which goes on.
+    async fn take_late_message(
+        &self,
+        source: MessageSource,
+        message: &JupyterMessage,
+        tell: &mpsc::Sender<KernelEvent>,
+    ) {
+        let output = source == MessageSource::Published && message.kind() != "execute_input";
+        let run = self.ended.iter().find(|(id, _)| output && id == message.parent_id());
+        let event = run.and_then(|(_, run)| messages::event_from_message(message, *run));
+        if let Some(event) = event {
+            let _ = tell.send(event).await;
+        }
     }
 
     /// Handles a kernel that has ended: takes its remaining messages, then reports its end.

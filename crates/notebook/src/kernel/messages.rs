@@ -25,7 +25,8 @@ pub(super) fn event_from_message(message: &JupyterMessage, run: u64) -> Option<K
         }
         "update_display_data" => {
             let place = |name| object_member(content, name);
-            Some(KernelEvent::Update(display_name(content)?, place("data"), place("metadata")))
+            let (data, metadata) = (place("data"), place("metadata"));
+            Some(KernelEvent::Update(run, display_name(content)?, data, metadata))
         }
         "error" => Some(KernelEvent::Output(run, error_from_content(content), None)),
         "clear_output" => {

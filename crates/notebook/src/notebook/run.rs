@@ -43,7 +43,8 @@ pub(super) struct CellRun {
     /// True if the run is to be interrupted, and the interrupt is scheduled.
     interrupted: bool,
     pub(super) given: OutputTally,
-    waiter: oneshot::Sender<Result<RunResult, Refusal>>,
+    /// The caller, until the run has ended.
+    waiter: Option<oneshot::Sender<Result<RunResult, Refusal>>>,
 }
 
 /// A run that is over. Its end is announced after its outputs are saved.
@@ -277,6 +278,7 @@ impl SharedState {
         }
         let source = self.find_cell(id)?.1.source.clone();
         self.runs += 1;
+        self.ended.retain(|_, run| run.id != id);
         self.forget_displays(id);
         self.unsaved.insert(id.to_owned());
         self.announce_change(Some(by), ChangeKind::CellRunning { id: id.to_owned() });
@@ -290,7 +292,7 @@ impl SharedState {
             begun: None,
             interrupted: false,
             given: OutputTally::default(),
-            waiter,
+            waiter: Some(waiter),
         });
         self.start_next();
         Ok(())
@@ -355,8 +357,8 @@ impl SharedState {
 
     /// Announces the end of a run, once its outputs are saved or could not be saved.
     fn announce_end(&mut self, FinishedRun { run, ok }: FinishedRun, saved: &Result<(), Refusal>) {
-        let seconds = run.seconds();
-        let (id, execution_count) = (run.id, run.count);
+        let (seconds, mut run) = (run.seconds(), run);
+        let (id, execution_count) = (run.id.clone(), run.count);
         self.announce_change(
             Some(run.by),
             ChangeKind::CellRan { id: id.clone(), ok, execution_count, seconds },
@@ -370,8 +372,15 @@ impl SharedState {
                 ..why.clone()
             }),
         };
-        // The caller may be gone.
-        let _ = run.waiter.send(ran);
+        if let Some(waiter) = run.waiter.take() {
+            // The caller may be gone.
+            let _ = waiter.send(ran);
+        }
+        self.ended.retain(|_, ended| ended.id != id);
+        // What a kernel that is gone has said was said before its end.
+        if self.orders.is_some() {
+            self.ended.insert(run.number, run);
+        }
     }
 
     /// Ends a run with an error that the kernel did not report.
@@ -391,6 +400,7 @@ impl SharedState {
     fn detach_kernel(&mut self, why: &str, state: KernelStatus) -> Vec<FinishedRun> {
         self.generation += 1;
         self.orders = None;
+        self.ended.clear();
         self.silent = None;
         let name = self.state.kernel.name.clone();
         let known = (state == KernelStatus::Dead).then(|| why.to_owned());
@@ -406,40 +416,49 @@ impl SharedState {
         over
     }
 
-    /// Applies an event of the kernel to the current run.
+    /// Applies an event of the kernel to its run: the current one, or one that has ended.
     fn take_event(&mut self, event: KernelEvent) {
-        let Some(mut run) = self.running.take() else { return };
         let of = match &event {
             KernelEvent::Begun(of, _)
             | KernelEvent::Text(of, ..)
             | KernelEvent::Output(of, ..)
+            | KernelEvent::Update(of, ..)
             | KernelEvent::Clear(of, _)
             | KernelEvent::Ended(of, ..) => *of,
-            KernelEvent::Update(..) | KernelEvent::Silent(_) | KernelEvent::Dead(_) => run.number,
+            KernelEvent::Silent(_) | KernelEvent::Dead(_) => return,
         };
-        if of == run.number {
-            match event {
-                KernelEvent::Begun(_, count) => {
-                    run.count = count;
-                    run.begun = Some(Instant::now());
-                }
-                KernelEvent::Text(_, name, text) => self.gather_text(&mut run, &name, &text),
-                KernelEvent::Output(_, output, shown_as) => {
-                    self.flush_run(&mut run);
-                    self.add_output(&mut run, output, shown_as);
-                }
-                KernelEvent::Update(name, data, metadata) => {
-                    self.flush_run(&mut run);
-                    self.replace_display(run.by, &name, &data, &metadata);
-                }
-                KernelEvent::Clear(_, waits) => {
-                    self.flush_run(&mut run);
-                    self.clear_outputs(&mut run, waits);
-                }
-                KernelEvent::Ended(..) | KernelEvent::Silent(_) | KernelEvent::Dead(_) => {}
-            }
+        if let Some(mut run) = self.running.take_if(|run| run.number == of) {
+            self.apply_event(&mut run, event);
+            self.running = Some(run);
+        } else if let Some(mut run) = self.ended.remove(&of) {
+            self.apply_event(&mut run, event);
+            self.flush_run(&mut run);
+            self.note_left_out(&mut run);
+            self.ended.insert(of, run);
         }
-        self.running = Some(run);
+    }
+
+    fn apply_event(&mut self, run: &mut CellRun, event: KernelEvent) {
+        match event {
+            KernelEvent::Begun(_, count) => {
+                run.count = count;
+                run.begun = Some(Instant::now());
+            }
+            KernelEvent::Text(_, name, text) => self.gather_text(run, &name, &text),
+            KernelEvent::Output(_, output, shown_as) => {
+                self.flush_run(run);
+                self.add_output(run, output, shown_as);
+            }
+            KernelEvent::Update(_, name, data, metadata) => {
+                self.flush_run(run);
+                self.replace_display(run.by, &name, &data, &metadata);
+            }
+            KernelEvent::Clear(_, waits) => {
+                self.flush_run(run);
+                self.clear_outputs(run, waits);
+            }
+            KernelEvent::Ended(..) | KernelEvent::Silent(_) | KernelEvent::Dead(_) => {}
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state that everybody who shares a notebook sees, and the announcement of changes.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(super) struct SharedState {
     pub(super) running: Option<CellRun>,
     /// The runs that wait for it.
     pub(super) queue: VecDeque<CellRun>,
+    /// The newest ended run of each cell, by its number: its threads may still say something.
+    pub(super) ended: BTreeMap<u64, CellRun>,
     /// The number of runs so far.
     pub(super) runs: u64,
     /// Cells whose outputs the file does not have yet.
@@ -46,6 +48,7 @@ impl SharedState {
             generation: 0,
             running: None,
             queue: VecDeque::new(),
+            ended: BTreeMap::new(),
             runs: 0,
             unsaved: BTreeSet::new(),
             displays: HashMap::new(),

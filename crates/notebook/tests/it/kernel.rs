@@ -263,6 +263,36 @@ async fn outputs_are_cleared_replaced_and_overwritten_as_asked() {
     assert_eq!(place.saved()["cells"][2]["outputs"][0]["data"]["text/plain"], json!(["second"]));
 }
 
+/// Waits until a cell has these outputs.
+async fn until_texts(room: &Arc<SharedNotebook>, id: &str, wanted: &[&str]) {
+    let (state, mut changes) = room.watch();
+    let mut had = texts(state.find_cell(id).unwrap().1);
+    while had != wanted {
+        let next = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        assert!(next.is_ok(), "{had:?} and not {wanted:?}");
+        had = texts(room.watch().0.find_cell(id).unwrap().1);
+    }
+}
+
+#[tokio::test]
+async fn c89_what_a_thread_says_after_its_cells_end_belongs_to_the_cell() {
+    let place = Place::new();
+    let room = place.room().await;
+    let first = run(&room, "print a\nlate b\nthread c\nshow d\nlate_again e").await.cell.id;
+    until_texts(&room, &first, &["stdout:a\n", "e", "stdout:b\n"]).await;
+    // Another cell runs, and what it says is its own.
+    let second = run(&room, "print x").await;
+    assert_eq!(texts(&second.cell), ["stdout:x\n"]);
+    until_texts(&room, &first, &["stdout:a\n", "e", "stdout:b\nc\n"]).await;
+    // A cell that has run again has nothing of its earlier run.
+    let third = run(&room, "print y\nthread z").await.cell.id;
+    let again = room.run_cell(&third, Actor::Human).await.unwrap();
+    assert_eq!(texts(&again.cell), ["stdout:y\n"]);
+    room.close().await;
+    let saved = place.saved()["cells"][0]["outputs"].clone();
+    assert_eq!(saved[2]["text"], json!(["b\n", "c\n"]), "{saved}");
+}
+
 #[tokio::test]
 async fn outputs_are_bounded_and_say_what_was_cut() {
     let place = Place::new();

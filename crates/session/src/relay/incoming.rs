@@ -53,6 +53,8 @@ pub(super) struct IncomingResponse {
     /// Bytes that came, and true if an event of the protocol's was among them.
     pub(super) received: usize,
     pub(super) known: bool,
+    /// Events that came, without signs of life.
+    pub(super) heard: usize,
     /// True if its message has ended.
     pub(super) over: bool,
 }
@@ -75,6 +77,7 @@ impl IncomingResponse {
             released: 0,
             received: 0,
             known: false,
+            heard: 0,
             over: false,
         }
     }

@@ -48,16 +48,53 @@ pub(super) fn message_of(item: &str) -> (String, String) {
     (item.id, text)
 }
 
-/// Returns the output of a tool that the provider defines.
+/// One transparent pixel, for a screenshot that was not made.
+const PIXEL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk\
+                     +M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// Returns the output of a tool that the provider defines, as of a call that was not run. Where the
+/// output has no place for the reason, the reason stands in a message behind it. (openai-python
+/// 2.31, `ResponseInputItem`)
 pub(super) fn tool_output(kind: &str, call_id: &str, text: &str) -> Vec<u8> {
-    let mut out = br#"{"type":"#.to_vec();
-    write_str(&mut out, &format!("{kind}_output"));
-    out.extend_from_slice(br#","call_id":"#);
-    write_str(&mut out, call_id);
-    out.extend_from_slice(br#","output":"#);
+    let text = &quote_text(text);
+    let (name, rest, told) = match kind {
+        "shell_call" => {
+            let outcome = r#""outcome":{"type":"exit","exit_code":1}"#;
+            let part = format!(r#""output":[{{"stdout":"","stderr":{text},{outcome}}}]"#);
+            ("shell_call_output".to_owned(), part, true)
+        }
+        "local_shell_call" => {
+            let output = quote_text(&format!(r#"{{"stdout":"","stderr":{text}}}"#));
+            ("local_shell_call_output".to_owned(), format!(r#""output":{output}"#), true)
+        }
+        "apply_patch_call" => {
+            let part = format!(r#""status":"failed","output":{text}"#);
+            ("apply_patch_call_output".to_owned(), part, true)
+        }
+        "computer_call" => {
+            let shot = format!(r#"{{"type":"computer_screenshot","image_url":"{PIXEL}"}}"#);
+            ("computer_call_output".to_owned(), format!(r#""output":{shot}"#), false)
+        }
+        "tool_search_call" => {
+            let part = r#""execution":"client","status":"completed","tools":[]"#.to_owned();
+            ("tool_search_output".to_owned(), part, false)
+        }
+        other => (format!("{other}_output"), format!(r#""output":{text}"#), true),
+    };
+    let (name, id) = (quote_text(&name), quote_text(call_id));
+    let mut out = format!(r#"{{"type":{name},"call_id":{id},{rest}}}"#);
+    if !told {
+        out += &format!(r#",{{"type":"message","role":"user","content":{text}}}"#);
+    }
+    out.into_bytes()
+}
+
+/// Returns a text as a JSON string.
+fn quote_text(text: &str) -> String {
+    let mut out = Vec::new();
     write_str(&mut out, text);
-    out.push(b'}');
-    out
+    // The string is written from text.
+    String::from_utf8(out).unwrap_or_default()
 }
 
 pub(super) fn no_approval(id: &str, why: &str) -> Vec<u8> {

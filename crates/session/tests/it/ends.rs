@@ -138,6 +138,33 @@ fn an_unknown_end_is_passed_on_and_not_asked_again() {
     }
 }
 
+/// Some servers report usage in a `message_delta` before the one that ends the message, or behind
+/// it.
+#[test]
+fn c93_a_second_report_of_usage_stays_in_its_place() {
+    let text = json!({"type": "text", "text": ""});
+    let delta = Some(json!({"type": "text_delta", "text": "yes"}));
+    let stream = anthropic(&text, delta, &json!("end_turn"));
+    let whole: Vec<&str> = stream.split_inclusive("\n\n").collect();
+    let usage = json!({"output_tokens": 1});
+    for report in [
+        json!({"type": "message_delta", "delta": {}, "usage": usage}),
+        json!({"type": "message_delta", "delta": {"stop_reason": null}, "usage": usage}),
+    ] {
+        for at in 1..whole.len() {
+            let mut list: Vec<String> = whole.iter().map(|event| (*event).to_owned()).collect();
+            list.insert(at, events(std::slice::from_ref(&report)));
+            let sent = list.concat();
+            let mut exchange = begin(Api::Anthropic, true, Policy::default());
+            let mut out = Output::default();
+            exchange.push_bytes(sent.as_bytes(), &mut out).unwrap();
+            exchange.finish_response(&mut out).unwrap();
+            let Step::Done(_) = exchange.next_step().unwrap() else { panic!("asked again") };
+            assert_eq!(String::from_utf8(out.bytes).unwrap(), sent, "at {at}");
+        }
+    }
+}
+
 /// A response that is not streamed is passed on whole.
 #[test]
 fn a_whole_response_with_an_unknown_end_stays() {

@@ -14,12 +14,10 @@ use softland_session::{Context, Event, Exchange, Intervention, Output, Step};
 enum Place {
     /// At the end of the text at this pointer.
     At(&'static str),
-    /// Nowhere: the form has no text.
-    Form,
-    /// Nowhere: code waits for it.
-    Code,
+    /// Nowhere: the form has no text, or code waits for it.
+    Closed,
 }
-use Place::{At, Code, Form};
+use Place::{At, Closed};
 
 /// A result as the client sends it: its call, the result, and the place of a line.
 type Row = (Value, Value, Place);
@@ -51,7 +49,7 @@ fn responses(call: &str, output: &str, value: Value, place: Place) -> Row {
 fn by_program(mut row: Row) -> Row {
     row.0["caller"] = json!({"type": "program", "caller_id": "p"});
     row.1["caller"] = row.0["caller"].clone();
-    (row.0, row.1, Code)
+    (row.0, row.1, Closed)
 }
 
 fn rows(api: Api) -> Vec<Row> {
@@ -67,11 +65,11 @@ fn rows(api: Api) -> Vec<Row> {
                 json!([{"type": "document"}, {"type": "search_result"}]),
                 At("/content/2/text"),
             ),
-            anthropic(json!([{"type": "tool_reference", "tool_name": "u"}]), Form),
-            anthropic(json!([text, {"type": "of_tomorrow"}]), Form),
+            anthropic(json!([{"type": "tool_reference", "tool_name": "u"}]), Closed),
+            anthropic(json!([text, {"type": "of_tomorrow"}]), Closed),
             called_by("direct", At("/content")),
-            called_by("code_execution_20250825", Code),
-            called_by("code_execution_20270101", Code),
+            called_by("code_execution_20250825", Closed),
+            called_by("code_execution_20270101", Closed),
         ],
         Api::Chat => vec![
             (
@@ -87,7 +85,7 @@ fn rows(api: Api) -> Vec<Row> {
             (
                 chat_call(),
                 json!({"role": "tool", "tool_call_id": "call_000000000001", "content": [{"type": "of_tomorrow"}]}),
-                Form,
+                Closed,
             ),
         ],
         Api::Responses => {
@@ -131,37 +129,37 @@ fn rows(api: Api) -> Vec<Row> {
                     json!({"output": [{"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}),
                     At("/output/0/stdout"),
                 ),
-                responses("shell_call", "shell_call_output", json!({"output": []}), Form),
+                responses("shell_call", "shell_call_output", json!({"output": []}), Closed),
                 responses(
                     "local_shell_call",
                     "local_shell_call_output",
                     json!({"output": "{\"stdout\":\"x\"}"}),
-                    Form,
+                    Closed,
                 ),
                 responses(
                     "computer_call",
                     "computer_call_output",
                     json!({"output": {"type": "computer_screenshot", "image_url": "data:,"}}),
-                    Form,
+                    Closed,
                 ),
                 responses(
                     "tool_search_call",
                     "tool_search_output",
                     json!({"status": "completed", "tools": []}),
-                    Form,
+                    Closed,
                 ),
                 responses(
                     "of_tomorrow_call",
                     "of_tomorrow_call_output",
                     json!({"output": "x"}),
-                    Form,
+                    Closed,
                 ),
                 by_program(function(json!({"output": "{}"}))),
                 by_program(responses(
                     "custom_tool_call",
                     "custom_tool_call_output",
                     json!({"output": "x"}),
-                    Code,
+                    Closed,
                 )),
             ]
         }
@@ -252,20 +250,16 @@ fn a_line_stands_in_its_place_or_the_result_is_as_it_came() {
                     At(pointer) => {
                         let text = result.pointer(pointer).and_then(Value::as_str).unwrap_or("");
                         assert!(text.contains(line), "{limit}: {result}");
-                        assert!(behind.is_empty(), "{whole}");
                     }
-                    Form | Code => assert_eq!(*result, came, "limit {limit}"),
+                    Closed => {
+                        assert_eq!(*result, came, "limit {limit}");
+                        assert_eq!(done, [], "nothing is done to {came}");
+                        assert_eq!(sent, body);
+                    }
                 }
-                // Behind code that waits nothing may stand; behind another form the note does.
-                let asks = limit == 1;
-                assert_eq!(whole.contains("Answer now"), asks && row.2 == Form, "{whole}");
-                assert_eq!(behind.is_empty(), !(asks && row.2 == Form), "{whole}");
+                assert!(behind.is_empty(), "{whole}");
                 let said = sent.to_string().contains("Answer now");
                 assert_eq!(done.contains(&Intervention::Ask), said, "{done:?}: {sent}");
-                if row.2 == Code {
-                    assert_eq!(done, [], "nothing is done to {came}");
-                    assert_eq!(sent, body);
-                }
             }
         }
     }
@@ -306,35 +300,96 @@ fn a_longer_history_begins_with_the_shorter_one() {
     }
 }
 
-/// Code that waits lets the run land all the same: its next calls are refused.
+/// Returns a whole response with one call, or with a text.
+fn response(api: Api, call: Option<&Value>) -> Value {
+    match (api, call) {
+        (Api::Anthropic, call) => {
+            let text = json!({"type": "text", "text": "It is one."});
+            let stop = if call.is_some() { "tool_use" } else { "end_turn" };
+            json!({"id": "msg_1", "type": "message", "role": "assistant", "stop_sequence": null,
+                "model": "claude-sonnet-4-5", "content": [call.unwrap_or(&text)],
+                "stop_reason": stop, "usage": {"input_tokens": 10, "output_tokens": 10}})
+        }
+        (Api::Chat, call) => {
+            let message = match call {
+                Some(call) => json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+                None => json!({"role": "assistant", "content": "It is one."}),
+            };
+            let finish = if call.is_some() { "tool_calls" } else { "stop" };
+            json!({"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-5.1",
+                "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}})
+        }
+        (Api::Responses, call) => {
+            let text = json!({"type": "message", "id": "m", "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "It is one.", "annotations": []}]});
+            json!({"id": "resp_1", "object": "response", "status": "completed",
+                "model": "gpt-5.1", "output": [call.unwrap_or(&text)],
+                "usage": {"input_tokens": 10, "output_tokens": 10, "total_tokens": 20}})
+        }
+    }
+}
+
+/// True if an item answers a call in a form that the API knows.
+fn is_answer(item: &Value) -> bool {
+    let output = &item["output"];
+    match item["type"].as_str().unwrap_or_default() {
+        "shell_call_output" => output.as_array().is_some_and(|parts| {
+            let known = ["stdout", "stderr", "outcome"];
+            let own =
+                |part: &Value| part.as_object().unwrap().keys().all(|k| known.contains(&&**k));
+            !parts.is_empty() && parts.iter().all(own)
+        }),
+        "local_shell_call_output" => {
+            output.as_str().is_some_and(|text| serde_json::from_str::<Value>(text).is_ok())
+        }
+        "apply_patch_call_output" => item["status"] == "failed" && output.is_string(),
+        "computer_call_output" => {
+            output["type"] == "computer_screenshot" && output["image_url"].is_string()
+        }
+        "tool_search_output" => item["tools"].is_array() && item["status"] == "completed",
+        _ => item["type"] == "tool_result" || item["role"] == "tool" || output.is_string(),
+    }
+}
+
+/// Where no line fits, the run lands all the same: its next calls are refused, each in its own
+/// form.
 #[test]
-fn calls_of_code_beyond_a_limit_are_refused() {
-    let row = called_by("code_execution_20250825", Code);
-    let body = conversation(Api::Anthropic, &[&row]);
-    let mut policy = Policy::default();
-    policy.set_key("tool_calls_limit", &Key::Int(1)).unwrap();
-    let context = Context::new(Role::Gateway, policy, None, "claude-sonnet-4-5");
-    let mut out = Output::default();
-    let bytes = body.to_string().into_bytes();
-    let mut exchange = Exchange::from_request(bytes, context, &mut out).unwrap();
-    let Step::Send(_) = exchange.next_step().unwrap() else { panic!("nothing was sent") };
-    let response = |content: Value, stop: &str| {
-        json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
-            "content": content, "stop_reason": stop, "stop_sequence": null,
-            "usage": {"input_tokens": 10, "output_tokens": 10}})
-        .to_string()
-    };
-    let call = json!([{"type": "tool_use", "id": "toolu_000000000002", "name": "t", "input": {},
-        "caller": {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}}]);
-    exchange.push_whole(response(call, "tool_use").as_bytes(), &mut out).unwrap();
-    let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("no refusal was sent") };
-    let sent: Value = serde_json::from_slice(&sent).unwrap();
-    let last = messages(&sent).last().unwrap();
-    assert_eq!(last["content"][0]["tool_use_id"], "toolu_000000000002", "{last}");
-    assert_eq!(last["content"].as_array().unwrap().len(), 1, "nothing but results: {last}");
-    let text = json!([{"type": "text", "text": "It is one."}]);
-    exchange.push_whole(response(text, "end_turn").as_bytes(), &mut out).unwrap();
-    let Step::Done(done) = exchange.next_step().unwrap() else { panic!("not done") };
-    assert_eq!(done.ended.unwrap().outcome, softland_core::Outcome::Landed);
-    assert!(!String::from_utf8(out.bytes.clone()).unwrap().contains("toolu_000000000002"));
+fn c91_calls_beyond_a_limit_are_refused_in_their_form() {
+    for api in APIS {
+        for (call, result, place) in rows(api) {
+            let row = (call, result, place);
+            let body = conversation(api, &[&row]);
+            let mut policy = Policy::default();
+            policy.set_key("tool_calls_limit", &Key::Int(1)).unwrap();
+            let mut context = Context::new(Role::Gateway, policy, None, "m");
+            context.api = api;
+            let mut out = Output::default();
+            let bytes = body.to_string().into_bytes();
+            let mut exchange = Exchange::from_request(bytes, context, &mut out).unwrap();
+            let Step::Send(first) = exchange.next_step().unwrap() else { panic!("nothing sent") };
+            let first: Value = serde_json::from_slice(&first).unwrap();
+            let again = row.0.to_string().replace("00000001\"", "00000002\"");
+            let again: Value = serde_json::from_str(&again).unwrap();
+            let calls = response(api, Some(&again)).to_string();
+            exchange.push_whole(calls.as_bytes(), &mut out).unwrap();
+            let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("no refusal") };
+            let sent: Value = serde_json::from_slice(&sent).unwrap();
+            let before = messages(&first).len();
+            assert_eq!(messages(&sent)[..before], messages(&first)[..], "{sent}");
+            let tail = &messages(&sent)[before..];
+            let told = Value::from(tail.to_vec()).to_string();
+            assert!(told.contains("Answer now"), "{told}");
+            let answers: Vec<&Value> = match api {
+                Api::Anthropic => tail[1]["content"].as_array().unwrap().iter().collect(),
+                _ => tail[1..].iter().take(1).collect(),
+            };
+            assert!(answers.iter().all(|answer| is_answer(answer)), "{told}");
+            exchange.push_whole(response(api, None).to_string().as_bytes(), &mut out).unwrap();
+            let Step::Done(done) = exchange.next_step().unwrap() else { panic!("not done") };
+            assert_eq!(done.ended.unwrap().outcome, softland_core::Outcome::Landed);
+            assert!(!String::from_utf8(out.bytes.clone()).unwrap().contains("00000002\""));
+        }
+    }
 }

@@ -168,10 +168,8 @@ pub enum TextRoom {
     /// A text may be added to it.
     #[default]
     Text,
-    /// Its form has no place for a text.
-    Form,
-    /// Code that the model wrote reads it, in whatever form it is.
-    Code,
+    /// Its form has no place for a text, or code that the model wrote reads it.
+    Closed,
 }
 
 /// The form of [`ResultContent`] with strings of a kind `S`.

@@ -251,7 +251,7 @@ fn view_result<'a>(item: &Item<'a>, kind: &str, output: &Output<'a>) -> BlockKin
         Said::Other(span) => ResultContent::Opaque(*span),
     };
     let room = match item.by_code {
-        true => TextRoom::Code,
+        true => TextRoom::Closed,
         false => room::output_room(kind, &content),
     };
     BlockKind::ToolResult(ToolResult {

@@ -65,7 +65,7 @@ pub(super) fn output_room(kind: &str, content: &ResultContent<'_>) -> TextRoom {
         }
         _ => false,
     };
-    if fits { TextRoom::Text } else { TextRoom::Form }
+    if fits { TextRoom::Text } else { TextRoom::Closed }
 }
 
 /// Returns the room in a content of text and parts.
@@ -77,7 +77,7 @@ pub(super) fn content_room(content: &ResultContent<'_>) -> TextRoom {
             parts.iter().all(|part| PARTS.iter().any(|known| part.kind.eq_str(known)))
         }
     };
-    if fits { TextRoom::Text } else { TextRoom::Form }
+    if fits { TextRoom::Text } else { TextRoom::Closed }
 }
 
 /// Marks the results of calls that code made. In Anthropic's form only the calls say so.
@@ -96,7 +96,7 @@ pub(super) fn mark_results_of_code(list: &mut [Message<'_>]) {
                 BlockKind::ToolResult(result)
                     if !by_code.is_empty() && by_code.contains(&result.tool_use_id.unescape()) =>
                 {
-                    result.room = TextRoom::Code;
+                    result.room = TextRoom::Closed;
                 }
                 _ => {}
             }

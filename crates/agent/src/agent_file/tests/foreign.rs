@@ -42,6 +42,15 @@ fn no_restriction_is_dropped() {
         ("tools: read_file\npermission: allow", "read_file"),
         ("tools: read_file\npermission: ask", "refused: permission"),
         ("tools: read_file\npermission: 3", "refused: permission"),
+        ("tools:\n  write: false\n  bash: false\n  grep: false", "read_file glob list_dir"),
+        ("tools:\n  \"*\": false\n  read: true", "read_file"),
+        ("tools:\n  write: true\ndisallowedTools: Write", "read_file grep glob list_dir"),
+        ("tools:\n  bash: true\n  todowrite: false", "read_file grep glob list_dir shell"),
+        ("tools:\n  todowrite: true", "refused: tools"),
+        ("tools:\n  bash: ask", "refused: tools"),
+        ("tools:\n  mymcp_*: false", "read_file grep glob list_dir"),
+        ("tools: Read, Edit, Bash\nreadonly: true", "read_file"),
+        ("tools: Read, Edit\nreadonly: false", "read_file edit_file"),
         ("tools: read_file\npermissionMode: plan", "refused: permissionMode"),
         ("tools: read_file\npermissionMode: default", "read_file"),
         ("tools: read_file\ndisable: true", "refused: disable"),
@@ -57,7 +66,7 @@ fn no_restriction_is_dropped() {
 fn limits_of_other_programs_are_limits() {
     let policy = |lines: &str| {
         let mut policy = Policy::default();
-        parse_ok(&with(lines)).apply_policy(&mut policy);
+        AgentFile::parse("a.md", &with(lines)).0.unwrap().apply_policy(&mut policy);
         (policy.turns_limit, policy.time_limit.map(|limit| limit.0))
     };
     for key in ["maxTurns", "max_turns", "steps", "maxSteps"] {
@@ -78,6 +87,11 @@ fn what_is_not_supported_is_told() {
         "warning: a.md:4: hooks: is not supported: the agent runs without it\n\
          warning: a.md:5: isolation: is not supported: the agent runs without it"
     );
+    let told = check(&with("allowed-tools: Bash(git:*)"));
+    assert!(told.starts_with("warning: a.md:4: allowed-tools: restricts nothing here"), "{told}");
+    let told = check(&with("maxTurns: 2"));
+    let wanted = "warning: a.md:4: maxTurns: is taken as `turns_limit`, at which the run still ends in an answer";
+    assert_eq!(told, wanted);
     let told = check(&with("tools: Bash(git:*)"));
     assert!(told.contains("`Bash(git:*)` allows single calls of `shell` only"), "{told}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{PaginatedRequestParams, ProtocolVersion, Tool as ListedTool};
 use rmcp::serve_client;
-use rmcp::service::{ClientInitializeError, Peer, RoleClient, RunningService, ServiceError};
+use rmcp::service::{Peer, RoleClient, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -16,6 +16,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
 use super::{NotificationHandler, RunningServer, ServerConnection, StderrHandler};
+use crate::mcp::errors::{describe_error, error_chain, known_versions, start_error};
 use crate::mcp::file::{DeclaredServer, ServerLocation};
 use crate::mcp::lines::{CloseReason, LineTransport, MAX_MESSAGE};
 use crate::mcp::process::{ServerProcess, StderrTail};
@@ -47,7 +48,8 @@ pub(super) async fn start_server(
             open_program(started, handler, &ended, start_time).await?
         }
         ServerLocation::Http { url, headers } => {
-            open_address(http_transport(url, headers)?, handler, start_time).await?
+            let transport = http_transport(url, headers)?;
+            open_address((url, transport), handler, start_time).await?
         }
     };
     let peer = service.peer().clone();
@@ -117,15 +119,19 @@ async fn open_program(
 
 /// Opens a session with a server at an address.
 async fn open_address(
-    transport: StreamableHttpClientTransport<reqwest::Client>,
+    (url, transport): (&str, StreamableHttpClientTransport<reqwest::Client>),
     handler: NotificationHandler,
     start_time: Duration,
 ) -> Result<StartedService, String> {
     let served = tokio::time::timeout(start_time, serve_client(handler, transport)).await;
     let service = match served {
         Ok(Ok(service)) => service,
-        Ok(Err(error)) => return Err(start_error(&error, None)),
-        Err(_) => return Err(start_timeout(start_time)),
+        Ok(Err(error)) => {
+            let told = start_error(&error, None);
+            let hint = if told.contains("SSE") { "" } else { sse_hint(url) };
+            return Err(told + hint);
+        }
+        Err(_) => return Err(format!("{}{}", start_timeout(start_time), sse_hint(url))),
     };
     let (why, words) = (CloseReason::default(), StderrTail::default());
     Ok(StartedService { why, words, process: None, service })
@@ -223,19 +229,12 @@ fn http_transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-fn start_error(error: &ClientInitializeError, ended: Option<std::process::ExitStatus>) -> String {
-    match (error, ended) {
-        (ClientInitializeError::JsonRpcError(error), _) => {
-            format!("initialize: error {}: {}", error.code.0, cut_line(&error.message, 400))
-        }
-        (ClientInitializeError::ExpectedInitResult(_), _) => {
-            "initialize: the answer has no protocolVersion, capabilities and serverInfo".to_owned()
-        }
-        (ClientInitializeError::NoCompatibleProtocolVersion { .. }, _) => {
-            format!("speaks no protocol version that is known; known are {}", known_versions())
-        }
-        (_, Some(status)) => format!("ended before it was initialised ({status})"),
-        (error, None) => format!("initialize: {}", cut_line(&error_chain(error), 600)),
+/// Returns a hint for an address that looks like one of the older transport.
+fn sse_hint(url: &str) -> &'static str {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    match path.trim_end_matches('/').ends_with("/sse") {
+        true => "; the older transport, HTTP with SSE, is not supported",
+        false => "",
     }
 }
 
@@ -244,32 +243,4 @@ fn start_timeout(time: Duration) -> String {
         "did not start within {} s (MCP_TIMEOUT gives it more, in milliseconds)",
         time.as_secs_f64()
     )
-}
-
-fn known_versions() -> String {
-    let names: Vec<String> =
-        ProtocolVersion::KNOWN_VERSIONS.iter().map(ToString::to_string).collect();
-    names.join(", ")
-}
-
-/// Describes the error of a request, without the names of the transport layers.
-pub(super) fn describe_error(error: &ServiceError) -> String {
-    match error {
-        ServiceError::TransportSend(error) => error_chain(error.error.as_ref()),
-        error => error_chain(error),
-    }
-}
-
-/// Joins an error and its causes, each once.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

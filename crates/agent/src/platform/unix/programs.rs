@@ -50,6 +50,27 @@ pub(crate) fn interrupt_orders() -> io::Result<&'static [u8]> {
 /// Prepares the command of a supervisor. It leaves the terminal by itself.
 pub(crate) fn prepare_supervisor(_: &mut tokio::process::Command) {}
 
+/// Lets a supervisor go on that was stopped.
+pub(crate) fn wake_supervisor(id: Option<u32>) {
+    if let Some(id) = id.and_then(to_pid) {
+        let _ = rustix::process::kill_process(id, Signal::CONT);
+    }
+}
+
+/// Kills a supervisor that does not end, and on Linux all that is below it.
+pub(crate) fn kill_tree(id: Option<u32>) {
+    let Some(supervisor) = id.and_then(to_pid) else { return };
+    let until = Instant::now() + PATIENCE;
+    while kill_below(supervisor) && Instant::now() < until {
+        std::thread::sleep(PAUSE);
+    }
+    let _ = rustix::process::kill_process(supervisor, Signal::KILL);
+}
+
+fn to_pid(id: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(id).ok()?)
+}
+
 /// Returns the reading end of a pipe, for tokio.
 pub(crate) fn read_pipe(reader: PipeReader) -> io::Result<ChildStdout> {
     ChildStdout::from_std(OwnedFd::from(reader).into())
@@ -78,6 +99,7 @@ pub(crate) fn run_tree(
     // process that already leads a session has no terminal either.
     let _ = rustix::process::setsid();
     adopt_orphans()?;
+    wake_behind_parent();
     let mut child = command
         .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
         // `kill 0` in a script must not reach the supervisor.
@@ -163,32 +185,72 @@ fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes this process go on when its parent dies, if the program has stopped it: the end of the
+/// orders is seen only then.
+#[cfg(target_os = "linux")]
+fn wake_behind_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn wake_behind_parent() {}
+
 #[cfg(target_os = "linux")]
 fn kill_children() {
     let me = rustix::process::getpid();
-    let Ok(processes) = std::fs::read_dir("/proc") else { return };
-    for process in processes.flatten() {
-        let name = process.file_name();
-        let Some(id) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
-        else {
-            continue;
-        };
-        let stat = std::fs::read(process.path().join("stat")).unwrap_or_default();
-        if parse_parent(&stat) == Some(me) {
+    for (id, parent, _) in list_processes() {
+        if parent == me {
             let _ = rustix::process::kill_process(id, Signal::KILL);
         }
     }
+}
+
+/// Kills the processes below one. Returns true if there were any.
+#[cfg(target_os = "linux")]
+fn kill_below(top: Pid) -> bool {
+    let processes = list_processes();
+    let mut below = vec![top];
+    let mut at = 0;
+    while let Some(parent) = below.get(at).copied() {
+        below.extend(processes.iter().filter(|(_, of, _)| *of == parent).map(|(id, ..)| *id));
+        at += 1;
+    }
+    let lives = |id: &Pid| processes.iter().any(|(of, _, dead)| of == id && !dead);
+    let killed = below.iter().skip(1).filter(|id| lives(id)).map(|id| {
+        let _ = rustix::process::kill_process(*id, Signal::KILL);
+    });
+    killed.count() > 0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kill_below(_: Pid) -> bool {
+    false
+}
+
+/// Returns all processes, each with its parent, and true for one that is dead and not reaped.
+#[cfg(target_os = "linux")]
+fn list_processes() -> Vec<(Pid, Pid, bool)> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let read = |process: std::fs::DirEntry| {
+        let name = process.file_name();
+        let id = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)?;
+        let stat = std::fs::read(process.path().join("stat")).ok()?;
+        let (parent, dead) = parse_stat(&stat)?;
+        Some((id, parent, dead))
+    };
+    processes.flatten().filter_map(read).collect()
 }
 
 /// Does nothing: the program's group has been killed, and other descendants are unknown.
 #[cfg(not(target_os = "linux"))]
 fn kill_children() {}
 
-/// Returns the parent in `/proc/PID/stat`: the second word behind the name, which may contain
-/// anything.
+/// Returns the parent in `/proc/PID/stat`, and true for a process that is dead: the second word and
+/// the first one behind the name, which may contain anything.
 #[cfg(target_os = "linux")]
-fn parse_parent(stat: &[u8]) -> Option<Pid> {
+fn parse_stat(stat: &[u8]) -> Option<(Pid, bool)> {
     let behind = stat.get(stat.iter().rposition(|byte| *byte == b')')? + 1..)?;
-    let word = std::str::from_utf8(behind).ok()?.split_ascii_whitespace().nth(1)?;
-    Pid::from_raw(word.parse().ok()?)
+    let mut words = std::str::from_utf8(behind).ok()?.split_ascii_whitespace();
+    let dead = matches!(words.next()?, "Z" | "X");
+    Some((Pid::from_raw(words.next()?.parse().ok()?)?, dead))
 }

@@ -48,6 +48,12 @@ pub(crate) fn prepare_supervisor(command: &mut tokio::process::Command) {
     command.creation_flags(CREATE_NO_WINDOW.0);
 }
 
+/// Does nothing: a program cannot stop its supervisor.
+pub(crate) fn wake_supervisor(_: Option<u32>) {}
+
+/// Does nothing: a supervisor that ends takes its job with it.
+pub(crate) fn kill_tree(_: Option<u32>) {}
+
 /// Returns the reading end of a pipe, for tokio.
 pub(crate) fn read_pipe(reader: PipeReader) -> io::Result<ChildStdout> {
     ChildStdout::from_std(OwnedHandle::from(reader).into())

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStdin};
 
 use super::super::command::RunLine;
-use super::{LAST_OUTPUT, ProgramRunner, ProgramSpec, RunningProgram};
+use super::{LAST_OUTPUT, ProgramRunner, ProgramSpec, RunningProgram, SupervisedProcess};
 use crate::platform::programs;
 
 /// The bytes of the program's last output that are kept.
@@ -20,8 +19,7 @@ const WORDS: usize = 4 * 1024;
 /// and also if this process is killed.
 #[derive(Debug)]
 pub struct BackgroundProgram {
-    supervisor: Child,
-    hold: Option<ChildStdin>,
+    process: SupervisedProcess,
     words: Arc<Mutex<VecDeque<u8>>>,
     reading: tokio::task::JoinHandle<()>,
 }
@@ -41,7 +39,7 @@ impl ProgramRunner {
         let mut with_these = self.clone();
         with_these.environment.extend(environment);
         let order = ProgramSpec { run: RunLine::Program(program), input: None };
-        let RunningProgram { supervisor, hold, mut output, .. } =
+        let RunningProgram { process, mut output, .. } =
             with_these.start_program(folder, &order).await?;
         let words = Arc::new(Mutex::new(VecDeque::new()));
         let kept = Arc::clone(&words);
@@ -54,7 +52,7 @@ impl ProgramRunner {
                 kept.drain(..over);
             }
         });
-        Ok(BackgroundProgram { supervisor, hold, words, reading })
+        Ok(BackgroundProgram { process, words, reading })
     }
 
     /// Returns the environment variables of the programs.
@@ -70,7 +68,7 @@ impl BackgroundProgram {
     /// Returns an error if the program has ended, and on Windows, where programs without a console
     /// cannot be interrupted.
     pub async fn interrupt(&mut self) -> io::Result<()> {
-        match &mut self.hold {
+        match &mut self.process.hold {
             Some(hold) => hold.write_all(programs::interrupt_orders()?).await,
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -78,7 +76,7 @@ impl BackgroundProgram {
 
     /// Waits for the program's end and describes it. Cancel safe.
     pub async fn wait_until_ended(&mut self) -> String {
-        let status = self.supervisor.wait().await;
+        let status = self.process.supervisor.wait().await;
         let _ = tokio::time::timeout(LAST_OUTPUT, &mut self.reading).await;
         match status.map(|status| status.code()) {
             Ok(Some(code)) => programs::describe_exit_code(code),

@@ -81,6 +81,22 @@ async fn a_program_that_takes_too_long_is_ended() {
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
+/// A program may stop its supervisor, which then sees no end of its input.
+#[cfg(unix)]
+#[tokio::test]
+async fn c90_a_supervisor_that_was_stopped_goes_on_to_end_its_program() {
+    let script = "read o; echo begun; kill -STOP $$; kill -STOP $$; cat; exit 137";
+    let began = std::time::Instant::now();
+    let late = under(script, Duration::from_millis(300)).await;
+    assert_eq!(
+        late,
+        ToolOutput::error(
+            "begun\n[timed out after 0 s: it was ended, with all that it had started]"
+        )
+    );
+    assert!(began.elapsed() < Duration::from_secs(15));
+}
+
 #[test]
 fn credentials_are_known_by_name_and_by_value() {
     for (name, value) in [

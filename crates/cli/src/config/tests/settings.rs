@@ -80,7 +80,7 @@ fn variables_that_hold_nothing_useful_are_named_with_their_places() {
              header may have (line breaks or spaces?)",
         ),
         (
-            "[clients]\ntokens_env = 'BLANK'",
+            "[clients]\ntokens_env = 'BLANK'\n[upstream.own]\nbase_url = 'http://127.0.0.1:9'",
             "c.toml:2: clients.tokens_env: the variable BLANK is not set; it must hold the value",
         ),
         (
@@ -95,6 +95,35 @@ fn variables_that_hold_nothing_useful_are_named_with_their_places() {
 }
 
 #[test]
+fn c84_tokens_in_the_place_of_a_key_need_a_key() {
+    let with = |text: &str| format!("[clients]\ntokens_env = 'TOKENS'\n{text}");
+    let wanted = "c.toml:2: clients.tokens_env: no upstream has a key";
+    for text in [
+        "",
+        "[upstream.anthropic]\n",
+        "[upstream.openai]\nbase_url = 'https://api.openai.com/v1'\n",
+        "[upstream.groq]\n",
+    ] {
+        let problems = settings(&with(text), &Overrides::default()).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].starts_with(wanted), "{text}: {problems:?}");
+        assert_eq!(Config::parse("c.toml", &with(text)).unwrap().serve_problems(), problems);
+    }
+    // A key, or a provider that needs none, and a gateway that asks for no token.
+    for text in [
+        "[upstream.anthropic]\napi_key_env = 'KEY'\n",
+        "[upstream.own]\nbase_url = 'http://127.0.0.1:9'\n",
+        "[upstream.ollama]\n",
+    ] {
+        assert!(settings(&with(text), &Overrides::default()).is_ok(), "{text}");
+    }
+    let private = Overrides { private: true, ..Overrides::default() };
+    assert!(settings(&with(""), &private).is_ok());
+    let own = BaseUrl::parse("http://127.0.0.1:9").unwrap();
+    let at = Overrides { upstreams: vec![("openai", own)], ..Overrides::default() };
+    assert!(settings(&with(""), &at).is_ok());
+}
+
+#[test]
 fn a_key_behind_an_open_door_is_refused() {
     let open = "listen = '0.0.0.0:4141'\n[upstream.openai]\napi_key_env = 'KEY'\n";
     let problems = settings(open, &Overrides::default()).unwrap_err();
@@ -105,7 +134,7 @@ fn a_key_behind_an_open_door_is_refused() {
              clients must show with [clients] tokens_env, or listen on 127.0.0.1"]
     );
     let config = Config::parse("c.toml", open).unwrap();
-    assert_eq!(config.serve_problem(), problems.first().cloned());
+    assert_eq!(config.serve_problems(), problems[..1]);
     // A flag may open or close the gateway to other machines; tokens, or the lack of a key, make it
     // safe.
     let at = |text: &str| Overrides {

@@ -405,11 +405,19 @@ fn markdown_is_rendered_between_the_notes() {
 }
 
 #[test]
-fn a_long_table_is_counted() {
+fn c87_a_table_is_no_json_and_what_servers_say_is_no_setting() {
     use softland_agent::core::policy::{LoopKey, LoopKind};
     let mut policy = Policy::default();
+    let reads = || LoopKey::Kind(LoopKind::Reads);
     for n in 0..40 {
-        policy.loop_keys.insert(format!("mcp__server__tool{n}"), LoopKey::Kind(LoopKind::Reads));
+        policy.loop_keys.insert(format!("mcp__server__tool{n}"), reads());
     }
-    assert_eq!(changed_keys(&policy), [("loop_keys".to_owned(), "for 40 tools".to_owned())]);
+    assert_eq!(changed_keys(&policy), []);
+    policy.loop_keys.insert("status".to_owned(), LoopKey::Kind(LoopKind::Polls));
+    policy.loop_keys.insert("look".to_owned(), reads());
+    policy.tool_limits.insert("grep".to_owned(), 5);
+    let wanted = [("loop_keys", "look=reads, status=polls"), ("tool_limits", "grep=5")];
+    assert_eq!(changed_keys(&policy), wanted.map(|(key, shown)| (key.into(), shown.into())));
+    policy.loop_keys.extend((0..40).map(|n| (format!("tool{n}"), reads())));
+    assert_eq!(changed_keys(&policy)[0].1, "for 42 tools");
 }

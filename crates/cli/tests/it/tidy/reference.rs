@@ -75,7 +75,7 @@ fn keys_of_a_config() {
     let tables: [(&str, Words); 8] = [
         ("`[admin]`", literals(&gateway, "\"admin\", value, &[", "]")),
         ("`[clients]`", literals(&gateway, "\"clients\", value, &[", "]")),
-        ("`[upstream.NAME]`", literals(&upstream, "const KEYS: [&str; 2] = [", "]")),
+        ("`[upstream.NAME]`", literals(&upstream, "const KEYS: [&str; 3] = [", "]")),
         ("`[[route]]`", literals(&gateway, "\"route\", &whole, &[", "]")),
         ("`[[price]]`", literals(&price, "const KEYS: [&str; 5] = [", "]")),
         ("`[shape.NAME]`", literals(&shape, "const KEYS: [&str; 8] = [", "]")),
@@ -119,8 +119,12 @@ fn keys_and_tools_of_agent_files() {
     let foreign = between(&keys, "const FOREIGN: ", "\n];");
     let foreign = foreign.lines().filter(|line| !line.trim_start().starts_with("//"));
     let foreign: String = foreign.collect();
-    let told = page.section_with("Front matter");
-    let missing = quoted(&foreign)
+    // And those that are carried out or refused.
+    let restricting = read(&root().join("crates/agent/src/agent_file/foreign.rs"));
+    let turns = between(&restricting, "const TURNS: ", ";\n");
+    let taken = between(&restricting, "match entry.key.as_str() {", "_ => return false");
+    let told = page.section_with("Keys of other programs");
+    let missing = quoted(&[foreign, turns, taken].concat())
         .into_iter()
         .filter(|key| is_key(key) && !told.contains(&format!("`{key}`")));
     nothing("not in agent_files.md", &missing.collect::<Vec<_>>());
@@ -153,6 +157,7 @@ fn routes_and_metrics() {
     let page = Page::read("routes.md");
     let route = read(&root().join("crates/gateway/src/serve/route.rs"));
     let mut known: Words = literals(&route, "[(&str, Endpoint); 4] = [", "];");
+    known.extend(literals(&route, "const BESIDE: [(&str, Protocol); 1] = [", "];"));
     let open = quoted(&between(&route, "match uri.path() {", "path if"));
     known.extend(open.into_iter().filter(|word| word.starts_with('/')));
     let pages = read(&root().join("crates/gateway/src/pages.rs"));

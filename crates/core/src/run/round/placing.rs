@@ -11,8 +11,7 @@ impl Run {
     /// Returns the additions for the lines that are due at these results, by the index of their
     /// result. A line that finds no room in its result stands in the next one with room, else in
     /// the last one before it, else in a result of a later message. The note of a landing does not
-    /// wait: it stands behind the message, or in the refusals of calls where nothing can stand
-    /// there.
+    /// wait for one: it stands in the refusals of the calls that follow.
     pub(super) fn place_lines(
         &mut self,
         results: &[ToolResult<'_>],
@@ -39,7 +38,7 @@ impl Run {
             Some((index, Some(at))) if additions.get(at).is_some_and(|a| a.kind < held.0) => {
                 additions.splice(at..=at, [at_result(index, held)]);
             }
-            _ if held.0 == AdditionKind::Ask => self.land_without_line(results),
+            _ if held.0 == AdditionKind::Ask => self.land_without_line(),
             _ => self.held = Some(held),
         }
         additions
@@ -58,11 +57,10 @@ impl Run {
     }
 
     /// Goes on landing although no result of this message has room for the note.
-    fn land_without_line(&mut self, results: &[ToolResult<'_>]) {
-        let Phase::Landing { because, .. } = &self.phase else { return };
-        let because = because.clone();
-        let waits = results.iter().any(|result| result.room == LineRoom::Code);
-        self.phase = if waits { Phase::Waiting { because } } else { Phase::Late { because } };
+    fn land_without_line(&mut self) {
+        if let Phase::Landing { because, .. } = &self.phase {
+            self.phase = Phase::Waiting { because: because.clone() };
+        }
     }
 }
 

@@ -38,6 +38,13 @@ impl Play<'_> {
             return self.check_error(message);
         }
         let mut reply = read(message);
+        if message.is_cut {
+            let breaks = self.talk.api == Api::Chat && self.may_fail(cuts);
+            assert!(breaks, "nobody broke it: {}", message.text());
+            assert_eq!(reply.end, End::Cut, "it broke behind its end: {}", message.text());
+            self.meet("broken stream");
+            return None;
+        }
         // A stream that lost its last line said how it finished: that is enough for clients.
         let finished = reply.end == End::Cut && !reply.stop.is_empty();
         if finished && self.talk.api == Api::Chat && self.may_fail(cuts) {

@@ -293,7 +293,7 @@ impl<'a> Play<'a> {
     }
 
     async fn post(&self) -> Message {
-        self.gateway.ask(self.request()).await
+        self.gateway.ask_for_part(self.request()).await
     }
 
     /// Takes a turn with calls, and runs them; false where there are none to run.

@@ -106,6 +106,14 @@ impl Client {
         gateway.ask(self.request(gateway)).await
     }
 
+    /// The same where the provider's stream breaks off: of Chat Completions the client's does, too.
+    pub(crate) async fn post_to_a_break(&self, gateway: &Running) -> Message {
+        let message = gateway.ask_for_part(self.request(gateway)).await;
+        let breaks = self.api == Api::Chat && self.body["stream"] == true;
+        assert!(breaks || !message.is_cut, "it broke off: {message:?}");
+        message
+    }
+
     /// The member that its history is.
     fn history(&self) -> &'static str {
         if self.api == Api::Responses { "input" } else { "messages" }

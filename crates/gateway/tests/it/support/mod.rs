@@ -40,6 +40,8 @@ pub(crate) struct Message {
     pub(crate) headers: Vec<(String, String)>,
     /// Without its framing.
     pub(crate) body: Vec<u8>,
+    /// True if the connection broke within the body.
+    pub(crate) is_cut: bool,
 }
 
 impl Message {
@@ -117,15 +119,29 @@ impl Wire {
             let (name, value) = line.split_once(':').expect("a header");
             (name.to_ascii_lowercase(), value.trim().to_owned())
         });
-        Some(Message { line, headers: headers.collect(), body: Vec::new() })
+        Some(Message { line, headers: headers.collect(), body: Vec::new(), is_cut: false })
     }
 
     /// A whole message. A response without a length goes to the end of the connection.
     pub(crate) async fn message(&mut self) -> Option<Message> {
+        let message = self.message_or_part().await?;
+        assert!(!message.is_cut, "the body broke off: {message:?}");
+        Some(message)
+    }
+
+    /// A message, also one whose body breaks off.
+    pub(crate) async fn message_or_part(&mut self) -> Option<Message> {
         let mut message = self.head().await?;
         let is_response = message.line.starts_with("HTTP/");
         if message.header("transfer-encoding").is_some() {
-            message.body = self.chunks().await.expect("a whole body");
+            message.is_cut = true;
+            while let Some(chunk) = self.chunk().await {
+                message.is_cut &= !chunk.is_empty();
+                if !message.is_cut {
+                    break;
+                }
+                message.body.extend(chunk);
+            }
         } else if let Some(length) = message.header("content-length") {
             let length = length.parse().expect("a length");
             while self.read.len() < length {
@@ -173,6 +189,12 @@ impl Wire {
     pub(crate) async fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
         self.send(request).await;
         self.message().await.expect("a response")
+    }
+
+    /// The same for a response that may break off.
+    pub(crate) async fn ask_for_part(&mut self, request: impl AsRef<[u8]>) -> Message {
+        self.send(request).await;
+        self.message_or_part().await.expect("a response")
     }
 }
 
@@ -327,6 +349,11 @@ impl Running {
         self.client().await.ask(request).await
     }
 
+    /// The same for a response that may break off.
+    pub(crate) async fn ask_for_part(&self, request: impl AsRef<[u8]>) -> Message {
+        self.client().await.ask_for_part(request).await
+    }
+
     /// A request with the right host.
     pub(crate) fn request(&self, line: &str, headers: &[&str], body: &str) -> String {
         let mut text = format!("{line} HTTP/1.1\r\nhost: {}\r\n", self.address);
@@ -392,7 +419,8 @@ impl Running {
 
 /// Settings with one provider under all names.
 pub(crate) fn settings(url: &str) -> Settings {
-    let upstream = || Upstream { base_url: BaseUrl::parse(url).expect("a URL"), key: None };
+    let base_url = BaseUrl::parse(url).expect("a URL");
+    let upstream = || Upstream { base_url: base_url.clone(), key: None, silence: None };
     let names = ["anthropic", "openai", "other"];
     Settings {
         listen: "127.0.0.1:0".parse().expect("an address"),

@@ -13,9 +13,17 @@ struct Kernel {
     iopub: PubSocket,
     count: u64,
     number: u64,
+    /// The messages of a cell's threads: those told in the next cell, and those told behind the
+    /// cell's end.
+    threads: Vec<Told>,
+    late: Vec<Told>,
 }
 
+/// A message about a request, to be told later.
+type Told = (Heard, &'static str, Value);
+
 /// One message: who it is from, its header and its content.
+#[derive(Clone)]
 struct Heard {
     peer: Vec<u8>,
     header: Value,
@@ -39,7 +47,8 @@ pub(crate) async fn run(connection: &str) {
         }
     });
     let key = hmac::Key::new(hmac::HMAC_SHA256, info["key"].as_str().unwrap().as_bytes());
-    let mut kernel = Kernel { key, iopub, count: 0, number: 0 };
+    let (threads, late) = (Vec::new(), Vec::new());
+    let mut kernel = Kernel { key, iopub, count: 0, number: 0, threads, late };
     let mut interrupts = signal(SignalKind::interrupt()).unwrap();
     loop {
         tokio::select! {
@@ -65,6 +74,9 @@ pub(crate) async fn run(connection: &str) {
                 let frames = kernel.seal(&heard, reply.0, &reply.1, Some(&heard.peer));
                 shell.send(frames).await.unwrap();
                 kernel.status(&heard, "idle").await;
+                for (of, kind, content) in std::mem::take(&mut kernel.late) {
+                    kernel.tell(&of, kind, content).await;
+                }
             }
             frames = control.recv() => {
                 let heard = kernel.open(frames.unwrap());
@@ -82,6 +94,9 @@ impl Kernel {
         self.count += 1;
         let input = json!({ "code": heard.content["code"], "execution_count": self.count });
         self.tell(heard, "execute_input", input).await;
+        for (of, kind, content) in std::mem::take(&mut self.threads) {
+            self.tell(&of, kind, content).await;
+        }
         for line in heard.content["code"].as_str().unwrap().lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             let shown = |id: &str, text: &str| json!({ "data": { "text/plain": text }, "metadata": {}, "transient": { "display_id": id } });
@@ -108,6 +123,20 @@ impl Kernel {
                     "execute_result",
                     json!({ "execution_count": self.count, "data": { "text/plain": rest }, "metadata": {} }),
                 ),
+                "thread" => {
+                    let text = json!({ "name": "stdout", "text": format!("{rest}\n") });
+                    self.threads.push((heard.clone(), "stream", text));
+                    continue;
+                }
+                "late" => {
+                    let text = json!({ "name": "stdout", "text": format!("{rest}\n") });
+                    self.late.push((heard.clone(), "stream", text));
+                    continue;
+                }
+                "late_again" => {
+                    self.late.push((heard.clone(), "update_display_data", shown("it", rest)));
+                    continue;
+                }
                 "forged" => {
                     let other = hmac::Key::new(hmac::HMAC_SHA256, b"another key");
                     let own = std::mem::replace(&mut self.key, other);

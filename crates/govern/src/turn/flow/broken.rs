@@ -1,0 +1,65 @@
+//! Streams that break off: how a client is told, and when a silent one counts as broken.
+
+use std::time::Duration;
+
+use softland_session::wire::Api;
+use tokio::time::{Instant, sleep_until};
+
+use super::GovernedRequest;
+
+/// Notices a stream that brings nothing but signs of life.
+#[derive(Debug)]
+pub(super) struct SilenceWatch {
+    limit: Option<Duration>,
+    /// The number of events so far, and the time of the last one.
+    events: usize,
+    since: Instant,
+}
+
+impl SilenceWatch {
+    pub(super) fn new(limit: Option<Duration>) -> Self {
+        Self { limit, events: 0, since: Instant::now() }
+    }
+
+    /// Notes how many events have come so far.
+    pub(super) fn note_events(&mut self, events: usize) {
+        if events != self.events {
+            (self.events, self.since) = (events, Instant::now());
+        }
+    }
+
+    /// Waits until the stream has been silent for too long, and returns that time.
+    pub(super) async fn wait_for_silence(&self) -> Duration {
+        match self.limit.and_then(|limit| Some((limit, self.since.checked_add(limit)?))) {
+            Some((limit, due)) => {
+                sleep_until(due).await;
+                limit
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl GovernedRequest {
+    /// Ends a stream that broke off without an error with the protocol's error event.
+    pub(super) fn end_stream_broken(&mut self) {
+        if let Some(why) = self.broken.take().filter(|_| self.exchange.is_streaming())
+            && !self.record.answered_locally()
+        {
+            self.exchange.break_off(&why, &mut self.out);
+        }
+    }
+
+    /// True if the client's connection is to break as the upstream's did, because nothing else ends
+    /// the stream. Chat Completions has no error event: clients that try a broken connection again
+    /// take one for the provider's last word.
+    pub(super) fn breaks_connection(&self) -> bool {
+        let chat = self.opening.asked.active.api == Api::Chat;
+        let breaks = chat && self.cut && !self.record.answered_locally();
+        let why = self.broken.as_ref().filter(|_| breaks && self.exchange.is_streaming());
+        if let Some(why) = why {
+            tracing::warn!(id = %self.opening.target.id, %why, "the client's connection is broken too");
+        }
+        why.is_some()
+    }
+}
