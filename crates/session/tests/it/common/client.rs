@@ -18,7 +18,7 @@ use softland_wire::{Api, request};
 use super::case::{Ask, Case, Manner, Move};
 use super::history::{History, reorder};
 use super::hostile;
-use super::prefix::{Prefixes, messages, text_of};
+use super::prefix::{Prefixes, assert_head_kept, messages, text_of};
 use super::store::Store;
 use super::{native, openai, reading};
 
@@ -227,6 +227,7 @@ impl Client {
                 Step::Done(done) => break done,
                 Step::Send(body) => {
                     let rung = exchange.rung();
+                    assert_head_kept(&sent, &body, rung);
                     let first = upstream.is_empty();
                     upstream.push(body.to_vec());
                     let before = self.sim.stats().refusals.len();

@@ -10,10 +10,29 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use softland_core::Rung;
 use softland_session::Done;
 use softland_wire::{Api, request::Request};
 
 use super::native;
+
+/// Asserts that a body upstream has the client's `system`, its `tools` but for the number of uses of
+/// those that the provider runs, and, except on a rung, its `tool_choice`.
+pub(crate) fn assert_head_kept(sent: &[u8], upstream: &[u8], rung: Option<Rung>) {
+    let read = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
+    let (mut sent, mut upstream) = (read(sent), read(upstream));
+    for body in [&mut sent, &mut upstream] {
+        for tool in body["tools"].as_array_mut().into_iter().flatten() {
+            tool.as_object_mut().unwrap().remove("max_uses");
+        }
+    }
+    for key in ["system", "instructions", "tools"] {
+        assert_eq!(upstream[key], sent[key], "`{key}` was changed");
+    }
+    if rung.is_none() {
+        assert_eq!(upstream["tool_choice"], sent["tool_choice"], "changed without a rung");
+    }
+}
 
 pub(crate) struct Prefixes {
     api: Api,
