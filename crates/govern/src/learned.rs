@@ -105,7 +105,7 @@ impl ModelLessons {
             .iter()
             .any(|name| error.contains(name))
         {
-            lesson.most = lesson.most.min(most_of(error, limit));
+            lesson.most = lesson.most.min(stated_limit(error, limit));
         }
         self.limit = Some(lesson);
         self.limit != before && (lesson.most < limit || lesson.completion)
@@ -160,7 +160,7 @@ impl LessonBook {
 }
 
 /// Returns the highest limit below `limit` that an error states.
-fn most_of(error: &str, limit: u64) -> u64 {
+fn stated_limit(error: &str, limit: u64) -> u64 {
     let numbers = error.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
     let fits = |n: &u64| *n < limit && *n >= SMALL;
     numbers.filter(fits).max().unwrap_or(SMALL).min(limit)

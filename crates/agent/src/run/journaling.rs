@@ -262,19 +262,20 @@ impl ActiveRun<'_> {
         &mut self,
         results: &[AnsweredCall],
     ) -> Result<AnsweredRound, JournalError> {
-        self.answer_with(results, true)
+        self.write_answers(results, true)
     }
 
-    /// Does the same. What was said is delivered only if the model `hears` again.
-    fn answer_with(
+    /// Writes answers and appends them. What was said meanwhile is delivered only if the model
+    /// `continues`, and so reads it.
+    fn write_answers(
         &mut self,
         results: &[AnsweredCall],
-        hears: bool,
+        continues: bool,
     ) -> Result<AnsweredRound, JournalError> {
         if let Some(error) = self.journal.failure() {
             return Err(error);
         }
-        let said = || if hears { self.conversation.take_inbox() } else { Vec::new() };
+        let said = || if continues { self.conversation.take_inbox() } else { Vec::new() };
         let now = || (said(), self.cancel.is_cancelled());
         let (said, cancelled) = self.journal.recorded_remarks(self.turn).unwrap_or_else(now);
         let messages =
@@ -293,7 +294,7 @@ impl ActiveRun<'_> {
         answer: &str,
     ) -> Result<(), JournalError> {
         // No request follows. What was said opens the next run.
-        self.answer_with(&Conversation::closing_results(calls), false)?;
+        self.write_answers(&Conversation::closing_results(calls), false)?;
         self.conversation.append_final_answer(answer);
         Ok(())
     }

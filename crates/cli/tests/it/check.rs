@@ -38,7 +38,7 @@ fn limits_of_tools_that_no_api_holds_are_named_in_agent_files() {
         said(&["check", &file(folder.path(), "a.md", &text)])
     };
     checked("grep").status(0);
-    let wanted = "a.md: tool_limits: the limit of `code_execution` cannot be held: Anthropic's";
+    let wanted = "a.md: tool_limits: the limit of `code_execution` cannot be enforced: Anthropic's";
     checked("code_execution").status(2).says(wanted);
 }
 

@@ -71,7 +71,7 @@ pub fn explain_unlimitable(name: &str) -> Option<String> {
         OpenAi => "OpenAI's Responses API",
     };
     let why = "runs this tool itself and takes no limit for it";
-    row.bound.is_none().then(|| format!("cannot be held: {api} {why}"))
+    row.bound.is_none().then(|| format!("cannot be enforced: {api} {why}"))
 }
 
 #[cfg(test)]

@@ -257,7 +257,7 @@ impl RequestSetup {
     /// Checks that the limits of a request can be held.
     ///
     /// # Errors
-    /// Returns the response for a request whose limits cannot be held.
+    /// Returns the response for a request whose limits cannot be enforced.
     fn check_limits(
         &self,
         account: &RequestAccount,
@@ -510,15 +510,15 @@ fn unbounded_remark(tool: &str) -> String {
 /// Refuses a request for something that has no known price.
 fn refuse_unpriceable(target: &Target, what: &str) -> Response<Body> {
     let message = format!(
-        "softland: no price is known of {what}, so the cost limit cannot be held; add a [[price]] \
-         for the model to the gateway's config"
+        "softland: no price is known of {what}, so the cost limit cannot be enforced; add a \
+         [[price]] for the model to the gateway's config"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
 }
 
 fn refuse_unpriced(target: &Target, model: &str) -> Response<Body> {
     let message = format!(
-        "softland: no price is known of the model `{model}`, so its cost limit cannot be held; \
+        "softland: no price is known of the model `{model}`, so its cost limit cannot be enforced; \
          add a [[price]] for it to the gateway's config"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
@@ -544,15 +544,15 @@ fn uncounted_search(request: &Request<'_>) -> Option<&'static str> {
 
 fn refuse_search(target: &Target, member: &str) -> Response<Body> {
     let message = format!(
-        "softland: the tool_limits of `{SEARCH}` cannot be held: by `{member}` the Chat Completions \
-         API searches before the answer and does not say how often; use the `{SEARCH}` tool of the \
-         Responses API instead"
+        "softland: the tool_limits of `{SEARCH}` cannot be enforced: by `{member}` the Chat \
+         Completions API searches before the answer and does not say how often; use the `{SEARCH}` \
+         tool of the Responses API instead"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
 }
 
 fn refuse_lost_store(target: &Target, why: &str) -> Response<Body> {
-    let message = format!("softland: the cost limit cannot be held now: {why}");
+    let message = format!("softland: the cost limit cannot be enforced now: {why}");
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, target.protocol, message).to_response()
 }
 

@@ -143,7 +143,7 @@ async fn closed_refuses_what_has_a_limit_of_money_and_serves_again_when_the_stor
         let (status, answer) = stand.host.ask(&question()).await;
         assert_eq!((status, &answer["error"]["type"]), (503, &json!("api_error")), "{answer}");
         let message = answer["error"]["message"].as_str().expect("a message");
-        assert!(message.contains("the cost limit cannot be held now"), "{message}");
+        assert!(message.contains("the cost limit cannot be enforced now"), "{message}");
         assert!(message.contains("connection refused"), "{message}");
         assert_eq!(stand.host.sent(), 0, "nothing goes out that is not held");
         stand.lose(false, false);

@@ -53,7 +53,7 @@ impl std::fmt::Display for BeginError {
         match self {
             Self::Request(error) => error.fmt(f),
             Self::Unheld(key) => {
-                write!(f, "{key} cannot be held: the fact that it limits was not given")
+                write!(f, "{key} cannot be enforced: the fact that it limits was not given")
             }
         }
     }

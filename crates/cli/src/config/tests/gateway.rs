@@ -96,7 +96,7 @@ fn wrong_values_say_where_and_what_is_allowed() {
         ("allow_unmetered = 1", "c.toml:1: allow_unmetered: must be true or false, got 1"),
         (
             "[policy.x]\ntool_limits = { grep = 3, code_execution = 2 }",
-            "c.toml:2: policy.x.tool_limits: the limit of `code_execution` cannot be held: \
+            "c.toml:2: policy.x.tool_limits: the limit of `code_execution` cannot be enforced: \
              Anthropic's Messages API runs this tool itself and takes no limit for it",
         ),
         (

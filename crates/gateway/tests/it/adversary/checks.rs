@@ -78,7 +78,7 @@ impl Play<'_> {
         assert!(body["error"]["message"].is_string(), "{body}");
         assert_eq!(body["type"] == "error", self.talk.api == Api::Anthropic, "{body}");
         if status == 400 && !body["error"]["code"].is_string() {
-            // Its cost limit cannot be held.
+            // Its cost limit cannot be enforced.
             let unpriced = find_model(None, &self.case.model).is_none();
             let unpriced = unpriced && self.policy.cost_limit_usd.is_some();
             assert!(unpriced, "{body} {:?}", self.upstream.sim.stats().refusals);

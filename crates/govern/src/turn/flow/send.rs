@@ -89,7 +89,7 @@ impl GovernedRequest {
                 self.exchange.deny_request(&because, &mut self.out);
             }
             DenialReason::Lost => {
-                self.broken = Some("softland: the cost limit cannot be held now".to_owned());
+                self.broken = Some("softland: the cost limit cannot be enforced now".to_owned());
                 self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             }
         }
