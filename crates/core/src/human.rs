@@ -17,6 +17,7 @@ use crate::lines;
 use crate::run::{LastTurn, Phase, Run};
 use crate::tables;
 use crate::time::Millis;
+use alike::Numbers;
 
 /// The longest pause in which nobody can have read the turn.
 const AT_ONCE: Millis = Millis::from_secs(2);
@@ -55,18 +56,42 @@ pub(crate) enum Sender {
 pub(crate) struct SeenMessages {
     /// The digests of its user texts.
     texts: BTreeSet<Digest>,
-    /// The digests of its messages behind finished turns, without numbers and times.
+    /// The digests of its messages behind finished turns, without counts and times.
     behind: BTreeSet<Digest>,
+    /// The same without any numbers.
+    alike: BTreeSet<Digest>,
+    /// The digest of the message that opened the conversation, without numbers: surely a person's.
+    opening: Option<Digest>,
     /// True if one of these stood behind a landing.
     behind_landing: bool,
 }
 
 impl SeenMessages {
+    /// Creates the messages of the conversation's next run, which begins with a message of a
+    /// person's.
+    pub(crate) fn begin_next(&self, user: &UserMessage<'_>) -> Self {
+        let opening = self.opening.or_else(|| Some(digest_message(user, Numbers::All)));
+        Self { opening, ..Self::default() }
+    }
+
+    /// Returns true if a message says again what was said behind a finished turn. Another number
+    /// makes another question: of a question, or where the conversation opened with one like it.
+    fn is_said_again(&self, user: &UserMessage<'_>) -> bool {
+        if self.behind.contains(&digest_message(user, Numbers::Counts)) {
+            return true;
+        }
+        let alike = digest_message(user, Numbers::All);
+        let spoken = user.texts.iter().rev().find(|text| !is_machine_made(text.text()));
+        let asks = spoken.is_some_and(|text| text.words().trim_end().ends_with('?'));
+        self.alike.contains(&alike) && !(asks || self.opening == Some(alike))
+    }
+
     /// Records a message. `last` is the turn before it.
     pub(crate) fn record_message(&mut self, user: &UserMessage<'_>, last: LastTurn, phase: &Phase) {
         self.texts.extend(user.texts.iter().map(UserText::digest));
         if user.results.is_empty() && last.is_finished() {
-            self.behind.insert(digest_message(user));
+            self.behind.insert(digest_message(user, Numbers::Counts));
+            self.alike.insert(digest_message(user, Numbers::All));
             self.behind_landing |= *phase != Phase::Open;
         }
     }
@@ -128,8 +153,7 @@ impl SeenMessages {
         let Some(arrival) = came.arrival.filter(|arrival| arrival.is_at_once()) else {
             return Sender::Person;
         };
-        let again = self.behind.contains(&digest_message(user));
-        if again || spoken.all(|text| tables::is_nudge(text.words())) {
+        if self.is_said_again(user) || spoken.all(|text| tables::is_nudge(text.words())) {
             return Sender::AtOnce { landing: false };
         }
         let first = !self.behind_landing && run.pinned().behind_landing.is_none();
@@ -163,8 +187,10 @@ pub(crate) fn is_machine_made(text: &str) -> bool {
         || tables::is_compaction_summary(text)
 }
 
-/// Returns the digest of a message's words, without numbers and times.
-fn digest_message(user: &UserMessage<'_>) -> Digest {
+/// Returns the digest of a message's words, without times and without these numbers.
+fn digest_message(user: &UserMessage<'_>, left_out: Numbers) -> Digest {
     let spoken = user.texts.iter().filter(|text| !is_machine_made(text.text()));
-    spoken.fold(Digest::EMPTY, |sum, text| sum.followed_by(alike::digest_text(text.words())))
+    spoken.fold(Digest::EMPTY, |sum, text| {
+        sum.followed_by(alike::digest_text(text.words(), left_out))
+    })
 }

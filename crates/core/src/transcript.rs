@@ -265,7 +265,7 @@ impl Transcript {
 
     fn begin_human_run(&mut self, user: &UserMessage<'_>, facts: Option<&Facts>) -> MessageEffects {
         let last = self.run.as_ref().map_or(LastTurn::Nothing, |(_, run)| run.last_turn());
-        self.heard = SeenMessages::default();
+        self.heard = self.heard.begin_next(user);
         self.heard.record_message(user, last, &Phase::Open);
         self.begin_run(facts)
     }

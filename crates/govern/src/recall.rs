@@ -39,8 +39,12 @@ pub struct RecallQuery {
     pub calls: Vec<(Digest, usize)>,
     /// The clues of calls that it names and does not show.
     pub unshown: Vec<Digest>,
+    /// The clues of compacted contexts that it shows, the newest first.
+    pub sealed: Vec<Digest>,
     /// The clues of summaries that it may open with.
     pub summaries: Vec<Digest>,
+    /// The clues of calls that its history tells of in texts, the newest first.
+    pub told: Vec<Digest>,
     /// For a metered request: the clues of passages that it contains.
     pub passages: Vec<Digest>,
     /// The clue of the names that the request carries.
@@ -202,11 +206,16 @@ impl RecallSearch<'_> {
         if let Some(found) = self.by_calls().await? {
             return Ok(Some(found));
         }
-        if let Some(found) = self.find_clue(&self.query.unshown).await? {
-            return Ok(Some(self.load(found.scope, FoundBy::Compacted).await?));
+        for clues in [&self.query.unshown, &self.query.sealed] {
+            if let Some(found) = self.find_clue(clues).await? {
+                return Ok(Some(self.load(found.scope, FoundBy::Compacted).await?));
+            }
         }
         if let Some(found) = self.find_clue(&self.query.summaries).await? {
             return Ok(Some(self.load(found.scope, FoundBy::Summary(found.clue)).await?));
+        }
+        if let Some(found) = self.find_clue(&self.query.told).await? {
+            return Ok(Some(self.load(found.scope, FoundBy::Compacted).await?));
         }
         if let Some(found) = self.by_name().await? {
             return Ok(Some(found));

@@ -8,6 +8,10 @@ use http::uri::PathAndQuery;
 use crate::request_id::RequestId;
 use crate::settings::{GovernSettings, Protocol};
 
+/// The path of a request that compacts a history into what only the provider can read. It is
+/// metered, and the conversation is found again by what it brings.
+const COMPACT: &str = "/v1/responses/compact";
+
 /// The destination of one request at a provider, with the settings that hold for it.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -25,4 +29,11 @@ pub struct Target {
     pub id: RequestId,
     /// The time at which the request's head was complete.
     pub began: Instant,
+}
+
+impl Target {
+    /// Returns true if the request compacts a history.
+    pub(crate) fn compacts(&self) -> bool {
+        self.path.path() == COMPACT
+    }
 }

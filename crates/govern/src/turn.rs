@@ -5,6 +5,7 @@
 
 mod above;
 mod account;
+mod compaction;
 mod count;
 mod end;
 mod flow;

@@ -13,6 +13,7 @@ use softland_wire::request::{
     ThinkingMode,
 };
 
+use crate::sealed;
 use crate::tags::flat;
 
 /// The shortest length of a call id that may be unique. A shorter id, or one without a digit, is a
@@ -40,6 +41,8 @@ pub struct Outline {
     /// calls by what the provider keeps, or has cut them off. Ids that come again elsewhere are not
     /// among them.
     pub unshown: Vec<Digest>,
+    /// The digests of the compacted contexts in it that only the provider can read, in order.
+    pub sealed: Vec<Digest>,
     /// The digests of the texts behind the last model turn that may be a person's, in order.
     pub asks: Vec<Digest>,
     /// The digest of its tools' names.
@@ -60,7 +63,7 @@ pub struct ModelTurn {
     /// The digest of all messages before it.
     pub before: Digest,
     /// The digest of its calls: of their ids, where these tell it from every other turn, else of
-    /// their names and arguments. `None` for a turn without calls.
+    /// their names and arguments. Without calls, that of its compacted contexts, if it has any.
     pub calls: Option<Digest>,
     /// The digest of its calls by their names and arguments, as a client shows them that gives calls
     /// ids of its own. `None` for a turn without calls.
@@ -103,7 +106,10 @@ impl Outline {
                     let flat = flat::ids_of(message, list.get(at + 1));
                     let told = ids_digest(call_ids(message).chain(flat));
                     let content = content_digest(message_calls(request, message));
-                    let calls = told.or(content);
+                    let known = outline.sealed.len();
+                    outline.sealed.extend(sealed::message_contexts(request, message));
+                    let sealed = outline.sealed.get(known..).unwrap_or_default();
+                    let calls = told.or(content).or(contexts_digest(sealed));
                     outline.answered.push(ModelTurn { before: chain, calls, content });
                 }
                 // A client may rewrite a system message in mid-conversation each time.
@@ -168,9 +174,9 @@ impl Outline {
     }
 
     /// Returns the turn that a response to this request becomes in later histories. `calls`: the
-    /// id, the name and the arguments of each of its calls.
+    /// id, the name and the arguments of each of its calls. `sealed`: its compacted contexts.
     #[must_use]
-    pub fn next_turn(&self, calls: &[(&str, &str, &str)]) -> ModelTurn {
+    pub fn next_turn(&self, calls: &[(&str, &str, &str)], sealed: &[Digest]) -> ModelTurn {
         let told = ids_digest(calls.iter().map(|(id, ..)| Cow::Borrowed(*id)));
         let borrowed = |text| Cow::Borrowed(text);
         let content = content_digest(
@@ -178,7 +184,8 @@ impl Outline {
                 .iter()
                 .map(|(id, name, input)| (borrowed(*id), borrowed(*name), borrowed(*input))),
         );
-        ModelTurn { before: self.here, calls: told.or(content), content }
+        let calls = told.or(content).or(contexts_digest(sealed));
+        ModelTurn { before: self.here, calls, content }
     }
 
     fn from_declarations(request: &Request<'_>) -> Self {
@@ -197,6 +204,7 @@ impl Outline {
             answered: Vec::new(),
             calls: Vec::new(),
             unshown: Vec::new(),
+            sealed: Vec::new(),
             asks: Vec::new(),
             tools: names,
             system: system_digest(request),
@@ -483,6 +491,11 @@ fn call_ids<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, st
         BlockKind::ToolUse { id, server: false, .. } => Some(id.unescape()),
         _ => None,
     })
+}
+
+/// Returns the digest of compacted contexts; `None` without any.
+fn contexts_digest(sealed: &[Digest]) -> Option<Digest> {
+    sealed.iter().copied().reduce(Digest::followed_by)
 }
 
 /// Returns the digest of the ids; `None` without ids, or if any of them comes again elsewhere.

@@ -16,6 +16,8 @@ const PASSAGES: usize = 256;
 const LOOKED_FOR: usize = 8192;
 /// Characters of the shortest line that counts.
 const SHORTEST: usize = 4;
+/// Turns of a history in whose results a summary may stand.
+const FIRST_TURNS: usize = 3;
 /// Bytes of a tool's result that are looked at.
 const RESULT: usize = 4 << 10;
 
@@ -52,14 +54,21 @@ fn first_passages(text: &str, most: usize) -> Vec<Digest> {
 }
 
 /// Returns the passages at places where a summary may stand in a history: in the system prompt,
-/// before the first model turn, or in that turn.
+/// before the first model turn, in that turn, or in the first results.
 #[must_use]
 pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     let list = &request.messages.list;
     let first = list.iter().position(|message| message.role == Role::Assistant);
-    let opening = list.iter().take(first.map_or(list.len(), |first| first + 1));
-    let spoken = opening.filter(|message| message.role != Role::Other).flat_map(message_texts);
-    let all = spoken.chain(system_texts(request));
+    let (before, behind) = list.split_at(first.map_or(list.len(), |first| first + 1));
+    let spoken = before.iter().filter(|message| message.role != Role::Other);
+    let mut turns = 1;
+    let answers = behind.iter().take_while(|message| {
+        turns += usize::from(message.role == Role::Assistant);
+        turns <= FIRST_TURNS
+    });
+    // A client may write its summary as what a tool of its own brought.
+    let results = answers.flat_map(result_texts);
+    let all = spoken.flat_map(message_texts).chain(results).chain(system_texts(request));
     all.flat_map(|text| first_passages(&text, LOOKED_FOR)).collect()
 }
 
@@ -164,6 +173,27 @@ fn system_texts(request: &Request<'_>) -> Vec<String> {
         // A prompt may be one string.
         let text = Cursor::new(span.slice_of(request.text)).read_string();
         texts = text.map(|(text, _)| text.unescape().into_owned()).into_iter().collect();
+    }
+    texts
+}
+
+/// Returns the texts of the results in a message.
+fn result_texts(message: &Message<'_>) -> Vec<String> {
+    let blocks = match &message.content {
+        Content::Blocks { blocks, .. } => blocks.as_slice(),
+        Content::Text(..) => &[],
+    };
+    let mut texts = Vec::new();
+    for block in blocks {
+        let BlockKind::ToolResult(result) = &block.kind else { continue };
+        match &result.content {
+            ResultContent::Text(text, _) => texts.push(text.unescape().into_owned()),
+            ResultContent::Parts { parts, .. } => {
+                let told = parts.iter().filter_map(|part| part.text);
+                texts.extend(told.map(|(text, _)| text.unescape().into_owned()));
+            }
+            ResultContent::Absent(_) | ResultContent::Opaque => {}
+        }
     }
     texts
 }

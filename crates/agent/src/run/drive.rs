@@ -118,6 +118,7 @@ impl FinishedExchange {
             answer: None,
             local: false,
             calls: Vec::new(),
+            sealed: Vec::new(),
             messages: Vec::new(),
             records: Default::default(),
             run: None,

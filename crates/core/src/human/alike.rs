@@ -1,6 +1,9 @@
 //! A digest for texts that are the same apart from numbers and times: "attempt 3, 12:04:09" and
 //! "attempt 4, 12:04:31".
 //!
+//! A number may also be what a question is about: "What does note 3 say?". So there are two digests.
+//! One leaves out every number, the other only those that count or tell the time.
+//!
 //! Words are compared as they stand. A word of time (`Thu`, `pm`, `minutes`) is left out only
 //! beside a number: elsewhere it may be the point of a question.
 
@@ -77,10 +80,71 @@ const TIME_WORDS: &[&str] = &[
     "december",
 ];
 
+/// Words before a number that counts.
+const BEFORE_COUNTS: &[&str] = &[
+    "attempt",
+    "try",
+    "retry",
+    "iteration",
+    "round",
+    "turn",
+    "step",
+    "reminder",
+    "warning",
+    "nudge",
+    "of",
+    "no",
+    "done",
+    "used",
+    "remaining",
+    "after",
+    "for",
+];
+
+/// Words behind a number that counts.
+const BEHIND_COUNTS: &[&str] = &[
+    "of",
+    "attempt",
+    "attempts",
+    "tries",
+    "retries",
+    "time",
+    "times",
+    "turns",
+    "steps",
+    "rounds",
+    "calls",
+    "tokens",
+    "chars",
+    "characters",
+    "bytes",
+    "errors",
+    "warnings",
+    "failures",
+    "tests",
+    "left",
+    "remaining",
+    "more",
+    "percent",
+];
+
+/// Digits of a number that is a time stamp or an amount.
+const LONG: usize = 6;
+
+/// The numbers that a digest leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// Every number.
+    All,
+    /// Those that count something, and times.
+    Counts,
+}
+
 /// A piece of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece<'t> {
-    Number,
+    /// A number; empty for a word of time beside one.
+    Number(&'t str),
     /// A word that stands for a time if a number is beside it.
     TimeWord(&'t str),
     Word(&'t str),
@@ -89,11 +153,14 @@ enum Piece<'t> {
     Other(&'t str),
 }
 
-/// Returns the digest of a text without its numbers and times.
-pub(super) fn digest_text(text: &str) -> Digest {
+/// Returns the digest of a text without its times, and without these numbers.
+pub(super) fn digest_text(text: &str, left_out: Numbers) -> Digest {
     let mut pieces = split_pieces(text);
     count_time_words(pieces.iter_mut());
     count_time_words(pieces.iter_mut().rev());
+    if left_out == Numbers::Counts {
+        keep_other_numbers(&mut pieces);
+    }
     let mut kept = String::with_capacity(text.len());
     let (mut gap, mut number) = ("", false);
     for piece in pieces {
@@ -107,8 +174,8 @@ pub(super) fn digest_text(text: &str) -> Digest {
                 }
                 gap = between;
             }
-            Piece::Number if number => gap = "",
-            Piece::Number => {
+            Piece::Number(_) if number => gap = "",
+            Piece::Number(_) => {
                 kept.push_str(gap);
                 kept.push('#');
                 (gap, number) = ("", true);
@@ -128,11 +195,74 @@ fn count_time_words<'p, 't: 'p>(pieces: impl Iterator<Item = &'p mut Piece<'t>>)
     let mut beside = false;
     for piece in pieces {
         match piece {
-            Piece::TimeWord(_) if beside => *piece = Piece::Number,
-            Piece::Number => beside = true,
+            Piece::TimeWord(_) if beside => *piece = Piece::Number(""),
+            Piece::Number(_) => beside = true,
             Piece::Gap(_) => {}
             Piece::TimeWord(_) | Piece::Word(_) | Piece::Other(_) => beside = false,
         }
+    }
+}
+
+/// Turns each number that neither counts nor tells the time into a word. Digits with a comma or a
+/// point between them are one number.
+fn keep_other_numbers(pieces: &mut [Piece<'_>]) {
+    let mut at = 0;
+    while at < pieces.len() {
+        let mut end = at + 1;
+        while let Some([Piece::Number(_), Piece::Gap("," | "."), Piece::Number(_)]) =
+            pieces.get(end - 1..end + 2)
+        {
+            end += 2;
+        }
+        if is_other_number(pieces, at, end) {
+            for piece in pieces.iter_mut().take(end).skip(at) {
+                if let Piece::Number(number) = *piece {
+                    *piece = Piece::Word(number);
+                }
+            }
+        }
+        at = end;
+    }
+}
+
+/// Returns true for a number, from `at` to `end`, that neither counts nor tells the time.
+fn is_other_number(pieces: &[Piece<'_>], at: usize, end: usize) -> bool {
+    let Some(Piece::Number(number)) = pieces.get(at) else { return false };
+    let (before, behind) = (pieces.get(..at).unwrap_or_default(), pieces.get(end..));
+    let behind = behind.unwrap_or_default();
+    let is_gap = |piece: &&Piece<'_>| matches!(piece, Piece::Gap(_));
+    let previous = before.iter().rev().find(|piece| !is_gap(piece));
+    let next = behind.iter().find(|piece| !is_gap(piece));
+    let within = |one: Option<&Piece<'_>>, other: Option<&Piece<'_>>| {
+        matches!(one, Some(Piece::Gap(":" | "-" | "/")))
+            && matches!(other, Some(Piece::Number(_) | Piece::Word(_)))
+    };
+    let told = within(before.last(), previous.filter(|piece| is_digits(piece)))
+        || within(behind.first(), next.filter(|piece| is_digits(piece)));
+    let counts = number.len() >= LONG
+        || is_counted(previous, &["(", "[", "#"], BEFORE_COUNTS)
+        || is_counted(next, &[")", "]", "%"], BEHIND_COUNTS);
+    !(number.is_empty() || told || counts)
+}
+
+/// Returns true for a number, also for one that was kept.
+fn is_digits(piece: &Piece<'_>) -> bool {
+    match piece {
+        Piece::Number(_) => true,
+        Piece::Word(word) => word.starts_with(char::is_numeric),
+        Piece::TimeWord(_) | Piece::Gap(_) | Piece::Other(_) => false,
+    }
+}
+
+/// Returns true if what stands beside a number shows that it counts.
+fn is_counted(beside: Option<&Piece<'_>>, signs: &[&str], words: &[&str]) -> bool {
+    match beside {
+        Some(Piece::Number(word)) => word.is_empty(),
+        Some(Piece::Other(sign)) => signs.contains(sign),
+        Some(Piece::Word(word) | Piece::TimeWord(word)) => {
+            words.iter().any(|known| known.eq_ignore_ascii_case(word))
+        }
+        Some(Piece::Gap(_)) | None => false,
     }
 }
 
@@ -149,7 +279,7 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
         let end = rest.find(|c| !same(c)).unwrap_or(rest.len()).max(first.len_utf8());
         let (piece, behind) = rest.split_at(end);
         pieces.push(match first {
-            c if c.is_numeric() => Piece::Number,
+            c if c.is_numeric() => Piece::Number(piece),
             c if c.is_alphabetic() && is_time_word(piece) => Piece::TimeWord(piece),
             c if c.is_alphabetic() => Piece::Word(piece),
             c if c.is_whitespace() || matches!(c, ':' | '.' | ',' | '-' | '/' | '+') => {
@@ -168,7 +298,7 @@ fn is_time_word(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::digest_text;
+    use super::{Numbers, digest_text};
 
     #[test]
     fn texts_are_alike_apart_from_numbers_and_times() {
@@ -185,7 +315,10 @@ mod tests {
             ("Go  on\n\nnow", "Go on now"),
             ("1,024 of 2,048 tokens used", "64 of 2048 tokens used"),
         ] {
-            assert_eq!(digest_text(one), digest_text(other), "{one:?} and {other:?}");
+            for left_out in [Numbers::All, Numbers::Counts] {
+                let alike = digest_text(one, left_out) == digest_text(other, left_out);
+                assert!(alike, "{one:?} and {other:?}, {left_out:?}");
+            }
         }
     }
 
@@ -198,7 +331,26 @@ mod tests {
             ("May I?", "June I?"),
             ("2 + 3", "2 * 3"),
         ] {
-            assert_ne!(digest_text(one), digest_text(other), "{one:?} and {other:?}");
+            for left_out in [Numbers::All, Numbers::Counts] {
+                let alike = digest_text(one, left_out) == digest_text(other, left_out);
+                assert!(!alike, "{one:?} and {other:?}, {left_out:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_may_be_what_is_asked() {
+        for (one, other) in [
+            ("What does note 3 say?", "What does note 4 say?"),
+            ("What is 17 + 4?", "What is 3 + 38?"),
+            ("Read chapter 2", "Read chapter 12"),
+        ] {
+            assert_eq!(digest_text(one, Numbers::All), digest_text(other, Numbers::All), "{one}");
+            assert_ne!(
+                digest_text(one, Numbers::Counts),
+                digest_text(other, Numbers::Counts),
+                "{one}"
+            );
         }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) enum Endpoint {
     ChatCompletions,
     /// `POST /v1/responses`
     Responses,
+    /// `POST /v1/responses/compact`
+    Compact,
     /// Anything else under `/v1/`, passed through.
     Other,
 }
@@ -63,7 +65,7 @@ impl Endpoint {
         match self {
             Self::Messages | Self::CountTokens => Some(Api::Anthropic),
             Self::ChatCompletions => Some(Api::Chat),
-            Self::Responses => Some(Api::Responses),
+            Self::Responses | Self::Compact => Some(Api::Responses),
             Self::Other => None,
         }
     }
@@ -75,6 +77,7 @@ impl Endpoint {
             Self::CountTokens => "count_tokens",
             Self::ChatCompletions => "chat_completions",
             Self::Responses => "responses",
+            Self::Compact => "responses_compact",
             Self::Other => "other",
         }
     }
@@ -119,11 +122,12 @@ const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// The governed paths, each with the method POST.
-const GOVERNED: [(&str, Endpoint); 4] = [
+const GOVERNED: [(&str, Endpoint); 5] = [
     ("/v1/messages", Endpoint::Messages),
     ("/v1/messages/count_tokens", Endpoint::CountTokens),
     ("/v1/chat/completions", Endpoint::ChatCompletions),
     ("/v1/responses", Endpoint::Responses),
+    ("/v1/responses/compact", Endpoint::Compact),
 ];
 
 /// The paths of a provider beside `/v1/` that clients ask for, each with its protocol. Claude Code

@@ -18,11 +18,11 @@ use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 
 /// The limit of a run.
-const LIMIT: usize = 20;
+pub(crate) const LIMIT: usize = 20;
 
 /// The form in which a backend names its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ids {
+pub(crate) enum Ids {
     /// Each by a name of its own.
     Own,
     /// Each alike.
@@ -35,7 +35,7 @@ const ANSWER: &str = "It is done. The notes were read from the first to the last
 
 /// Returns the model's answer to a request for a summary: each is different, and long enough to be
 /// recognized.
-fn summary(n: usize) -> String {
+pub(crate) fn summary(n: usize) -> String {
     format!(
         "<summary>\n1. Request: to look at the notes ({n}).\n2. Done: some of the notes were read, \
          which tell of afternoons by the river, of books that were bought and of people who were met; \
@@ -47,7 +47,7 @@ fn summary(n: usize) -> String {
 const WANTED: &str = "Your task is to create a detailed summary of the conversation so far";
 
 /// A provider whose model calls a tool as long as it is let, each time with other arguments.
-async fn calling(ids: Ids) -> Provider {
+pub(crate) async fn calling(ids: Ids) -> Provider {
     let count = AtomicUsize::new(0);
     Provider::does(move |asked, wire| {
         let n = count.fetch_add(1, Ordering::SeqCst);
@@ -73,7 +73,7 @@ async fn calling(ids: Ids) -> Provider {
     .await
 }
 
-async fn gateway(provider: &Provider) -> Running {
+pub(crate) async fn gateway(provider: &Provider) -> Running {
     let keys = [("tool_calls_limit", Key::Int(LIMIT as i128))];
     Running::with(governed(&provider.url(), &keys)).await
 }
@@ -155,7 +155,7 @@ const SUMMARIES: [&str; 2] = [
     "These are my notes of what was done before.",
 ];
 
-fn user(text: &str) -> Value {
+pub(crate) fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 

@@ -27,6 +27,8 @@ mod observed;
 mod pages;
 mod replayed;
 mod request_limits;
+mod retold;
+mod sealed;
 mod security;
 mod shaped;
 mod shown_usage;

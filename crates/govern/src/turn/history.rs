@@ -2,10 +2,12 @@
 //! the run is governed as if its client had sent everything.
 
 use bytes::Bytes;
+use softland_session::core::Digest;
 use softland_session::wire::request::Request;
 use softland_session::{Chain, ChainLink, ShownResponse};
 use tokio::sync::OwnedMutexGuard;
 
+use super::open::RequestSetup;
 use super::scope::report_store_loss;
 use crate::request::ClientRequest;
 
@@ -70,5 +72,34 @@ async fn collect_links(asked: &ClientRequest, id: &str) -> Option<Vec<ChainLink>
             report_store_loss(&asked.services, &error);
             None
         }
+    }
+}
+
+impl RequestSetup {
+    /// Notes a history of a model's turns of which none is known and none shows a call. Its client
+    /// may tell in texts what was called, in a form in which nothing can be found again.
+    pub(super) fn note_unknown_history(&self) {
+        let tells = !self.outline.answered.is_empty() && self.outline.calls.is_empty();
+        if self.metered || !tells || !self.place.is_unknown() {
+            return;
+        }
+        self.asked.services.meter.count_event("not_continued");
+        tracing::info!(
+            id = %self.target.id,
+            "not_continued: no turn of this history is known, and its run is counted from here; if \
+             its client writes calls into texts, name the run by x-softland-run and limit its cost"
+        );
+    }
+
+    /// Counts a run whose turns were answered before, but which the store does not know. Its lines
+    /// are made by the current policy, and text that stood behind a turn (`docs/governing.md` §1)
+    /// is not sent again.
+    pub(super) fn count_repinned(&self, run: &Digest, turns: u64) {
+        let known = self.place.is_changed() || self.place.kept.pins.contains_key(run);
+        if self.metered || turns == 0 || known {
+            return;
+        }
+        self.asked.services.meter.count_event("repinned");
+        tracing::info!(id = %self.target.id, turns, "the store knows nothing of this run's turns");
     }
 }

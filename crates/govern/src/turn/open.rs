@@ -8,12 +8,14 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role, Rung};
+use softland_session::retold::CallPlaces;
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Exchange, OpenedRequest, Outline, Output, summary};
 use tokio::sync::OwnedMutexGuard;
 
 use super::above::{self, parent_limit};
 use super::account::{LeaseOutcome, RequestAccount, RequestAccounts, Tariff};
+use super::compaction;
 use super::count;
 use super::new_message;
 use super::policy::{self, ChosenPolicy};
@@ -44,10 +46,12 @@ pub(crate) struct RequestSetup {
     pub(super) identity: Identity,
     pub(super) chosen: ChosenPolicy,
     pub(super) place: Conversation,
-    /// True if it has no tools, so that it is only metered.
+    /// True if it has no tools, or compacts its history, so that it is only metered.
     pub(super) metered: bool,
     /// True if it asks for a summary of its conversation, in words that are known for that.
     pub(super) asks_for_summary: bool,
+    /// The places at which later histories may tell of this turn's calls in texts.
+    pub(super) call_places: CallPlaces,
     /// The first passages of the newest results.
     pub(super) results: Vec<Digest>,
     pub(super) model: Arc<str>,
@@ -105,9 +109,11 @@ impl RequestSetup {
         // Calls that a model writes as text show in its text alone, and instructions may speak of
         // them in any words.
         let uses_tools = outline.uses_tools || chosen.shaping.is_some();
-        let metered = !uses_tools;
+        // A history that is compacted is the conversation's own.
+        let (metered, beside) =
+            (!uses_tools || target.compacts(), !uses_tools && !target.compacts());
         let place =
-            Conversation::find_for(&asked.services, &identity, (&outline, request), metered).await;
+            Conversation::find_for(&asked.services, &identity, (&outline, request), beside).await;
         let at = asked.services.now();
         above::inherit_limits(&mut chosen.policy, &place, at);
         if metered {
@@ -118,8 +124,13 @@ impl RequestSetup {
         let (known_model, unheld) = (asked.services.models.find_model(&model), None);
         let asks_for_summary = summary::asks_for_summary(request);
         let results = summary::result_passages(request, PASSAGES);
+        let call_places = match metered {
+            true => CallPlaces::default(),
+            false => CallPlaces::from_request(request, &outline),
+        };
         Ok(Box::new(Self {
             asks_for_summary,
+            call_places,
             results,
             asked,
             at,
@@ -215,7 +226,11 @@ impl RequestSetup {
             tracing::warn!(%id, %model, %short, tool, "a limit of money has no room for a request");
             opened.set_remark(tool.map(unbounded_remark));
         }
-        opened.bound_uses(account.added_uses(&policy, request.api));
+        if self.target.compacts() {
+            compaction::check_money(&self.target, &leased)?;
+        } else {
+            opened.bound_uses(account.added_uses(&policy, request.api));
+        }
         // Bodies that are sent from here on show only what is new.
         account.kept_bytes = self.kept_bytes();
         let (short, output_limit, leased) = match leased {
@@ -237,6 +252,7 @@ impl RequestSetup {
         }
         let mut out = Output::bytes_only();
         let exchange = Box::new(opened.into_exchange(&facts, &mut out));
+        self.note_unknown_history();
         self.count_repinned(&here, exchange.run().used().turns);
         self.unheld = unheld;
         // The stored state has been read, and is not held for the length of a stream.
@@ -324,18 +340,6 @@ impl RequestSetup {
         }
         tracing::warn!(id = %target.id, member, "passed on ungoverned");
         mark_unmetered(pass::pass_whole(asked, target, asked.active.body.clone()).await)
-    }
-
-    /// Counts a run whose turns were answered before, but which the store does not know. Its lines
-    /// are made by the current policy, and text that stood behind a turn (`docs/governing.md` §1)
-    /// is not sent again.
-    fn count_repinned(&self, run: &Digest, turns: u64) {
-        let known = self.place.is_changed() || self.place.kept.pins.contains_key(run);
-        if self.metered || turns == 0 || known {
-            return;
-        }
-        self.asked.services.meter.count_event("repinned");
-        tracing::info!(id = %self.target.id, turns, "the store knows nothing of this run's turns");
     }
 
     /// Returns true if the request is refused while the store does not respond: under a money

@@ -124,6 +124,12 @@ impl Conversation {
         Some((run, Arc::clone(self.kept.runs.get(&run)?)))
     }
 
+    /// Returns the run whose history a request compacts, as it was where that history ends.
+    pub(super) fn compacted_run(&self) -> Option<(Digest, Arc<RunState>)> {
+        let from = self.from.as_ref().map(|from| (from.run, Arc::clone(&from.then)));
+        from.or_else(|| self.summarized_run(true))
+    }
+
     /// Returns the clues of the names that the conversation has.
     pub(super) fn name_clues(&self, identity: &Identity) -> Vec<Digest> {
         let own = identity.session.is_some().then(|| self.clues.name_clue());
@@ -159,6 +165,11 @@ impl Conversation {
     /// Returns true if the client changed its history, or its record was lost.
     pub(super) fn is_changed(&self) -> bool {
         self.past.is_some()
+    }
+
+    /// Returns true if nothing is known of the conversation.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.from.is_none() && self.past.is_none() && self.kept.newest.is_none()
     }
 
     /// Returns the name under which a run is stored, which is its first name. `goes_on` is true if

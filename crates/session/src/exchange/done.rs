@@ -19,6 +19,7 @@ use crate::local;
 use crate::out::{Event, Intervention, Output};
 use crate::remembered::{SeenResult, StoredTail, place_of};
 use crate::reply::{self, Block, Reply};
+use crate::sealed;
 use crate::tags;
 
 /// A call that is the client's to run, or to answer.
@@ -50,6 +51,8 @@ pub struct Done {
     pub local: bool,
     /// The calls of the turn that are the client's, in order.
     pub calls: Vec<PendingCall>,
+    /// The digests of the turn's compacted contexts, which later histories may open with.
+    pub sealed: Vec<Digest>,
     /// Messages to append to the history, as JSON, for an engine that owns it. In a gateway there
     /// are none unless something was added behind the history.
     #[serde(serialize_with = "write_texts")]
@@ -140,6 +143,7 @@ impl Exchange {
             answer: None,
             local,
             calls: Vec::new(),
+            sealed: Vec::new(),
             messages: std::mem::take(&mut progress.tail),
             records: PinnedRecords::new(),
             run: reading.key,
@@ -177,6 +181,7 @@ impl Exchange {
                 _ => progress.pieces.clone() + &*reply.visible_text_of(&blocks),
             });
         }
+        done.sealed = sealed::block_contexts(&reply.blocks);
         done.calls = pending_calls(&reading.run, reply, &blocks);
     }
 

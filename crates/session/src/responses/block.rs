@@ -39,6 +39,11 @@ impl ResponsesBlock {
         Self { item, tied: None, returns: false }
     }
 
+    /// Returns the item.
+    pub(crate) fn item(&self) -> &OutputItem {
+        &self.item
+    }
+
     pub(crate) fn as_view(&self) -> BlockView<'_> {
         let id = self.item.id.as_str();
         match &self.item.kind {

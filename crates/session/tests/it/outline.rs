@@ -158,7 +158,7 @@ fn a_system_prompt_tells_one_program_from_another() {
 
 /// The digest of a response's calls.
 fn next_calls(calls: &[(&str, &str, &str)]) -> Option<Digest> {
-    of(&json!([])).next_turn(calls).calls
+    of(&json!([])).next_turn(calls, &[]).calls
 }
 
 /// Ids count only where a backend does not give them again elsewhere.

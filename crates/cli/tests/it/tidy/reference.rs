@@ -156,7 +156,7 @@ fn headers() {
 fn routes_and_metrics() {
     let page = Page::read("routes.md");
     let route = read(&root().join("crates/gateway/src/serve/route.rs"));
-    let mut known: Words = literals(&route, "[(&str, Endpoint); 4] = [", "];");
+    let mut known: Words = literals(&route, "[(&str, Endpoint); 5] = [", "];");
     known.extend(literals(&route, "const BESIDE: [(&str, Protocol); 1] = [", "];"));
     let open = quoted(&between(&route, "match uri.path() {", "path if"));
     known.extend(open.into_iter().filter(|word| word.starts_with('/')));

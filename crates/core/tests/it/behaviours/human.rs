@@ -157,6 +157,30 @@ fn c11_ten_different_questions_at_once_are_ten_runs() {
     assert_eq!(talk.transcript.run_count(), 11);
 }
 
+/// Questions that differ in nothing but a number are different questions, where the number is what is
+/// asked about or the conversation opened with one like them.
+#[test]
+fn c11_a_number_makes_another_question() {
+    for question in ["What does note # say?", "Read chapter #", "What is # + 4?", "Task #: go on"] {
+        let transcript = Transcript::new(Role::Gateway, limited(1), [].into());
+        let mut talk = Talk { transcript, role: Role::Gateway, ids: 0, facts: Default::default() };
+        for n in 1..=10 {
+            let asked = question.replace('#', &n.to_string());
+            assert!(say(&mut talk, message(&[&asked], at_once(false))).starts_run, "{asked}");
+            answers(&mut talk);
+        }
+        assert_eq!(talk.transcript.run_count(), 10, "{question}");
+        let last = question.replace('#', "10");
+        assert!(!say(&mut talk, message(&[&last], at_once(false))).starts_run, "the same again");
+    }
+    let mut talk = answered();
+    for n in 1..=10 {
+        let asked = format!("What does note {n} say?");
+        assert!(say(&mut talk, message(&[&asked], at_once(false))).starts_run, "{asked}");
+        answers(&mut talk);
+    }
+}
+
 /// Behind a landing, one message at once is a program's. A second, different message never is.
 #[test]
 fn c12_a_run_that_has_landed_can_go_on() {

@@ -7,6 +7,7 @@ use super::model::{Ids, SUMMARISE, Time};
 use crate::support::Running;
 use crate::support::client::Client;
 use crate::support::reading::{End, Response, read};
+use crate::support::script::items;
 
 /// The ways in which a client changes its history.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub(crate) enum Shortens {
         tail: usize,
         opening: &'static str,
         question: bool,
+        /// The summary stands in the result of a call that the client itself has written.
+        brought: bool,
     },
     /// It keeps its question and so many of the newest rounds.
     Slides {
@@ -54,6 +57,8 @@ pub(crate) enum Serves {
     Client,
     /// With the client, calls and results written into texts.
     Texts,
+    /// The same in a form that nobody knows.
+    Words,
     /// With the provider, by `previous_response_id`.
     Previous,
     /// With the provider, by `conversation`.
@@ -109,6 +114,7 @@ impl Manner {
             0 if api == Api::Responses => Serves::Previous,
             1 if api == Api::Responses => Serves::Conversation,
             2 if api != Api::Responses => Serves::Texts,
+            3 => Serves::Words,
             _ => Serves::Client,
         };
         let tail = dice.roll(4) as usize;
@@ -121,9 +127,13 @@ impl Manner {
                 tail,
                 opening: dice.pick(&OPENINGS),
                 question: dice.roll(2) == 0,
+                // Not held yet: behind a second question, with a tail, a run that stands where the
+                // one before it stood counts a call or two short; so it does with a note beside
+                // the result.
+                brought: dice.roll(3) == 0 && tail == 0,
             },
         };
-        let header = dice.roll(2) == 0 && serves != Serves::Texts;
+        let header = dice.roll(2) == 0 && !matches!(serves, Serves::Texts | Serves::Words);
         Self {
             api,
             streams: dice.roll(2) == 0,
@@ -136,7 +146,9 @@ impl Manner {
             },
             batch: 1 + dice.roll(3),
             header: header.then(|| dice.pick(&HEADERS).to_owned()),
-            reminds: dice.roll(3) == 0 && serves == Serves::Client,
+            reminds: dice.roll(3) == 0
+                && serves == Serves::Client
+                && !matches!(shortens, Shortens::Compacts { brought: true, .. }),
             // Behind an answer a window may show no call at all.
             nudges: match shortens {
                 Shortens::Slides { .. } => 0,
@@ -168,6 +180,8 @@ pub(crate) struct Session<'m> {
     new: Vec<Value>,
     previous: Option<String>,
     requests: u64,
+    /// The run of each request and its calls, as it was told.
+    trail: String,
 }
 
 /// The message of a client that got an answer and wants another one.
@@ -186,7 +200,7 @@ impl<'m> Session<'m> {
                 client.body["store"] = true.into();
                 client.body["conversation"] = "conv_5f0c7c1e".into();
             }
-            Serves::Client | Serves::Texts => {}
+            Serves::Client | Serves::Texts | Serves::Words => {}
         }
         let asked = json!({"role": "user", "content": question});
         Self {
@@ -198,6 +212,7 @@ impl<'m> Session<'m> {
             new: vec![asked],
             previous: None,
             requests: 0,
+            trail: String::new(),
         }
     }
 
@@ -258,7 +273,7 @@ impl<'m> Session<'m> {
             time.passes(200);
             ran += reply.calls().len() as u64;
             let limit = self.manner.limit;
-            assert!(ran <= limit, "{ran} calls of {limit} in turn {turn}: {}", reply.text());
+            assert!(ran <= limit, "{ran} calls of {limit} in turn {turn}: {}", self.trail);
             self.take(&reply);
             if !reply.calls().is_empty() {
                 continue;
@@ -275,7 +290,7 @@ impl<'m> Session<'m> {
     /// One request of its own history, and what came back.
     async fn turn(&mut self, gateway: &Running) -> Response {
         let history = match self.manner.serves {
-            Serves::Client | Serves::Texts => self.history(),
+            Serves::Client | Serves::Texts | Serves::Words => self.history(),
             Serves::Previous | Serves::Conversation => self.new.clone(),
         };
         if let Some(previous) = &self.previous {
@@ -293,6 +308,10 @@ impl<'m> Session<'m> {
         *self.client.messages() = history;
         let message = self.client.post(gateway).await;
         assert_eq!(message.status(), 200, "{}", message.text());
+        for name in ["x-softland-run", "x-softland-phase", "x-softland-tool-calls"] {
+            self.trail += message.header(name).unwrap_or("-");
+            self.trail += " ";
+        }
         let reply = read(&message);
         assert_eq!(reply.end, End::Whole, "{}", message.text());
         reply
@@ -320,8 +339,10 @@ impl<'m> Session<'m> {
 
     /// Takes a turn and runs its calls.
     fn take(&mut self, reply: &Response) {
-        if self.manner.serves == Serves::Texts {
-            return self.take_texts(reply);
+        match self.manner.serves {
+            Serves::Texts => return self.take_texts(reply),
+            Serves::Words => return self.take_words(reply),
+            Serves::Client | Serves::Previous | Serves::Conversation => {}
         }
         let before = self.client.messages().len();
         self.client.takes_response(reply);
@@ -367,6 +388,24 @@ impl<'m> Session<'m> {
         self.since += 1;
     }
 
+    /// The same in words of the client's own.
+    fn take_words(&mut self, reply: &Response) {
+        let called = reply.calls();
+        let said: Vec<String> = called
+            .iter()
+            .map(|(_, name, input)| format!("Now {name} is asked for {}.", input["path"]))
+            .collect();
+        let said = if said.is_empty() { reply.text() } else { said.join("\n") };
+        let mut took = items(self.manner.api, &[json!({"type": "text", "text": said})]);
+        if !called.is_empty() {
+            let came = called.iter().map(|(_, _, input)| result(&input.to_string()));
+            let came = came.collect::<Vec<_>>().join("\n");
+            took.push(json!({"role": "user", "content": format!("What came of it: {came}")}));
+        }
+        self.rounds.push(took);
+        self.since += 1;
+    }
+
     async fn shorten(&mut self, gateway: &Running) {
         match self.manner.shortens {
             Shortens::Never => {}
@@ -374,7 +413,7 @@ impl<'m> Session<'m> {
                 let from = self.rounds.len().saturating_sub(rounds);
                 self.rounds.drain(..from);
             }
-            Shortens::Compacts { every, tail, opening, question } => {
+            Shortens::Compacts { every, tail, opening, question, brought } => {
                 // What was asked is not taken out of sight.
                 let asked = self.rounds.last().is_some_and(|last| last.len() == 1);
                 if self.since < every || asked {
@@ -386,9 +425,30 @@ impl<'m> Session<'m> {
                 self.rounds.drain(..from);
                 self.head.truncate(usize::from(question));
                 let text = format!("{opening}{summary}");
-                self.head.push(json!({"role": "user", "content": text}));
+                if brought {
+                    self.bring(&text);
+                } else {
+                    self.head.push(json!({"role": "user", "content": text}));
+                }
             }
         }
+    }
+
+    /// Puts a text into the history as the result of a call that the client itself has written.
+    fn bring(&mut self, text: &str) {
+        if self.head.is_empty() {
+            self.head.push(json!({"role": "user", "content": "Go on with the work."}));
+        }
+        let api = self.manner.api;
+        let call = json!({"type": "tool_use", "id": "recall", "name": "recall", "input": {}});
+        self.head.extend(items(api, &[call]));
+        self.head.push(match api {
+            Api::Anthropic => json!({"role": "user", "content": [{"type": "tool_result",
+                "tool_use_id": "recall", "content": text}]}),
+            Api::Chat => json!({"role": "tool", "tool_call_id": "recall", "content": text}),
+            Api::Responses => json!({"type": "function_call_output", "call_id": "recall",
+                "output": text}),
+        });
     }
 
     /// Asks for a summary, without tools.

@@ -42,9 +42,16 @@ impl GovernedRequest {
         services: Arc<Services>,
     ) -> Option<Box<ClosingRequest>> {
         let place = &self.opening.place;
-        let (run, state) = place.summarized_run(self.opening.asks_for_summary)?;
-        let answer = done.filter(|done| !done.local)?.answer.as_deref()?;
-        let clues = place.clues.summary_clues(&summary::text_passages(answer));
+        let done = done.filter(|done| !done.local)?;
+        let (run, state, clues) = if self.opening.target.compacts() {
+            let (run, state) = place.compacted_run()?;
+            // Its texts are messages of the client's that stay in the history.
+            (run, state, done.sealed.iter().map(|one| place.clues.sealed_clue(*one)).collect())
+        } else {
+            let (run, state) = place.summarized_run(self.opening.asks_for_summary)?;
+            let passages = summary::text_passages(done.answer.as_deref()?);
+            (run, state, place.clues.summary_clues(&passages))
+        };
         let changes =
             StoreChanges { past_clues: Some((run, state, clues)), ..StoreChanges::default() };
         let closing = Closing { scope: place.scope.clone(), changes, ..Closing::default() };
@@ -100,7 +107,7 @@ impl GovernedRequest {
     /// Returns the clues of the conversation as it is now, and those of its state before: the calls
     /// and results that the history shows.
     fn conversation_clues(&self, done: &Done) -> (Vec<Digest>, Vec<Digest>) {
-        let RequestSetup { place, outline, results, .. } = &*self.opening;
+        let RequestSetup { place, outline, results, call_places, .. } = &*self.opening;
         let turn = next_turn(outline, done);
         let calls = shown_calls(done).filter_map(|call| {
             Some(place.clues.call_clue(Outline::call_digest(&call.id, &call.name, &call.input)?))
@@ -110,9 +117,15 @@ impl GovernedRequest {
         let kept = shown_calls(done).filter(|_| self.opening.asked.active.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id_clue(Outline::id_digest(&call.id)?)));
         let begun = place.clues.begun(outline.opening_digest(), &turn);
+        let sealed = done.sealed.iter().map(|context| place.clues.sealed_clue(*context));
+        let told: Vec<_> = shown_calls(done).map(as_told).collect();
+        let told =
+            call_places.digests_of(&told).into_iter().map(|call| place.clues.told_clue(call));
         let now = [place.clues.turn_clue(&turn)]
             .into_iter()
             .chain(begun)
+            .chain(sealed)
+            .chain(told)
             .chain(calls)
             .chain(ids)
             .collect();
@@ -142,7 +155,7 @@ impl GovernedRequest {
         };
         state.continue_at(now);
         // The part of the answer that the client received may still stand in its history.
-        let turn = self.opening.outline.next_turn(&[]);
+        let turn = self.opening.outline.next_turn(&[], &[]);
         let clues = vec![self.opening.place.clues.turn_clue(&turn)];
         let (run, named) = (Some((self.run, state)), self.conversation_names(now, false));
         // Without a name and a turn, the conversation is found again by its first question.
@@ -190,10 +203,15 @@ fn shown_calls(done: &Done) -> impl Iterator<Item = &PendingCall> {
     done.calls.iter().filter(move |call| !taken_out(&call.admission))
 }
 
+/// Returns the id, the name and the arguments of a call.
+fn as_told(call: &PendingCall) -> (&str, &str, &str) {
+    (&call.id, &call.name, &call.input)
+}
+
 /// Returns the turn that the answer becomes in later histories.
 fn next_turn(outline: &Outline, done: &Done) -> ModelTurn {
-    let calls = shown_calls(done).map(|call| (&*call.id, &*call.name, &*call.input));
-    outline.next_turn(&calls.collect::<Vec<_>>())
+    let calls = shown_calls(done).map(as_told);
+    outline.next_turn(&calls.collect::<Vec<_>>(), &done.sealed)
 }
 
 /// Returns true if a turn is a landing's answer, or softland's own in its place.

@@ -134,7 +134,8 @@ impl GovernedRequest {
             Some(Ok(bytes)) => bytes,
         };
         self.headers = response.headers;
-        self.verbatim = self.is_observed().then(|| bytes.clone());
+        let unchanged = self.is_observed() || self.opening.target.compacts();
+        self.verbatim = unchanged.then(|| bytes.clone());
         if let Err(error) = self.exchange.push_whole(&bytes, &mut self.out) {
             if self.is_hidden() {
                 self.fail_response(Some(error.to_string()));

@@ -64,6 +64,16 @@ impl Clues {
         self.make_clue("id").followed_by(id)
     }
 
+    /// Returns the clue of a compacted context that only the provider can read.
+    pub(in crate::turn) fn sealed_clue(self, context: Digest) -> Digest {
+        self.make_clue("sealed").followed_by(context)
+    }
+
+    /// Returns the clue of a call that a history tells of in a text.
+    pub(in crate::turn) fn told_clue(self, call: Digest) -> Digest {
+        self.make_clue("told").followed_by(call)
+    }
+
     /// Returns the clue of two calls in a row and their results.
     fn pair_clue(self, one: &ShownCall, next: &ShownCall) -> Option<Digest> {
         let pair = self.make_clue("pair").followed_by(one.call).followed_by(one.result?);

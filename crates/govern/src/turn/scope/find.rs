@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use softland_session::core::Digest;
 use softland_session::wire::request::Request;
-use softland_session::{Outline, Past, summary};
+use softland_session::{Outline, Past, retold, summary};
 
 use super::PreviousTurn;
 use super::clues::Clues;
@@ -62,9 +62,12 @@ impl ConversationSearch<'_> {
             return RecallQuery { passages, ..query };
         }
         let calls = clues.call_clues(outline, request);
+        let told = retold::told_calls(request, outline);
         RecallQuery {
             calls: calls.into_iter().map(|clue| (clue.digest, clue.turn)).collect(),
             unshown: outline.unshown.iter().rev().map(|id| clues.id_clue(*id)).collect(),
+            sealed: outline.sealed.iter().rev().map(|one| clues.sealed_clue(*one)).collect(),
+            told: told.into_iter().map(|call| clues.told_clue(call)).collect(),
             summaries: clues.summary_clues(&summary::opening_passages(request)),
             shared: clues.shared_clues(request),
             asked: Outline::user_asks(request).collect(),
