@@ -32,6 +32,12 @@ pub struct Past {
 }
 
 impl Past {
+    /// Returns true if the record of this run is another run's: after a compaction a run may stand
+    /// where another run of the conversation began.
+    fn is_anothers(&self, run: Digest, records: &PinnedRecords) -> bool {
+        self.run.is_some_and(|own| own != run) && records.contains_key(&run)
+    }
+
     /// Puts the record of the run that goes on among those of the new history. A run that the
     /// history shows whole, and that has its own record there, is left as it is.
     pub(crate) fn record_run(
@@ -46,9 +52,7 @@ impl Past {
             Some(pinned) => (**pinned).clone(),
             None => PinnedRecord::new(Arc::clone(policy)),
         };
-        // After a compaction a run may stand where another run of the conversation began.
-        let is_anothers = self.run.is_some_and(|own| own != run) && records.contains_key(&run);
-        if !hidden.is_empty() || is_anothers {
+        if !hidden.is_empty() || self.is_anothers(run, records) {
             let mut pinned = pinned();
             // A record that came to stand there by another compaction is older.
             let before = records.get(&run).map_or(0, |known| known.compactions);
@@ -70,10 +74,16 @@ pub(crate) fn read_history<'a>(
     fold: impl Fn(PinnedRecords) -> FoldedHistory<'a>,
 ) -> (FoldedHistory<'a>, bool) {
     let Some(past) = past else { return (fold(records), false) };
-    let first = fold(records.clone());
+    let mut first = fold(records.clone());
     let Some(here) = first.here.or_else(|| first.transcript.turn_position()) else {
         return (first, false);
     };
+    if past.is_anothers(here.run, &records) {
+        // What the other run had used does not count here.
+        let mut others = records.clone();
+        others.remove(&here.run);
+        first = fold(others);
+    }
     let Some(goes_on) = first.traces.find_continuation(past, here, &first.transcript) else {
         return (first, false);
     };

@@ -127,10 +127,7 @@ impl Manner {
                 tail,
                 opening: dice.pick(&OPENINGS),
                 question: dice.roll(2) == 0,
-                // Not held yet: behind a second question, with a tail, a run that stands where the
-                // one before it stood counts a call or two short; so it does with a note beside
-                // the result.
-                brought: dice.roll(3) == 0 && tail == 0,
+                brought: dice.roll(3) == 0,
             },
         };
         let header = dice.roll(2) == 0 && !matches!(serves, Serves::Texts | Serves::Words);
