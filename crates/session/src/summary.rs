@@ -192,7 +192,7 @@ fn result_texts(message: &Message<'_>) -> Vec<String> {
                 let told = parts.iter().filter_map(|part| part.text);
                 texts.extend(told.map(|(text, _)| text.unescape().into_owned()));
             }
-            ResultContent::Absent(_) | ResultContent::Opaque => {}
+            ResultContent::Absent(_) | ResultContent::Opaque(_) => {}
         }
     }
     texts
