@@ -109,7 +109,7 @@ impl Outline {
                     let known = outline.sealed.len();
                     outline.sealed.extend(sealed::message_contexts(request, message));
                     let sealed = outline.sealed.get(known..).unwrap_or_default();
-                    let calls = told.or(content).or(contexts_digest(sealed));
+                    let calls = told.or(content).or_else(|| contexts_digest(sealed));
                     outline.answered.push(ModelTurn { before: chain, calls, content });
                 }
                 // A client may rewrite a system message in mid-conversation each time.
@@ -184,7 +184,7 @@ impl Outline {
                 .iter()
                 .map(|(id, name, input)| (borrowed(*id), borrowed(*name), borrowed(*input))),
         );
-        let calls = told.or(content).or(contexts_digest(sealed));
+        let calls = told.or(content).or_else(|| contexts_digest(sealed));
         ModelTurn { before: self.here, calls, content }
     }
 

@@ -6,7 +6,7 @@
 //! by its telling id, by its tool and the words of an argument, or by an argument that opens a line.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use softland_core::Digest;
 use softland_wire::json::{Cursor, Error, Kind};
@@ -167,7 +167,7 @@ fn line_digest(line: &str) -> Option<Digest> {
 }
 
 /// Returns the first word of each tool's name.
-fn tool_words<'r>(request: &'r Request<'_>) -> HashSet<&'r str> {
+fn tool_words<'r>(request: &'r Request<'_>) -> BTreeSet<&'r str> {
     let tools = request.tools.as_ref().map(|tools| tools.list.as_slice()).unwrap_or_default();
     tools.iter().filter_map(|tool| words_of(tool.name.raw()).next().map(|(_, word)| word)).collect()
 }
@@ -275,7 +275,7 @@ fn word_digests<'w>(words: impl Iterator<Item = &'w str>) -> impl Iterator<Item 
 }
 
 /// Returns the calls that a text mentions, the newest first.
-fn find_mentions(text: &str, tools: &HashSet<&str>) -> Vec<Mention> {
+fn find_mentions(text: &str, tools: &BTreeSet<&str>) -> Vec<Mention> {
     let words = edge_words(text);
     let lines = LineNumbers::of(text);
     let mut places: Vec<(usize, bool)> = Vec::new();
@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     fn mentions(text: &str) -> Vec<Digest> {
-        let tools = HashSet::from(["read_file", "shell"]);
+        let tools = BTreeSet::from(["read_file", "shell"]);
         find_mentions(text, &tools).into_iter().map(|found| found.call).collect()
     }
 

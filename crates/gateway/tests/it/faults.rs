@@ -105,7 +105,7 @@ async fn a_connection_has_so_much_time() {
             kept.push(accepted);
         }
     });
-    everywhere(settings, 504, "connected in 100ms").await;
+    everywhere(settings, 504, "connect within 100ms").await;
     keep.abort();
 }
 
