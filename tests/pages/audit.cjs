@@ -44,23 +44,14 @@ async function audit(browser, pages, work, { ok, shot, accessible }) {
       assert.ok(wide <= 0, what + ", " + name + ": " + wide + " px wider than the page");
     }
   };
-  // What the charts write, by the chart.
-  await page.addInitScript(() => {
-    window.ticks = [];
-    const write = CanvasRenderingContext2D.prototype.fillText;
-    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
-      window.ticks.push([this.canvas.closest(".chart")?.id, text]);
-      return write.call(this, text, ...rest);
-    };
-  });
   await page.goto(pages);
   await page.getByRole("link", { name: "Audit", exact: true }).click();
-  await page.waitForSelector("#calls canvas", { timeout: TIME });
+  await page.waitForSelector("#calls svg", { timeout: TIME });
   assert.match(await page.textContent("#report"), /Runs.*Turns.*A policy that fits these runs/s);
   assert.doesNotMatch(await page.textContent("#report .cards"), /[^0-9]0 tool calls/, "what the ledger has of calls");
   assert.match(await page.textContent("#kept"), /keeps no single tool calls.*Whole contents are kept/);
   assert.match(await page.textContent("#report"), /Asked of counts and costs alone, since a ledger keeps no single calls/);
-  const ticks = (await page.evaluate(() => window.ticks)).filter(([id]) => id === "calls").map(([, text]) => text);
+  const ticks = await page.$$eval("#calls svg text", (nodes) => nodes.map((node) => node.textContent));
   const numbers = ticks.filter((text) => text && !text.startsWith("limit")).map(Number);
   assert.ok(numbers.length > 2 && numbers.length < 60 && numbers.every((at) => Number.isInteger(at) && at >= 0), ticks.join());
   ok("ticks of the histogram are whole numbers, none below nought");
@@ -72,12 +63,17 @@ async function audit(browser, pages, work, { ok, shot, accessible }) {
   await page.waitForSelector("#run .end", { timeout: TIME });
   ok("the audit of the ledger, and from a run in it to the run's page");
   await page.goBack();
-  await page.waitForSelector("#calls canvas", { timeout: TIME });
+  await page.waitForSelector("#calls svg", { timeout: TIME });
   assert.ok(bytes < 300 * 1024, "the pages came to " + bytes + " bytes");
 
   await page.setInputFiles("#file", recording(work));
   await page.getByRole("heading", { name: "Audit of session<b>.json" }).waitFor({ timeout: TIME });
-  await page.waitForSelector("#spend, #calls canvas", { timeout: TIME });
+  await page.waitForSelector("#where svg", { timeout: TIME });
+  // A section is shown only if there is something in it, and no chart has empty space below it.
+  const empty = await page.$$eval("#report section, #report div.part", (nodes) => nodes.filter((node) => node.checkVisibility() && node.innerText.trim().split("\n").length < 2).map((node) => node.outerHTML.slice(0, 80)));
+  assert.deepEqual(empty, []);
+  const below = await page.$$eval("#report .chart svg", (nodes) => nodes.map((node) => node.parentElement.getBoundingClientRect().bottom - node.getBoundingClientRect().bottom));
+  assert.ok(below.every((room) => room < 2), below.join());
   assert.ok(await page.isHidden("#kept"), "a recording is no ledger");
   const wasted = page.locator("details.run").first();
   await wasted.locator("summary").focus();
@@ -104,7 +100,7 @@ async function audit(browser, pages, work, { ok, shot, accessible }) {
 
   await page.evaluate(() => sessionStorage.clear());
   await page.reload();
-  await page.waitForSelector("#calls canvas", { timeout: TIME });
+  await page.waitForSelector("#calls svg", { timeout: TIME });
   await page.setInputFiles("#file", bad);
   await page.getByText("The token of these pages is needed").waitFor({ timeout: TIME });
   await page.fill("#token", /#token=(.+)$/.exec(pages)[1]);

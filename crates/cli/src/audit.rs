@@ -66,7 +66,7 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
     }
     let nothing = !report.sources.iter().any(|source| was_read(source, &report));
     if nothing && format != ReportFormat::Json {
-        return Err(Failure::from_messages(nothing_read(&report)));
+        return Err(Failure::from_messages(nothing_read(&report, args)));
     }
     let text = match format {
         ReportFormat::Text => {
@@ -79,7 +79,7 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
     };
     write_report(&text, args, writer)?;
     if nothing {
-        return Err(Failure::from_messages(nothing_read(&report)));
+        return Err(Failure::from_messages(nothing_read(&report, args)));
     }
     Ok(match writer.output_loss() {
         OutputLoss::Failed => ExitCode::from(status::USAGE),
@@ -197,15 +197,18 @@ fn describe_missing(places: &[SessionLocation]) -> String {
     for place in places {
         text += &format!("  {:<12} {}\n", place.whose, place.path.display());
     }
-    text += "\nSay where they are:\n\
+    text.push('\n');
+    text + SAY_WHERE
+}
+
+/// Advice for somebody whose sessions are elsewhere.
+const SAY_WHERE: &str = "Say where they are:\n\
              \x20 softland audit ~/backup/.claude/projects   a folder or a file of sessions\n\
              \x20 softland audit activity.csv                OpenRouter's activity, as exported\n\
              \x20 softland audit softland.db                 a gateway's ledger\n\
              softland audit --help names all kinds that are read.";
-    text
-}
 
-fn nothing_read(report: &Report) -> Vec<String> {
+fn nothing_read(report: &Report, args: &AuditArgs) -> Vec<String> {
     let mut messages: Vec<String> = report
         .unreadable
         .iter()
@@ -220,7 +223,12 @@ fn nothing_read(report: &Report) -> Vec<String> {
         messages.push(format!("and {} like these", format_count(more, "more problem")));
     }
     if messages.is_empty() {
-        messages.push("no recorded session was found".to_owned());
+        let folders: Vec<String> =
+            args.paths.iter().map(|path| path.display().to_string()).collect();
+        messages.push(match folders.is_empty() {
+            true => format!("there is no session in these folders yet.\n{SAY_WHERE}"),
+            false => format!("no recorded session was found in {}", folders.join(", ")),
+        });
     }
     messages
 }

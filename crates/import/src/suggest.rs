@@ -79,9 +79,14 @@ fn suggest_limits(runs: &[&RunReport]) -> SuggestedPolicy {
     };
     suggested.effect = measure_effect(runs, &suggested);
     let SuggestionEffect { landed, saved_usd, cut } = suggested.effect;
+    let saved = match landed {
+        0 => String::new(),
+        _ => format!(" (and saved ${:.2} at most)", saved_usd.to_dollars()),
+    };
+    let good = if cut == 1 { "run" } else { "runs" };
     why.push(format!(
-        "Of these runs it would have landed {landed} that were not good, and saved {saved_usd} at \
-         most; {cut} good runs would have been cut."
+        "Of these runs it would have landed {landed} that were not good{saved}, and cut {cut} good \
+         {good}."
     ));
     suggested.why = why;
     suggested

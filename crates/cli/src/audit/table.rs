@@ -87,15 +87,17 @@ fn render_sums(report: &Report, width: usize) -> String {
     spent.push(match (totals.wasted_usd, totals.cost_usd) {
         (Some(of_it), Some(cost)) if cost.0 > 0 && unpriced == 0 => {
             let share = of_it.to_dollars() * 100.0 / cost.to_dollars();
-            format!("wasted {wasted} ({share:.1}%)")
+            format!("wasted in loops and silence {wasted} ({share:.1}%)")
         }
-        _ => format!("wasted {wasted}"),
+        _ => format!("wasted in loops and silence {wasted}"),
     });
-    spent.push(format!(
-        "{} and {}",
-        format_count(totals.wasted_turns, "wasted turn"),
-        format_tokens(totals.wasted_tokens)
-    ));
+    if totals.wasted_turns > 0 {
+        spent.push(format!(
+            "{} and {}",
+            format_count(totals.wasted_turns, "wasted turn"),
+            format_tokens(totals.wasted_tokens)
+        ));
+    }
     if totals.unpriced_turns > 0 {
         spent
             .push(format!("{} without a known price", format_count(totals.unpriced_turns, "turn")));

@@ -75,11 +75,15 @@ pub(super) fn describe_end(run: &RunReport) -> Option<String> {
 
 /// Describes what was lost to the cache, if anything was.
 pub(super) fn describe_lost(report: &Report) -> Option<String> {
-    let spent = report.spent();
-    let (lost, all) = (spent.classes.lost, spent.classes.total());
-    let share = lost.to_dollars() * 100.0 / all.to_dollars().max(f64::MIN_POSITIVE);
-    let lost = (lost > NanoUsd::ZERO).then(|| format_money(Some(lost)))?;
-    Some(format!("lost to the cache {lost} ({share:.1}%)"))
+    let lost = format_money(Some(report.spent().classes.lost));
+    describe_lost_share(report).map(|share| format!("lost to the cache {lost} ({share})"))
+}
+
+/// Returns the share of the money that was lost to the cache, if anything was.
+pub(super) fn describe_lost_share(report: &Report) -> Option<String> {
+    let classes = report.spent().classes;
+    let (lost, all) = (classes.lost.to_dollars(), classes.total().to_dollars());
+    (lost > 0.0).then(|| format!("{:.1}%", lost * 100.0 / all.max(f64::MIN_POSITIVE)))
 }
 
 /// Describes the simulated part of an amount.

@@ -5,6 +5,7 @@ mod cache;
 mod context;
 mod signals;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -37,6 +38,9 @@ pub struct Finding {
     pub advice: String,
     /// The dearest places.
     pub evidence: Vec<FindingPlace>,
+    /// The cost by run, as far as it is known.
+    #[serde(skip)]
+    pub parts: Vec<(String, NanoUsd)>,
 }
 
 /// A place in a recording by which a person can check a finding.
@@ -109,6 +113,7 @@ fn find_signal(report: &Report, kind: SignalKind) -> Option<Finding> {
             ..FindingPlace::default()
         })
         .collect();
+    let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
     Some(Finding {
         kind: kind.word(),
@@ -120,6 +125,7 @@ fn find_signal(report: &Report, kind: SignalKind) -> Option<Finding> {
         advice: "Run the agent under softland: it tells the model once, and then lands the run."
             .to_owned(),
         evidence,
+        parts,
     })
 }
 
@@ -143,6 +149,7 @@ fn find_abandoned(report: &Report) -> Option<Finding> {
             ..FindingPlace::default()
         })
         .collect();
+    let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
     Some(Finding {
         kind: "abandoned",
@@ -154,6 +161,7 @@ fn find_abandoned(report: &Report) -> Option<Finding> {
                  or money lands a run with an answer."
             .to_owned(),
         evidence,
+        parts,
         ..Finding::default()
     })
 }
@@ -181,6 +189,24 @@ fn find_unpriced(report: &Report) -> Option<Finding> {
         advice: format!("Give them one in a file for --policy:\n{}", entries.join("\n")),
         ..Finding::default()
     })
+}
+
+/// Sums the known costs of places up, by run.
+fn sum_parts(places: &[FindingPlace]) -> Vec<(String, NanoUsd)> {
+    let mut parts: BTreeMap<&str, NanoUsd> = BTreeMap::new();
+    for place in places {
+        *parts.entry(&place.run).or_default() += place.usd.unwrap_or_default();
+    }
+    parts.into_iter().map(|(run, usd)| (run.to_owned(), usd)).collect()
+}
+
+/// Returns the parts of runs that cost something.
+fn parts_by<'r>(
+    runs: impl IntoIterator<Item = &'r RunReport>,
+    usd: impl Fn(&RunReport) -> NanoUsd,
+) -> Vec<(String, NanoUsd)> {
+    let parts = runs.into_iter().map(|run| (run.run.clone(), usd(run)));
+    parts.filter(|(_, usd)| *usd > NanoUsd::ZERO).collect()
 }
 
 /// Keeps the dearest places.

@@ -1,13 +1,15 @@
 //! The runs of an HTML report, each with its signals and steps to unfold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use softland_agent::core::NanoUsd;
 use softland_import::report::{Report, RunReport, StepLine};
 
 use super::super::worst::{
-    describe_end, describe_signal, describe_what_if, format_money, format_partial_money,
-    source_position, worst_runs,
+    describe_end, describe_ended_runs, describe_signal, describe_what_if, format_money,
+    format_partial_money, source_position, worst_runs,
 };
+use super::figures::short_name;
 use super::{SHOWN, escape_text, push_format};
 use crate::render::{format_count, group_digits};
 
@@ -22,46 +24,68 @@ pub(in crate::audit) enum RunSource {
     Ledger,
 }
 
-/// Renders the worst runs, and the most expensive of the others.
-pub(super) fn render_runs(report: &Report, of: RunSource) -> String {
+/// The runs that are shown: the worst, and the dearest of the others.
+pub(super) struct ShownRuns<'r> {
+    worst: Vec<&'r RunReport>,
+    others: Vec<&'r RunReport>,
+    places: BTreeMap<&'r str, usize>,
+}
+
+/// Chooses the runs to show.
+pub(super) fn choose_runs(report: &Report) -> ShownRuns<'_> {
     let worst = worst_runs(report);
     let bad: BTreeSet<&str> = worst.iter().map(|run| run.run.as_str()).collect();
-    let mut text = String::from("<section>\n<h2>The worst runs</h2>\n");
-    if worst.is_empty() {
-        text += "<p>No signal reached its limit, and the policy would have ended no run.</p>\n";
+    let mut others: Vec<&RunReport> =
+        report.runs.iter().filter(|run| !bad.contains(run.run.as_str())).collect();
+    others.sort_by_key(|run| {
+        std::cmp::Reverse((run.cost_usd, run.usage.recorded_tokens(), run.turns))
+    });
+    let places = report.runs.iter().enumerate().map(|(at, run)| (run.run.as_str(), at)).collect();
+    ShownRuns { worst, others, places }
+}
+
+/// Renders the worst runs, and the most expensive of the others.
+pub(super) fn render_runs(report: &Report, shown: &ShownRuns<'_>, of: RunSource) -> String {
+    let ShownRuns { worst, others, places } = shown;
+    let head = match describe_ended_runs(report) {
+        Some(_) => "Runs that were ended, or have signals",
+        None => "Runs that went wrong",
+    };
+    let rest = if worst.is_empty() { "The dearest runs" } else { "The dearest of the other runs" };
+    render_list(head, "worst", worst, places, of)
+        + &render_list(rest, "dearest", others, places, of)
+}
+
+fn render_list(
+    head: &str,
+    most: &str,
+    runs: &[&RunReport],
+    places: &BTreeMap<&str, usize>,
+    of: RunSource,
+) -> String {
+    if runs.is_empty() {
+        return String::new();
     }
-    if worst.len() > SHOWN {
+    let mut text = format!("<section class=\"runs\">\n<h2>{head}</h2>\n");
+    if runs.len() > SHOWN {
+        let all = group_digits(runs.len() as u64);
         push_format(
             &mut text,
             format_args!(
-                "<p>The worst {SHOWN} of {}; <code>--format json</code> has all of them.</p>\n",
-                group_digits(worst.len() as u64)
+                "<p>The {most} {SHOWN} of {all}; <code>softland audit --format json</code> has all of \
+                 them.</p>\n"
             ),
         );
     }
-    for run in worst.into_iter().take(SHOWN) {
-        text += &render_run(run, of);
-    }
-    text += "</section>\n";
-    let mut others: Vec<&RunReport> =
-        report.runs.iter().filter(|run| !bad.contains(run.run.as_str())).collect();
-    if of == RunSource::Files || others.is_empty() {
-        return text;
-    }
-    others.sort_by_key(|run| std::cmp::Reverse((run.cost_usd, run.turns)));
-    text += "<section>\n<h2>Runs without a signal</h2>\n";
-    if others.len() > SHOWN {
-        let all = group_digits(others.len() as u64);
-        push_format(&mut text, format_args!("<p>The dearest {SHOWN} of {all}.</p>\n"));
-    }
-    for run in others.into_iter().take(SHOWN) {
-        text += &render_run(run, of);
+    for run in runs.iter().take(SHOWN) {
+        let at = places.get(run.run.as_str()).copied().unwrap_or_default();
+        text += &render_run(run, at, of);
     }
     text + "</section>\n"
 }
 
 /// Returns the link to the page of a run.
-fn run_link(run: &RunReport, of: RunSource) -> Option<String> {
+pub(super) fn run_link(run: &RunReport, of: RunSource) -> Option<String> {
     let name = run.beside.name.as_ref().filter(|_| of == RunSource::Ledger)?;
     let mut way = String::from("/#run=");
     for byte in name.bytes() {
@@ -73,22 +97,15 @@ fn run_link(run: &RunReport, of: RunSource) -> Option<String> {
     Some(way)
 }
 
-fn render_run(run: &RunReport, of: RunSource) -> String {
-    let kinds: Vec<&str> = run.signals.iter().map(|listed| listed.signal.word()).collect();
-    let kinds = if kinds.is_empty() { "no signal".to_owned() } else { kinds.join(", ") };
-    let mut text = String::from("<details class=\"run\">\n<summary>");
-    push_format(
-        &mut text,
-        format_args!(
-            "<b>{}</b> wasted of {} · {} · {} · {kinds} · <bdi>{}</bdi></summary>\n",
-            format_partial_money(run.wasted_usd, run.beside.wasted_unpriced),
-            format_partial_money(run.cost_usd, run.beside.unpriced_turns),
-            format_count(run.turns, "turn"),
-            format_count(run.tool_calls, "call"),
-            escape_text(&run.run)
-        ),
-    );
-    push_format(&mut text, format_args!("<p><bdi>{}</bdi>", escape_text(&source_position(run))));
+fn render_run(run: &RunReport, at: usize, of: RunSource) -> String {
+    let mut text = render_heading(run, at);
+    push_format(&mut text, format_args!("<p><bdi>{}</bdi>", escape_text(&run.run)));
+    if !run.run.contains(&run.source) {
+        push_format(
+            &mut text,
+            format_args!(" · <bdi>{}</bdi>", escape_text(&source_position(run))),
+        );
+    }
     if let Some(agent) = &run.agent {
         push_format(&mut text, format_args!(" · sub-agent <bdi>{}</bdi>", escape_text(agent)));
     }
@@ -110,6 +127,9 @@ fn render_run(run: &RunReport, of: RunSource) -> String {
             &mut text,
             format_args!("<p>{}</p>\n", escape_text(&describe_what_if(judged).join(" · "))),
         );
+    }
+    if run.signals.is_empty() {
+        return text + &render_steps(&run.beside.steps, run.beside.steps_left_out) + "</details>\n";
     }
     text += "<ul>\n";
     for listed in &run.signals {
@@ -136,12 +156,39 @@ fn render_run(run: &RunReport, of: RunSource) -> String {
     text + "</details>\n"
 }
 
+/// Renders the line of a run that its details unfold from.
+fn render_heading(run: &RunReport, at: usize) -> String {
+    let mut items = Vec::new();
+    if run.beside.wasted_turns > 0 {
+        let wasted = format_partial_money(run.wasted_usd, run.beside.wasted_unpriced);
+        items.push(format!("{wasted} wasted"));
+    }
+    let lost = run.spending.r#where.classes.lost;
+    if lost > NanoUsd::ZERO {
+        items.push(format!("{} lost to the cache", format_money(Some(lost))));
+    }
+    items.push(format_count(run.turns, "turn"));
+    if !run.beside.rows {
+        items.push(format_count(run.tool_calls, "call"));
+    }
+    items.extend(run.signals.iter().map(|listed| listed.signal.word().to_owned()));
+    items.dedup();
+    let name = run.spending.title.as_deref().unwrap_or_else(|| short_name(run));
+    format!(
+        "<details class=\"run\" id=\"run-{at}\" data-run=\"{at}\">\n<summary><b>{}</b> · {} · \
+         <bdi>{}</bdi></summary>\n",
+        format_partial_money(run.cost_usd, run.beside.unpriced_turns),
+        items.join(" · "),
+        escape_text(name)
+    )
+}
+
 fn render_steps(steps: &[StepLine], left_out: u64) -> String {
     if steps.is_empty() {
         return String::new();
     }
     let mut text = String::from(
-        "<div class=\"wide\" role=\"region\" aria-label=\"Steps\" tabindex=\"0\"><table><thead><tr><th>Turn</th><th>What</th><th>Tokens</th>\
+        "<div class=\"wide steps\" role=\"region\" aria-label=\"Steps\" tabindex=\"0\"><table><thead><tr><th>Turn</th><th>What</th><th>Tokens</th>\
          <th>Cost</th><th>Calls and results</th></tr></thead><tbody>\n",
     );
     for step in steps {

@@ -133,7 +133,9 @@ fn render_dear_runs(report: &Report, most: usize, width: usize) -> String {
     for (run, cells) in runs.iter().zip(&rows) {
         let figures = columns.align(cells);
         let title = run.spending.title.as_deref().unwrap_or(&run.source);
-        text += &format_row(&figures, &format!("{}  {title}", run.run), width);
+        // The name of a run may begin with its file.
+        let title = if run.run.starts_with(title) { String::new() } else { format!("  {title}") };
+        text += &format_row(&figures, &format!("{}{title}", run.run), width);
     }
     text + &format_rest(runs.len(), most)
 }

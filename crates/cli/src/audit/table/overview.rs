@@ -16,6 +16,8 @@ const FINDINGS: usize = 10;
 /// The places of a finding that are shown, and the findings that show them.
 const PLACES: usize = 2;
 const WITH_PLACES: usize = 5;
+/// The widest words on a place that a recording has.
+const PLACE: usize = 60;
 /// The widest bar.
 const BAR: usize = 32;
 
@@ -88,7 +90,7 @@ pub(super) fn render_findings(report: &Report, width: usize) -> String {
     let columns = Columns::fit(&["COST"], &cells, width);
     for (at, (one, cells)) in found.iter().zip(&cells).enumerate() {
         let price = columns.align(cells);
-        let room = width.saturating_sub(price.width() + 4);
+        let room = width.saturating_sub(price.width() + 6);
         let margin = " ".repeat(price.width() + 4);
         for (line, words) in flow_items(&[one.what.clone() + "."], room).iter().enumerate() {
             let start = if line == 0 { format!("  {price}  ") } else { margin.clone() };
@@ -101,9 +103,10 @@ pub(super) fn render_findings(report: &Report, width: usize) -> String {
         }
         let places = if at < WITH_PLACES { PLACES } else { 0 };
         for place in one.evidence.iter().take(places) {
-            let line = format!("{margin}{}", format_place(place));
-            text += &harmless_line(&line, Some(width));
-            text.push('\n');
+            for (line, words) in flow_items(&list_place(place), room).iter().enumerate() {
+                let indent = if line == 0 { "" } else { "  " };
+                text += &format!("{margin}{indent}{words}\n");
+            }
         }
     }
     let more = found.len().saturating_sub(FINDINGS) as u64;
@@ -115,16 +118,16 @@ pub(super) fn render_findings(report: &Report, width: usize) -> String {
     text
 }
 
-/// Formats the place of a finding in a line.
-fn format_place(place: &FindingPlace) -> String {
+/// Lists the words on the place of a finding.
+fn list_place(place: &FindingPlace) -> Vec<String> {
     let mut parts = vec![format_money(place.usd), format_count(place.tokens, "token")];
     parts.extend(place.time.as_ref().map(|time| time.replace('T', " ").replace('Z', "")));
     let turn = place.turn.map(|turn| format!(" turn {turn}")).unwrap_or_default();
     parts.push(format!("{}{turn}", place.run));
     if !place.what.is_empty() {
-        parts.push(place.what.clone());
+        parts.push(harmless_line(&place.what, Some(PLACE)));
     }
-    parts.join(" · ")
+    parts
 }
 
 fn format_price(one: &Finding) -> String {

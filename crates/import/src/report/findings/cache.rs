@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use softland_session::core::{LossCause, NanoUsd};
 
-use super::{Finding, FindingPlace, digits, dollars, keep_dearest, percent, span};
+use super::{Finding, FindingPlace, digits, dollars, keep_dearest, parts_by, percent, span};
 use crate::report::spending::{LossEvent, format_time};
 use crate::report::{Report, RunReport};
 
@@ -44,6 +44,7 @@ fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
         tokens,
         runs: runs.len() as u64,
         evidence,
+        parts: parts_by(runs.iter().copied(), |run| run.spending.r#where.lost_by(cause)),
         ..Finding::default()
     };
     let again = format!("{} tokens again", digits(tokens));

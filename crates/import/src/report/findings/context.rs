@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use softland_session::core::NanoUsd;
 
 use super::cache::share;
-use super::{Finding, FindingPlace, ToolName, digits, dollars, keep_dearest, percent};
+use super::{
+    Finding, FindingPlace, ToolName, digits, dollars, keep_dearest, parts_by, percent, sum_parts,
+};
 use crate::report::carried::{CarriedResult, OVERSIZED, sum_tools};
 use crate::report::spending::format_time;
 use crate::report::{Report, RunReport, sum_costs};
@@ -51,6 +53,7 @@ fn describe_results(tool: &ToolName, results: &[(&RunReport, &CarriedResult)]) -
             ..FindingPlace::default()
         })
         .collect();
+    let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
     let count = results.len();
     let (many, were) = if count == 1 { ("result", "was") } else { ("results", "were") };
@@ -72,6 +75,7 @@ fn describe_results(tool: &ToolName, results: &[(&RunReport, &CarriedResult)]) -
             dollars(saved)
         ),
         evidence,
+        parts,
     }
 }
 
@@ -104,6 +108,10 @@ pub(super) fn find_tools(report: &Report) -> Vec<Finding> {
                          keep them out of later turns."
                     .to_owned(),
                 evidence: dearest_results(report, &tool),
+                parts: parts_by(&report.runs, |run| {
+                    let own = run.spending.tools.iter().filter(|(name, _)| *name == tool);
+                    own.map(|(_, line)| line.carried_usd).sum()
+                }),
                 ..Finding::default()
             }
         })
@@ -158,6 +166,7 @@ pub(super) fn find_system(report: &Report) -> Option<Finding> {
              less would have saved at most {}.",
             dollars(each)
         ),
+        parts: parts_by(&report.runs, |run| run.spending.system_usd),
         ..Finding::default()
     })
 }
@@ -181,6 +190,7 @@ pub(super) fn find_agents(report: &Report) -> Option<Finding> {
             ..FindingPlace::default()
         })
         .collect();
+    let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
     Some(Finding {
         kind: "agents",
@@ -190,6 +200,7 @@ pub(super) fn find_agents(report: &Report) -> Option<Finding> {
         what: format!("{} runs of sub-agents are {} of the money", runs.len(), percent(usd, total)),
         advice: "A cheaper model for sub-agents that only read is the usual saving.".to_owned(),
         evidence,
+        parts,
         ..Finding::default()
     })
 }

@@ -4,7 +4,7 @@
 use softland_session::core::{Evidence, LossCause, NanoUsd, Signal, SignalKind};
 
 use super::cache::share;
-use super::{Finding, FindingPlace, digits, keep_dearest};
+use super::{Finding, FindingPlace, digits, keep_dearest, sum_parts};
 use crate::report::{Report, RunReport};
 
 /// Lists the signals, one finding for each kind. Results that are too large have findings of their
@@ -28,6 +28,7 @@ fn find_kind(report: &Report, kind: SignalKind) -> Option<Finding> {
         .collect();
     let (count, tokens) = (evidence.len(), evidence.iter().map(|place| place.tokens).sum());
     let usd: NanoUsd = evidence.iter().filter_map(|place| place.usd).sum();
+    let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
     let (what, advice) = describe_kind(kind, count, tokens, runs.len());
     Some(Finding {
@@ -38,6 +39,7 @@ fn find_kind(report: &Report, kind: SignalKind) -> Option<Finding> {
         what,
         advice: advice.to_owned(),
         evidence,
+        parts,
         ..Finding::default()
     })
 }
